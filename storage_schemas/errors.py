@@ -1,0 +1,98 @@
+"""The error hierarchy and the fixed list of reasons for which an item is set aside.
+
+A message says what is wrong, where, and what to do. Whoever runs work on many items catches
+:class:`SetAside`, keeps it as a row (see ``storage_schemas/set_aside.py``) and goes on; every other
+:class:`SlvmevalError` ends the command with its message and no traceback.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a source, clip or pair was set aside. Stored in releases: never rename a value."""
+
+    # the video
+    NOT_A_VIDEO = "not_a_video"
+    EMPTY_FILE = "empty_file"
+    NO_VIDEO_STREAM = "no_video_stream"
+    TRUNCATED_VIDEO = "truncated_video"
+    UNDECODABLE_VIDEO = "undecodable_video"
+    NO_FRAMES = "no_frames"
+    TOO_SHORT = "too_short"
+    VIDEO_MISSING = "video_missing"
+    VIDEO_CHANGED = "video_changed"
+    STILL_BEING_WRITTEN = "still_being_written"
+    DUPLICATE_CONTENT = "duplicate_content"
+    # the captions and the id
+    CAPTIONS_MISSING = "captions_missing"
+    CAPTIONS_NOT_UTF8 = "captions_not_utf8"
+    CAPTIONS_MALFORMED = "captions_malformed"
+    CAPTIONS_EMPTY = "captions_empty"
+    CLIP_BOUNDARIES_MISSING = "clip_boundaries_missing"
+    CLIPS_OUT_OF_ORDER = "clips_out_of_order"
+    CLIP_PAST_END = "clip_past_end"
+    UNSAFE_ID = "unsafe_id"
+    ID_TOO_LONG = "id_too_long"
+    DUPLICATE_ID = "duplicate_id"
+    # the pair
+    TOO_FEW_CLIPS = "too_few_clips"
+    TOO_FEW_ELIGIBLE_CLIPS = "too_few_eligible_clips"
+    BIN_FULL = "bin_full"
+    NOT_DIFFERENT_ENOUGH = "not_different_enough"
+    NOTHING_FOUND = "nothing_found"
+    NO_ARRANGEMENT = "no_arrangement"
+    VERIFICATION_FAILED = "verification_failed"
+    CHECKSUM_MISMATCH = "checksum_mismatch"
+    # the machine: tried again by the next build without being asked
+    OUT_OF_SPACE = "out_of_space"
+    READ_ONLY_STORE = "read_only_store"
+    WORKER_DIED = "worker_died"
+    INTERNAL_ERROR = "internal_error"
+
+
+#: Reasons that lie with the machine, not with the input: the next build tries the item again.
+TRANSIENT_REASONS = frozenset(
+    {Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE, Reason.WORKER_DIED, Reason.INTERNAL_ERROR}
+)
+
+
+class SlvmevalError(Exception):
+    """Root of every error this project raises on purpose."""
+
+
+class UserInputError(SlvmevalError):
+    """A command line, recipe, profile or path that cannot be used as given."""
+
+
+class PrerequisiteError(SlvmevalError):
+    """Something must be installed, fetched or started first; the message says how."""
+
+
+class StoreError(SlvmevalError):
+    """The store cannot be read or written (schema version, permissions, damage)."""
+
+
+class IntegrityError(StoreError):
+    """What was read back is not what the manifest promises."""
+
+
+class SetAside(SlvmevalError):
+    """One item cannot be used; it becomes a row with this reason, and harms no other.
+
+    Parameters
+    ----------
+    reason
+        A member of :class:`Reason`.
+    message
+        What is wrong, where, and what to do, for a person.
+    """
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(reason, message)
+        self.reason = reason
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.reason.value}: {self.message}"
