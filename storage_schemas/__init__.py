@@ -1,0 +1,1 @@
+"""What is stored: tables, frame arrays, ids, keyed randomness, atomic commits, the release reader."""

@@ -1,0 +1,170 @@
+"""Atomic commits: a result is either complete or absent, also after a ``kill -9`` or a full disk.
+
+Everything is written into a folder of its own under ``staging/``, synced, given its manifest last,
+and renamed into place. The named points at which a process may die are `COMMIT_POINTS`; tests put a
+hook there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from storage_schemas.errors import Reason, SetAside, StoreError
+from storage_schemas.ids import digest_file
+from storage_schemas.manifest import MANIFEST_NAME, Manifest, StoredFile
+
+#: The steps of a commit, in order; a hook sees them as ``kind:step``.
+COMMIT_POINTS = ("staged", "payload_written", "payload_synced", "manifest_written", "renamed")
+
+_hook: Callable[[str], None] | None = None
+
+
+def set_commit_hook(hook: Callable[[str], None] | None) -> None:
+    """Call `hook` with ``kind:step`` at every commit point of this process; ``None`` removes it."""
+    global _hook
+    _hook = hook
+
+
+def commit_point(kind: str, step: str) -> None:
+    """Tell the hook, if there is one, that this step of a commit is done."""
+    if _hook is not None:
+        _hook(f"{kind}:{step}")
+
+
+@contextmanager
+def storage_errors(where: Path) -> Iterator[None]:
+    """Turn "no space" and "read-only" from the operating system into their own reasons."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise SetAside(
+                Reason.OUT_OF_SPACE,
+                f"no space left below {where}: free some (slvmeval gc --frames drops what can be made again) "
+                "and run the build again",
+            ) from problem
+        if problem.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise SetAside(
+                Reason.READ_ONLY_STORE,
+                f"{where} cannot be written ({problem.strerror}): mount it writable or choose another --store",
+            ) from problem
+        raise
+
+
+def sync_path(path: Path) -> None:
+    """Flush one file or folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush every file and folder below `folder`, then `folder` itself."""
+    for root, _folders, files in os.walk(folder, topdown=False):
+        for name in files:
+            sync_path(Path(root) / name)
+        sync_path(Path(root))
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace the file at `path` by `data`, so that a reader sees the old content or the new."""
+    with storage_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        try:
+            with draft.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+        sync_path(path.parent)
+
+
+def payload_files(folder: Path) -> dict[str, StoredFile]:
+    """Return size and checksum of every file below `folder` but the manifest, by relative path."""
+    return {
+        str(path.relative_to(folder)): StoredFile(bytes=path.stat().st_size, sha256=digest_file(path))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != MANIFEST_NAME
+    }
+
+
+def commit_folder(staged: Path, target: Path, manifest: Manifest) -> bool:
+    """Give a staged folder its manifest and rename it to `target`.
+
+    Returns
+    -------
+    bool
+        False if `target` was there already; ours is dropped then, since same id means same content.
+    """
+    with storage_errors(target.parent):
+        sync_tree(staged)
+        commit_point(manifest.kind, "payload_synced")
+        text = manifest.model_dump_json(indent=1)
+        (staged / MANIFEST_NAME).write_text(text, encoding="utf-8")
+        sync_path(staged / MANIFEST_NAME)
+        sync_path(staged)
+        commit_point(manifest.kind, "manifest_written")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            staged.rename(target)
+        except OSError as problem:
+            if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            shutil.rmtree(staged)
+            return False
+        sync_path(target.parent)
+        commit_point(manifest.kind, "renamed")
+        return True
+
+
+@contextmanager
+def staging_folder(staging: Path, kind: str) -> Iterator[Path]:
+    """Make a folder below `staging` that is gone afterwards unless it was renamed away.
+
+    Its name says which process of which machine owns it, so that what a killed process left can be
+    told from what is being written.
+    """
+    folder = staging / f"{kind}.{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex}"
+    with storage_errors(staging):
+        folder.mkdir(parents=True)
+        commit_point(kind, "staged")
+        try:
+            yield folder
+        finally:
+            if folder.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def abandoned(staging: Path) -> list[Path]:
+    """Return the folders below `staging` whose process, on this machine, is no more."""
+    host = socket.gethostname()
+    left = []
+    for folder in sorted(staging.iterdir()) if staging.is_dir() else []:
+        parts = folder.name.rsplit(".", 3)
+        if len(parts) != 4 or not parts[2].isdigit():
+            raise StoreError(f"{folder} is not one of ours: look at it and remove it by hand")
+        if parts[1].endswith(host) and not _alive(int(parts[2])):
+            left.append(folder)
+    return left
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

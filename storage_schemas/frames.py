@@ -1,0 +1,233 @@
+"""Frame arrays: chunked Zarr that keeps a frame as a video keeps it.
+
+A frame is 8-bit 4:2:0: one ``(H·3/2, W)`` array with the luma rows first, then the U plane and the V
+plane, each ``H/4`` packed rows (I420). The group holds
+
+======== ============== ======== =====================================================
+array    shape          dtype    what
+======== ============== ======== =====================================================
+planes   (T, H·3/2, W)  uint8    inner chunk one frame, shard `SHARD_FRAMES` frames
+pts_s    (T,)           float64  time of the image, in seconds of the source
+digest   (T,)           uint64   checksum of each frame's planes (:func:`ids.digest_frame`)
+======== ============== ======== =====================================================
+
+and the attributes `matrix` and `full_range`. Every inner chunk carries a CRC-32C. One writer a shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import zarr
+import zarr.codecs
+from numpy.typing import NDArray
+
+from storage_schemas.errors import IntegrityError, StoreError
+from storage_schemas.ids import digest_frame, digest_frames
+
+#: Frames a shard: 28 MB of planes at 512×288, the most that a writer holds at once.
+SHARD_FRAMES = 128
+
+Planes = NDArray[np.uint8]
+Matrix = Literal["bt601", "bt709", "bt2020"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColorSpec:
+    """How planes become RGB: the matrix, and whether luma runs 0–255 (else 16–235)."""
+
+    matrix: Matrix = "bt709"
+    full_range: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFrames:
+    """What a finished frame array holds."""
+
+    count: int
+    height: int
+    width: int
+    checksum: str
+    raw_bytes: int
+
+
+class FrameWriter:
+    """Writes a frame array front to back, holding one shard in memory.
+
+    Parameters
+    ----------
+    path
+        Folder of the Zarr group; it must not exist.
+    width, height
+        Size of the frames in pixels; the height is a multiple of 4, the width of 2.
+    color
+        Colour matrix and range of the planes.
+    """
+
+    def __init__(self, path: Path, width: int, height: int, color: ColorSpec) -> None:
+        if height % 4 or width % 2:
+            raise ValueError(f"frames of {width}×{height}: height must be a multiple of 4, width of 2")
+        self._shape = (height * 3 // 2, width)
+        self._group = zarr.create_group(
+            store=str(path), attributes={"matrix": color.matrix, "full_range": color.full_range}
+        )
+        self._planes = self._group.create_array(
+            "planes",
+            shape=(0, *self._shape),
+            chunks=(1, *self._shape),
+            shards=(SHARD_FRAMES, *self._shape),
+            dtype="uint8",
+            compressors=[
+                zarr.codecs.BloscCodec(cname="zstd", clevel=1, shuffle="noshuffle"),
+                zarr.codecs.Crc32cCodec(),
+            ],
+            # an all-black frame must be stored too: a missing chunk would read as zeros
+            config={"write_empty_chunks": True},
+        )
+        self._buffer = np.empty((SHARD_FRAMES, *self._shape), np.uint8)
+        self._held = 0
+        self._written = 0
+        self._pts: list[float] = []
+        self._digests: list[int] = []
+
+    @property
+    def count(self) -> int:
+        """Frames taken so far."""
+        return len(self._digests)
+
+    def append(self, planes: Planes, pts_s: float) -> None:
+        """Add one frame, ``(H·3/2, W)`` uint8, whose image has time `pts_s`."""
+        self._buffer[self._held] = planes
+        self._held += 1
+        self._pts.append(pts_s)
+        self._digests.append(digest_frame(planes))
+        if self._held == SHARD_FRAMES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        end = self._written + self._held
+        self._planes.resize((end, *self._shape))
+        self._planes[self._written : end] = self._buffer[: self._held]
+        self._written, self._held = end, 0
+
+    def finish(self) -> WrittenFrames:
+        """Write what is held and the small arrays; the array is complete after this."""
+        self._flush()
+        count = self.count
+        for name, values in (
+            ("pts_s", np.asarray(self._pts, "float64")),
+            ("digest", np.asarray(self._digests, "uint64")),
+        ):
+            array = self._group.create_array(
+                name,
+                shape=(count,),
+                chunks=(max(count, 1),),
+                dtype=values.dtype,
+                compressors=[zarr.codecs.ZstdCodec(level=3), zarr.codecs.Crc32cCodec()],
+                config={"write_empty_chunks": True},
+            )
+            array[:] = values
+        return WrittenFrames(
+            count=count,
+            height=self._shape[0] * 2 // 3,
+            width=self._shape[1],
+            checksum=digest_frames(self._digests),
+            raw_bytes=count * self._shape[0] * self._shape[1],
+        )
+
+
+class FrameReader:
+    """Reads a frame array lazily: only the frames that are touched.
+
+    Raises
+    ------
+    StoreError
+        If the folder holds no frame array.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._group = zarr.open_group(store=str(path), mode="r")
+            self._planes = cast("zarr.Array[Any]", self._group["planes"])
+        except (FileNotFoundError, KeyError, ValueError) as problem:
+            raise StoreError(
+                f"no frame array in {path} ({problem}). If frames were evicted, run the build again."
+            ) from problem
+        attributes = self._group.attrs.asdict()
+        self.color = ColorSpec(
+            matrix=cast("Matrix", attributes["matrix"]), full_range=bool(attributes["full_range"])
+        )
+        self.count = int(self._planes.shape[0])
+        self.height = int(self._planes.shape[1]) * 2 // 3
+        self.width = int(self._planes.shape[2])
+        self._small: dict[str, NDArray[Any]] = {}
+
+    def _array(self, name: str) -> NDArray[Any]:
+        if name not in self._small:
+            self._small[name] = np.asarray(cast("zarr.Array[Any]", self._group[name])[:])
+        return self._small[name]
+
+    @property
+    def pts_s(self) -> NDArray[np.float64]:
+        """Time of each image in seconds of the source, shape (T,)."""
+        return self._array("pts_s")
+
+    @property
+    def digests(self) -> NDArray[np.uint64]:
+        """Checksum of each frame, shape (T,)."""
+        return self._array("digest")
+
+    def read(self, first: int, count: int = 1) -> Planes:
+        """Return frames `first` … `first + count - 1` as ``(count, H·3/2, W)`` uint8.
+
+        Raises
+        ------
+        IndexError
+            If the range leaves the array.
+        IntegrityError
+            If a chunk is damaged or missing.
+        """
+        if first < 0 or count < 0 or first + count > self.count:
+            raise IndexError(f"frames {first}…{first + count} of {self.count}")
+        try:
+            return np.asarray(self._planes[first : first + count])
+        except (ValueError, RuntimeError, OSError) as problem:
+            raise IntegrityError(f"frames {first}…{first + count} of {self.path}: {problem}") from problem
+
+    def batches(self, first: int, count: int, size: int = 32) -> Iterator[Planes]:
+        """Yield the frames of a range in batches of at most `size`."""
+        for start in range(first, first + count, size):
+            yield self.read(start, min(size, first + count - start))
+
+    def check(self) -> list[int]:
+        """Return the indices of the frames whose planes do not match their checksum."""
+        wrong: list[int] = []
+        for start in range(0, self.count, SHARD_FRAMES):
+            planes = self.read(start, min(SHARD_FRAMES, self.count - start))
+            wrong += [
+                start + place
+                for place, frame in enumerate(planes)
+                if digest_frame(frame) != int(self.digests[start + place])
+            ]
+        return wrong
+
+
+def write_frames(
+    path: Path, frames: Iterable[Planes], pts_s: Iterable[float], color: ColorSpec
+) -> WrittenFrames:
+    """Write frames of one size, ``(H·3/2, W)`` each, as a frame array and return what it holds."""
+    writer: FrameWriter | None = None
+    for planes, pts in zip(frames, pts_s, strict=True):
+        if writer is None:
+            writer = FrameWriter(path, planes.shape[1], planes.shape[0] * 2 // 3, color)
+        writer.append(planes, pts)
+    if writer is None:
+        raise ValueError("a frame array needs at least one frame")
+    return writer.finish()

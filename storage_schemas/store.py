@@ -1,0 +1,251 @@
+"""The store: one folder that holds artifacts, releases and the failures of earlier builds.
+
+::
+
+    store.json                       schema version
+    staging/                         what is being written
+    artifacts/<kind>/<2>/<id>/       payload and manifest.json
+    releases/<name>/versions/<N>/    Parquet index, recipe.json, manifest.json
+    failures/                        append-only rows, one file a batch
+    cache/                           anything that can be made again
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from storage_schemas.commit import (
+    abandoned,
+    commit_folder,
+    commit_point,
+    payload_files,
+    staging_folder,
+    storage_errors,
+    write_atomic,
+)
+from storage_schemas.errors import IntegrityError, StoreError
+from storage_schemas.ids import artifact_id, digest_file
+from storage_schemas.manifest import MANIFEST_NAME, SCHEMA_VERSION, Manifest
+
+#: Kinds of artifact. Frames and encoded segments are caches of the source; the others are the product.
+FRAMES = "frames"
+ANALYSIS = "analysis"
+DEGRADED_CLIP = "degraded_clip"
+PAIR = "pair"
+ENCODED = "encoded"
+CACHE_KINDS = (FRAMES, ENCODED)
+
+
+@dataclass
+class StagedArtifact:
+    """An artifact that is being written: put the payload into `path`, then fill in what it holds."""
+
+    path: Path
+    content_checksum: str = ""
+    content: dict[str, Any] | None = None
+    provenance: dict[str, Any] | None = None
+
+
+class Store:
+    """A store's folder; every path in it is made here, from ids that are checksums.
+
+    Parameters
+    ----------
+    root
+        The folder; :meth:`create` makes it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+
+    @classmethod
+    def create(cls, root: Path) -> Store:
+        """Open the store at `root`, making it if there is none.
+
+        Raises
+        ------
+        StoreError
+            If the folder holds something else, or a store of another schema version.
+        SetAside
+            If the folder cannot be written (`out_of_space`, `read_only_store`).
+        """
+        store = cls(root)
+        marker = store.root / "store.json"
+        if not marker.exists():
+            with storage_errors(store.root):
+                store.root.mkdir(parents=True, exist_ok=True)
+                strangers = [path.name for path in store.root.iterdir() if not path.name.startswith(".")]
+                if strangers:
+                    raise StoreError(
+                        f"{store.root} is not a store and not empty (it holds {sorted(strangers)[0]!r}): "
+                        "choose an empty or new folder with --store"
+                    )
+                write_atomic(marker, json.dumps({"schema_version": SCHEMA_VERSION}).encode())
+        return cls.open(root)
+
+    @classmethod
+    def open(cls, root: Path) -> Store:
+        """Open the store at `root`.
+
+        Raises
+        ------
+        StoreError
+            If there is none, or one of another schema version.
+        """
+        store = cls(root)
+        version = store.schema_version()
+        if version > SCHEMA_VERSION:
+            raise StoreError(
+                f"{store.root} has schema version {version}, this program knows up to {SCHEMA_VERSION}: "
+                "use a newer slvmeval for this store"
+            )
+        if version < SCHEMA_VERSION:
+            raise StoreError(
+                f"{store.root} has the older schema version {version}: "
+                f"`slvmeval schema migrate --store {store.root}` brings it to version {SCHEMA_VERSION}"
+            )
+        return store
+
+    def schema_version(self) -> int:
+        """Return the schema version that the store's folder says it has."""
+        marker = self.root / "store.json"
+        try:
+            return int(json.loads(marker.read_text(encoding="utf-8"))["schema_version"])
+        except FileNotFoundError as problem:
+            raise StoreError(f"there is no store at {self.root}: `slvmeval build` makes one") from problem
+        except (ValueError, KeyError, TypeError) as problem:
+            raise StoreError(f"{marker} is damaged ({problem}): restore it from a copy") from problem
+
+    @property
+    def staging(self) -> Path:
+        """Folder of what is being written."""
+        return self.root / "staging"
+
+    @property
+    def failures(self) -> Path:
+        """Folder of the append-only failure rows."""
+        return self.root / "failures"
+
+    @property
+    def cache(self) -> Path:
+        """Folder of small things that can be made again."""
+        return self.root / "cache"
+
+    def artifact_path(self, kind: str, id_: str) -> Path:
+        """Return where an artifact lies, whether it is there or not."""
+        return self.root / "artifacts" / kind / id_[:2] / id_
+
+    def versions(self, release: str) -> Path:
+        """Return the folder of a release's versions."""
+        return self.root / "releases" / release / "versions"
+
+    def has(self, kind: str, id_: str) -> bool:
+        """Return whether the artifact is there, complete."""
+        return (self.artifact_path(kind, id_) / MANIFEST_NAME).is_file()
+
+    def manifest(self, kind: str, id_: str) -> Manifest:
+        """Return the manifest of an artifact.
+
+        Raises
+        ------
+        StoreError
+            If the artifact is not there.
+        IntegrityError
+            If its manifest cannot be read.
+        """
+        return read_manifest(self.artifact_path(kind, id_))
+
+    def manifests(self, kind: str) -> Iterator[Manifest]:
+        """Yield the manifest of every complete artifact of a kind, by id."""
+        for path in sorted((self.root / "artifacts" / kind).glob(f"*/*/{MANIFEST_NAME}")):
+            yield read_manifest(path.parent)
+
+    @contextmanager
+    def stage(self, kind: str, consumes: Mapping[str, Any]) -> Iterator[StagedArtifact]:
+        """Write an artifact: it is committed when the block ends without an error.
+
+        Examples
+        --------
+        >>> with store.stage("pair", consumes) as staged:  # doctest: +SKIP
+        ...     (staged.path / "pair.json").write_text(text)
+        ...     staged.content_checksum = digest
+        """
+        id_ = artifact_id(kind, consumes)
+        with staging_folder(self.staging, kind) as folder:
+            staged = StagedArtifact(folder)
+            yield staged
+            commit_point(kind, "payload_written")
+            manifest = Manifest(
+                kind=kind,
+                id=id_,
+                consumes=dict(consumes),
+                content_checksum=staged.content_checksum,
+                content=staged.content or {},
+                files=payload_files(folder),
+                provenance=staged.provenance or {},
+            )
+            commit_folder(folder, self.artifact_path(kind, id_), manifest)
+
+    def remove(self, kind: str, id_: str) -> int:
+        """Remove an artifact, manifest first, and return the bytes it had."""
+        path = self.artifact_path(kind, id_)
+        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        (path / MANIFEST_NAME).unlink()
+        shutil.rmtree(path)
+        return size
+
+    def clear_abandoned(self) -> int:
+        """Remove what killed processes of this machine left in staging; return how many folders."""
+        left = abandoned(self.staging)
+        for folder in left:
+            shutil.rmtree(folder)
+        return len(left)
+
+    def free_bytes(self) -> int:
+        """Return the bytes that the file system below the store still has."""
+        return shutil.disk_usage(self.root).free
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of the artifact or release version in `folder`.
+
+    Raises
+    ------
+    StoreError
+        If there is none.
+    IntegrityError
+        If it cannot be read.
+    """
+    path = folder / MANIFEST_NAME
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except FileNotFoundError as problem:
+        raise StoreError(f"there is no complete artifact in {folder}: run the build again") from problem
+    except ValidationError as problem:
+        raise IntegrityError(f"{path} is damaged: remove {folder} and build again ({problem})") from problem
+
+
+def check_files(folder: Path, progress: Callable[[int], None] | None = None) -> None:
+    """Read every payload file of an artifact and compare size and checksum with its manifest.
+
+    Raises
+    ------
+    IntegrityError
+        Naming the first file that is missing or differs.
+    """
+    for name, stored in read_manifest(folder).files.items():
+        path = folder / name
+        if not path.is_file():
+            raise IntegrityError(f"{path} is missing: remove {folder} and build again")
+        if path.stat().st_size != stored.bytes or digest_file(path) != stored.sha256:
+            raise IntegrityError(f"{path} is not what its manifest promises: remove {folder} and build again")
+        if progress is not None:
+            progress(stored.bytes)
