@@ -53,7 +53,7 @@ def storage_errors(where: Path) -> Iterator[None]:
         if problem.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise SetAside(
                 Reason.READ_ONLY_STORE,
-                f"{where} cannot be written ({problem.strerror}): mount it writable or choose another --store",
+                f"{where} cannot be written ({problem.strerror}): make it writable or choose another --store",
             ) from problem
         raise
 
@@ -136,7 +136,7 @@ def staging_folder(staging: Path, kind: str) -> Iterator[Path]:
     Its name says which process of which machine owns it, so that what a killed process left can be
     told from what is being written.
     """
-    folder = staging / f"{kind}.{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex}"
+    folder = staging / f"{kind}.{_host()}.{os.getpid()}.{uuid.uuid4().hex}"
     with storage_errors(staging):
         folder.mkdir(parents=True)
         commit_point(kind, "staged")
@@ -149,15 +149,18 @@ def staging_folder(staging: Path, kind: str) -> Iterator[Path]:
 
 def abandoned(staging: Path) -> list[Path]:
     """Return the folders below `staging` whose process, on this machine, is no more."""
-    host = socket.gethostname()
     left = []
     for folder in sorted(staging.iterdir()) if staging.is_dir() else []:
-        parts = folder.name.rsplit(".", 3)
+        parts = folder.name.split(".")
         if len(parts) != 4 or not parts[2].isdigit():
             raise StoreError(f"{folder} is not one of ours: look at it and remove it by hand")
-        if parts[1].endswith(host) and not _alive(int(parts[2])):
+        if parts[1] == _host() and not _alive(int(parts[2])):
             left.append(folder)
     return left
+
+
+def _host() -> str:
+    return socket.gethostname().replace(".", "_")
 
 
 def _alive(pid: int) -> bool:

@@ -1,0 +1,141 @@
+"""Tables `pairs`, `edits` and `degraded_clips`: what a low-quality video is made of.
+
+The edit list is the ordered list of segments that makes up the low-quality video. Frames are counted
+in the source at the recipe's `fps`; the low-quality side has its own time line where clips were
+removed or moved.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from storage_schemas.model import Frozen
+
+SegmentKind = Literal["source", "gap", "degraded"]
+
+PAIRS = pa.schema(
+    [
+        ("pair_id", pa.string()),
+        ("source_id", pa.string()),
+        ("aspect", pa.string()),
+        ("dimension", pa.string()),
+        ("category", pa.string()),
+        ("operation", pa.string()),
+        ("operation_version", pa.int32()),
+        ("parameters", pa.string()),
+        ("strength", pa.string()),
+        ("clips_degraded", pa.int32()),
+        ("fps", pa.float64()),
+        ("high_frames", pa.int64()),
+        ("low_frames", pa.int64()),
+        ("high_checksum", pa.string()),
+        ("low_checksum", pa.string()),
+        ("high_intervals", pa.list_(pa.list_(pa.float64(), 2))),
+        ("low_intervals", pa.list_(pa.list_(pa.float64(), 2))),
+        ("drawn_clips", pa.list_(pa.int32())),
+        ("choices", pa.string()),
+        ("bin_s", pa.int64()),
+        ("seed", pa.string()),
+    ]
+)
+
+EDITS = pa.schema(
+    [
+        ("pair_id", pa.string()),
+        ("position", pa.int32()),
+        ("kind", pa.string()),
+        ("clip", pa.int32()),
+        ("first_frame", pa.int64()),
+        ("frame_count", pa.int64()),
+        ("degraded_clip", pa.string()),
+        ("frame_map", pa.list_(pa.int64())),
+        ("moved", pa.bool_()),
+    ]
+)
+
+DEGRADED_CLIPS = pa.schema(
+    [
+        ("degraded_clip", pa.string()),
+        ("source_id", pa.string()),
+        ("aspect", pa.string()),
+        ("operation", pa.string()),
+        ("clip", pa.int32()),
+        ("first_frame", pa.int64()),
+        ("frame_count", pa.int64()),
+        ("height", pa.int32()),
+        ("width", pa.int32()),
+        ("difference", pa.float64()),
+        ("content_checksum", pa.string()),
+        ("bytes", pa.int64()),
+        ("path", pa.string()),
+        ("choice", pa.string()),
+        ("provenance", pa.string()),
+    ]
+)
+
+Interval = tuple[float, float]
+
+
+class Segment(Frozen):
+    """One stretch of the low-quality video.
+
+    Parameters
+    ----------
+    kind
+        ``source`` for a clip as it was, ``gap`` for an uncaptioned interval kept in place, ``degraded``
+        for a clip with other frames.
+    clip
+        Index of the clip in the source; None for a gap.
+    first_frame, frame_count
+        The source's frames that this segment stands for.
+    degraded_clip
+        Id of the artifact that holds the changed frames, or None.
+    frame_map
+        Where no new pixels are needed: the source frame shown at each place, or None.
+    moved
+        Whether the clip stands at another place than in the source because the operation moved it.
+    """
+
+    kind: SegmentKind
+    clip: int | None
+    first_frame: int
+    frame_count: int
+    degraded_clip: str | None = None
+    frame_map: tuple[int, ...] | None = None
+    moved: bool = False
+
+
+class PairRecord(Frozen):
+    """Everything that a pair is, apart from pixels; the payload of a `pair` artifact.
+
+    Intervals are seconds in the time line of their own side, ``[start, end)``. `choices` says by clip
+    index what the operation chose (a style, a subject, a colour). `parameters` is the operation's
+    full parameter set.
+    """
+
+    pair_id: str
+    source_id: str
+    aspect: str
+    dimension: str
+    category: str
+    operation: str
+    operation_version: int
+    parameters: dict[str, Any]
+    strength: str
+    clips_degraded: int
+    fps: float
+    frames_id: str
+    segments: tuple[Segment, ...]
+    drawn_clips: tuple[int, ...]
+    choices: dict[str, Any]
+    passed_over: dict[str, str]
+    high_frames: int
+    low_frames: int
+    high_checksum: str
+    low_checksum: str
+    high_intervals: tuple[Interval, ...]
+    low_intervals: tuple[Interval, ...]
+    bin_s: int
+    seed: str

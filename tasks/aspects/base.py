@@ -1,0 +1,283 @@
+"""What an aspect is: a name, what it needs of a clip, and the operations that degrade it.
+
+An *aspect* says which clips can be degraded. An *operation* says how. There are three kinds of
+operation:
+
+pixels
+    :class:`PixelOperation` makes new frames of a clip, in planes or in RGB.
+frame maps
+    :class:`FrameMapOperation` shows other frames of the same clip; nothing new is stored.
+order
+    :class:`OrderOperation` removes or moves whole clips; nothing new is stored.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+
+from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.errors import SlvmevalError, UserInputError
+from storage_schemas.frames import ColorSpec, Planes
+from storage_schemas.model import Frozen
+from storage_schemas.rng import keyed_rng
+
+Category = Literal["quality", "consistency"]
+Pool = Literal["cpu", "h100"]
+
+
+class Parameters(Frozen):
+    """Base of every operation's parameters: frozen, strict, JSON-able."""
+
+
+P = TypeVar("P", bound=Parameters)
+
+
+class ClipNotDegradable(SlvmevalError):
+    """This clip cannot be degraded by this operation; another eligible clip takes its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClipSpan:
+    """A clip as the operations see it: its index and the source's frames that it owns."""
+
+    index: int
+    first_frame: int
+    frame_count: int
+
+
+@dataclass(frozen=True)
+class ClipContext:
+    """What an operation may know of the clip that it degrades.
+
+    Parameters
+    ----------
+    span
+        The clip's frames.
+    color
+        Colour matrix and range of the planes.
+    analysis
+        What the clip's caption names.
+    caption
+        The caption itself.
+    seed
+        Key of all random draws of this operation on this source: (release seed, source id, aspect).
+    models
+        The model store's lookup: name → loaded model; see ``tasks/models``.
+    """
+
+    span: ClipSpan
+    color: ColorSpec
+    analysis: CaptionAnalysis
+    caption: str
+    seed: tuple[str | int, ...]
+    models: Models
+
+    def rng(self, purpose: str, frame: int | None = None) -> np.random.Generator:
+        """Return the generator for a purpose in this clip, or in one frame of it."""
+        extra = () if frame is None else (frame,)
+        return keyed_rng(*self.seed, purpose, self.span.index, *extra)
+
+    def video_rng(self, purpose: str) -> np.random.Generator:
+        """Return the generator for a purpose that all clips of the source share."""
+        return keyed_rng(*self.seed, purpose)
+
+
+class Models(ABC):
+    """Gives operations their loaded models, each loaded once a process."""
+
+    @abstractmethod
+    def get(self, name: str) -> Any:
+        """Return the loaded model.
+
+        Raises
+        ------
+        PrerequisiteError
+            If its weights are missing, with the command that fetches them.
+        """
+
+
+class Operation(ABC, Generic[P]):
+    """One exactly defined way to degrade.
+
+    Class attributes
+    ----------------
+    name, version
+        Both are in the artifact's id; a change of pixels needs a new version.
+    parameters_type
+        The frozen parameter model; its defaults are the preset named by `default_strength`.
+    strengths
+        Presets by name, each the fields that differ from the defaults.
+    pool
+        Which workers run it.
+    models
+        Names of the models it loads.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    parameters_type: ClassVar[type[Parameters]]
+    strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}}
+    default_strength: ClassVar[str] = "paper"
+    pool: ClassVar[Pool] = "cpu"
+    models: ClassVar[tuple[str, ...]] = ()
+
+    def parameters(self, strength: str | None = None, overrides: Mapping[str, Any] | None = None) -> P:
+        """Return the parameters of a preset, with single values replaced.
+
+        Raises
+        ------
+        UserInputError
+            For a preset or a field that the operation does not have.
+        """
+        chosen = strength or self.default_strength
+        if chosen not in self.strengths:
+            raise UserInputError(
+                f"operation {self.name} has no strength {chosen!r}: choose one of {', '.join(self.strengths)}"
+            )
+        values = {**self.strengths[chosen], **(overrides or {})}
+        try:
+            return self.parameters_type(**values)  # type: ignore[return-value]
+        except ValueError as problem:
+            raise UserInputError(f"parameters of operation {self.name}: {problem}") from problem
+
+    def consumed_models(self, parameters: P, models: Models) -> dict[str, Any]:
+        """Return id and checksum of each model, for the artifact's id."""
+        return {}
+
+    def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
+        """Return the part of a clip's analysis that changes this operation's pixels, JSON-able."""
+        return None
+
+
+class PixelOperation(Operation[P]):
+    """Makes new frames of a clip.
+
+    `threshold` is the least mean absolute difference (in 8-bit steps, over all planes, after rounding to
+    4:2:0) between a clip and its degraded form; below it the clip does not count as degraded.
+    """
+
+    works_on: ClassVar[Literal["planes", "rgb"]]
+    threshold: ClassVar[float]
+
+    def choose(self, clip: ClipContext, parameters: P) -> dict[str, Any]:
+        """Make the random choices that hold for the whole clip, JSON-able; recorded in the pair.
+
+        Raises
+        ------
+        ClipNotDegradable
+            If nothing in this clip can be degraded.
+        """
+        return {}
+
+    @abstractmethod
+    def apply(
+        self, frames: Planes, first: int, clip: ClipContext, parameters: P, choice: Mapping[str, Any]
+    ) -> Planes:
+        """Return the degraded form of some frames of the clip.
+
+        Parameters
+        ----------
+        frames
+            Planes ``(n, H·3/2, W)`` uint8, or RGB ``(n, H, W, 3)`` uint8 where `works_on` is ``rgb``.
+        first
+            Place of the first of these frames within the clip.
+        choice
+            What :meth:`choose` returned.
+
+        Returns
+        -------
+        ndarray
+            Same shape and dtype as `frames`. An operation in RGB that changes a part of the picture
+            works on planes and merges there, so that nothing else changes.
+        """
+
+
+class FrameMapOperation(Operation[P]):
+    """Shows other frames of the same clip."""
+
+    @abstractmethod
+    def frame_map(self, count: int, parameters: P) -> list[int]:
+        """Return, for each of the clip's `count` places, which of its frames is shown (from 0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """What becomes of the clips: `order` lists clip indices as they follow; `drawn` those concerned."""
+
+    order: tuple[int, ...]
+    drawn: tuple[int, ...]
+
+
+class OrderOperation(Operation[P]):
+    """Removes or moves whole clips."""
+
+    @abstractmethod
+    def most(self, clips: int, parameters: P) -> int:
+        """Return the largest number of clips that may be concerned in a source with `clips` clips."""
+
+    @abstractmethod
+    def rearrange(
+        self, clips: Sequence[ClipSpan], count: int, seed: tuple[str | int, ...], parameters: P
+    ) -> Arrangement:
+        """Return the new order when `count` clips are concerned; smaller draws lie within larger ones.
+
+        Raises
+        ------
+        SetAside
+            `no_arrangement` if the source allows none.
+        """
+
+
+@dataclass(frozen=True)
+class Aspect:
+    """One of the evaluation aspects: what it is called, which clips it takes, how it can be degraded.
+
+    Parameters
+    ----------
+    name
+        Our name, as in the tables.
+    dimension
+        The id that the paper gives to judges (SLVMEval, table 6).
+    category
+        ``quality`` or ``consistency``.
+    needs
+        What a caption must say, for a person.
+    takes
+        Whether a clip is eligible: called with its analysis and its span (never one without frames).
+    operations
+        The operations by name, the paper's first.
+    least_clips
+        The source needs this many times `clips_per_pair` clips.
+    """
+
+    name: str
+    dimension: str
+    category: Category
+    needs: str
+    takes: Callable[[CaptionAnalysis, ClipSpan], bool]
+    operations: Mapping[str, Operation[Any]] = field(default_factory=dict)
+    least_clips: int = 1
+
+    def operation(self, name: str) -> Operation[Any]:
+        """Return an operation by name.
+
+        Raises
+        ------
+        UserInputError
+            If the aspect has none of that name.
+        """
+        if name not in self.operations:
+            raise UserInputError(
+                f"aspect {self.name} has no operation {name!r}: choose one of {', '.join(self.operations)}"
+            )
+        return self.operations[name]
+
+
+def any_clip(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
+    """Return True: the aspect takes every clip that has frames."""
+    return True
