@@ -36,6 +36,8 @@ PAIRS = pa.schema(
         ("low_intervals", pa.list_(pa.list_(pa.float64(), 2))),
         ("drawn_clips", pa.list_(pa.int32())),
         ("choices", pa.string()),
+        ("passed_over", pa.string()),
+        ("frames_id", pa.string()),
         ("bin_s", pa.int64()),
         ("seed", pa.string()),
     ]
@@ -111,8 +113,9 @@ class PairRecord(Frozen):
     """Everything that a pair is, apart from pixels; the payload of a `pair` artifact.
 
     Intervals are seconds in the time line of their own side, ``[start, end)``. `choices` says by clip
-    index what the operation chose (a style, a subject, a colour). `parameters` is the operation's
-    full parameter set.
+    index what the operation chose (a style, a subject, a colour), `passed_over` which clips were drawn
+    but could not be degraded, and why. `parameters` is the operation's full parameter set, `bin_s` the
+    lower edge of the source's duration bin in seconds.
     """
 
     pair_id: str
@@ -139,3 +142,23 @@ class PairRecord(Frozen):
     low_intervals: tuple[Interval, ...]
     bin_s: int
     seed: str
+
+
+class DegradedClipRow(Frozen):
+    """Index row of one degraded clip; `path` is relative to the store."""
+
+    degraded_clip: str
+    source_id: str
+    aspect: str
+    operation: str
+    clip: int
+    first_frame: int
+    frame_count: int
+    height: int
+    width: int
+    difference: float
+    content_checksum: str
+    bytes: int
+    path: str
+    choice: dict[str, Any]
+    provenance: dict[str, Any]

@@ -80,3 +80,35 @@ class Source(Frozen):
     def captions_digest(self) -> str:
         """Checksum of the captions and boundaries of all clips."""
         return digest_value([clip.model_dump() for clip in self.clips])
+
+
+class SourceRow(Frozen):
+    """A source as a release knows it, with its stored frames; times in seconds, sizes in pixels."""
+
+    source_id: str
+    adapter: str
+    title: str
+    video: str
+    content_sha256: str
+    licence: str
+    redistributable: bool
+    credit: str
+    duration_s: float
+    frames_id: str
+    frames_checksum: str
+    frame_count: int
+    width: int
+    height: int
+    prompt_characters: int
+
+
+class ClipRow(Frozen):
+    """A clip as a release knows it, with the frames that it owns."""
+
+    source_id: str
+    clip: int
+    start_s: float
+    end_s: float
+    first_frame: int
+    frame_count: int
+    caption: str

@@ -1,0 +1,56 @@
+"""Rows to Parquet and back: models on our side, an explicit Arrow schema on the disk's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ValidationError
+
+from storage_schemas.errors import IntegrityError, StoreError
+from storage_schemas.ids import canonical_json
+
+Row = TypeVar("Row", bound=BaseModel)
+
+
+def write_rows(path: Path, schema: pa.Schema, rows: Iterable[BaseModel | Mapping[str, Any]]) -> None:
+    """Write rows as one Parquet file; a field that is a JSON object is stored as its canonical text."""
+    plain = [row.model_dump(mode="json") if isinstance(row, BaseModel) else dict(row) for row in rows]
+    columns = {
+        field.name: pa.array([_cell(row[field.name], field.type) for row in plain], type=field.type)
+        for field in schema
+    }
+    pq.write_table(pa.table(columns, schema=schema), path, compression="zstd")
+
+
+def _cell(value: Any, kind: pa.DataType) -> Any:
+    return canonical_json(value) if pa.types.is_string(kind) and isinstance(value, dict | list) else value
+
+
+def read_rows(path: Path, model: type[Row], json_fields: tuple[str, ...] = ()) -> list[Row]:
+    """Read a Parquet file written by :func:`write_rows` as models.
+
+    Raises
+    ------
+    StoreError
+        If the file is missing.
+    IntegrityError
+        If it is no Parquet file or a row does not fit the model.
+    """
+    try:
+        rows = pq.read_table(path).to_pylist()
+    except FileNotFoundError as problem:
+        raise StoreError(f"{path} is missing") from problem
+    except pa.ArrowInvalid as problem:
+        raise IntegrityError(f"{path} is damaged: {problem}") from problem
+    try:
+        return [
+            model.model_validate({**row, **{name: json.loads(row[name]) for name in json_fields}})
+            for row in rows
+        ]
+    except (ValidationError, KeyError, ValueError) as problem:
+        raise IntegrityError(f"{path} does not fit {model.__name__}: {problem}") from problem

@@ -1,0 +1,219 @@
+"""The release reader: a frozen, versioned, checksummed set of pairs.
+
+A version lies in ``releases/<name>/versions/<N>/`` and is immutable; the newest complete one counts.
+Its Parquet files are derived from the manifests of the pairs and can be made again from them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from storage_schemas.errors import StoreError, UserInputError
+from storage_schemas.frames import FrameReader
+from storage_schemas.manifest import MANIFEST_NAME, SCHEMA_VERSION, Manifest
+from storage_schemas.pair import DegradedClipRow, PairRecord, Segment
+from storage_schemas.parquet import read_rows
+from storage_schemas.set_aside import SetAsideRow
+from storage_schemas.source import ClipRow, SourceRow
+from storage_schemas.store import FRAMES, Store, check_files, read_manifest
+
+RELEASE = "release"
+FRAMES_FOLDER = "planes.zarr"
+
+
+def release_versions(store: Store, name: str) -> list[int]:
+    """Return the numbers of the complete versions of a release, oldest first."""
+    folder = store.versions(name)
+    if not folder.is_dir():
+        return []
+    return sorted(
+        int(path.name)
+        for path in folder.iterdir()
+        if path.name.isdigit() and (path / MANIFEST_NAME).is_file()
+    )
+
+
+def release_names(store: Store) -> list[str]:
+    """Return the names of the releases that have a complete version."""
+    folder = store.root / "releases"
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    return [name for name in names if release_versions(store, name)]
+
+
+class Release:
+    """One version of a release; tables are read when they are first asked for."""
+
+    def __init__(self, store: Store, name: str, version: int, manifest: Manifest) -> None:
+        self.store = store
+        self.name = name
+        self.version = version
+        self.manifest = manifest
+        self.path = store.versions(name) / str(version)
+
+    @classmethod
+    def open(cls, store: Store, name: str | None = None, version: int | None = None) -> Release:
+        """Open a release; without a name the only one, without a version the newest complete one.
+
+        Raises
+        ------
+        UserInputError
+            If there is no such release or version; the message lists what there is.
+        StoreError
+            If the version has another schema version.
+        """
+        names = release_names(store)
+        if name is None:
+            if len(names) != 1:
+                found = ", ".join(names) if names else "none"
+                raise UserInputError(f"{store.root} has these releases: {found}. Say which one you mean.")
+            name = names[0]
+        versions = release_versions(store, name)
+        if not versions or (version is not None and version not in versions):
+            asked = name if version is None else f"{name} version {version}"
+            have = (
+                f"versions {', '.join(map(str, versions))}" if versions else f"releases: {', '.join(names)}"
+            )
+            raise UserInputError(f"there is no release {asked} in {store.root} (there are {have})")
+        number = versions[-1] if version is None else version
+        manifest = read_manifest(store.versions(name) / str(number))
+        if manifest.schema_version != SCHEMA_VERSION:
+            raise StoreError(
+                f"release {name} version {number} has schema version {manifest.schema_version}, "
+                f"this program reads {SCHEMA_VERSION}: see `slvmeval schema migrate`"
+            )
+        return cls(store, name, number, manifest)
+
+    @cached_property
+    def recipe(self) -> dict[str, Any]:
+        """The recipe that made the release."""
+        return self._json("recipe.json")
+
+    @cached_property
+    def info(self) -> dict[str, Any]:
+        """When and by what the release was made, its fps, and what was planned per aspect."""
+        return self._json("info.json")
+
+    def _json(self, name: str) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
+        return value
+
+    @cached_property
+    def _sources(self) -> list[SourceRow]:
+        return read_rows(self.path / "sources.parquet", SourceRow)
+
+    def sources(self) -> list[SourceRow]:
+        """Return the sources that have a pair, by id."""
+        return self._sources
+
+    def source(self, source_id: str) -> SourceRow:
+        """Return one source's row."""
+        for row in self._sources:
+            if row.source_id == source_id:
+                return row
+        raise UserInputError(f"release {self.name} has no source {source_id!r}")
+
+    @cached_property
+    def _clips(self) -> dict[str, list[ClipRow]]:
+        clips: dict[str, list[ClipRow]] = defaultdict(list)
+        for row in read_rows(self.path / "clips.parquet", ClipRow):
+            clips[row.source_id].append(row)
+        return dict(clips)
+
+    def clips(self, source_id: str) -> list[ClipRow]:
+        """Return the clips of a source in clip order."""
+        return self._clips[self.source(source_id).source_id]
+
+    def prompt(self, source_id: str) -> str:
+        """Return a source's prompt: its captions in clip order, joined by a newline."""
+        return "\n".join(clip.caption for clip in self.clips(source_id))
+
+    @cached_property
+    def _pairs(self) -> list[PairRecord]:
+        segments: dict[str, list[Segment]] = defaultdict(list)
+        for row in pq.read_table(self.path / "edits.parquet").to_pylist():
+            pair_id, _position = row.pop("pair_id"), row.pop("position")
+            segments[pair_id].append(Segment.model_validate(row))
+        records = []
+        for row in pq.read_table(self.path / "pairs.parquet").to_pylist():
+            for name in ("parameters", "choices", "passed_over"):
+                row[name] = json.loads(row[name])
+            records.append(PairRecord.model_validate({**row, "segments": segments[row["pair_id"]]}))
+        return records
+
+    def pairs(self, aspect: str | None = None, source_id: str | None = None) -> list[PairRecord]:
+        """Return the pairs, of one aspect or one source if said, by aspect, source and severity."""
+        return [
+            record
+            for record in self._pairs
+            if aspect in (None, record.aspect) and source_id in (None, record.source_id)
+        ]
+
+    def pair(self, pair_id: str) -> PairRecord:
+        """Return one pair by its id or an unambiguous beginning of it.
+
+        Raises
+        ------
+        UserInputError
+            If no pair, or more than one, fits.
+        """
+        found = [record for record in self._pairs if record.pair_id.startswith(pair_id)]
+        if len(found) != 1:
+            raise UserInputError(f"{len(found)} pairs of release {self.name} have an id like {pair_id!r}")
+        return found[0]
+
+    def degraded_clips(self) -> list[DegradedClipRow]:
+        """Return the index of all degraded clips."""
+        return read_rows(self.path / "degraded_clips.parquet", DegradedClipRow, ("choice", "provenance"))
+
+    def set_aside(self) -> list[SetAsideRow]:
+        """Return what was not built, and why."""
+        return read_rows(self.path / "set_aside.parquet", SetAsideRow)
+
+    def summary(self) -> dict[str, dict[str, Any]]:
+        """Return planned, built and set-aside counts, with reasons, for every aspect of the recipe."""
+        built = Counter(record.aspect for record in self._pairs)
+        reasons: dict[str, Counter[str]] = defaultdict(Counter)
+        for row in self.set_aside():
+            if row.aspect:
+                reasons[row.aspect][row.reason.value] += 1
+        planned: dict[str, int] = self.info["planned"]
+        return {
+            aspect: {
+                "planned": planned[aspect],
+                "built": built[aspect],
+                "set_aside": sum(reasons[aspect].values()),
+                "reasons": dict(sorted(reasons[aspect].items())),
+            }
+            for aspect in planned
+        }
+
+    def frames(self, source_id: str) -> FrameReader:
+        """Return the stored frames of a source.
+
+        Raises
+        ------
+        StoreError
+            If they were evicted; the build makes them again.
+        """
+        return FrameReader(frames_path(self.store, self.source(source_id).frames_id))
+
+    def check(self) -> None:
+        """Read every file of this version and compare it with the manifest.
+
+        Raises
+        ------
+        IntegrityError
+            Naming the first file that is missing or differs.
+        """
+        check_files(self.path)
+
+
+def frames_path(store: Store, frames_id: str) -> Path:
+    """Return the folder of a source's frame array."""
+    return store.artifact_path(FRAMES, frames_id) / FRAMES_FOLDER
