@@ -39,7 +39,6 @@ class Reason(StrEnum):
     # the pair
     TOO_FEW_CLIPS = "too_few_clips"
     TOO_FEW_ELIGIBLE_CLIPS = "too_few_eligible_clips"
-    BIN_FULL = "bin_full"
     NOT_DIFFERENT_ENOUGH = "not_different_enough"
     NOTHING_FOUND = "nothing_found"
     NO_ARRANGEMENT = "no_arrangement"

@@ -66,9 +66,13 @@ class FrameWriter:
         Size of the frames in pixels; the height is a multiple of 4, the width of 2.
     color
         Colour matrix and range of the planes.
+    expected
+        How many frames will come, if known: a short array needs a smaller buffer.
     """
 
-    def __init__(self, path: Path, width: int, height: int, color: ColorSpec) -> None:
+    def __init__(
+        self, path: Path, width: int, height: int, color: ColorSpec, expected: int | None = None
+    ) -> None:
         if height % 4 or width % 2:
             raise ValueError(f"frames of {width}×{height}: height must be a multiple of 4, width of 2")
         self._shape = (height * 3 // 2, width)
@@ -88,7 +92,7 @@ class FrameWriter:
             # an all-black frame must be stored too: a missing chunk would read as zeros
             config={"write_empty_chunks": True},
         )
-        self._buffer = np.empty((SHARD_FRAMES, *self._shape), np.uint8)
+        self._buffer = np.empty((min(expected or SHARD_FRAMES, SHARD_FRAMES), *self._shape), np.uint8)
         self._held = 0
         self._written = 0
         self._pts: list[float] = []
@@ -105,16 +109,28 @@ class FrameWriter:
         self._held += 1
         self._pts.append(pts_s)
         self._digests.append(digest_frame(planes))
-        if self._held == SHARD_FRAMES:
+        if self._held == len(self._buffer):
             self._flush()
 
     def _flush(self) -> None:
         if not self._held:
             return
+        if len(self._buffer) < SHARD_FRAMES and self._written:
+            raise ValueError(f"more frames than the {len(self._buffer)} that were announced")
         end = self._written + self._held
         self._planes.resize((end, *self._shape))
         self._planes[self._written : end] = self._buffer[: self._held]
         self._written, self._held = end, 0
+
+    @property
+    def digests(self) -> list[int]:
+        """Checksums of the frames taken so far."""
+        return self._digests
+
+    @property
+    def pts_s(self) -> list[float]:
+        """Times of the frames taken so far, in seconds."""
+        return self._pts
 
     def finish(self) -> WrittenFrames:
         """Write what is held and the small arrays; the array is complete after this."""

@@ -35,11 +35,14 @@ from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import artifact_id, digest_file
 from storage_schemas.manifest import MANIFEST_NAME, SCHEMA_VERSION, Manifest
 
-#: Kinds of artifact. Frames and encoded segments are caches of the source; the others are the product.
+#: Kinds of artifact. Frames and encoded segments are caches, made again from the source when they are
+#: wanted and gone; the timeline (which frames a source has, with their checksums) stays.
+TIMELINE = "timeline"
 FRAMES = "frames"
 ANALYSIS = "analysis"
 DEGRADED_CLIP = "degraded_clip"
 PAIR = "pair"
+VERIFIED = "verified"
 ENCODED = "encoded"
 CACHE_KINDS = (FRAMES, ENCODED)
 
