@@ -145,6 +145,10 @@ class Operation(ABC, Generic[P]):
         except ValueError as problem:
             raise UserInputError(f"parameters of operation {self.name}: {problem}") from problem
 
+    def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: P) -> bool:
+        """Return whether this operation, with these parameters, takes a clip that the aspect takes."""
+        return True
+
     def consumed_models(self, parameters: P, models: Models) -> dict[str, Any]:
         """Return id and checksum of each model, for the artifact's id."""
         return {}

@@ -1,0 +1,1 @@
+"""From a source with frames and an analysis to verified pairs."""

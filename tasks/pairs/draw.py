@@ -1,0 +1,131 @@
+"""The keyed draw: which clips of a source are degraded, for each aspect and severity point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from storage_schemas.errors import Reason, SetAside
+from storage_schemas.ids import artifact_id, digest_value
+from storage_schemas.rng import derived_seed, shuffled
+from storage_schemas.store import PAIR
+from tasks.aspects.base import Aspect, ClipSpan, Models, Operation, OrderOperation, Parameters
+from tasks.aspects.registry import aspect as find_aspect
+from tasks.pairs.facts import SourceFacts, frames_id
+from tasks.recipe import Recipe, SeverityPoint
+
+
+@dataclass(frozen=True)
+class PairJob:
+    """One pair to make: all that decides its content, known before any pixel changes.
+
+    `draw` is the order in which eligible clips are tried; the first `clips` that can be degraded are
+    taken, so that a smaller draw lies within a larger one.
+    """
+
+    aspect: Aspect
+    operation: Operation[Any]
+    parameters: Parameters
+    strength: str
+    clips: int
+    draw: tuple[ClipSpan, ...]
+    seed: tuple[str | int, ...]
+    consumes: dict[str, Any]
+
+    @property
+    def pair_id(self) -> str:
+        """Id of the pair's artifact."""
+        return artifact_id(PAIR, self.consumes)
+
+
+def draw_pair(
+    facts: SourceFacts, recipe: Recipe, aspect_name: str, point: SeverityPoint, models: Models
+) -> PairJob:
+    """Return the job of one pair.
+
+    Raises
+    ------
+    SetAside
+        `too_few_clips` or `too_few_eligible_clips`, with the numbers.
+    """
+    aspect = find_aspect(aspect_name)
+    operation = recipe.operation(aspect_name)
+    parameters = recipe.parameters(aspect_name, point.strength)
+    eligible = facts.eligible(aspect, operation, parameters)
+    clips = _count(facts, recipe, aspect, operation, parameters, len(eligible), point)
+    seed: tuple[str | int, ...] = (recipe.seed, facts.source.id, aspect_name)
+    consumes = {
+        "frames": frames_id(facts.source, recipe),
+        "clips": digest_value([[s.index, s.first_frame, s.frame_count] for s in facts.spans]),
+        "aspect": aspect_name,
+        "operation": operation.name,
+        "version": operation.version,
+        "parameters": parameters.model_dump(mode="json"),
+        "eligible": [span.index for span in eligible],
+        "count": clips,
+        "seed": str(derived_seed(*seed)),
+        "models": operation.consumed_models(parameters, models),
+        "analysis": digest_value(
+            [operation.consumed_analysis(facts.analyses[span.index]) for span in eligible]
+        ),
+    }
+    return PairJob(
+        aspect=aspect,
+        operation=operation,
+        parameters=parameters,
+        strength=point.strength,
+        clips=clips,
+        draw=tuple(shuffled(eligible, *seed, "clips")),
+        seed=seed,
+        consumes=consumes,
+    )
+
+
+def _count(
+    facts: SourceFacts,
+    recipe: Recipe,
+    aspect: Aspect,
+    operation: Operation[Any],
+    parameters: Parameters,
+    eligible: int,
+    point: SeverityPoint,
+) -> int:
+    least = aspect.least_clips * recipe.clips_per_pair
+    have = len(facts.clips_with_frames)
+    if have < least:
+        raise SetAside(
+            Reason.TOO_FEW_CLIPS, f"{aspect.name} needs {least} clips, {facts.source.title} has {have}"
+        )
+    most = eligible
+    if isinstance(operation, OrderOperation):
+        most = min(most, operation.most(have, parameters))
+    wanted = max(most, recipe.clips_per_pair) if point.clips == "all" else point.clips
+    if most < wanted:
+        raise SetAside(
+            Reason.TOO_FEW_ELIGIBLE_CLIPS,
+            f"{aspect.name} needs {wanted} clips ({aspect.needs}), {facts.source.title} has {most} of {have}",
+        )
+    return wanted
+
+
+def source_jobs(
+    facts: SourceFacts, recipe: Recipe, models: Models, aspects: tuple[str, ...]
+) -> tuple[list[PairJob], dict[str, SetAside]]:
+    """Return the jobs of a source for some aspects, and why there is none for the others.
+
+    The reason is that of the recipe's main severity point; further points that a source cannot serve
+    (ten clips of eight) are left out.
+    """
+    jobs: dict[str, PairJob] = {}
+    reasons: dict[str, SetAside] = {}
+    for name in aspects:
+        for place, point in enumerate(recipe.points(name)):
+            try:
+                job = draw_pair(facts, recipe, name, point, models)
+            except SetAside as reason:
+                if place == 0:
+                    reasons[name] = reason
+                    break
+                continue
+            jobs.setdefault(job.pair_id, job)
+    return list(jobs.values()), reasons

@@ -1,0 +1,125 @@
+"""What is known of a source before and after ingest: its timeline, its clips' frames, their analysis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.errors import Reason, SetAside
+from storage_schemas.frames import ColorSpec
+from storage_schemas.ids import artifact_id
+from storage_schemas.source import Source
+from storage_schemas.store import FRAMES, TIMELINE, Store
+from storage_schemas.timeline import Timeline, read_timeline
+from tasks.aspects.base import Aspect, ClipSpan, Operation, Parameters
+from tasks.captions.stage import source_analyses
+from tasks.media.decode import SAMPLER_VERSION, FrameSampler
+from tasks.media.probe import probe
+from tasks.recipe import Recipe
+from tasks.sources.captions import check_clips_against_duration
+
+
+def frames_consumes(source: Source, recipe: Recipe) -> dict[str, Any]:
+    """Return what the frames of a source are made of; the timeline has the same inputs."""
+    return {
+        "content_sha256": source.content_sha256,
+        "fps": str(recipe.fps),
+        "long_side": recipe.long_side,
+        "sampler": SAMPLER_VERSION,
+    }
+
+
+def frames_id(source: Source, recipe: Recipe) -> str:
+    """Return the id of a source's frames, without opening the file."""
+    return artifact_id(FRAMES, frames_consumes(source, recipe))
+
+
+def timeline_id(source: Source, recipe: Recipe) -> str:
+    """Return the id of a source's timeline, without opening the file."""
+    return artifact_id(TIMELINE, frames_consumes(source, recipe))
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """A source with its timeline, the frames that each clip owns, and what each caption names."""
+
+    source: Source
+    timeline: Timeline
+    spans: tuple[ClipSpan, ...]
+    analyses: tuple[CaptionAnalysis, ...]
+
+    @property
+    def clips_with_frames(self) -> list[ClipSpan]:
+        """The clips that own at least one frame."""
+        return [span for span in self.spans if span.frame_count]
+
+    def eligible(self, aspect: Aspect, operation: Operation[Any], parameters: Parameters) -> list[ClipSpan]:
+        """Return the clips that an aspect takes, in clip order; a clip without frames never is one."""
+        return [
+            span
+            for span in self.clips_with_frames
+            if aspect.takes(self.analyses[span.index], span)
+            and operation.takes(self.analyses[span.index], span, parameters)
+        ]
+
+
+def clip_spans(source: Source, timeline: Timeline) -> tuple[ClipSpan, ...]:
+    """Return the frames that each clip owns: those whose image has start ≤ t < end."""
+    return tuple(
+        ClipSpan(clip.index, *timeline.span(clip.start_s, clip.end_s)) for clip in source.clips
+    )
+
+
+@lru_cache(maxsize=64)
+def _predicted(video: str, content_sha256: str, fps: Fraction, long_side: int) -> Timeline:
+    path = Path(video)
+    with FrameSampler(path, fps=fps, long_side=long_side) as sampler:
+        info, (width, height), times = sampler.info, sampler.size, sampler.times_s
+    if times is None:
+        # not provable from the packets: near enough for a plan, and replaced by the truth at ingest
+        times = tuple(float(k / fps) for k in range(round(info.duration_s * fps)))
+    return Timeline(
+        width=width,
+        height=height,
+        color=ColorSpec(info.matrix, info.full_range),
+        duration_s=info.duration_s,
+        pts_s=tuple(times),
+        exact=False,
+    )
+
+
+def source_timeline(store: Store, source: Source, recipe: Recipe) -> Timeline:
+    """Return the stored timeline of a source, else one predicted from its packets."""
+    id_ = timeline_id(source, recipe)
+    if store.has(TIMELINE, id_):
+        return read_timeline(store, id_)
+    probe(Path(source.video))
+    return _predicted(source.video, source.content_sha256, recipe.fps, recipe.long_side)
+
+
+def source_facts(store: Store, source: Source, recipe: Recipe) -> SourceFacts:
+    """Return what is known of a source; analyses its captions if that was not done yet.
+
+    Raises
+    ------
+    SetAside
+        If the video cannot be used, is too short for the recipe, or a clip lies past its end.
+    """
+    timeline = source_timeline(store, source, recipe)
+    if timeline.duration_s < recipe.least_duration_s:
+        raise SetAside(
+            Reason.TOO_SHORT,
+            f"{source.title} lasts {timeline.duration_s:.1f} s, recipe {recipe.name} wants at least "
+            f"{recipe.least_duration_s:g} s (least_duration_s)",
+        )
+    check_clips_against_duration(source.clips, timeline.duration_s)
+    return SourceFacts(
+        source=source,
+        timeline=timeline,
+        spans=clip_spans(source, timeline),
+        analyses=source_analyses(store, source, recipe.caption_analysis),
+    )

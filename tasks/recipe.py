@@ -1,0 +1,250 @@
+"""The recipe: the science of a release, made of the operations' parameters.
+
+A recipe is frozen and strict, is kept in the release it made, and names every constant. Built-in
+recipes have a name; a user's own is a TOML or JSON file of the same fields.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.model import Frozen
+from tasks.aspects.base import Operation, Parameters
+from tasks.aspects.registry import aspect as find_aspect
+
+
+class AspectRecipe(Frozen):
+    """How one aspect is degraded: an operation of it, one of its presets, and single values on top."""
+
+    operation: str
+    strength: str | None = None
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+
+class Severity(Frozen):
+    """Further points on the two axes of severity; every source of an aspect gets a pair at each.
+
+    `clips` are numbers of degraded clips (``"all"`` means as many as may be), at the aspect's own
+    strength; `strengths` are presets, at `clips_per_pair` clips, for the operations that have them.
+    """
+
+    clips: tuple[int | Literal["all"], ...] = ()
+    strengths: tuple[str, ...] = ()
+
+
+class AnalyserRecipe(Frozen):
+    """Which caption analyser to use."""
+
+    name: str = "rules"
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+
+class Pin(Frozen):
+    """One pair that a pinned recipe must make again, checksum by checksum."""
+
+    source_id: str
+    content_sha256: str
+    aspect: str
+    operation: str
+    parameters: dict[str, Any]
+    strength: str
+    clips: int
+    drawn_clips: tuple[int, ...]
+    seed: str
+    pair_id: str
+    high_checksum: str
+    low_checksum: str
+
+
+class Recipe(Frozen):
+    """All that decides which pairs are made and how.
+
+    Parameters
+    ----------
+    name
+        Name of the recipe; a changed recipe should have a name of its own.
+    seed
+        Release seed; every random draw is keyed by it.
+    fps, long_side
+        Sampling rate in frames a second and longer side in pixels (SLVMEval, section 4.2: 1 and 512).
+    clips_per_pair
+        Clips degraded in each pair (SLVMEval, section 4.3: 5).
+    bin_seconds, pairs_per_bin
+        Width of a duration bin and most pairs of an aspect in one (100 s and 20).
+    least_duration_s
+        Shorter sources are set aside; 0 takes all.
+    aspects
+        The aspects to build.
+    pins
+        If there are any, exactly these pairs are built and their checksums compared.
+    """
+
+    name: str
+    seed: int = 0
+    fps: Fraction = Fraction(1)
+    long_side: int = 512
+    clips_per_pair: int = Field(default=5, ge=1)
+    bin_seconds: int = Field(default=100, ge=1)
+    pairs_per_bin: int = Field(default=20, ge=1)
+    least_duration_s: float = Field(default=30.0, ge=0)
+    caption_analysis: AnalyserRecipe = AnalyserRecipe()
+    aspects: dict[str, AspectRecipe]
+    severity: Severity = Severity()
+    pins: tuple[Pin, ...] = ()
+
+    @field_validator("fps")
+    @classmethod
+    def _fps_positive(cls, value: Fraction) -> Fraction:
+        if value <= 0:
+            raise ValueError("fps must be above 0")
+        return value
+
+    @field_validator("long_side")
+    @classmethod
+    def _long_side_fits(cls, value: int) -> int:
+        if value < 16 or value % 4:
+            raise ValueError("long_side must be a multiple of 4, at least 16")
+        return value
+
+    def operation(self, aspect: str) -> Operation[Any]:
+        """Return the operation that this recipe uses for an aspect."""
+        return find_aspect(aspect).operation(self.aspects[aspect].operation)
+
+    def parameters(self, aspect: str, strength: str | None = None) -> Parameters:
+        """Return the operation's parameters at the recipe's strength, or at another one."""
+        entry = self.aspects[aspect]
+        return self.operation(aspect).parameters(strength or entry.strength, entry.parameters)
+
+    def strength(self, aspect: str) -> str:
+        """Return the name of the strength that the recipe uses for an aspect."""
+        return self.aspects[aspect].strength or self.operation(aspect).default_strength
+
+    def points(self, aspect: str) -> list[SeverityPoint]:
+        """Return the severity points of an aspect, the recipe's main point first, none twice."""
+        main = self.strength(aspect)
+        presets = self.operation(aspect).strengths
+        points = [SeverityPoint(strength=main, clips=self.clips_per_pair)]
+        points += [SeverityPoint(strength=main, clips=clips) for clips in self.severity.clips]
+        points += [
+            SeverityPoint(strength=name, clips=self.clips_per_pair)
+            for name in self.severity.strengths
+            if name in presets
+        ]
+        return list(dict.fromkeys(points))
+
+    def check(self) -> None:
+        """Resolve every aspect, operation and parameter.
+
+        Raises
+        ------
+        UserInputError
+            Naming the first that does not exist, with the choices.
+        """
+        for name in self.aspects:
+            for point in self.points(name):
+                self.parameters(name, point.strength)
+
+
+class SeverityPoint(Frozen):
+    """How many clips are degraded, and how strongly."""
+
+    strength: str
+    clips: int | Literal["all"]
+
+
+_EIGHT: dict[str, AspectRecipe] = {
+    "aesthetics": AspectRecipe(operation="ffmpeg-eq", strength="paper"),
+    "technical_quality": AspectRecipe(operation="lanczos-down-up", strength="paper"),
+    "appearance_style": AspectRecipe(operation="opencv-style", strength="paper"),
+    "background_consistency": AspectRecipe(operation="rembg-u2net", strength="paper"),
+    "dynamics_degree": AspectRecipe(operation="middle-frame", strength="paper"),
+    "comprehensiveness": AspectRecipe(operation="remove-clips", strength="paper"),
+    "spatial_relationship": AspectRecipe(operation="horizontal-flip", strength="paper"),
+    "temporal_flow": AspectRecipe(operation="reinsert-window", strength="paper"),
+}
+
+#: Built-in recipes. `paper-eight` has the paper's exact parameters for the aspects that need no
+#: diffusion; `cpu-approx` replaces what needs a GPU or large weights by operations with other names.
+BUILT_IN: Mapping[str, Recipe] = {
+    "cpu-approx": Recipe(
+        name="cpu-approx",
+        aspects={
+            **_EIGHT,
+            "background_consistency": AspectRecipe(
+                operation="rembg-u2net",
+                strength="paper",
+                parameters={"model": "u2netp", "backgrounds": "procedural"},
+            ),
+            "dynamics_degree": AspectRecipe(
+                operation="middle-frame", strength="paper", parameters={"human_actions": True}
+            ),
+            "object_integrity": AspectRecipe(operation="saliency-telea-inpainting"),
+            "color": AspectRecipe(operation="named-colour-hue-shift"),
+        },
+    ),
+    "paper-eight": Recipe(name="paper-eight", aspects=_EIGHT),
+}
+
+
+def load_recipe(name_or_path: str) -> Recipe:
+    """Return a built-in recipe by name, or the one in a TOML or JSON file.
+
+    Raises
+    ------
+    UserInputError
+        For an unknown name, a file that is missing or no TOML/JSON, or a key or value that does not
+        fit; the message names the file and the key.
+    """
+    if name_or_path in BUILT_IN:
+        return BUILT_IN[name_or_path]
+    path = Path(name_or_path)
+    if path.suffix not in (".toml", ".json"):
+        near = difflib.get_close_matches(name_or_path, BUILT_IN, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise UserInputError(
+            f"there is no recipe {name_or_path!r}.{hint} Built in: {', '.join(BUILT_IN)}; "
+            "or give the path of a .toml or .json file."
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        return recipe_from(values)
+    except OSError as problem:
+        raise UserInputError(f"recipe {path}: {problem.strerror}") from problem
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, json.JSONDecodeError) as problem:
+        raise UserInputError(f"recipe {path} is not valid {path.suffix[1:].upper()}: {problem}") from problem
+    except UserInputError as problem:
+        raise UserInputError(f"recipe {path}: {problem}") from problem
+
+
+def recipe_from(values: Mapping[str, Any]) -> Recipe:
+    """Return the recipe with these fields; `base` names a built-in one whose fields are the default.
+
+    Raises
+    ------
+    UserInputError
+        For a key or value that does not fit.
+    """
+    fields = dict(values)
+    base = fields.pop("base", None)
+    if base is not None:
+        if base not in BUILT_IN:
+            raise UserInputError(f"base {base!r} is not a built-in recipe ({', '.join(BUILT_IN)})")
+        fields = {**BUILT_IN[base].model_dump(mode="json"), **fields}
+    try:
+        recipe = Recipe.model_validate(fields)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise UserInputError(f"{where}: {first['msg']} (got {first['input']!r})") from problem
+    recipe.check()
+    return recipe
