@@ -1,0 +1,73 @@
+"""Dynamics degree: the motion of the clip stands still (SLVMEval, 4.2 and appendix F)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from storage_schemas.analysis import CaptionAnalysis
+from tasks.aspects.base import Aspect, ClipSpan, FrameMapOperation, Parameters
+
+
+class MiddleFrameParameters(Parameters):
+    """How long a picture stands.
+
+    Parameters
+    ----------
+    run
+        Every run of this many frames shows its middle frame; None is one run as long as the clip.
+    human_actions
+        Whether clips whose caption names a human action but no other motion count too. The paper looks
+        at `dynamic_degree` alone.
+    """
+
+    run: int | None = Field(default=None, ge=2)
+    human_actions: bool = False
+
+
+class MiddleFrame(FrameMapOperation[MiddleFrameParameters]):
+    """Every frame of a run becomes the run's middle frame, ``n // 2``.
+
+    At one frame a second `weak` halves the frame rate, `medium` shows a picture for four seconds.
+    """
+
+    name = "middle-frame"
+    parameters_type = MiddleFrameParameters
+    strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "weak": {"run": 2},
+        "medium": {"run": 4},
+        "paper": {},
+    }
+
+    def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: MiddleFrameParameters) -> bool:
+        """Return whether the caption names motion that counts under these parameters."""
+        return bool(analysis.dynamic_degree or (parameters.human_actions and analysis.human_action))
+
+    def frame_map(self, count: int, parameters: MiddleFrameParameters) -> list[int]:
+        """Return the frame shown at each of the clip's `count` places."""
+        run = parameters.run or count
+        shown: list[int] = []
+        for start in range(0, count, run):
+            length = min(run, count - start)
+            shown += [start + length // 2] * length
+        return shown
+
+
+def moves(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
+    """Return whether something may move in the clip: a motion or human action, and two frames to show it.
+
+    Whether a human action is enough is the operation's parameter `human_actions`.
+    """
+    return clip.frame_count >= 2 and bool(analysis.dynamic_degree or analysis.human_action)
+
+
+ASPECT = Aspect(
+    name="dynamics_degree",
+    dimension="dynamics_degree",
+    category="consistency",
+    needs="motion (`dynamic_degree`), and a clip of two frames or more",
+    takes=moves,
+    operations={MiddleFrame.name: MiddleFrame()},
+)

@@ -1,0 +1,60 @@
+"""Spatial relationship: left becomes right (SLVMEval, 4.2 and appendix F)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.frames import Planes
+from tasks.aspects.base import Aspect, ClipContext, ClipSpan, Parameters, PixelOperation
+from tasks.media.planes import split_planes
+
+#: The words left and right and what is made of them, not "bright", "leftover" or "upright".
+_SIDE = re.compile(r"\b(left|right)(most|wards?)?\b", re.IGNORECASE)
+
+
+class FlipParameters(Parameters):
+    """Nothing to set: a picture is mirrored or it is not."""
+
+
+def names_a_side(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
+    """Return whether a location of the caption says left or right ("upper left", "right-hand side")."""
+    return any(_SIDE.search(where.location) for where in analysis.spatial_relationship)
+
+
+class HorizontalFlip(PixelOperation[FlipParameters]):
+    """Every plane is mirrored, exactly: flipping twice gives the clip back, to the bit.
+
+    The threshold of 2 steps keeps pictures out that are nearly symmetrical, where nobody could tell.
+    """
+
+    name = "horizontal-flip"
+    parameters_type = FlipParameters
+    works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
+    threshold = 2.0
+
+    def apply(
+        self,
+        frames: Planes,
+        first: int,
+        clip: ClipContext,
+        parameters: FlipParameters,
+        choice: Mapping[str, Any],
+    ) -> Planes:
+        """Return planes ``(n, H·3/2, W)``, mirrored."""
+        changed = frames.copy(order="C")
+        for plane in split_planes(changed):
+            plane[...] = plane[..., ::-1].copy()
+        return changed
+
+
+ASPECT = Aspect(
+    name="spatial_relationship",
+    dimension="spatial_relationship",
+    category="consistency",
+    needs="a location to the left or right (`spatial_relationship`)",
+    takes=names_a_side,
+    operations={HorizontalFlip.name: HorizontalFlip()},
+)

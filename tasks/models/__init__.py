@@ -1,0 +1,1 @@
+"""What loads weights, each model once a process; nothing here downloads without being told to."""
