@@ -1,0 +1,1 @@
+"""Video files: probing them, choosing and decoding frames, encoding, planes."""

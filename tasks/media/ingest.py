@@ -1,0 +1,85 @@
+"""Ingest: sample a source's frames and store them while decoding."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from storage_schemas.errors import Reason, SetAside
+from storage_schemas.frames import ColorSpec, FrameWriter
+from storage_schemas.provenance import provenance
+from storage_schemas.release import FRAMES_FOLDER
+from storage_schemas.source import Source
+from storage_schemas.store import FRAMES, TIMELINE, Store
+from storage_schemas.timeline import TIMELINE_FILE, write_timeline_file
+from tasks.media.decode import FrameSampler
+from tasks.pairs.facts import frames_consumes, frames_id, timeline_id
+from tasks.recipe import Recipe
+
+log = logging.getLogger(__name__)
+
+_REPORT_EVERY_S = 10.0
+
+
+def ingest_source(
+    store: Store, source: Source, recipe: Recipe, progress: Callable[[int, int], None] | None = None
+) -> str:
+    """Store the frames and the timeline of a source, and return the frames' id.
+
+    One pass over the packets; memory does not depend on the length. Nothing is done where both are
+    there already.
+
+    Parameters
+    ----------
+    progress
+        Called with (frames so far, frames expected or 0).
+
+    Raises
+    ------
+    SetAside
+        If the video cannot be decoded to its end, or changed since the catalogue was made.
+    """
+    id_ = frames_id(source, recipe)
+    if store.has(FRAMES, id_) and store.has(TIMELINE, timeline_id(source, recipe)):
+        return id_
+    started, reported = time.monotonic(), time.monotonic()
+    consumes = frames_consumes(source, recipe)
+    with FrameSampler(Path(source.video), fps=recipe.fps, long_side=recipe.long_side) as sampler:
+        info, (width, height) = sampler.info, sampler.size
+        expected = sampler.frame_count or 0
+        color = ColorSpec(info.matrix, info.full_range)
+        with store.stage(FRAMES, consumes) as staged:
+            writer = FrameWriter(staged.path / FRAMES_FOLDER, width, height, color, expected or None)
+            for frame in sampler:
+                writer.append(frame.planes, frame.pts_s)
+                if progress is not None:
+                    progress(writer.count, expected)
+                if time.monotonic() - reported > _REPORT_EVERY_S:
+                    reported = time.monotonic()
+                    log.info("ingest %s: %d of %s frames", source.title, writer.count, expected or "?")
+            if not writer.count:
+                raise SetAside(Reason.NO_FRAMES, f"{source.video} has no frame to sample")
+            written = writer.finish()
+            staged.content_checksum = written.checksum
+            staged.content = {"frames": written.count, "width": width, "height": height}
+            staged.provenance = provenance(
+                started,
+                packages=("av",),
+                decoder=sampler.mode,
+                fallback_reason=sampler.fallback_reason,
+                matrix_assumed=info.matrix_assumed,
+            )
+    with store.stage(TIMELINE, consumes) as staged:
+        write_timeline_file(staged.path / TIMELINE_FILE, writer.pts_s, writer.digests)
+        staged.content_checksum = written.checksum
+        staged.content = {
+            "frames": written.count,
+            "width": width,
+            "height": height,
+            "color": {"matrix": color.matrix, "full_range": color.full_range},
+            "duration_s": info.duration_s,
+        }
+        staged.provenance = provenance(started, packages=("av",), decoder=sampler.mode)
+    return id_

@@ -1,0 +1,312 @@
+"""Which packets of a file must be decoded for the frames at ``fps``, proved from the packets themselves.
+
+A picture that no other picture refers to (``nal_ref_idc`` 0) can be left out without a trace, and so can
+everything between the last wanted picture and the next IDR picture. Both hold for H.264 under conditions that
+:func:`plan_packets` checks for each file, packet by packet. Where one fails the answer is :class:`Unsafe`,
+and every frame has to be decoded.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from av.packet import Packet
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
+
+from tasks.media.nal import Avcc, Sps, Unreadable, parse_avcc, parse_slice, parse_sps, unescape
+from tasks.media.source_file import OpenVideo, open_video
+from tasks.media.timeline import choose
+
+_SLICE_BYTES = 40  # more than a slice header needs up to pic_order_cnt_lsb
+_SEI_RECOVERY_POINT = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Unsafe:
+    """Why the file has to be decoded in full."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PacketPlan:
+    """The frames at ``fps`` and the packets behind them.
+
+    Attributes
+    ----------
+    first
+        Number k of the first frame.
+    chosen
+        Index of the packet that holds frame ``first + i``, shape (n,), int64.
+    times_s
+        Time of the image chosen for each frame, seconds, shape (n,), float64.
+    pts, dts
+        Time stamps of all packets in decode order as the container has them, shape (p,), int64.
+    reference, idr
+        Whether other pictures may refer to the packet's picture; whether it is an IDR picture, (p,), bool.
+    """
+
+    first: int
+    chosen: NDArray[np.int64]
+    times_s: NDArray[np.float64]
+    pts: NDArray[np.int64]
+    dts: NDArray[np.int64]
+    reference: NDArray[np.bool_]
+    idr: NDArray[np.bool_]
+
+    def needed(self, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which packets must be decoded to see the pictures ``chosen``; shape (p,), bool.
+
+        The pictures themselves, and before each of them the reference pictures back to the IDR picture.
+        """
+        wanted = np.zeros(len(self.pts), dtype=bool)
+        wanted[chosen] = True
+        index = np.arange(len(self.pts))
+        starts = np.flatnonzero(self.idr)
+        last_wanted = np.maximum.reduceat(np.where(wanted, index, -1), starts)
+        period = np.cumsum(self.idr) - 1
+        result: NDArray[np.bool_] = wanted | (self.reference & (index <= last_wanted[period]))
+        return result
+
+
+class _Refused(Exception):
+    """A condition of the proof fails; the text says which."""
+
+
+def plan_packets(path: Path, fps: Fraction) -> PacketPlan | Unsafe:
+    """Read all packets of a file and plan the decoding of its frames at ``fps``.
+
+    Raises
+    ------
+    SetAside
+        The file cannot be opened or read.
+    """
+    with open_video(path) as video:
+        return plan_open_video(video, fps)
+
+
+def plan_open_video(video: OpenVideo, fps: Fraction) -> PacketPlan | Unsafe:
+    """Like :func:`plan_packets`, for a file that is open and of which no packet was read yet."""
+    try:
+        proof = _Proof(video)
+        for packet in video.packets():
+            proof.add(packet)
+        return proof.plan(fps)
+    except (_Refused, Unreadable) as refusal:
+        return Unsafe(str(refusal))
+
+
+@dataclass
+class _Period:
+    """Pictures since the last IDR picture: (order count, time stamp) in decode order."""
+
+    order: list[tuple[int, int]] = field(default_factory=list)
+    previous_reference_frame_num: int = 0
+    reference_poc_msb: int = 0
+    reference_poc_lsb: int = 0
+
+
+class _Proof:
+    """Collects the packets and refuses at the first one that breaks a condition."""
+
+    def __init__(self, video: OpenVideo) -> None:
+        stream = video.stream
+        if stream.codec_context.name != "h264":
+            raise _Refused(f"the codec is {stream.codec_context.name}, not h264")
+        names = set(video.container.format.name.split(","))
+        if not names & {"mp4", "matroska"}:
+            raise _Refused(f"packets of the container {video.container.format.name} are cut by guessing")
+        self._video = video
+        self._avcc: Avcc = parse_avcc(stream.codec_context.extradata or b"")
+        if len(self._avcc.sps) != 1:
+            raise _Refused(f"{len(self._avcc.sps)} sequence parameter sets")
+        self._sps: Sps = parse_sps(self._avcc.sps[0])
+        if not self._sps.frames_only:
+            raise _Refused("pictures may be fields (interlaced)")
+        if self._sps.gaps_allowed:
+            raise _Refused("gaps in frame_num are allowed")
+        if self._sps.poc_type == 1:
+            raise _Refused("picture order count type 1")
+        self._reorder = stream.codec_context.reorder_depth
+        if self._sps.num_reorder_frames is not None:
+            self._reorder = max(self._reorder, self._sps.num_reorder_frames)
+        self._pts, self._dts = array("q"), array("q")
+        self._reference, self._idr = bytearray(), bytearray()
+        self._period = _Period()
+        self._last_end = -(2**62)
+        self._last_end_pts = -(2**62)
+        self._position = -1
+
+    def add(self, packet: Packet[VideoStream]) -> None:
+        """Check one packet, in decode order."""
+        pts, dts, position = packet.pts, packet.dts, packet.pos
+        if pts is None or dts is None or position is None:
+            raise _Refused("a packet without time stamp or position")
+        if packet.is_discard:
+            raise _Refused("an edit list hides decoded pictures")
+        if packet.is_corrupt:
+            raise _Refused("a packet is marked as damaged")
+        if packet.has_sidedata("new_extradata") or packet.has_sidedata("param_change"):
+            raise _Refused("parameters change in mid-stream")
+        if position <= self._position:
+            raise _Refused("packets do not lie in the file in decode order (edit list)")
+        self._position = position
+        if self._dts and dts <= self._dts[-1]:
+            raise _Refused("decode time stamps do not increase")
+        if pts > self._last_end_pts:
+            if not packet.duration or packet.duration < 0:
+                raise _Refused("a packet without duration")
+            self._last_end_pts, self._last_end = pts, pts + packet.duration
+        self._picture(memoryview(packet), packet.is_keyframe, pts)  # type: ignore[arg-type]
+        self._pts.append(pts)
+        self._dts.append(dts)
+
+    def _picture(self, data: memoryview, is_key: bool, pts: int) -> None:
+        size_bytes = self._avcc.length_size
+        position, end = 0, len(data)
+        picture = None
+        recovery = False
+        while position < end:
+            start = position + size_bytes
+            size = int.from_bytes(data[position:start], "big")
+            position = start + size
+            if size < 2 or position > end:
+                raise _Refused("a packet is not a sequence of NAL units")
+            kind = data[start] & 31
+            if kind in (1, 5):
+                reference = bool(data[start] & 0x60)
+                if picture is None:
+                    first_mb, picture = parse_slice(bytes(data[start : start + min(size, _SLICE_BYTES)]), self._sps)
+                    if first_mb:
+                        raise _Refused("a picture does not begin with its first macroblock")
+                elif data[start + 1] & 0x80:
+                    raise _Refused("several pictures in one packet")
+                elif picture.reference != reference or picture.idr != (kind == 5):
+                    raise _Refused("slices of one picture differ in kind")
+            elif kind == 6:
+                recovery = recovery or _has_recovery_point(bytes(data[start + 1 : position]))
+            elif kind == 7 and bytes(data[start:position]) not in self._avcc.sps:
+                raise _Refused("the sequence parameter set changes in mid-stream")
+            elif kind == 8 and bytes(data[start:position]) not in self._avcc.pps:
+                raise _Refused("the picture parameter set changes in mid-stream")
+            elif kind not in (7, 8, 9, 10, 11, 12):
+                raise _Refused(f"NAL unit type {kind}")
+        if picture is None:
+            raise _Refused("a packet without picture")
+        if not picture.idr and (is_key or recovery):
+            raise _Refused("a key frame is no IDR picture (open GOP)")
+        if not self._idr and not picture.idr:
+            raise _Refused("the first picture is no IDR picture")
+        if picture.idr:
+            if not picture.reference:
+                raise _Refused("an IDR picture that is no reference")
+            self._check_period()
+            self._period = _Period()
+        self._order(picture.frame_num, picture.poc_lsb, picture.reference, picture.idr, pts)
+        self._reference.append(picture.reference)
+        self._idr.append(picture.idr)
+
+    def _order(self, frame_num: int, lsb: int, reference: bool, idr: bool, pts: int) -> None:
+        """Check ``frame_num`` and work out the picture order count (H.264, 7.4.3 and 8.2.1)."""
+        period = self._period
+        size = 1 << self._sps.log2_max_frame_num
+        expected = 0 if idr else (period.previous_reference_frame_num + 1) % size
+        if frame_num != expected:
+            raise _Refused("frame_num jumps: a reference picture is missing or memory was reset")
+        if reference:
+            period.previous_reference_frame_num = frame_num
+        if self._sps.poc_type == 2:
+            poc = len(period.order)
+        else:
+            limit = 1 << self._sps.log2_max_poc_lsb
+            msb = period.reference_poc_msb
+            if lsb < period.reference_poc_lsb and period.reference_poc_lsb - lsb >= limit // 2:
+                msb += limit
+            elif lsb > period.reference_poc_lsb and lsb - period.reference_poc_lsb > limit // 2:
+                msb -= limit
+            if reference:
+                period.reference_poc_msb, period.reference_poc_lsb = msb, lsb
+            poc = msb + lsb
+        period.order.append((poc, pts))
+
+    def _check_period(self) -> None:
+        """Order counts and time stamps must agree, and the decoder must hold back enough pictures."""
+        order = self._period.order
+        if not order:
+            return
+        shown = sorted(range(len(order)), key=order.__getitem__)
+        previous: tuple[int, int] | None = None
+        for i in shown:
+            if previous and (order[i][0] <= previous[0] or order[i][1] <= previous[1]):
+                raise _Refused("time stamps do not follow the order in which pictures are shown")
+            previous = order[i]
+        if shown[0] != 0:
+            raise _Refused("a picture is shown before the IDR picture it follows")
+        # A picture is held back by those that were decoded before it and are shown after it.
+        place = np.empty(len(order), dtype=np.int64)
+        place[shown] = np.arange(len(order))
+        depth = int((np.arange(len(order)) - place).max(initial=0))
+        if depth and self._depth(place) > self._reorder:
+            raise _Refused("pictures are reordered further than the stream says")
+        if depth and self._sps.num_reorder_frames is None and self._reorder < 1:
+            raise _Refused("the stream does not say how far pictures are reordered")
+        if self._pts and len(self._pts) > len(order):
+            before = max(self._pts[: len(self._pts) - len(order)][-64:])
+            if order[0][1] <= before:
+                raise _Refused("a picture is shown before one of an earlier GOP")
+
+    @staticmethod
+    def _depth(place: NDArray[np.int64]) -> int:
+        """Most pictures that precede another in decode order and follow it in output order."""
+        window = 64
+        deepest = 0
+        for i, p in enumerate(place.tolist()):
+            deepest = max(deepest, int((place[max(0, i - window) : i] > p).sum()))
+        return deepest
+
+    def plan(self, fps: Fraction) -> PacketPlan:
+        """The plan, after the last packet."""
+        self._check_period()
+        video = self._video
+        if not self._pts:
+            raise _Refused("no packets")
+        pts = np.frombuffer(self._pts, dtype=np.int64)
+        order = np.argsort(pts, kind="stable")
+        shown = pts[order] + video.offset
+        if (np.diff(shown) <= 0).any():
+            raise _Refused("two pictures have the same time stamp")
+        first, chosen = choose(shown, self._last_end + video.offset, fps * video.time_base)
+        return PacketPlan(
+            first=first,
+            chosen=order[chosen],
+            times_s=shown[chosen] * float(video.time_base),
+            pts=pts,
+            dts=np.frombuffer(self._dts, dtype=np.int64),
+            reference=np.frombuffer(self._reference, dtype=np.uint8).astype(bool),
+            idr=np.frombuffer(self._idr, dtype=np.uint8).astype(bool),
+        )
+
+
+def _has_recovery_point(sei: bytes) -> bool:
+    """Whether an SEI unit's payload (header byte left out) holds a recovery point message."""
+    data = unescape(sei)
+    position = 0
+    while position + 2 <= len(data) and data[position] != 0x80:
+        numbers = []
+        for _ in range(2):
+            number = 0
+            while position < len(data) and data[position] == 255:
+                number, position = number + 255, position + 1
+            if position >= len(data):
+                raise Unreadable("an SEI message ends early")
+            numbers.append(number + data[position])
+            position += 1
+        if numbers[0] == _SEI_RECOVERY_POINT:
+            return True
+        position += numbers[1]
+    return False

@@ -1,0 +1,178 @@
+"""What a video file is: codec, size as shown, colours, length. Files that cannot be used are set aside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+import av
+from av.video.frame import VideoFrame
+
+from storage_schemas.errors import Reason, SetAside, UserInputError
+from tasks.media.scaling import Scaler, display_matrix, upright
+from tasks.media.source_file import OpenVideo, open_video
+
+Matrix = Literal["bt601", "bt709", "bt2020"]
+
+# Numbers of ITU-T H.273, as FFmpeg's AVColorSpace has them.
+_MATRICES: dict[int, Matrix] = {
+    1: "bt709",
+    4: "bt601",
+    5: "bt601",
+    6: "bt601",
+    7: "bt709",
+    9: "bt2020",
+    10: "bt2020",
+}
+_RGB = 0
+_FULL_RANGE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class VideoInfo:
+    """A video file, as far as one frame and the container's header tell.
+
+    Attributes
+    ----------
+    codec
+        FFmpeg's name of the codec.
+    width, height
+        Size as a player shows it: turned upright, pixels made square.
+    coded_width, coded_height
+        Size as decoded.
+    rotation
+        Degrees by which the decoded picture is turned clockwise: 0, 90, 180 or 270.
+    sar
+        Sample aspect ratio of the decoded picture.
+    pix_fmt
+        FFmpeg's name of the decoded pixel format.
+    matrix, matrix_assumed
+        Colour matrix of the stored planes, and whether it is a guess because the file says nothing.
+    full_range
+        Whether the stored planes use 0–255 for luma rather than 16–235.
+    duration_s
+        Length in seconds as the container says, 0 if it says nothing.
+    frame_rate
+        Average frames per second, if the container says it.
+    variable_rate
+        Whether the container hints at a variable frame rate.
+    interlaced
+        Whether the first frame is interlaced.
+    """
+
+    codec: str
+    width: int
+    height: int
+    coded_width: int
+    coded_height: int
+    rotation: int
+    sar: Fraction
+    pix_fmt: str
+    matrix: Matrix
+    matrix_assumed: bool
+    full_range: bool
+    duration_s: float
+    frame_rate: Fraction | None
+    variable_rate: bool
+    interlaced: bool
+
+
+def probe(path: Path) -> VideoInfo:
+    """Read the header and decode the first frame.
+
+    Raises
+    ------
+    SetAside
+        ``EMPTY_FILE``, ``NOT_A_VIDEO``, ``NO_VIDEO_STREAM``, ``VIDEO_MISSING``, ``TRUNCATED_VIDEO``,
+        ``UNDECODABLE_VIDEO`` or ``NO_FRAMES``.
+    """
+    with open_video(path) as video:
+        return describe(video, _first_frame(video))
+
+
+def _first_frame(video: OpenVideo) -> VideoFrame:
+    packets = 0
+    for packet in video.packets():
+        packets += 1
+        try:
+            frames = video.decode(packet)
+        except av.FFmpegError:  # a stream that does not begin with a key frame; the next one counts
+            continue
+        if frames:
+            return frames[0]
+    try:
+        frames = video.decode(None)
+    except av.FFmpegError:
+        frames = []
+    if frames:
+        return frames[0]
+    if packets:
+        raise SetAside(
+            Reason.UNDECODABLE_VIDEO, f"{video.path}: not one frame can be decoded; convert or replace it"
+        )
+    raise SetAside(Reason.NO_FRAMES, f"{video.path}: its video stream has no frames; replace it")
+
+
+def describe(video: OpenVideo, frame: VideoFrame) -> VideoInfo:
+    """Description of an open video from its first decoded frame."""
+    stream = video.stream
+    angle = upright(display_matrix(frame))[1]
+    sar = stream.sample_aspect_ratio or Fraction(1)
+    if sar <= 0:
+        sar = Fraction(1)
+    width, height = max(1, round(frame.width * sar)), frame.height
+    if angle in (90, 270):
+        width, height = height, width
+
+    stored = Scaler(64, 64).frame(frame)
+    matrix = _MATRICES.get(stored.colorspace)
+    if matrix is None and frame.colorspace == _RGB:
+        matrix = "bt601"  # what the scale filter turns RGB into when nobody asks for another matrix
+    assumed = matrix is None
+    if matrix is None:
+        matrix = "bt709" if height >= 720 or width >= 1280 else "bt601"
+
+    return VideoInfo(
+        codec=stream.codec_context.name,
+        width=width,
+        height=height,
+        coded_width=frame.width,
+        coded_height=frame.height,
+        rotation=angle,
+        sar=sar,
+        pix_fmt=frame.format.name,
+        matrix=matrix,
+        matrix_assumed=assumed,
+        full_range=stored.color_range == _FULL_RANGE,
+        duration_s=_duration_s(video),
+        frame_rate=stream.average_rate,
+        variable_rate=bool(
+            stream.average_rate and stream.base_rate and stream.average_rate != stream.base_rate
+        ),
+        interlaced=frame.interlaced_frame,
+    )
+
+
+def _duration_s(video: OpenVideo) -> float:
+    if video.stream.duration:
+        return float(video.stream.duration * video.time_base)
+    if video.container.duration:
+        return video.container.duration / 1_000_000
+    return 0.0
+
+
+def target_size(info: VideoInfo, long_side: int) -> tuple[int, int]:
+    """Width and height of a stored frame: the long side as given, the other a multiple of 4.
+
+    Raises
+    ------
+    UserInputError
+        ``long_side`` is not a positive multiple of 4.
+    """
+    if long_side < 4 or long_side % 4:
+        raise UserInputError(f"long_side is {long_side}; give a positive multiple of 4, such as 512")
+    long, short = max(info.width, info.height), min(info.width, info.height)
+    other = max(4, 4 * round(Fraction(long_side * short, long * 4)))
+    return (long_side, other) if info.width >= info.height else (other, long_side)

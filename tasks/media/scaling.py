@@ -1,0 +1,99 @@
+"""The one filter graph that turns a decoded frame into a stored one: turn upright, Lanczos, 4:2:0.
+
+Both ways of decoding use it, so that they give the same bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from av.filter import Graph
+from av.sidedata.sidedata import Type
+from av.video.frame import VideoFrame
+from numpy.typing import NDArray
+
+_Matrix = tuple[int, ...]
+
+
+def display_matrix(frame: VideoFrame) -> _Matrix | None:
+    """The nine 16.16 numbers with which a player turns the frame, or None."""
+    try:
+        data = frame.side_data[Type.DISPLAYMATRIX]
+    except KeyError:
+        return None
+    return tuple(int(n) for n in np.frombuffer(bytes(data), dtype="<i4", count=9))
+
+
+def upright(matrix: _Matrix | None) -> tuple[list[tuple[str, str]], int]:
+    """Filters by which the ffmpeg command turns a frame upright, and the clockwise angle in degrees."""
+    if matrix is None:
+        return [], 0
+    a, b, c, d = (n / 65536 for n in (matrix[0], matrix[1], matrix[3], matrix[4]))
+    scale_x, scale_y = np.hypot(a, c), np.hypot(b, d)
+    if scale_x == 0 or scale_y == 0:
+        return [], 0
+    angle = float(np.round(np.degrees(np.arctan2(b / scale_y, a / scale_x)))) % 360
+    if angle == 90:
+        return [("transpose", "cclock_flip" if c > 0 else "clock")], 90
+    if angle == 270:
+        return [("transpose", "clock_flip" if c < 0 else "cclock")], 270
+    if angle == 180:
+        flips = [("hflip", a < 0), ("vflip", d < 0)]
+        return [(name, "") for name, wanted in flips if wanted], 180
+    if angle != 0:
+        return [("rotate", f"{angle}*PI/180")], 0
+    return ([("vflip", "")] if d < 0 else []), 0
+
+
+class Scaler:
+    """``scale=W:H:flags=lanczos,format=yuv420p`` after turning upright, as the ffmpeg command does.
+
+    Parameters
+    ----------
+    width, height
+        Size of the stored frame, both divisible by 4.
+    """
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        self._key: tuple[object, ...] | None = None
+        self._graph: Graph | None = None
+
+    def _build(self, frame: VideoFrame) -> Graph:
+        graph = Graph()
+        graph.threads = 1
+        source = graph.add(
+            "buffer",
+            f"video_size={frame.width}x{frame.height}:pix_fmt={frame.format.name}:time_base=1/1:"
+            f"pixel_aspect=1/1:colorspace={frame.colorspace}:range={frame.color_range}",
+        )
+        nodes = [source]
+        for name, arguments in upright(display_matrix(frame))[0]:
+            nodes.append(graph.add(name, arguments))
+        nodes.append(graph.add("scale", f"{self.width}:{self.height}:flags=lanczos"))
+        nodes.append(graph.add("format", "yuv420p"))
+        nodes.append(graph.add("buffersink"))
+        graph.link_nodes(*nodes).configure()
+        return graph
+
+    def frame(self, frame: VideoFrame) -> VideoFrame:
+        """The scaled frame, yuv420p; the input frame stays as it is."""
+        key = (
+            frame.width,
+            frame.height,
+            frame.format.name,
+            frame.colorspace,
+            frame.color_range,
+            display_matrix(frame),
+        )
+        if self._graph is None or key != self._key:
+            self._graph, self._key = self._build(frame), key
+        self._graph.vpush(frame)
+        return self._graph.vpull()
+
+    def planes(self, frame: VideoFrame) -> NDArray[np.uint8]:
+        """The scaled frame as packed I420, shape (H·3/2, W), uint8, read-only."""
+        planes: NDArray[np.uint8] = self.frame(frame).to_ndarray()
+        planes.setflags(write=False)
+        return planes
+
+

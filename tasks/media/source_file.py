@@ -1,0 +1,194 @@
+"""Opening a video file that nobody has checked: local files only, known containers only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import av
+from av.codec.context import ThreadType
+from av.container import InputContainer
+from av.packet import Packet
+from av.stream import Discard
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from storage_schemas.errors import Reason, SetAside
+from tasks.media.timeline import round_half_away
+
+#: Containers that hold their own media. Playlists (HLS, DASH, concat) and image sequences name other
+#: files or hosts, so they are never opened; sound-only ones are here to be told apart from rubbish.
+CONTAINERS = (
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,mpegts,mpeg,avi,flv,live_flv,asf,ogg,mxf,rm,dv,ivf,nut,wtv,"
+    "gxf,h264,hevc,m4v,mpegvideo,obu,yuv4mpegpipe,mp3,wav,flac,aac,amr,aiff,ac3,eac3,caf"
+)
+_MICROSECOND = Fraction(1, 1_000_000)
+_TS_DISCONT = 0x0200  # AVFMT_TS_DISCONT: clocks of such containers start anywhere and may jump
+
+
+@dataclass(frozen=True, slots=True)
+class OpenVideo:
+    """A container with its chosen video stream.
+
+    Attributes
+    ----------
+    container, stream
+        PyAV's objects; only the stream's packets are read.
+    time_base
+        Seconds per unit of the stream's time stamps.
+    offset
+        To be added to a time stamp so that 0 is where the ffmpeg command starts counting: the earliest
+        start of any stream, or of this stream alone in containers such as MPEG-TS.
+    """
+
+    path: Path
+    container: InputContainer
+    stream: VideoStream
+    time_base: Fraction
+    offset: int
+
+    def packets(self) -> Iterator[Packet[VideoStream]]:
+        """Packets of the stream in decode order, without the empty one that PyAV puts at the end.
+
+        Raises
+        ------
+        SetAside
+            The container's data is damaged (undecodable video).
+        """
+        try:
+            for packet in self.container.demux(self.stream):
+                if packet.size:
+                    yield packet
+        except av.FFmpegError as error:
+            raise SetAside(
+                Reason.UNDECODABLE_VIDEO,
+                f"{self.path}: the file's structure is damaged and cannot be read on ({error.strerror}); "
+                "get the file again",
+            ) from error
+
+    def decode(self, packet: Packet[VideoStream] | None) -> list[VideoFrame]:
+        """Frames that the decoder gives for one packet (None: what it still holds)."""
+        return self.stream.codec_context.decode(packet)
+
+
+def _open(path: Path) -> InputContainer:
+    """Open the container, or say why it is none."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise SetAside(
+            Reason.VIDEO_MISSING, f"{path}: the video cannot be read ({error.strerror}); check the path"
+        ) from error
+    if not path.is_file():
+        raise SetAside(Reason.NOT_A_VIDEO, f"{path} is not a file; give the path of a video file")
+    if size == 0:
+        raise SetAside(Reason.EMPTY_FILE, f"{path} is empty (0 bytes); copy or fetch it again")
+    try:
+        # "file:" keeps a name such as "rtmp:x" or "a%03d" from meaning something else than a file.
+        return av.open(
+            f"file:{path.absolute()}",
+            mode="r",
+            options={"protocol_whitelist": "file", "format_whitelist": CONTAINERS},
+            metadata_errors="replace",
+        )
+    except PermissionError as error:
+        raise SetAside(
+            Reason.VIDEO_MISSING, f"{path}: no permission to read the video; change its mode or owner"
+        ) from error
+    except (av.FFmpegError, ValueError) as error:
+        if looks_like_mp4(path):
+            raise SetAside(
+                Reason.TRUNCATED_VIDEO,
+                f"{path}: starts like an MP4 but its index is missing or damaged, as after a broken download; "
+                "get the whole file",
+            ) from error
+        raise SetAside(
+            Reason.NOT_A_VIDEO, f"{path} is not in a video container that is read here; convert it to MP4"
+        ) from error
+
+
+def looks_like_mp4(path: Path) -> bool:
+    """Whether the first box of the file is one that an MP4 or QuickTime file starts with."""
+    with path.open("rb") as file:
+        return file.read(8)[4:] in {b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip"}
+
+
+def mp4_is_cut_off(path: Path) -> bool:
+    """Whether a box at the top level of an MP4 file ends after the file does."""
+    end = path.stat().st_size
+    with path.open("rb") as file:
+        position = 0
+        while position < end:
+            file.seek(position)
+            head = file.read(16)
+            if len(head) < 8:
+                return any(head)
+            size = int.from_bytes(head[:4], "big")
+            if size == 0:  # reaches to the end of the file, however long that is
+                return False
+            if size == 1:
+                size = int.from_bytes(head[8:16], "big")
+            if size < 8:  # trailing rubbish, which players ignore too
+                return False
+            position += size
+    return position > end
+
+
+def _choose_stream(path: Path, container: InputContainer) -> VideoStream:
+    """The stream that the ffmpeg command takes: the largest picture, the default one first, no covers."""
+    streams = [s for s in container.streams.video if not s.disposition & av.stream.Disposition.attached_pic]
+    if not streams:
+        raise SetAside(
+            Reason.NO_VIDEO_STREAM, f"{path} has no video stream (sound, subtitles or a cover only); remove it"
+        )
+    undecodable = [s for s in streams if s.codec_context is None]
+    if undecodable:
+        raise SetAside(
+            Reason.UNDECODABLE_VIDEO, f"{path}: no decoder for its video stream; convert it to H.264 in MP4"
+        )
+    return max(
+        streams,
+        key=lambda s: (
+            s.codec_context.width * s.codec_context.height
+            + (5_000_000 if s.disposition & av.stream.Disposition.default else 0)
+        ),
+    )
+
+
+def _zero(container: InputContainer, stream: VideoStream, time_base: Fraction) -> int:
+    """Offset that the ffmpeg command adds to every time stamp of the stream."""
+    start = container.start_time or 0
+    if container.format.input.flags & _TS_DISCONT and stream.start_time is not None:
+        start = max(start, round_half_away(stream.start_time * time_base / _MICROSECOND))
+    return round_half_away(-start * _MICROSECOND / time_base)
+
+
+@contextmanager
+def open_video(path: Path) -> Iterator[OpenVideo]:
+    """Open a video file for reading packets and frames of its main video stream, on one thread.
+
+    Raises
+    ------
+    SetAside
+        Missing, empty, not a video, no video stream, no decoder, or an MP4 that was cut off.
+    """
+    with _open(path) as container:
+        stream = _choose_stream(path, container)
+        for other in container.streams:
+            if other.index != stream.index:
+                other.discard = Discard.all
+        if "mp4" in container.format.name.split(",") and mp4_is_cut_off(path):
+            raise SetAside(
+                Reason.TRUNCATED_VIDEO,
+                f"{path}: the file is shorter than its own index says; get the whole file",
+            )
+        # One thread: a frame's work is the same, and without hand-over between threads it is cheapest.
+        stream.codec_context.thread_type = ThreadType.NONE
+        stream.codec_context.thread_count = 1
+        time_base = stream.time_base
+        if time_base is None:
+            raise SetAside(Reason.UNDECODABLE_VIDEO, f"{path}: its video stream has no clock; convert it to MP4")
+        yield OpenVideo(path, container, stream, time_base, _zero(container, stream, time_base))
