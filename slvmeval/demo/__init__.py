@@ -1,0 +1,1 @@
+"""The demonstration: two freely licensed films, captions written for them, and the small U²-Net."""
