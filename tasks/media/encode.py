@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import av
 import numpy as np
@@ -25,6 +25,9 @@ from storage_schemas.errors import IntegrityError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.model import Frozen
 from tasks.media.nal import parse_avcc
+
+if TYPE_CHECKING:
+    VideoPacket: TypeAlias = "av.Packet[Any]"
 
 #: Goes up when the same settings make another stream than before.
 ENCODER_VERSION = 1
@@ -64,6 +67,9 @@ class EncoderSettings(Frozen):
     crf: int = 18
     preset: str = "veryfast"
     seek_frames: int = 10
+
+
+DEFAULT_SETTINGS = EncoderSettings()
 
 
 def frame_rate(fps: float) -> Fraction:
@@ -115,7 +121,7 @@ def _configure(
     }
 
 
-def _encoded(context: VideoCodecContext, frames: Iterable[Planes], start: int) -> Iterator[av.Packet]:
+def _encoded(context: VideoCodecContext, frames: Iterable[Planes], start: int) -> Iterator[VideoPacket]:
     """Yield one packet for each frame of a unit; the first is an IDR frame."""
     shape = (context.height * 3 // 2, context.width)
     for place, planes in enumerate(frames):
@@ -159,7 +165,7 @@ def encode_units(
     height: int,
     color: ColorSpec,
     fps: float,
-    settings: EncoderSettings = EncoderSettings(),
+    settings: EncoderSettings = DEFAULT_SETTINGS,
     comment: str = "",
 ) -> int:
     """Encode units one after the other as one MP4 at `path` and return the number of frames.
@@ -227,7 +233,7 @@ class UnitFile:
             raise IntegrityError(f"{path} has no frame rate: remove it and materialise again")
         self.rate = Fraction(rate)
         self._ticks = int(1 / (self.rate * self.stream.time_base))
-        self._packets: Iterator[av.Packet] | None = None
+        self._packets: Iterator[VideoPacket] | None = None
         self._next = 0
 
     def __enter__(self) -> Self:
@@ -238,7 +244,7 @@ class UnitFile:
     ) -> None:
         self._container.close()
 
-    def packets(self, first: int, count: int) -> Iterator[av.Packet]:
+    def packets(self, first: int, count: int) -> Iterator[VideoPacket]:
         """Yield the packets of `count` frames from frame `first`, which must be an IDR frame.
 
         Raises
@@ -252,10 +258,16 @@ class UnitFile:
             self._next = first
         for place in range(first, first + count):
             packet = next(self._packets, None)
-            if packet is None or packet.pts != place * self._ticks:
-                raise IntegrityError(f"{self.path} does not give frame {place}: remove it and build it again")
-            if place == first and not packet.is_keyframe:
-                raise IntegrityError(f"{self.path} has no unit that begins at frame {first}")
+            if (
+                packet is None
+                or packet.pts != place * self._ticks
+                or (place == first and not packet.is_keyframe)
+            ):
+                self._packets = None
+                raise IntegrityError(
+                    f"{self.path} does not give frame {place} of a unit that begins at frame {first}: "
+                    "remove it and materialise again"
+                )
             self._next = place + 1
             yield packet
 
@@ -280,7 +292,7 @@ class UnitWriter:
         path: Path,
         origin: UnitFile,
         color: ColorSpec,
-        settings: EncoderSettings = EncoderSettings(),
+        settings: EncoderSettings = DEFAULT_SETTINGS,
         comment: str = "",
     ) -> None:
         self._origin, self._color, self._settings = origin, color, settings
@@ -299,7 +311,7 @@ class UnitWriter:
     ) -> None:
         self._container.close()
 
-    def _write(self, packet: av.Packet) -> None:
+    def _write(self, packet: VideoPacket) -> None:
         packet.stream = self._stream
         packet.time_base = self._time_base
         packet.pts = packet.dts = self.count
@@ -317,7 +329,7 @@ class UnitWriter:
         encoder = self._opened_encoder()
         for packet in _encoded(encoder, frames, self._pictures):
             units = _nal_units(bytes(packet))
-            coded = av.Packet(b"".join(len(unit).to_bytes(4) + unit for unit in units))
+            coded: VideoPacket = av.Packet(b"".join(len(unit).to_bytes(4) + unit for unit in units))
             coded.is_keyframe = packet.is_keyframe
             self._pictures += 1
             self._write(coded)
@@ -325,10 +337,8 @@ class UnitWriter:
     def _opened_encoder(self) -> VideoCodecContext:
         if self._encoder is None:
             origin = self._origin.stream.codec_context
-            context = cast("VideoCodecContext", av.CodecContext.create("libx264", "w"))
-            _configure(
-                context, origin.width, origin.height, self._color, self._origin.rate, self._settings
-            )
+            context = av.CodecContext.create("libx264", "w")
+            _configure(context, origin.width, origin.height, self._color, self._origin.rate, self._settings)
             context.open()
             if _parameter_sets(context.extradata or b"") != self._origin.parameter_sets:
                 raise IntegrityError(

@@ -1,0 +1,1 @@
+"""What leaves the store: releases, videos, exports, the gallery."""

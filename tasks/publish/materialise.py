@@ -1,0 +1,289 @@
+"""The videos of a pair as MP4 files.
+
+A source is encoded once, in units that begin where a clip or an uncaptioned interval begins. The high
+side is that file. A low side is made of the same packets, except where frames were degraded: those are
+encoded, everything else is copied.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import av
+
+from storage_schemas.commit import storage_errors, sync_path
+from storage_schemas.errors import IntegrityError
+from storage_schemas.frames import ColorSpec, FrameReader, Planes
+from storage_schemas.ids import artifact_id, digest_value
+from storage_schemas.pair import PairRecord, Segment
+from storage_schemas.release import FRAMES_FOLDER, frames_path
+from storage_schemas.store import DEGRADED_CLIP, ENCODED, FRAMES, Store
+from tasks.media.encode import (
+    DEFAULT_SETTINGS,
+    ENCODER_VERSION,
+    EncoderSettings,
+    UnitFile,
+    UnitWriter,
+    encode_units,
+)
+
+SideName = Literal["high", "low"]
+
+SIDES: tuple[SideName, ...] = ("high", "low")
+
+#: Bytes a pixel at the default quality: 1-fps frames of animation at 512×288 took 0.23.
+BYTES_A_PIXEL = 0.25
+
+_VIDEO = "video.mp4"
+
+
+class Span(Protocol):
+    """The frames that a clip owns; rows of the table `clips` are such."""
+
+    @property
+    def first_frame(self) -> int:
+        """First frame of the clip in the source."""
+
+    @property
+    def frame_count(self) -> int:
+        """Number of frames; a clip without any is passed over."""
+
+
+def unit_starts(clips: Iterable[Span], frame_count: int) -> list[int]:
+    """Return the frames at which a clip or an uncaptioned interval begins, in order; 0 is the first."""
+    starts = {0}
+    for clip in clips:
+        if clip.frame_count:
+            starts |= {clip.first_frame, clip.first_frame + clip.frame_count}
+    return sorted(start for start in starts if 0 <= start < frame_count)
+
+
+def encoded_consumes(
+    frames_id: str, starts: Sequence[int], fps: float, settings: EncoderSettings
+) -> dict[str, Any]:
+    """Return what the id of a source's encoded video is made of."""
+    return {
+        "frames": frames_id,
+        "units": digest_value(list(starts)),
+        "fps": fps,
+        "encoder": {"name": "libx264", "version": ENCODER_VERSION, **settings.model_dump()},
+    }
+
+
+def encode_source(
+    store: Store,
+    frames_id: str,
+    frame_count: int,
+    clips: Iterable[Span],
+    fps: float,
+    settings: EncoderSettings = DEFAULT_SETTINGS,
+) -> Path:
+    """Return the encoded video of a source, encoding it if the store does not have it yet.
+
+    Parameters
+    ----------
+    store
+        Where the frames are and the encoded video is kept.
+    frames_id, frame_count
+        The source's frames, and how many they are.
+    clips
+        All clips of the source.
+    fps
+        Frames a second.
+    settings
+        How to encode.
+
+    Raises
+    ------
+    StoreError
+        If the frames were evicted and there is no encoded video yet.
+    SetAside
+        If the store is full or cannot be written.
+    """
+    starts = unit_starts(clips, frame_count)
+    consumes = encoded_consumes(frames_id, starts, fps, settings)
+    id_ = artifact_id(ENCODED, consumes)
+    if not store.has(ENCODED, id_):
+        reader = FrameReader(frames_path(store, frames_id))
+        if reader.count != frame_count:
+            raise IntegrityError(f"{reader.path} has {reader.count} frames, {frame_count} were promised")
+        units = (_read(reader, first, end - first) for first, end in pairwise([*starts, frame_count]))
+        with store.stage(ENCODED, consumes) as staged, storage_errors(store.root):
+            encode_units(
+                staged.path / _VIDEO, units, reader.width, reader.height, reader.color, fps, settings, id_
+            )
+            # the content is the frames; how they are coded here is not part of it
+            staged.content_checksum = store.manifest(FRAMES, frames_id).content_checksum
+            staged.content = {
+                "frames": frame_count,
+                "units": starts,
+                "width": reader.width,
+                "height": reader.height,
+                "matrix": reader.color.matrix,
+                "full_range": reader.color.full_range,
+            }
+            staged.provenance = {"pyav": av.__version__, "libraries": _library_versions()}
+    return store.artifact_path(ENCODED, id_) / _VIDEO
+
+
+def materialise_pair(
+    store: Store,
+    record: PairRecord,
+    clips: Sequence[Span],
+    folder: Path,
+    sides: Sequence[SideName] = SIDES,
+    settings: EncoderSettings = DEFAULT_SETTINGS,
+    progress: Callable[[int], None] | None = None,
+) -> dict[SideName, Path]:
+    """Write the sides of a pair as ``high.mp4`` and ``low.mp4`` into `folder` and return the paths.
+
+    A file is complete or absent. One that is there already and belongs to this pair is left alone.
+
+    Parameters
+    ----------
+    store
+        Where frames and degraded clips are.
+    record
+        The pair.
+    clips
+        All clips of its source.
+    folder
+        Where the files go; made if needed.
+    sides
+        Which sides are wanted.
+    settings
+        How to encode.
+    progress
+        Called with the number of frames that were written, after each segment.
+
+    Raises
+    ------
+    StoreError
+        If frames were evicted that are needed.
+    IntegrityError
+        If the edit list does not give the frames that the record promises.
+    SetAside
+        If `folder` is full or cannot be written.
+    """
+    encoded = encode_source(store, record.frames_id, record.high_frames, clips, record.fps, settings)
+    paths: dict[SideName, Path] = {}
+    for side in sides:
+        path = folder / f"{side}.mp4"
+        if side == "high":
+            write_high(encoded, path)
+        else:
+            write_low(store, record, encoded, path, settings, progress)
+        paths[side] = path
+    return paths
+
+
+def write_high(encoded: Path, path: Path) -> bool:
+    """Copy the encoded video of a source to `path`; return False if it is there already."""
+    if _comment(path) == encoded.parent.name:
+        return False
+    with _draft(path) as draft:
+        shutil.copyfile(encoded, draft)
+    return True
+
+
+def write_low(
+    store: Store,
+    record: PairRecord,
+    encoded: Path,
+    path: Path,
+    settings: EncoderSettings = DEFAULT_SETTINGS,
+    progress: Callable[[int], None] | None = None,
+) -> bool:
+    """Write the low side of a pair to `path`; return False if it is there already.
+
+    `encoded` is what :func:`encode_source` gave for the pair's source.
+    """
+    comment = digest_value({"encoded": encoded.parent.name, "segments": record.segments})
+    if _comment(path) == comment:
+        return False
+    source = store.manifest(ENCODED, encoded.parent.name).content
+    color = ColorSpec(matrix=source["matrix"], full_range=source["full_range"])
+    with (
+        _draft(path) as draft,
+        UnitFile(encoded) as origin,
+        UnitWriter(draft, origin, color, settings, comment) as writer,
+    ):
+        for segment in record.segments:
+            if segment.kind == "degraded":
+                writer.encode(_degraded(store, record, segment))
+            else:
+                writer.copy(segment.first_frame, segment.frame_count)
+            if progress is not None:
+                progress(segment.frame_count)
+        if writer.count != record.low_frames:
+            raise IntegrityError(
+                f"pair {record.pair_id}: the edit list gave {writer.count} frames, "
+                f"the record promises {record.low_frames}"
+            )
+    return True
+
+
+def estimate_bytes(frames: int, width: int, height: int) -> int:
+    """Return about how many bytes a video of so many frames takes at the default quality."""
+    return round(frames * width * height * BYTES_A_PIXEL)
+
+
+def _degraded(store: Store, record: PairRecord, segment: Segment) -> Iterator[Planes]:
+    """Yield the frames of a degraded segment, one at a time."""
+    if segment.degraded_clip is not None:
+        reader = FrameReader(store.artifact_path(DEGRADED_CLIP, segment.degraded_clip) / FRAMES_FOLDER)
+        if reader.count != segment.frame_count:
+            raise IntegrityError(
+                f"degraded clip {segment.degraded_clip} has {reader.count} frames, "
+                f"pair {record.pair_id} expects {segment.frame_count}: remove it and build again"
+            )
+        yield from _read(reader, 0, reader.count)
+        return
+    if segment.frame_map is None:
+        raise IntegrityError(f"pair {record.pair_id}: clip {segment.clip} has no degraded frames")
+    reader = FrameReader(frames_path(store, record.frames_id))
+    shown, planes = -1, None
+    for index in segment.frame_map:
+        if planes is None or index != shown:
+            shown, planes = index, reader.read(index)[0]
+        yield planes
+
+
+def _read(reader: FrameReader, first: int, count: int) -> Iterator[Planes]:
+    for batch in reader.batches(first, count):
+        yield from batch
+
+
+def _library_versions() -> dict[str, str]:
+    return {name: ".".join(map(str, version)) for name, version in sorted(av.library_versions.items())}
+
+
+def _comment(path: Path) -> str | None:
+    """Return what the comment tag of a video says: which content it has; None if there is no video."""
+    if not path.is_file():
+        return None
+    try:
+        with UnitFile(path) as file:
+            return file.comment
+    except IntegrityError:
+        return None
+
+
+@contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """Give a name beside `path` to write to, and rename it to `path` when all went well."""
+    with storage_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.stem}.{uuid.uuid4().hex}{path.suffix}")
+        try:
+            yield draft
+            sync_path(draft)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)

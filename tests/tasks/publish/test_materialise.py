@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from storage_schemas.errors import IntegrityError, StoreError
+from storage_schemas.frames import ColorSpec, Planes, write_frames
+from storage_schemas.pair import PairRecord, Segment
+from storage_schemas.store import DEGRADED_CLIP, ENCODED, FRAMES, Store
+from tasks.publish.materialise import (
+    encode_source,
+    estimate_bytes,
+    materialise_pair,
+    unit_starts,
+    write_low,
+)
+
+WIDTH, HEIGHT, COUNT = 96, 64, 60
+COLOR = ColorSpec("bt709")
+
+
+@dataclass(frozen=True)
+class Row:
+    first_frame: int
+    frame_count: int
+
+
+# a gap before the first clip, one between two clips, a clip without frames, and a gap at the end
+CLIPS = [Row(3, 10), Row(13, 1), Row(14, 12), Row(20, 0), Row(30, 11), Row(41, 14)]
+
+
+def picture(number: int, changed: bool = False) -> Planes:
+    rng = np.random.default_rng(number)
+    small = rng.integers(16, 235, (HEIGHT * 3 // 16, WIDTH // 8), dtype=np.uint8)
+    planes = np.kron(small, np.ones((8, 8), np.uint8))
+    return 255 - planes if changed else planes
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.create(tmp_path / "store")
+
+
+@pytest.fixture
+def frames_id(store: Store) -> str:
+    with store.stage(FRAMES, {"source": "one"}) as staged:
+        written = write_frames(
+            staged.path / "planes.zarr", map(picture, range(COUNT)), map(float, range(COUNT)), COLOR
+        )
+        staged.content_checksum = written.checksum
+    return next(store.manifests(FRAMES)).id
+
+
+def degraded(store: Store, clip: int, count: int | None = None) -> str:
+    row = CLIPS[clip]
+    frames = [picture(row.first_frame + place, changed=True) for place in range(count or row.frame_count)]
+    with store.stage(DEGRADED_CLIP, {"clip": clip, "count": count}) as staged:
+        write_frames(staged.path / "planes.zarr", frames, map(float, range(len(frames))), COLOR)
+    return next(
+        found.id
+        for found in store.manifests(DEGRADED_CLIP)
+        if found.consumes == {"clip": clip, "count": count}
+    )
+
+
+def whole() -> list[Segment]:
+    segments, place = [], 0
+    for index, clip in enumerate(CLIPS):
+        if not clip.frame_count:
+            continue
+        if clip.first_frame > place:
+            segments.append(
+                Segment(kind="gap", clip=None, first_frame=place, frame_count=clip.first_frame - place)
+            )
+        segments.append(
+            Segment(kind="source", clip=index, first_frame=clip.first_frame, frame_count=clip.frame_count)
+        )
+        place = clip.first_frame + clip.frame_count
+    segments.append(Segment(kind="gap", clip=None, first_frame=place, frame_count=COUNT - place))
+    return segments
+
+
+def record(frames_id: str, segments: list[Segment], **other: Any) -> PairRecord:
+    values: dict[str, Any] = {
+        "pair_id": "p",
+        "source_id": "one",
+        "aspect": "aesthetics",
+        "dimension": "aesthetics",
+        "category": "quality",
+        "operation": "contrast",
+        "operation_version": 1,
+        "parameters": {},
+        "strength": "paper",
+        "clips_degraded": 1,
+        "fps": 1.0,
+        "frames_id": frames_id,
+        "segments": segments,
+        "drawn_clips": (),
+        "choices": {},
+        "passed_over": {},
+        "high_frames": COUNT,
+        "low_frames": sum(segment.frame_count for segment in segments),
+        "high_checksum": "",
+        "low_checksum": "",
+        "high_intervals": (),
+        "low_intervals": (),
+        "bin_s": 0,
+        "seed": "s",
+    }
+    return PairRecord.model_validate({**values, **other})
+
+
+def decoded(path: Path) -> list[Planes]:
+    with av.open(str(path)) as container:
+        return [frame.to_ndarray(format="yuv420p") for frame in container.decode(video=0)]
+
+
+def duration(path: Path) -> float:
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        assert stream.duration is not None and stream.time_base is not None
+        return float(stream.duration * stream.time_base)
+
+
+def test_units_begin_where_a_clip_or_a_gap_begins() -> None:
+    assert unit_starts(CLIPS, COUNT) == [0, 3, 13, 14, 26, 30, 41, 55]
+    assert unit_starts([], 5) == [0]
+    assert unit_starts([Row(0, 5)], 5) == [0]
+
+
+def test_pixels_change_in_the_degraded_clips_only(store: Store, frames_id: str, tmp_path: Path) -> None:
+    segments = whole()
+    places = {1: 0, 4: 0}
+    for position, segment in enumerate(segments):
+        if segment.clip in places:
+            segments[position] = segment.model_copy(
+                update={"kind": "degraded", "degraded_clip": degraded(store, segment.clip)}
+            )
+    paths = materialise_pair(store, record(frames_id, segments), CLIPS, tmp_path / "out")
+    assert paths == {"high": tmp_path / "out/high.mp4", "low": tmp_path / "out/low.mp4"}
+    high, low = decoded(paths["high"]), decoded(paths["low"])
+    assert len(high) == len(low) == COUNT
+    assert duration(paths["high"]) == duration(paths["low"]) == COUNT
+    changed = {13, *range(30, 41)}
+    for index in range(COUNT):
+        assert np.abs(high[index].astype(int) - picture(index)).mean() < 4
+        if index in changed:
+            assert np.abs(low[index].astype(int) - picture(index, changed=True)).mean() < 4
+        else:
+            assert np.array_equal(high[index], low[index])
+
+
+def test_clips_are_moved_and_removed_without_a_change_of_any_picture(
+    store: Store, frames_id: str, tmp_path: Path
+) -> None:
+    segments = whole()
+    moved = [segments[-2], segments[0], *segments[1:3], *segments[4:-2], segments[-1]]
+    pair = record(frames_id, moved)
+    low = decoded(materialise_pair(store, pair, CLIPS, tmp_path / "out", ["low"])["low"])
+    high = decoded(encode_source(store, frames_id, COUNT, CLIPS, 1.0))
+    order = [segment.first_frame + place for segment in moved for place in range(segment.frame_count)]
+    assert len(low) == len(order) == pair.low_frames < COUNT
+    assert duration(tmp_path / "out/low.mp4") == len(order)
+    for shown, index in zip(low, order, strict=True):
+        assert np.array_equal(shown, high[index])
+    assert not (tmp_path / "out/high.mp4").exists()
+
+
+def test_a_frame_map_shows_the_frames_that_it_names(store: Store, frames_id: str, tmp_path: Path) -> None:
+    segments = whole()
+    assert segments[3].clip == 2
+    segments[3] = segments[3].model_copy(update={"kind": "degraded", "frame_map": (20,) * 12})
+    low = decoded(materialise_pair(store, record(frames_id, segments), CLIPS, tmp_path, ["low"])["low"])
+    for index in range(14, 26):
+        assert np.abs(low[index].astype(int) - picture(20)).mean() < 4
+
+
+def test_a_source_is_encoded_once(
+    store: Store, frames_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments = whole()
+    materialise_pair(store, record(frames_id, segments), CLIPS, tmp_path / "a")
+    made = {path: path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()}
+
+    def no_more(*_: Any, **__: Any) -> None:
+        raise AssertionError("encoded again")
+
+    monkeypatch.setattr("tasks.publish.materialise.encode_units", no_more)
+    monkeypatch.setattr("tasks.publish.materialise.UnitWriter.encode", no_more)
+    materialise_pair(store, record(frames_id, segments), CLIPS, tmp_path / "a")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()} == made
+    # another pair of the source; its frames are not needed any more
+    store.remove(FRAMES, frames_id)
+    other = record(frames_id, segments[::-1], pair_id="q")
+    materialise_pair(store, other, CLIPS, tmp_path / "a")
+    assert (tmp_path / "a/high.mp4").stat().st_mtime_ns == made[tmp_path / "a/high.mp4"]
+    assert (tmp_path / "a/low.mp4").stat().st_mtime_ns > made[tmp_path / "a/low.mp4"]
+    manifest = next(store.manifests(ENCODED))
+    assert manifest.content["units"] == unit_starts(CLIPS, COUNT)
+    assert manifest.provenance["libraries"]["libavcodec"]
+
+
+def test_evicted_frames_are_told(store: Store, frames_id: str, tmp_path: Path) -> None:
+    store.remove(FRAMES, frames_id)
+    with pytest.raises(StoreError, match="run the build again"):
+        materialise_pair(store, record(frames_id, whole()), CLIPS, tmp_path)
+
+
+def test_nothing_half_written_stays(store: Store, frames_id: str, tmp_path: Path) -> None:
+    encoded = encode_source(store, frames_id, COUNT, CLIPS, 1.0)
+    segments = whole()
+    out = tmp_path / "out" / "low.mp4"
+    for wrong, told in (
+        (record(frames_id, segments, low_frames=COUNT + 1), "promises"),
+        (record(frames_id, [segments[0], segments[1].model_copy(update={"first_frame": 4})]), "frame 4"),
+        (record(frames_id, [segments[0].model_copy(update={"kind": "degraded"})]), "no degraded frames"),
+        (
+            record(
+                frames_id,
+                [segments[1].model_copy(update={"kind": "degraded", "degraded_clip": degraded(store, 0, 2)})],
+            ),
+            "has 2 frames",
+        ),
+    ):
+        with pytest.raises(IntegrityError, match=told):
+            write_low(store, wrong, encoded, out)
+        assert list(out.parent.iterdir()) == []
+    assert not list(store.staging.iterdir())
+
+
+def test_a_damaged_file_is_written_again(store: Store, frames_id: str, tmp_path: Path) -> None:
+    pair = record(frames_id, whole())
+    materialise_pair(store, pair, CLIPS, tmp_path)
+    good = {path.name: path.read_bytes() for path in tmp_path.glob("*.mp4")}
+    for name in good:
+        (tmp_path / name).write_bytes(b"")
+    seen: list[int] = []
+    materialise_pair(store, pair, CLIPS, tmp_path, progress=seen.append)
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.mp4")} == good
+    assert sum(seen) == COUNT
+
+
+def test_the_estimate_grows_with_frames_and_pixels() -> None:
+    assert estimate_bytes(0, 512, 288) == 0
+    assert 10_000 < estimate_bytes(1, 512, 288) < 100_000
+    assert estimate_bytes(10, 512, 288) == 10 * estimate_bytes(1, 512, 288)
+
+
+@pytest.mark.slow
+def test_untouched_units_cost_copying_only(store: Store, tmp_path: Path) -> None:
+    width, height, count = 512, 288, 300
+    rng = np.random.default_rng(1)
+    texture = rng.integers(16, 235, (height * 3 // 2, width), dtype=np.uint8)
+    with store.stage(FRAMES, {"source": "large"}) as staged:
+        write_frames(
+            staged.path / "planes.zarr",
+            (np.roll(texture, 7 * place, axis=1) for place in range(count)),
+            map(float, range(count)),
+            COLOR,
+        )
+    frames_id = next(store.manifests(FRAMES)).id
+    edges = [*range(0, count, 10), count]
+    clips = [Row(first, end - first) for first, end in pairwise(edges)]
+    segments = [
+        Segment(kind="source", clip=place, first_frame=clip.first_frame, frame_count=clip.frame_count)
+        for place, clip in enumerate(clips)
+    ]
+    started = time.process_time()
+    encoded = encode_source(store, frames_id, count, clips, 1.0)
+    all_of_it = time.process_time() - started
+    random.Random(1).shuffle(segments)
+    started = time.process_time()
+    write_low(store, record(frames_id, segments), encoded, tmp_path / "low.mp4")
+    assert time.process_time() - started < 0.05 * all_of_it
