@@ -36,6 +36,8 @@ class Reason(StrEnum):
     UNSAFE_ID = "unsafe_id"
     ID_TOO_LONG = "id_too_long"
     DUPLICATE_ID = "duplicate_id"
+    UNSAFE_PATH = "unsafe_path"
+    BAD_ARCHIVE = "bad_archive"
     # the pair
     TOO_FEW_CLIPS = "too_few_clips"
     TOO_FEW_ELIGIBLE_CLIPS = "too_few_eligible_clips"

@@ -115,7 +115,7 @@ class PairRecord(Frozen):
     Intervals are seconds in the time line of their own side, ``[start, end)``. `choices` says by clip
     index what the operation chose (a style, a subject, a colour), `passed_over` which clips were drawn
     but could not be degraded, and why. `parameters` is the operation's full parameter set, `bin_s` the
-    lower edge of the source's duration bin in seconds.
+    lower edge of the source's duration bin in seconds (filled in by the release).
     """
 
     pair_id: str
@@ -140,8 +140,8 @@ class PairRecord(Frozen):
     low_checksum: str
     high_intervals: tuple[Interval, ...]
     low_intervals: tuple[Interval, ...]
-    bin_s: int
     seed: str
+    bin_s: int = 0
 
 
 class DegradedClipRow(Frozen):

@@ -122,7 +122,10 @@ class Recipe(Frozen):
     def parameters(self, aspect: str, strength: str | None = None) -> Parameters:
         """Return the operation's parameters at the recipe's strength, or at another one."""
         entry = self.aspects[aspect]
-        return self.operation(aspect).parameters(strength or entry.strength, entry.parameters)
+        parameters: Parameters = self.operation(aspect).parameters(
+            strength or entry.strength, entry.parameters
+        )
+        return parameters
 
     def strength(self, aspect: str) -> str:
         """Return the name of the strength that the recipe uses for an aspect."""

@@ -46,31 +46,31 @@ def ingest_source(
         return id_
     started, reported = time.monotonic(), time.monotonic()
     consumes = frames_consumes(source, recipe)
-    with FrameSampler(Path(source.video), fps=recipe.fps, long_side=recipe.long_side) as sampler:
-        info, (width, height) = sampler.info, sampler.size
-        expected = sampler.frame_count or 0
-        color = ColorSpec(info.matrix, info.full_range)
-        with store.stage(FRAMES, consumes) as staged:
-            writer = FrameWriter(staged.path / FRAMES_FOLDER, width, height, color, expected or None)
-            for frame in sampler:
-                writer.append(frame.planes, frame.pts_s)
-                if progress is not None:
-                    progress(writer.count, expected)
-                if time.monotonic() - reported > _REPORT_EVERY_S:
-                    reported = time.monotonic()
-                    log.info("ingest %s: %d of %s frames", source.title, writer.count, expected or "?")
-            if not writer.count:
-                raise SetAside(Reason.NO_FRAMES, f"{source.video} has no frame to sample")
-            written = writer.finish()
-            staged.content_checksum = written.checksum
-            staged.content = {"frames": written.count, "width": width, "height": height}
-            staged.provenance = provenance(
-                started,
-                packages=("av",),
-                decoder=sampler.mode,
-                fallback_reason=sampler.fallback_reason,
-                matrix_assumed=info.matrix_assumed,
-            )
+    sampler = FrameSampler(Path(source.video), fps=recipe.fps, long_side=recipe.long_side)
+    info, (width, height) = sampler.info, sampler.size
+    expected = sampler.frame_count or 0
+    color = ColorSpec(info.matrix, info.full_range)
+    with store.stage(FRAMES, consumes) as staged:
+        writer = FrameWriter(staged.path / FRAMES_FOLDER, width, height, color, expected or None)
+        for frame in sampler:
+            writer.append(frame.planes, frame.pts_s)
+            if progress is not None:
+                progress(writer.count, expected)
+            if time.monotonic() - reported > _REPORT_EVERY_S:
+                reported = time.monotonic()
+                log.info("ingest %s: %d of %s frames", source.title, writer.count, expected or "?")
+        if not writer.count:
+            raise SetAside(Reason.NO_FRAMES, f"{source.video} has no frame to sample")
+        written = writer.finish()
+        staged.content_checksum = written.checksum
+        staged.content = {"frames": written.count, "width": width, "height": height}
+        staged.provenance = provenance(
+            started,
+            packages=("av",),
+            decoder=sampler.mode,
+            fallback_reason=sampler.fallback_reason,
+            matrix_assumed=info.matrix_assumed,
+        )
     with store.stage(TIMELINE, consumes) as staged:
         write_timeline_file(staged.path / TIMELINE_FILE, writer.pts_s, writer.digests)
         staged.content_checksum = written.checksum

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from storage_schemas.errors import Reason, SetAside
@@ -30,6 +31,7 @@ class PairJob:
     clips: int
     draw: tuple[ClipSpan, ...]
     seed: tuple[str | int, ...]
+    fps: Fraction
     consumes: dict[str, Any]
 
     @property
@@ -77,6 +79,7 @@ def draw_pair(
         clips=clips,
         draw=tuple(shuffled(eligible, *seed, "clips")),
         seed=seed,
+        fps=recipe.fps,
         consumes=consumes,
     )
 

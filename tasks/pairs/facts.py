@@ -17,10 +17,13 @@ from storage_schemas.store import FRAMES, TIMELINE, Store
 from storage_schemas.timeline import Timeline, read_timeline
 from tasks.aspects.base import Aspect, ClipSpan, Operation, Parameters
 from tasks.captions.stage import source_analyses
-from tasks.media.decode import SAMPLER_VERSION, FrameSampler
+from tasks.media.decode import FrameSampler
 from tasks.media.probe import probe
 from tasks.recipe import Recipe
-from tasks.sources.captions import check_clips_against_duration
+from tasks.sources.clips import check_clips_against_duration
+
+#: Part of the frames' id: a change of what is sampled or how it is scaled needs a new version.
+SAMPLER_VERSION = 1
 
 
 def frames_consumes(source: Source, recipe: Recipe) -> dict[str, Any]:
@@ -69,19 +72,18 @@ class SourceFacts:
 
 def clip_spans(source: Source, timeline: Timeline) -> tuple[ClipSpan, ...]:
     """Return the frames that each clip owns: those whose image has start ≤ t < end."""
-    return tuple(
-        ClipSpan(clip.index, *timeline.span(clip.start_s, clip.end_s)) for clip in source.clips
-    )
+    return tuple(ClipSpan(clip.index, *timeline.span(clip.start_s, clip.end_s)) for clip in source.clips)
 
 
 @lru_cache(maxsize=64)
 def _predicted(video: str, content_sha256: str, fps: Fraction, long_side: int) -> Timeline:
-    path = Path(video)
-    with FrameSampler(path, fps=fps, long_side=long_side) as sampler:
-        info, (width, height), times = sampler.info, sampler.size, sampler.times_s
-    if times is None:
+    sampler = FrameSampler(Path(video), fps=fps, long_side=long_side)
+    info, (width, height) = sampler.info, sampler.size
+    if sampler.times_s is not None:
+        times = [float(time) for time in sampler.times_s]
+    else:
         # not provable from the packets: near enough for a plan, and replaced by the truth at ingest
-        times = tuple(float(k / fps) for k in range(round(info.duration_s * fps)))
+        times = [float(k / fps) for k in range(round(info.duration_s * fps))]
     return Timeline(
         width=width,
         height=height,

@@ -1,0 +1,51 @@
+"""Provenance: with what, where and how long an artifact was made. It is in no id."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+#: Set by SLURM in every job; says where an artifact was made on a cluster.
+_JOB_VARIABLES = {"partition": "SLURM_JOB_PARTITION", "job": "SLURM_JOB_ID", "node": "SLURMD_NODENAME"}
+
+
+def provenance(started: float, packages: Iterable[str] = (), **extra: Any) -> dict[str, Any]:
+    """Return the provenance of an artifact whose work began at `started` (``time.monotonic()``).
+
+    Parameters
+    ----------
+    started
+        Reading of the monotonic clock, in seconds.
+    packages
+        Distributions whose versions could change the content.
+    extra
+        Anything else worth knowing, JSON-able.
+    """
+    return {
+        "made_at": utc_now(),
+        "seconds": round(time.monotonic() - started, 3),
+        "host": socket.gethostname(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in ("slvmeval", "numpy", "zarr", *packages)},
+        **{key: os.environ[name] for key, name in _JOB_VARIABLES.items() if name in os.environ},
+        **extra,
+    }
+
+
+def utc_now() -> str:
+    """Return the time in UTC as ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

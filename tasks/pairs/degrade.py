@@ -1,0 +1,211 @@
+"""Degrade a source for all its aspects in one read, and write its pairs."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from storage_schemas.errors import SetAside
+from storage_schemas.frames import FrameReader
+from storage_schemas.ids import digest_frames
+from storage_schemas.pair import PairRecord, Segment
+from storage_schemas.provenance import provenance
+from storage_schemas.release import FRAMES_FOLDER, frames_path
+from storage_schemas.store import DEGRADED_CLIP, PAIR, Store
+from tasks.aspects.base import ClipNotDegradable, ClipSpan, Models, OrderOperation
+from tasks.pairs.degrade_clip import ClipFrames, DegradedClip, degrade_clip, pair_failure
+from tasks.pairs.draw import PairJob
+from tasks.pairs.facts import SourceFacts
+from tasks.pairs.intervals import degraded_intervals, reordered, replaced, units
+
+PAIR_FILE = "pair.json"
+
+
+@dataclass
+class _Progress:
+    """How far one pair with new frames has come."""
+
+    job: PairJob
+    taken: dict[int, DegradedClip] = field(default_factory=dict)
+    passed_over: dict[int, ClipNotDegradable] = field(default_factory=dict)
+
+    def next_clips(self) -> list[ClipSpan]:
+        tried = len(self.taken) + len(self.passed_over)
+        return list(self.job.draw[tried : tried + self.job.clips - len(self.taken)])
+
+
+@dataclass(frozen=True)
+class DegradeResult:
+    """The pairs of a source that are there now, and by pair id why others are not."""
+
+    built: tuple[str, ...]
+    set_aside: dict[str, SetAside]
+
+
+def degrade_source(
+    store: Store,
+    facts: SourceFacts,
+    jobs: Sequence[PairJob],
+    models: Models,
+    progress: Callable[[int, int], None] | None = None,
+) -> DegradeResult:
+    """Make the pairs of a source; each clip's frames are read once for all aspects that drew it.
+
+    Pairs that are in the store are left alone. A clip that cannot be degraded is replaced by the next
+    of the draw; a pair that runs out of clips is set aside and costs no other.
+
+    Parameters
+    ----------
+    progress
+        Called with (clips degraded so far, clips to degrade).
+    """
+    missing = [job for job in jobs if not store.has(PAIR, job.pair_id)]
+    set_aside: dict[str, SetAside] = {}
+    states = []
+    for job in missing:
+        if isinstance(job.operation, OrderOperation):
+            try:
+                _write_order_pair(store, facts, job)
+            except SetAside as reason:
+                set_aside[job.pair_id] = reason
+        else:
+            states.append(_Progress(job))
+    _degrade_clips(store, facts, states, models, progress)
+    for state in states:
+        if len(state.taken) < state.job.clips:
+            set_aside[state.job.pair_id] = pair_failure(state.job, state.passed_over, facts.source.title)
+        else:
+            _write_clip_pair(store, facts, state)
+    return DegradeResult(
+        built=tuple(job.pair_id for job in jobs if job.pair_id not in set_aside), set_aside=set_aside
+    )
+
+
+def _degrade_clips(
+    store: Store,
+    facts: SourceFacts,
+    states: Sequence[_Progress],
+    models: Models,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    if not states:
+        return
+    reader = FrameReader(frames_path(store, states[0].job.consumes["frames"]))
+    done = 0
+    while wave := [(span, state) for state in states for span in state.next_clips()]:
+        by_clip: dict[ClipSpan, list[_Progress]] = defaultdict(list)
+        for span, state in wave:
+            by_clip[span].append(state)
+        for span in sorted(by_clip, key=lambda span: span.index):
+            frames = ClipFrames(reader, span)
+            for state in by_clip[span]:
+                try:
+                    state.taken[span.index] = degrade_clip(store, facts, state.job, frames, models)
+                except ClipNotDegradable as problem:
+                    state.passed_over[span.index] = problem
+                done += 1
+                if progress is not None:
+                    progress(done, sum(s.job.clips + len(s.passed_over) for s in states))
+
+
+def _write_clip_pair(store: Store, facts: SourceFacts, state: _Progress) -> None:
+    source_units = units(facts.spans, facts.timeline.count)
+    segments = replaced(source_units, {clip: done.segment for clip, done in state.taken.items()})
+    _write_pair(
+        store,
+        facts,
+        state.job,
+        source_units,
+        segments,
+        drawn=list(state.taken),
+        choices={str(clip): done.choice for clip, done in sorted(state.taken.items()) if done.choice},
+        passed_over={str(clip): str(problem) for clip, problem in state.passed_over.items()},
+    )
+
+
+def _write_order_pair(store: Store, facts: SourceFacts, job: PairJob) -> None:
+    source_units = units(facts.spans, facts.timeline.count)
+    operation: OrderOperation[Any] = job.operation  # type: ignore[assignment]
+    arrangement = operation.rearrange(facts.clips_with_frames, job.clips, job.seed, job.parameters)
+    segments = reordered(source_units, arrangement.order, arrangement.drawn)
+    _write_pair(store, facts, job, source_units, segments, list(arrangement.drawn), {}, {})
+
+
+def _write_pair(
+    store: Store,
+    facts: SourceFacts,
+    job: PairJob,
+    source_units: Sequence[Segment],
+    segments: Sequence[Segment],
+    drawn: list[int],
+    choices: dict[str, Any],
+    passed_over: dict[str, str],
+) -> None:
+    started = time.monotonic()
+    fps = float(job.fps)
+    high, low = degraded_intervals(source_units, segments, drawn, fps)
+    record = PairRecord(
+        pair_id=job.pair_id,
+        source_id=facts.source.id,
+        aspect=job.aspect.name,
+        dimension=job.aspect.dimension,
+        category=job.aspect.category,
+        operation=job.operation.name,
+        operation_version=job.operation.version,
+        parameters=job.parameters.model_dump(mode="json"),
+        strength=job.strength,
+        clips_degraded=job.clips,
+        fps=fps,
+        frames_id=job.consumes["frames"],
+        segments=tuple(segments),
+        drawn_clips=tuple(drawn),
+        choices=choices,
+        passed_over=passed_over,
+        high_frames=facts.timeline.count,
+        low_frames=sum(segment.frame_count for segment in segments),
+        high_checksum=digest_frames(facts.timeline.digests),
+        low_checksum=low_checksum(store, facts.timeline.digests, segments),
+        high_intervals=high,
+        low_intervals=low,
+        seed=str(job.consumes["seed"]),
+    )
+    with store.stage(PAIR, job.consumes) as staged:
+        (staged.path / PAIR_FILE).write_text(record.model_dump_json(indent=1), encoding="utf-8")
+        staged.content_checksum = record.low_checksum
+        staged.content = {"source_id": record.source_id, "aspect": record.aspect}
+        staged.provenance = provenance(started)
+
+
+def low_checksum(store: Store, source_digests: Sequence[int], segments: Sequence[Segment]) -> str:
+    """Return the checksum of the low-quality side, made of its frames' checksums in order."""
+    digests: list[int] = []
+    for segment in segments:
+        if segment.degraded_clip is not None:
+            path = store.artifact_path(DEGRADED_CLIP, segment.degraded_clip) / FRAMES_FOLDER
+            digests += [int(value) for value in FrameReader(path).digests]
+        else:
+            digests += [source_digests[frame] for frame in shown_frames(segment)]
+    return digest_frames(digests)
+
+
+def shown_frames(segment: Segment) -> Sequence[int]:
+    """Return the source's frames that a segment without new pixels shows, in order."""
+    if segment.frame_map is not None:
+        return segment.frame_map
+    return range(segment.first_frame, segment.first_frame + segment.frame_count)
+
+
+def read_pair(store: Store, pair_id: str) -> PairRecord:
+    """Return a pair from its artifact.
+
+    Raises
+    ------
+    StoreError
+        If the pair is not in the store.
+    """
+    store.manifest(PAIR, pair_id)
+    text = (store.artifact_path(PAIR, pair_id) / PAIR_FILE).read_bytes()
+    return PairRecord.model_validate_json(text)

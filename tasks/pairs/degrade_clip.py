@@ -1,0 +1,213 @@
+"""Degrade one clip and keep the result as an artifact."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from storage_schemas.errors import Reason, SetAside
+from storage_schemas.frames import FrameReader, FrameWriter, Planes
+from storage_schemas.ids import artifact_id
+from storage_schemas.pair import Segment
+from storage_schemas.provenance import provenance
+from storage_schemas.release import FRAMES_FOLDER
+from storage_schemas.rng import derived_seed
+from storage_schemas.store import DEGRADED_CLIP, Store
+from tasks.aspects.base import (
+    ClipContext,
+    ClipNotDegradable,
+    ClipSpan,
+    FrameMapOperation,
+    Models,
+    PixelOperation,
+)
+from tasks.media.planes import planes_to_rgb, rgb_to_planes
+from tasks.pairs.draw import PairJob
+from tasks.pairs.facts import SourceFacts
+
+#: Frames handed to an operation at once.
+BATCH_FRAMES = 32
+#: Frames of a clip kept between two operations: 57 MB at 512×288. A longer clip is read again.
+KEPT_FRAMES = 256
+
+
+class ClipFrames:
+    """The frames of one clip, read once for all operations that degrade it."""
+
+    def __init__(self, reader: FrameReader, span: ClipSpan) -> None:
+        self._reader, self.span = reader, span
+        self._kept: Planes | None = None
+
+    def read(self, place: int, count: int) -> Planes:
+        """Return frames `place` … of the clip as ``(count, H·3/2, W)`` uint8, read-only."""
+        if self.span.frame_count > KEPT_FRAMES:
+            return self._reader.read(self.span.first_frame + place, count)
+        if self._kept is None:
+            self._kept = self._reader.read(self.span.first_frame, self.span.frame_count)
+            self._kept.setflags(write=False)
+        return self._kept[place : place + count]
+
+
+@dataclass(frozen=True)
+class DegradedClip:
+    """How one clip was degraded: its segment in the edit list and the operation's choices."""
+
+    segment: Segment
+    choice: dict[str, Any]
+
+
+class NotDifferentEnough(ClipNotDegradable):
+    """The degraded clip looks like its source."""
+
+
+def degrade_clip(
+    store: Store, facts: SourceFacts, job: PairJob, frames: ClipFrames, models: Models
+) -> DegradedClip:
+    """Return the degraded form of a clip; make it if it is not in the store.
+
+    Raises
+    ------
+    ClipNotDegradable
+        If the operation finds nothing in the clip, or the result does not differ from it.
+    """
+    span = frames.span
+    segment = Segment(
+        kind="degraded", clip=span.index, first_frame=span.first_frame, frame_count=span.frame_count
+    )
+    if isinstance(job.operation, FrameMapOperation):
+        places = job.operation.frame_map(span.frame_count, job.parameters)
+        _check_map(job.operation, frames, places)
+        shown = tuple(span.first_frame + place for place in places)
+        return DegradedClip(segment.model_copy(update={"frame_map": shown}), {})
+    consumes = clip_consumes(facts, job, span)
+    id_ = artifact_id(DEGRADED_CLIP, consumes)
+    if not store.has(DEGRADED_CLIP, id_):
+        _write_clip(store, facts, job, frames, models, consumes)
+    choice = store.manifest(DEGRADED_CLIP, id_).content["choice"]
+    return DegradedClip(segment.model_copy(update={"degraded_clip": id_}), choice)
+
+
+def clip_consumes(facts: SourceFacts, job: PairJob, span: ClipSpan) -> dict[str, Any]:
+    """Return what a degraded clip is made of."""
+    return {
+        "frames": job.consumes["frames"],
+        "clip": span.index,
+        "first": span.first_frame,
+        "count": span.frame_count,
+        "operation": job.operation.name,
+        "version": job.operation.version,
+        "parameters": job.parameters.model_dump(mode="json"),
+        "seed": str(derived_seed(*job.seed)),
+        "models": job.consumes["models"],
+        "analysis": job.operation.consumed_analysis(facts.analyses[span.index]),
+    }
+
+
+def _write_clip(
+    store: Store,
+    facts: SourceFacts,
+    job: PairJob,
+    frames: ClipFrames,
+    models: Models,
+    consumes: dict[str, Any],
+) -> None:
+    operation, span, timeline = job.operation, frames.span, facts.timeline
+    if not isinstance(operation, PixelOperation):
+        raise TypeError(f"{operation.name} makes no pixels")
+    started = time.monotonic()
+    clip = ClipContext(
+        span=span,
+        color=timeline.color,
+        analysis=facts.analyses[span.index],
+        caption=facts.source.clips[span.index].caption,
+        seed=job.seed,
+        models=models,
+    )
+    choice = operation.choose(clip, job.parameters)
+    with store.stage(DEGRADED_CLIP, consumes) as staged:
+        writer = FrameWriter(
+            staged.path / FRAMES_FOLDER, timeline.width, timeline.height, timeline.color, span.frame_count
+        )
+
+        def degraded(planes: Planes, place: int) -> Planes:
+            if operation.works_on == "planes":
+                return operation.apply(planes, place, clip, job.parameters, choice)
+            rgb = planes_to_rgb(planes, timeline.color)
+            return rgb_to_planes(operation.apply(rgb, place, clip, job.parameters, choice), timeline.color)
+
+        difference = _each_batch(frames, degraded, writer, timeline.pts_s)
+        if difference < operation.threshold:
+            raise NotDifferentEnough(
+                f"clip {span.index}: mean difference {difference:.2f} is below {operation.threshold:g}"
+            )
+        written = writer.finish()
+        staged.content_checksum = written.checksum
+        staged.content = {
+            "source_id": facts.source.id,
+            "aspect": job.aspect.name,
+            "operation": operation.name,
+            "clip": span.index,
+            "first_frame": span.first_frame,
+            "frames": written.count,
+            "height": written.height,
+            "width": written.width,
+            "difference": round(difference, 4),
+            "choice": choice,
+        }
+        staged.provenance = provenance(
+            started, packages=("opencv-contrib-python-headless", "pillow", "onnxruntime"), device="cpu"
+        )
+
+
+def _each_batch(
+    frames: ClipFrames,
+    degraded: Callable[[Planes, int], Planes],
+    writer: FrameWriter,
+    pts_s: tuple[float, ...],
+) -> float:
+    span, total, size = frames.span, 0, 0
+    for place in range(0, span.frame_count, BATCH_FRAMES):
+        before = frames.read(place, min(BATCH_FRAMES, span.frame_count - place))
+        after = degraded(before, place)
+        total += absolute_difference(before, after)
+        size += before.size
+        for offset, planes in enumerate(after):
+            writer.append(planes, pts_s[span.first_frame + place + offset])
+    return total / size
+
+
+def absolute_difference(before: Planes, after: Planes) -> int:
+    """Return the sum of absolute differences, in 8-bit steps."""
+    higher, lower = np.maximum(before, after), np.minimum(before, after)
+    return int(np.subtract(higher, lower, out=higher).sum(dtype=np.int64))
+
+
+def _check_map(operation: FrameMapOperation[Any], frames: ClipFrames, places: list[int]) -> None:
+    span, total = frames.span, 0
+    frame_size = 0
+    for place, shown in enumerate(places):
+        before = frames.read(place, 1)
+        frame_size = before.size
+        if shown != place:
+            total += absolute_difference(before, frames.read(shown, 1))
+    difference = total / (frame_size * span.frame_count)
+    if difference < operation.threshold:
+        raise NotDifferentEnough(
+            f"clip {span.index}: mean difference {difference:.2f} is below {operation.threshold:g}"
+        )
+
+
+def pair_failure(job: PairJob, passed_over: dict[int, ClipNotDegradable], title: str) -> SetAside:
+    """Return the reason why a pair cannot be made, from what was wrong with the clips that were tried."""
+    same = sum(isinstance(problem, NotDifferentEnough) for problem in passed_over.values())
+    reason = Reason.NOT_DIFFERENT_ENOUGH if same * 2 >= len(passed_over) else Reason.NOTHING_FOUND
+    first = next(iter(passed_over.values()), None)
+    return SetAside(
+        reason,
+        f"{job.aspect.name}: only {len(job.draw) - len(passed_over)} of the {len(job.draw)} eligible clips "
+        f"of {title} could be degraded, {job.clips} are needed (for example, {first})",
+    )

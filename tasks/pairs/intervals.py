@@ -1,0 +1,113 @@
+"""Edit lists and the intervals that are degraded, in the time line of each side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from storage_schemas.pair import Interval, Segment
+from tasks.aspects.base import ClipSpan
+
+#: Where clips were removed, the join is degraded from this long before to this long after, in seconds.
+JOIN_MARGIN_S = 2.0
+
+
+def units(spans: Sequence[ClipSpan], frame_count: int) -> list[Segment]:
+    """Return the source as it is: clips with frames and the gaps around them, in order, without overlap."""
+    segments: list[Segment] = []
+    place = 0
+    for span in spans:
+        if not span.frame_count:
+            continue
+        if span.first_frame > place:
+            segments.append(_gap(place, span.first_frame))
+        segments.append(
+            Segment(
+                kind="source", clip=span.index, first_frame=span.first_frame, frame_count=span.frame_count
+            )
+        )
+        place = span.first_frame + span.frame_count
+    if place < frame_count:
+        segments.append(_gap(place, frame_count))
+    return segments
+
+
+def _gap(first: int, end: int) -> Segment:
+    return Segment(kind="gap", clip=None, first_frame=first, frame_count=end - first)
+
+
+def replaced(source_units: Sequence[Segment], changed: Mapping[int, Segment]) -> list[Segment]:
+    """Return the edit list in which some clips, by index, are replaced in place."""
+    return [changed.get(unit.clip, unit) if unit.clip is not None else unit for unit in source_units]
+
+
+def reordered(source_units: Sequence[Segment], order: Sequence[int], drawn: Sequence[int]) -> list[Segment]:
+    """Return the edit list in which clips follow in another order; gaps stay where they are.
+
+    A clip that is not in `order` is removed. The clips' places, in order, take the clips of `order`;
+    where fewer clips are left than places, each clip keeps its place and removed ones leave theirs.
+    """
+    by_clip = {unit.clip: unit for unit in source_units if unit.clip is not None}
+    if len(order) < len(by_clip):
+        kept = set(order)
+        return [unit for unit in source_units if unit.clip is None or unit.clip in kept]
+    waiting = iter(order)
+    moved = set(drawn)
+    result = []
+    for unit in source_units:
+        if unit.clip is None:
+            result.append(unit)
+            continue
+        clip = next(waiting)
+        result.append(by_clip[clip].model_copy(update={"moved": clip in moved}))
+    return result
+
+
+def merged(intervals: Sequence[Interval]) -> tuple[Interval, ...]:
+    """Return intervals in order, those that touch or overlap as one."""
+    result: list[Interval] = []
+    for start, end in sorted(intervals):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        elif end > start:
+            result.append((start, end))
+    return tuple(result)
+
+
+def degraded_intervals(
+    source_units: Sequence[Segment], segments: Sequence[Segment], drawn: Sequence[int], fps: float
+) -> tuple[tuple[Interval, ...], tuple[Interval, ...]]:
+    """Return the degraded intervals of the high and of the low side, in seconds of their own time line.
+
+    High side: the drawn clips where they stand in the source. Low side: the degraded or moved clips
+    where they stand now; where clips were removed, the joins ± `JOIN_MARGIN_S`.
+    """
+    chosen = set(drawn)
+    high = [
+        (unit.first_frame / fps, (unit.first_frame + unit.frame_count) / fps)
+        for unit in source_units
+        if unit.clip in chosen
+    ]
+    low: list[Interval] = []
+    place = 0
+    for segment in segments:
+        if segment.kind == "degraded" or segment.moved:
+            low.append((place / fps, (place + segment.frame_count) / fps))
+        place += segment.frame_count
+    duration = place / fps
+    present = {segment.clip for segment in segments}
+    if chosen - present:
+        low += [
+            (max(join - JOIN_MARGIN_S, 0.0), min(join + JOIN_MARGIN_S, duration))
+            for join in _joins(source_units, present, fps)
+        ]
+    return merged(high), merged(low)
+
+
+def _joins(source_units: Sequence[Segment], present: set[int | None], fps: float) -> list[float]:
+    joins, place = [], 0
+    for unit in source_units:
+        if unit.clip is not None and unit.clip not in present:
+            joins.append(place / fps)
+        else:
+            place += unit.frame_count
+    return joins

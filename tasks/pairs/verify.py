@@ -1,0 +1,195 @@
+"""Verify pairs by reading them back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from storage_schemas.errors import IntegrityError, Reason, SetAside
+from storage_schemas.frames import FrameReader
+from storage_schemas.ids import artifact_id, digest_frame, digest_frames
+from storage_schemas.pair import PairRecord, Segment
+from storage_schemas.provenance import provenance
+from storage_schemas.release import FRAMES_FOLDER, frames_path
+from storage_schemas.store import DEGRADED_CLIP, PAIR, VERIFIED, Store, check_files
+from tasks.aspects.base import FrameMapOperation, PixelOperation
+from tasks.aspects.registry import aspect as find_aspect
+from tasks.pairs.degrade import low_checksum, read_pair, shown_frames
+from tasks.pairs.degrade_clip import absolute_difference
+from tasks.pairs.view import open_record
+
+#: Part of what a verification consumes: a stricter verifier looks at every pair again.
+VERIFIER_VERSION = 1
+
+_BATCH = 32
+
+
+def verified_consumes(pair_id: str) -> dict[str, str | int]:
+    """Return what the verification of a pair consumes."""
+    return {"pair": pair_id, "verifier": VERIFIER_VERSION}
+
+
+@dataclass
+class SourceCheck:
+    """The frames of one source, read back once for all of its pairs."""
+
+    reader: FrameReader
+    wrong: set[int] = field(default_factory=set)
+
+    @classmethod
+    def read(cls, store: Store, frames_id: str) -> SourceCheck:
+        """Read every frame of a source and compare it with its checksum."""
+        reader = FrameReader(frames_path(store, frames_id))
+        return cls(reader, set(reader.check()))
+
+
+def verify_pairs(
+    store: Store, pair_ids: Sequence[str], progress: Callable[[int, int], None] | None = None
+) -> dict[str, SetAside]:
+    """Verify pairs of one source and note the good ones; return why the others are not.
+
+    The source's frames are read once. For each pair: the edit list covers what it must, in order and
+    number; untouched frames are the source's; every degraded clip is read back, matches its checksums and
+    differs from its source by the operation's threshold; the checksum of the low side follows.
+    """
+    failed: dict[str, SetAside] = {}
+    todo = []
+    for pair_id in pair_ids:
+        consumes = verified_consumes(pair_id)
+        if not store.has(VERIFIED, artifact_id(VERIFIED, consumes)):
+            todo.append(pair_id)
+    sources: dict[str, SourceCheck] = {}
+    for done, pair_id in enumerate(todo, 1):
+        started = time.monotonic()
+        record = read_pair(store, pair_id)
+        if record.frames_id not in sources:
+            sources[record.frames_id] = SourceCheck.read(store, record.frames_id)
+        problems = pair_problems(store, record, sources[record.frames_id])
+        if problems:
+            failed[pair_id] = SetAside(Reason.VERIFICATION_FAILED, f"{record.aspect}: {'; '.join(problems)}")
+            continue
+        with store.stage(VERIFIED, verified_consumes(pair_id)) as staged:
+            staged.content_checksum = record.low_checksum
+            staged.content = {"pair": pair_id, "frames_read": record.low_frames}
+            staged.provenance = provenance(started)
+        if progress is not None:
+            progress(done, len(todo))
+    return failed
+
+
+def pair_problems(store: Store, record: PairRecord, source: SourceCheck) -> list[str]:
+    """Return what is wrong with a pair, in words; an empty list if it is good."""
+    problems: list[str] = []
+    reader = source.reader
+    if reader.count != record.high_frames:
+        problems.append(f"the source has {reader.count} frames, the pair says {record.high_frames}")
+    if digest_frames(reader.digests) != record.high_checksum:
+        problems.append("the source's frames are not those that the pair was made from")
+    if source.wrong:
+        problems.append(f"{len(source.wrong)} stored frames of the source are damaged")
+    problems += edit_list_problems(record)
+    if problems:
+        return problems
+    for segment in record.segments:
+        if segment.kind == "degraded":
+            problems += _degraded_problems(store, record, segment, reader)
+    if not problems:
+        digests = [int(value) for value in reader.digests]
+        if low_checksum(store, digests, record.segments) != record.low_checksum:
+            problems.append("the low side's checksum does not follow from its frames")
+    return problems
+
+
+def edit_list_problems(record: PairRecord) -> list[str]:
+    """Return what is wrong with a pair's edit list: counts, order, overlaps, and its intervals."""
+    problems: list[str] = []
+    if sum(segment.frame_count for segment in record.segments) != record.low_frames:
+        problems.append("the edit list does not have as many frames as the pair says")
+    spans = sorted((s.first_frame, s.first_frame + s.frame_count) for s in record.segments)
+    if any(end > start for (_, end), (start, _) in pairwise(spans)):
+        problems.append("segments of the edit list overlap in the source")
+    if spans and (spans[0][0] < 0 or spans[-1][1] > record.high_frames):
+        problems.append("the edit list leaves the source")
+    drawn = set(record.drawn_clips)
+    degraded = {s.clip for s in record.segments if s.kind == "degraded"}
+    moved = {s.clip for s in record.segments if s.moved}
+    present = {s.clip for s in record.segments}
+    removed = drawn - present
+    if degraded | moved | removed != drawn:
+        problems.append("the degraded, moved or removed clips are not those that were drawn")
+    if len(drawn) != record.clips_degraded:
+        problems.append(f"{len(drawn)} clips are concerned, the pair says {record.clips_degraded}")
+    in_order = [s.first_frame for s in record.segments if not s.moved]
+    if not moved and in_order != sorted(in_order):
+        problems.append("clips that were not moved are out of order")
+    if not removed and record.low_frames != record.high_frames:
+        problems.append("nothing was removed, yet the sides have different lengths")
+    if not record.high_intervals or not record.low_intervals:
+        problems.append("no degraded interval is marked")
+    return problems
+
+
+def _degraded_problems(store: Store, record: PairRecord, segment: Segment, source: FrameReader) -> list[str]:
+    operation = find_aspect(record.aspect).operation(record.operation)
+    if not isinstance(operation, PixelOperation | FrameMapOperation):
+        return [f"clip {segment.clip}: {record.operation} degrades no single clip"]
+    total, size = 0, 0
+    if segment.degraded_clip is not None:
+        clip = FrameReader(store.artifact_path(DEGRADED_CLIP, segment.degraded_clip) / FRAMES_FOLDER)
+        if clip.count != segment.frame_count:
+            return [f"clip {segment.clip}: {clip.count} degraded frames for {segment.frame_count}"]
+        for place in range(0, clip.count, _BATCH):
+            count = min(_BATCH, clip.count - place)
+            after = clip.read(place, count)
+            digests = [digest_frame(planes) for planes in after]
+            if digests != [int(value) for value in clip.digests[place : place + count]]:
+                return [f"clip {segment.clip}: degraded frames are damaged"]
+            before = source.read(segment.first_frame + place, count)
+            total, size = total + absolute_difference(before, after), size + before.size
+    else:
+        for offset, shown in enumerate(shown_frames(segment)):
+            before = source.read(segment.first_frame + offset, 1)
+            total += absolute_difference(before, source.read(shown, 1))
+            size += before.size
+    if total / size < operation.threshold:
+        return [f"clip {segment.clip}: mean difference {total / size:.2f} is below {operation.threshold:g}"]
+    return []
+
+
+def verify_deep(store: Store, record: PairRecord) -> list[str]:
+    """Read both sides of a pair frame by frame through its view, as a judge would, and every file's checksum.
+
+    Returns
+    -------
+    list of str
+        What is wrong, in words; empty if all is good.
+    """
+    problems: list[str] = []
+    try:
+        check_files(store.artifact_path(PAIR, record.pair_id))
+        for segment in record.segments:
+            if segment.degraded_clip is not None:
+                check_files(store.artifact_path(DEGRADED_CLIP, segment.degraded_clip))
+        pair = open_record(store, record, "")
+        if digest_frames(digest_frame(planes) for planes in pair.high) != record.high_checksum:
+            problems.append("the high side's frames do not match their checksum")
+        if digest_frames(digest_frame(planes) for planes in pair.low) != record.low_checksum:
+            problems.append("the low side's frames do not match their checksum")
+        place = 0
+        for segment in record.segments:
+            if segment.kind != "degraded":
+                for offset in range(0, segment.frame_count, _BATCH):
+                    count = min(_BATCH, segment.frame_count - offset)
+                    low = pair.low.planes(range(place + offset, place + offset + count))
+                    first = segment.first_frame + offset
+                    if not np.array_equal(low, pair.high.planes(range(first, first + count))):
+                        problems.append(f"untouched frames of clip {segment.clip} differ between the sides")
+                        break
+            place += segment.frame_count
+    except IntegrityError as problem:
+        problems.append(str(problem))
+    return problems

@@ -1,0 +1,191 @@
+"""A pair as two lazy frame sequences: only the frames that are touched are read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.frames import ColorSpec, FrameReader, Planes
+from storage_schemas.pair import Interval, PairRecord, Segment
+from storage_schemas.release import FRAMES_FOLDER, Release, frames_path
+from storage_schemas.store import DEGRADED_CLIP, Store
+from tasks.media.planes import planes_to_rgb
+
+_BATCH = 16
+
+
+class Side(ABC):
+    """One video of a pair, as a sequence of frames that is read where it is touched.
+
+    ``side[7]`` is one frame ``(H·3/2, W)`` uint8, ``side[10:20]`` a :class:`Side` again that has read
+    nothing yet. Frame k is shown from ``times_s[k]``, in seconds of this video.
+    """
+
+    width: int
+    height: int
+    color: ColorSpec
+    fps: float
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of frames."""
+
+    @abstractmethod
+    def planes(self, places: Sequence[int]) -> Planes:
+        """Return frames by place as ``(n, H·3/2, W)`` uint8."""
+
+    @property
+    def times_s(self) -> NDArray[np.float64]:
+        """When each frame is shown, in seconds of this video, shape (n,)."""
+        return np.arange(len(self)) / self.fps
+
+    @overload
+    def __getitem__(self, place: int) -> Planes: ...
+    @overload
+    def __getitem__(self, place: slice) -> Side: ...
+    def __getitem__(self, place: int | slice) -> Planes | Side:
+        """Return one frame's planes, or a part of the video as a lazy side of its own."""
+        if isinstance(place, slice):
+            return Part(self, range(len(self))[place])
+        at = range(len(self))[place]
+        frame: Planes = self.planes([at])[0]
+        return frame
+
+    def __iter__(self) -> Iterator[Planes]:
+        """Yield every frame's planes in order, reading a few at a time."""
+        for start in range(0, len(self), _BATCH):
+            yield from self.planes(range(start, min(start + _BATCH, len(self))))
+
+    def rgb(self, place: int) -> NDArray[np.uint8]:
+        """Return one frame as RGB, ``(H, W, 3)`` uint8."""
+        view: NDArray[np.uint8] = planes_to_rgb(self[place][None], self.color)[0]
+        return view
+
+
+class Part(Side):
+    """A slice of a side; its times are those of the whole video."""
+
+    def __init__(self, whole: Side, places: range) -> None:
+        self._whole, self._places = whole, places
+        self.width, self.height, self.color, self.fps = whole.width, whole.height, whole.color, whole.fps
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self._places)
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        """Return frames by place within the slice."""
+        return self._whole.planes([self._places[place] for place in places])
+
+    @property
+    def times_s(self) -> NDArray[np.float64]:
+        """When each frame is shown, in seconds of the whole video."""
+        return self._whole.times_s[np.asarray(self._places, dtype=np.intp)]
+
+
+class StoredSide(Side):
+    """A side made of a store's frames by an edit list; the high side is one segment, the whole source."""
+
+    def __init__(self, store: Store, frames_id: str, segments: Sequence[Segment], fps: float) -> None:
+        self._store, self._segments = store, segments
+        self._ends = list(accumulate(segment.frame_count for segment in segments))
+        self._source = FrameReader(frames_path(store, frames_id))
+        self._clips: dict[str, FrameReader] = {}
+        self.width, self.height = self._source.width, self._source.height
+        self.color, self.fps = self._source.color, fps
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return self._ends[-1] if self._ends else 0
+
+    def locate(self, place: int) -> tuple[Segment, FrameReader, int]:
+        """Return the segment that a frame belongs to, the array it is read from and its place there."""
+        at = bisect_right(self._ends, place)
+        segment = self._segments[at]
+        offset = place - (self._ends[at] - segment.frame_count)
+        if segment.degraded_clip is not None:
+            return segment, self._clip(segment.degraded_clip), offset
+        if segment.frame_map is not None:
+            return segment, self._source, segment.frame_map[offset]
+        return segment, self._source, segment.first_frame + offset
+
+    def _clip(self, id_: str) -> FrameReader:
+        if id_ not in self._clips:
+            self._clips[id_] = FrameReader(self._store.artifact_path(DEGRADED_CLIP, id_) / FRAMES_FOLDER)
+        return self._clips[id_]
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        """Return frames by place; neighbours in one array are read together."""
+        located = [self.locate(place)[1:] for place in places]
+        parts: list[Planes] = []
+        start = 0
+        for end in range(1, len(located) + 1):
+            reader, first = located[start]
+            follows = end < len(located) and located[end] == (reader, first + end - start)
+            if not follows:
+                parts.append(reader.read(first, end - start))
+                start = end
+        if not parts:
+            return np.empty((0, self.height * 3 // 2, self.width), np.uint8)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A prompt, its high-quality and its low-quality video, and the aspect in which they differ.
+
+    `high_intervals` and `low_intervals` are the degraded intervals in seconds of each side's own time
+    line; empty where they are not known (a pair that a user brought).
+    """
+
+    id: str
+    aspect: str
+    prompt: str
+    high: Side
+    low: Side
+    high_intervals: tuple[Interval, ...]
+    low_intervals: tuple[Interval, ...]
+    record: PairRecord | None
+    details: dict[str, Any]
+
+
+def high_segment(record: PairRecord) -> Segment:
+    """Return the one segment that the high-quality side consists of."""
+    return Segment(kind="source", clip=None, first_frame=0, frame_count=record.high_frames)
+
+
+def open_record(store: Store, record: PairRecord, prompt: str) -> Pair:
+    """Open a pair from its record; no frame is read yet.
+
+    Raises
+    ------
+    StoreError
+        If the source's frames were evicted.
+    """
+    return Pair(
+        id=record.pair_id,
+        aspect=record.aspect,
+        prompt=prompt,
+        high=StoredSide(store, record.frames_id, [high_segment(record)], record.fps),
+        low=StoredSide(store, record.frames_id, record.segments, record.fps),
+        high_intervals=record.high_intervals,
+        low_intervals=record.low_intervals,
+        record=record,
+        details={"operation": record.operation, "parameters": record.parameters, "gold": "high"},
+    )
+
+
+def open_pair(store: Store, release: Release, pair_id: str) -> Pair:
+    """Open a pair of a release by its id or an unambiguous beginning of it."""
+    record = release.pair(pair_id)
+    if not record.segments:
+        raise UserInputError(f"pair {pair_id} has an empty edit list")
+    return open_record(store, record, release.prompt(record.source_id))

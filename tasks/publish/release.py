@@ -1,0 +1,193 @@
+"""Write a release: derive the Parquet index from the manifests of its pairs, as a new version."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from storage_schemas.commit import commit_folder, payload_files, staging_folder
+from storage_schemas.ids import canonical_json, digest_value
+from storage_schemas.manifest import Manifest
+from storage_schemas.pair import DEGRADED_CLIPS, EDITS, PAIRS, DegradedClipRow, PairRecord
+from storage_schemas.parquet import write_rows
+from storage_schemas.provenance import provenance, utc_now
+from storage_schemas.release import RELEASE, Release, release_versions
+from storage_schemas.set_aside import SET_ASIDE, SetAsideRow
+from storage_schemas.source import CLIPS, SOURCES, ClipRow, SourceRow
+from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
+from tasks.pairs.candidates import duration_bin
+from tasks.pairs.facts import SourceFacts, frames_id
+from tasks.recipe import Recipe
+
+
+def source_rows(facts: SourceFacts, recipe: Recipe, checksum: str) -> tuple[SourceRow, list[ClipRow]]:
+    """Return the rows of a source and of its clips."""
+    source = facts.source
+    row = SourceRow(
+        source_id=source.id,
+        adapter=source.adapter,
+        title=source.title,
+        video=source.video,
+        content_sha256=source.content_sha256,
+        licence=source.licence,
+        redistributable=source.redistributable,
+        credit=source.credit,
+        duration_s=facts.timeline.duration_s,
+        frames_id=frames_id(source, recipe),
+        frames_checksum=checksum,
+        frame_count=facts.timeline.count,
+        width=facts.timeline.width,
+        height=facts.timeline.height,
+        prompt_characters=len(source.prompt),
+    )
+    clips = [
+        ClipRow(
+            source_id=source.id,
+            clip=clip.index,
+            start_s=clip.start_s,
+            end_s=clip.end_s,
+            first_frame=span.first_frame,
+            frame_count=span.frame_count,
+            caption=clip.caption,
+        )
+        for clip, span in zip(source.clips, facts.spans, strict=True)
+    ]
+    return row, clips
+
+
+def degraded_clip_row(store: Store, id_: str) -> DegradedClipRow:
+    """Return the index row of a degraded clip, from its manifest."""
+    manifest = store.manifest(DEGRADED_CLIP, id_)
+    content = manifest.content
+    return DegradedClipRow(
+        degraded_clip=id_,
+        source_id=content["source_id"],
+        aspect=content["aspect"],
+        operation=content["operation"],
+        clip=content["clip"],
+        first_frame=content["first_frame"],
+        frame_count=content["frames"],
+        height=content["height"],
+        width=content["width"],
+        difference=content["difference"],
+        content_checksum=manifest.content_checksum,
+        bytes=manifest.bytes,
+        path=str(store.artifact_path(DEGRADED_CLIP, id_).relative_to(store.root)),
+        choice=content["choice"],
+        provenance=manifest.provenance,
+    )
+
+
+def release_checksum(records: Sequence[PairRecord]) -> str:
+    """Return the checksum of a release's content: its pairs and their frames, in no particular order."""
+    return digest_value(sorted([r.pair_id, r.high_checksum, r.low_checksum] for r in records))
+
+
+def write_release(
+    store: Store,
+    name: str,
+    recipe: Recipe,
+    records: Sequence[PairRecord],
+    sources: Sequence[SourceRow],
+    clips: Sequence[ClipRow],
+    set_aside: Sequence[SetAsideRow],
+    planned: Mapping[str, int],
+    extends: int | None = None,
+) -> tuple[Release, bool]:
+    """Write the next version of a release, or return the newest one where nothing changed.
+
+    Parameters
+    ----------
+    planned
+        Number of planned pairs by aspect, for every aspect of the recipe.
+    extends
+        The version of the same release whose pairs were kept, if any.
+
+    Returns
+    -------
+    tuple of Release and bool
+        The version, and whether it is new.
+    """
+    started = time.monotonic()
+    durations = {row.source_id: row.duration_s for row in sources}
+    ordered = sorted(
+        (
+            record.model_copy(update={"bin_s": duration_bin(durations[record.source_id], recipe.bin_seconds)})
+            for record in records
+        ),
+        key=lambda r: (list(recipe.aspects).index(r.aspect), r.source_id, r.strength, r.clips_degraded),
+    )
+    consumes = {
+        "recipe": digest_value(recipe),
+        "pairs": release_checksum(ordered),
+        "sources": digest_value(sorted([r.source_id, r.licence, r.credit, r.title] for r in sources)),
+        "clips": digest_value([row.model_dump() for row in clips]),
+        "planned": dict(planned),
+        "set_aside": sorted([r.source_id, r.aspect, r.reason.value] for r in set_aside),
+    }
+    versions = release_versions(store, name)
+    if versions:
+        newest = Release.open(store, name, versions[-1])
+        if newest.manifest.consumes == json.loads(canonical_json(consumes)):
+            return newest, False
+    with staging_folder(store.staging, RELEASE) as folder:
+        _write_tables(store, folder, ordered, sources, clips, set_aside)
+        (folder / "recipe.json").write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
+        info = {
+            "name": name,
+            "created_at": utc_now(),
+            "recipe": recipe.name,
+            "fps": str(recipe.fps),
+            "planned": dict(planned),
+            "extends": extends,
+            "licences": sorted({row.licence for row in sources}),
+        }
+        (folder / "info.json").write_text(json.dumps(info, indent=1), encoding="utf-8")
+        number = (versions[-1] if versions else 0) + 1
+        while True:
+            manifest = Manifest(
+                kind=RELEASE,
+                id=f"{name}/{number}",
+                consumes=consumes,
+                content_checksum=release_checksum(ordered),
+                content={"pairs": len(ordered), "sources": len(sources)},
+                files=payload_files(folder),
+                provenance=provenance(started),
+            )
+            # another build may have taken the number since: a version is created exclusively
+            target = store.versions(name) / str(number)
+            if not target.exists() and commit_folder(folder, target, manifest):
+                return Release.open(store, name, number), True
+            number += 1
+
+
+def _write_tables(
+    store: Store,
+    folder: Path,
+    records: Sequence[PairRecord],
+    sources: Sequence[SourceRow],
+    clips: Sequence[ClipRow],
+    set_aside: Sequence[SetAsideRow],
+) -> None:
+    edits: list[dict[str, Any]] = []
+    degraded: dict[str, DegradedClipRow] = {}
+    for record in records:
+        for position, segment in enumerate(record.segments):
+            edits.append({"pair_id": record.pair_id, "position": position, **segment.model_dump()})
+            if segment.degraded_clip is not None and segment.degraded_clip not in degraded:
+                degraded[segment.degraded_clip] = degraded_clip_row(store, segment.degraded_clip)
+    write_rows(folder / "pairs.parquet", PAIRS, records)
+    write_rows(folder / "edits.parquet", EDITS, edits)
+    write_rows(folder / "degraded_clips.parquet", DEGRADED_CLIPS, degraded.values())
+    ordered_sources = sorted(sources, key=lambda row: row.source_id)
+    write_rows(folder / "sources.parquet", SOURCES, ordered_sources)
+    write_rows(folder / "clips.parquet", CLIPS, clips)
+    write_rows(folder / "set_aside.parquet", SET_ASIDE, set_aside)
+
+
+def frames_checksum(store: Store, id_: str) -> str:
+    """Return the content checksum of a source's stored frames."""
+    return store.manifest(FRAMES, id_).content_checksum
