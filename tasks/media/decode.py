@@ -10,7 +10,9 @@ from typing import Literal
 
 import av
 import numpy as np
+from av.packet import Packet
 from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
@@ -186,7 +188,7 @@ class FrameSampler:
                     return
         raise SetAside(
             Reason.UNDECODABLE_VIDEO,
-            f"{self.path}: the image at {plan.times_s[k]:.3f} s cannot be decoded; convert or replace the file",
+            f"{self.path}: the image at {plan.times_s[k]:.3f} s cannot be decoded; convert or replace it",
         )
 
 
@@ -205,7 +207,7 @@ def sample_frames(
 
 def _no_frames(path: Path) -> SetAside:
     return SetAside(
-        Reason.NO_FRAMES, f"{path}: too short for a single frame at this rate; use a longer video or a higher fps"
+        Reason.NO_FRAMES, f"{path}: too short for one frame at this rate; use a longer video or a higher fps"
     )
 
 
@@ -226,7 +228,7 @@ def _duration(video: OpenVideo, frame: VideoFrame) -> int:
     return round(1 / (rate * video.time_base)) if rate else 1
 
 
-def _images(video: OpenVideo, packets: Iterator[av.Packet | None]) -> Iterator[VideoFrame]:
+def _images(video: OpenVideo, packets: Iterator[Packet[VideoStream] | None]) -> Iterator[VideoFrame]:
     """Decoded images; damage before the first one is a late key frame, after it the file is refused."""
     seen = False
     for packet in packets:
@@ -246,7 +248,7 @@ def _images(video: OpenVideo, packets: Iterator[av.Packet | None]) -> Iterator[V
 def _decoded(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
     """All images with the time stamps that the ffmpeg command gives them."""
 
-    def packets() -> Iterator[av.Packet | None]:
+    def packets() -> Iterator[Packet[VideoStream] | None]:
         for packet in video.packets():
             if packet.is_corrupt:
                 raise SetAside(
@@ -290,7 +292,7 @@ def _planned(video: OpenVideo, plan: PacketPlan, needed: NDArray[np.bool_]) -> I
     """Images of the needed packets, in the order in which they are shown."""
     first, last = int(np.argmax(needed)), int(len(needed) - 1 - np.argmax(needed[::-1]))
 
-    def packets() -> Iterator[av.Packet | None]:
+    def packets() -> Iterator[Packet[VideoStream] | None]:
         index = -1
         if first > 0:
             video.container.seek(int(plan.dts[first]), stream=video.stream)

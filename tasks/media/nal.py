@@ -159,6 +159,8 @@ def parse_sps(nal: bytes) -> Sps:
         for _ in range(4):
             bits.ue()
     reorder = _reorder_frames(bits) if bits.u(1) else None
+    if reorder is not None and reorder > 16:
+        raise Unreadable(f"{reorder} reordered frames")
     return Sps(
         id=sps_id,
         profile=profile,
@@ -219,23 +221,37 @@ def parse_avcc(extradata: bytes) -> Avcc:
 class Picture:
     """The first slice header of a picture, as far as it is needed.
 
-    ``poc_lsb`` is ``pic_order_cnt_lsb``, 0 where the stream has none.
+    ``poc_lsb`` is ``pic_order_cnt_lsb`` and ``poc_delta`` the (never positive) distance from there to the
+    picture's order count; both are 0 where the stream has none.
     """
 
     idr: bool
     reference: bool
-    pps_id: int
     frame_num: int
     poc_lsb: int
+    poc_delta: int
 
 
-def parse_slice(head: bytes, sps: Sps) -> tuple[int, Picture]:
-    """First macroblock and picture data of a slice.
+def parse_pps(nal: bytes) -> tuple[int, bool]:
+    """Id of a picture parameter set and whether slices carry ``delta_pic_order_cnt_bottom``."""
+    bits = Bits(unescape(nal[1:]))
+    pps_id = bits.ue()
+    bits.ue()
+    bits.u(1)
+    return pps_id, bool(bits.u(1))
+
+
+def parse_slice(head: bytes, sps: Sps, bottom_delta: dict[int, bool]) -> tuple[int, Picture]:
+    """First macroblock and picture data of a slice of a stream of frames (not fields).
 
     Parameters
     ----------
     head
         The first bytes of the slice NAL unit, header byte included; 40 are plenty.
+    sps
+        The sequence parameter set.
+    bottom_delta
+        What :func:`parse_pps` says of each picture parameter set.
     """
     bits = Bits(unescape(head[1:]))
     idr = head[0] & 31 == 5
@@ -247,5 +263,11 @@ def parse_slice(head: bytes, sps: Sps) -> tuple[int, Picture]:
     frame_num = bits.u(sps.log2_max_frame_num)
     if idr:
         bits.ue()
-    poc_lsb = bits.u(sps.log2_max_poc_lsb) if sps.poc_type == 0 else 0
-    return first_mb, Picture(idr, bool(head[0] & 0x60), pps_id, frame_num, poc_lsb)
+    poc_lsb = poc_delta = 0
+    if pps_id not in bottom_delta:
+        raise Unreadable("a slice names an unknown picture parameter set")
+    if sps.poc_type == 0:
+        poc_lsb = bits.u(sps.log2_max_poc_lsb)
+        if bottom_delta[pps_id]:
+            poc_delta = min(bits.se(), 0)
+    return first_mb, Picture(idr, bool(head[0] & 0x60), frame_num, poc_lsb, poc_delta)

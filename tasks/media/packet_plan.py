@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from fractions import Fraction
+from heapq import heappop, heappush
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,17 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from tasks.media.nal import Avcc, Sps, Unreadable, parse_avcc, parse_slice, parse_sps, unescape
+from tasks.media.nal import (
+    Avcc,
+    Picture,
+    Sps,
+    Unreadable,
+    parse_avcc,
+    parse_pps,
+    parse_slice,
+    parse_sps,
+    unescape,
+)
 from tasks.media.source_file import OpenVideo, open_video
 from tasks.media.timeline import choose
 
@@ -103,12 +114,23 @@ def plan_open_video(video: OpenVideo, fps: Fraction) -> PacketPlan | Unsafe:
 
 @dataclass
 class _Period:
-    """Pictures since the last IDR picture: (order count, time stamp) in decode order."""
+    """Pictures from one IDR picture to the next.
 
-    order: list[tuple[int, int]] = field(default_factory=list)
-    previous_reference_frame_num: int = 0
-    reference_poc_msb: int = 0
-    reference_poc_lsb: int = 0
+    Attributes
+    ----------
+    start
+        Index of the IDR picture's packet.
+    entries
+        Offsets from there of key frames that are no IDR pictures (recovery points).
+    frame_num, poc_msb, poc_lsb
+        ``PrevRefFrameNum``, ``prevPicOrderCntMsb`` and ``prevPicOrderCntLsb`` of the standard.
+    """
+
+    start: int = 0
+    entries: list[int] = field(default_factory=list)
+    frame_num: int = 0
+    poc_msb: int = 0
+    poc_lsb: int = 0
 
 
 class _Proof:
@@ -135,9 +157,11 @@ class _Proof:
         self._reorder = stream.codec_context.reorder_depth
         if self._sps.num_reorder_frames is not None:
             self._reorder = max(self._reorder, self._sps.num_reorder_frames)
-        self._pts, self._dts = array("q"), array("q")
+        self._bottom_delta = dict(parse_pps(pps) for pps in self._avcc.pps)
+        self._pts, self._dts, self._poc = array("q"), array("q"), array("q")
         self._reference, self._idr = bytearray(), bytearray()
         self._period = _Period()
+        self._shown_until = -(2**62)
         self._last_end = -(2**62)
         self._last_end_pts = -(2**62)
         self._position = -1
@@ -162,11 +186,11 @@ class _Proof:
             if not packet.duration or packet.duration < 0:
                 raise _Refused("a packet without duration")
             self._last_end_pts, self._last_end = pts, pts + packet.duration
-        self._picture(memoryview(packet), packet.is_keyframe, pts)  # type: ignore[arg-type]
+        self._picture(memoryview(packet), packet.is_keyframe)
         self._pts.append(pts)
         self._dts.append(dts)
 
-    def _picture(self, data: memoryview, is_key: bool, pts: int) -> None:
+    def _picture(self, data: memoryview, is_key: bool) -> None:
         size_bytes = self._avcc.length_size
         position, end = 0, len(data)
         picture = None
@@ -181,7 +205,9 @@ class _Proof:
             if kind in (1, 5):
                 reference = bool(data[start] & 0x60)
                 if picture is None:
-                    first_mb, picture = parse_slice(bytes(data[start : start + min(size, _SLICE_BYTES)]), self._sps)
+                    first_mb, picture = parse_slice(
+                        bytes(data[start : start + min(size, _SLICE_BYTES)]), self._sps, self._bottom_delta
+                    )
                     if first_mb:
                         raise _Refused("a picture does not begin with its first macroblock")
                 elif data[start + 1] & 0x80:
@@ -198,76 +224,59 @@ class _Proof:
                 raise _Refused(f"NAL unit type {kind}")
         if picture is None:
             raise _Refused("a packet without picture")
-        if not picture.idr and (is_key or recovery):
-            raise _Refused("a key frame is no IDR picture (open GOP)")
         if not self._idr and not picture.idr:
             raise _Refused("the first picture is no IDR picture")
         if picture.idr:
             if not picture.reference:
                 raise _Refused("an IDR picture that is no reference")
             self._check_period()
-            self._period = _Period()
-        self._order(picture.frame_num, picture.poc_lsb, picture.reference, picture.idr, pts)
+            self._period = _Period(start=len(self._idr))
+        elif is_key or recovery:
+            self._period.entries.append(len(self._idr) - self._period.start)
+        self._poc.append(self._order_count(picture))
         self._reference.append(picture.reference)
         self._idr.append(picture.idr)
 
-    def _order(self, frame_num: int, lsb: int, reference: bool, idr: bool, pts: int) -> None:
+    def _order_count(self, picture: Picture) -> int:
         """Check ``frame_num`` and work out the picture order count (H.264, 7.4.3 and 8.2.1)."""
         period = self._period
-        size = 1 << self._sps.log2_max_frame_num
-        expected = 0 if idr else (period.previous_reference_frame_num + 1) % size
-        if frame_num != expected:
+        expected = 0 if picture.idr else (period.frame_num + 1) % (1 << self._sps.log2_max_frame_num)
+        if picture.frame_num != expected:
             raise _Refused("frame_num jumps: a reference picture is missing or memory was reset")
-        if reference:
-            period.previous_reference_frame_num = frame_num
+        if picture.reference:
+            period.frame_num = picture.frame_num
         if self._sps.poc_type == 2:
-            poc = len(period.order)
-        else:
-            limit = 1 << self._sps.log2_max_poc_lsb
-            msb = period.reference_poc_msb
-            if lsb < period.reference_poc_lsb and period.reference_poc_lsb - lsb >= limit // 2:
-                msb += limit
-            elif lsb > period.reference_poc_lsb and lsb - period.reference_poc_lsb > limit // 2:
-                msb -= limit
-            if reference:
-                period.reference_poc_msb, period.reference_poc_lsb = msb, lsb
-            poc = msb + lsb
-        period.order.append((poc, pts))
+            return len(self._idr) - period.start
+        limit, lsb, msb = 1 << self._sps.log2_max_poc_lsb, picture.poc_lsb, period.poc_msb
+        if lsb < period.poc_lsb and period.poc_lsb - lsb >= limit // 2:
+            msb += limit
+        elif lsb > period.poc_lsb and lsb - period.poc_lsb > limit // 2:
+            msb -= limit
+        if picture.reference:
+            period.poc_msb, period.poc_lsb = msb, lsb
+        return msb + lsb + picture.poc_delta
 
     def _check_period(self) -> None:
         """Order counts and time stamps must agree, and the decoder must hold back enough pictures."""
-        order = self._period.order
-        if not order:
+        start = self._period.start
+        pts, poc = np.array(self._pts[start:]), np.array(self._poc[start:])
+        if not len(pts):
             return
-        shown = sorted(range(len(order)), key=order.__getitem__)
-        previous: tuple[int, int] | None = None
-        for i in shown:
-            if previous and (order[i][0] <= previous[0] or order[i][1] <= previous[1]):
-                raise _Refused("time stamps do not follow the order in which pictures are shown")
-            previous = order[i]
-        if shown[0] != 0:
-            raise _Refused("a picture is shown before the IDR picture it follows")
-        # A picture is held back by those that were decoded before it and are shown after it.
-        place = np.empty(len(order), dtype=np.int64)
-        place[shown] = np.arange(len(order))
-        depth = int((np.arange(len(order)) - place).max(initial=0))
-        if depth and self._depth(place) > self._reorder:
+        shown = np.argsort(poc, kind="stable")
+        if (np.diff(poc[shown]) <= 0).any() or (np.diff(pts[shown]) <= 0).any():
+            raise _Refused("time stamps do not follow the order in which pictures are shown")
+        if shown[0] != 0 or pts[0] <= self._shown_until:
+            raise _Refused("a picture is shown before the IDR picture that it follows")
+        self._shown_until = int(pts[shown[-1]])
+        # As a plain reference picture such a key frame does no harm; leading pictures, shown before it but
+        # sent after it, are what decoders treat in different ways.
+        entries = self._period.entries
+        if (np.minimum.accumulate(pts[::-1])[::-1][entries] < pts[entries]).any():
+            raise _Refused("a picture is shown before the key frame that it follows (open GOP)")
+        place = np.empty(len(shown), dtype=np.int64)
+        place[shown] = np.arange(len(shown))
+        if not _sorted_by_buffer(place, self._reorder):
             raise _Refused("pictures are reordered further than the stream says")
-        if depth and self._sps.num_reorder_frames is None and self._reorder < 1:
-            raise _Refused("the stream does not say how far pictures are reordered")
-        if self._pts and len(self._pts) > len(order):
-            before = max(self._pts[: len(self._pts) - len(order)][-64:])
-            if order[0][1] <= before:
-                raise _Refused("a picture is shown before one of an earlier GOP")
-
-    @staticmethod
-    def _depth(place: NDArray[np.int64]) -> int:
-        """Most pictures that precede another in decode order and follow it in output order."""
-        window = 64
-        deepest = 0
-        for i, p in enumerate(place.tolist()):
-            deepest = max(deepest, int((place[max(0, i - window) : i] > p).sum()))
-        return deepest
 
     def plan(self, fps: Fraction) -> PacketPlan:
         """The plan, after the last packet."""
@@ -284,12 +293,25 @@ class _Proof:
         return PacketPlan(
             first=first,
             chosen=order[chosen],
-            times_s=shown[chosen] * float(video.time_base),
+            times_s=np.array([float(p * video.time_base) for p in shown[chosen].tolist()]),
             pts=pts,
             dts=np.frombuffer(self._dts, dtype=np.int64),
             reference=np.frombuffer(self._reference, dtype=np.uint8).astype(bool),
             idr=np.frombuffer(self._idr, dtype=np.uint8).astype(bool),
         )
+
+
+def _sorted_by_buffer(place: NDArray[np.int64], size: int) -> bool:
+    """Whether holding back ``size`` pictures brings them into order, as the decoder's output does."""
+    held: list[int] = []
+    following = 0
+    for p in place.tolist():
+        heappush(held, p)
+        if len(held) > size:
+            if heappop(held) != following:
+                return False
+            following += 1
+    return True
 
 
 def _has_recovery_point(sei: bytes) -> bool:

@@ -5,9 +5,10 @@ Both ways of decoding use it, so that they give the same bytes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from av.filter import Graph
-from av.sidedata.sidedata import Type
 from av.video.frame import VideoFrame
 from numpy.typing import NDArray
 
@@ -16,11 +17,10 @@ _Matrix = tuple[int, ...]
 
 def display_matrix(frame: VideoFrame) -> _Matrix | None:
     """The nine 16.16 numbers with which a player turns the frame, or None."""
-    try:
-        data = frame.side_data[Type.DISPLAYMATRIX]
-    except KeyError:
+    data: Any = frame.side_data.get("DISPLAYMATRIX")
+    if data is None:
         return None
-    return tuple(int(n) for n in np.frombuffer(bytes(data), dtype="<i4", count=9))
+    return tuple(int(n) for n in np.frombuffer(data, dtype="<i4", count=9))
 
 
 def upright(matrix: _Matrix | None) -> tuple[list[tuple[str, str]], int]:
@@ -56,6 +56,7 @@ class Scaler:
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
         self._key: tuple[object, ...] | None = None
+        self._matrix: _Matrix | None = None
         self._graph: Graph | None = None
 
     def _build(self, frame: VideoFrame) -> Graph:
@@ -67,7 +68,7 @@ class Scaler:
             f"pixel_aspect=1/1:colorspace={frame.colorspace}:range={frame.color_range}",
         )
         nodes = [source]
-        for name, arguments in upright(display_matrix(frame))[0]:
+        for name, arguments in upright(self._matrix)[0]:
             nodes.append(graph.add(name, arguments))
         nodes.append(graph.add("scale", f"{self.width}:{self.height}:flags=lanczos"))
         nodes.append(graph.add("format", "yuv420p"))
@@ -83,17 +84,17 @@ class Scaler:
             frame.format.name,
             frame.colorspace,
             frame.color_range,
-            display_matrix(frame),
+            frame.rotation,
         )
         if self._graph is None or key != self._key:
+            # Looked up once: side data and frame refer to each other, which keeps both in memory.
+            self._matrix = display_matrix(frame)
             self._graph, self._key = self._build(frame), key
         self._graph.vpush(frame)
         return self._graph.vpull()
 
     def planes(self, frame: VideoFrame) -> NDArray[np.uint8]:
         """The scaled frame as packed I420, shape (H·3/2, W), uint8, read-only."""
-        planes: NDArray[np.uint8] = self.frame(frame).to_ndarray()
+        planes = np.asarray(self.frame(frame).to_ndarray(), dtype=np.uint8)
         planes.setflags(write=False)
         return planes
-
-

@@ -102,8 +102,8 @@ def _open(path: Path) -> InputContainer:
         if looks_like_mp4(path):
             raise SetAside(
                 Reason.TRUNCATED_VIDEO,
-                f"{path}: starts like an MP4 but its index is missing or damaged, as after a broken download; "
-                "get the whole file",
+                f"{path}: starts like an MP4 but its index is missing or damaged, as after a broken "
+                "download; get the whole file",
             ) from error
         raise SetAside(
             Reason.NOT_A_VIDEO, f"{path} is not in a video container that is read here; convert it to MP4"
@@ -142,7 +142,7 @@ def _choose_stream(path: Path, container: InputContainer) -> VideoStream:
     streams = [s for s in container.streams.video if not s.disposition & av.stream.Disposition.attached_pic]
     if not streams:
         raise SetAside(
-            Reason.NO_VIDEO_STREAM, f"{path} has no video stream (sound, subtitles or a cover only); remove it"
+            Reason.NO_VIDEO_STREAM, f"{path} has no video stream (sound or a cover only); remove it"
         )
     undecodable = [s for s in streams if s.codec_context is None]
     if undecodable:
@@ -161,7 +161,8 @@ def _choose_stream(path: Path, container: InputContainer) -> VideoStream:
 def _zero(container: InputContainer, stream: VideoStream, time_base: Fraction) -> int:
     """Offset that the ffmpeg command adds to every time stamp of the stream."""
     start = container.start_time or 0
-    if container.format.input.flags & _TS_DISCONT and stream.start_time is not None:
+    flags = container.format.input.flags  # type: ignore[attr-defined]  # missing from PyAV's stubs
+    if flags & _TS_DISCONT and stream.start_time is not None:
         start = max(start, round_half_away(stream.start_time * time_base / _MICROSECOND))
     return round_half_away(-start * _MICROSECOND / time_base)
 
@@ -190,5 +191,5 @@ def open_video(path: Path) -> Iterator[OpenVideo]:
         stream.codec_context.thread_count = 1
         time_base = stream.time_base
         if time_base is None:
-            raise SetAside(Reason.UNDECODABLE_VIDEO, f"{path}: its video stream has no clock; convert it to MP4")
+            raise SetAside(Reason.UNDECODABLE_VIDEO, f"{path}: its video stream has no clock; convert it")
         yield OpenVideo(path, container, stream, time_base, _zero(container, stream, time_base))
