@@ -1,0 +1,131 @@
+"""Background consistency: other landscapes stand behind the clip's things (SLVMEval, 4.2 and appendix F)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from PIL import Image
+from pydantic import Field
+
+from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.frames import Planes
+from tasks.aspects.base import Aspect, ClipContext, ClipSpan, Models, Parameters, PixelOperation
+from tasks.media.planes import merge_masked, planes_to_rgb, rgb_to_planes
+from tasks.models.backgrounds import BackgroundSet, DrawnLandscapes
+
+
+class BackgroundParameters(Parameters):
+    """What is cut out and what is put behind it.
+
+    Parameters
+    ----------
+    model
+        The network that finds the foreground; the paper's rembg used ``u2net``, ``u2netp`` is its small form.
+    backgrounds
+        ``procedural`` draws landscapes; any other name is a set of images in the model folder's subfolder
+        ``backgrounds``.
+    per
+        A new image for each frame (the paper), or one for the whole clip.
+    opacity
+        How much of the old background is covered.
+    """
+
+    model: Literal["u2net", "u2netp"] = "u2net"
+    backgrounds: str = "nature-dataset"
+    per: Literal["frame", "clip"] = "frame"
+    opacity: float = Field(default=1.0, gt=0, le=1)
+
+
+class RembgU2net(PixelOperation[BackgroundParameters]):
+    """U²-Net's soft mask, as rembg makes it, composes each frame over another landscape.
+
+    Where the mask says foreground entirely (255) nothing changes, to the bit. The threshold of 3 steps
+    drops clips that the network takes for foreground almost everywhere.
+    """
+
+    name = "rembg-u2net"
+    parameters_type = BackgroundParameters
+    strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "weak": {"opacity": 0.35},
+        "medium": {"opacity": 0.65},
+        "paper": {},
+    }
+    models: ClassVar[tuple[str, ...]] = ("u2net", "u2netp")
+    works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
+    threshold = 3.0
+
+    def consumed_models(self, parameters: BackgroundParameters, models: Models) -> dict[str, Any]:
+        """Return the checksums of the network and of the set of images, by their names in the store."""
+        from tasks.models.hub import BACKGROUNDS, model_spec
+
+        consumed: dict[str, Any] = {parameters.model: model_spec(parameters.model).sha256}
+        if parameters.backgrounds == "procedural":
+            return {**consumed, "procedural": DrawnLandscapes().checksum}
+        name = BACKGROUNDS + parameters.backgrounds
+        return {**consumed, name: models.get(name).checksum}
+
+    def choose(self, clip: ClipContext, parameters: BackgroundParameters) -> dict[str, Any]:
+        """Draw the image of each frame; neighbouring frames get different ones where the set allows it."""
+        images = _backgrounds(clip, parameters)
+        if parameters.per == "clip":
+            return {"images": [images.draw(clip.rng("background"))]}
+        drawn: list[str] = []
+        for frame in range(clip.span.frame_count):
+            rng = clip.rng("background", frame)
+            id_ = images.draw(rng)
+            for _ in range(8):  # a set of one image has no other
+                if not drawn or id_ != drawn[-1]:
+                    break
+                id_ = images.draw(rng)
+            drawn.append(id_)
+        return {"images": drawn}
+
+    def apply(
+        self,
+        frames: Planes,
+        first: int,
+        clip: ClipContext,
+        parameters: BackgroundParameters,
+        choice: Mapping[str, Any],
+    ) -> Planes:
+        """Return planes ``(n, H·3/2, W)`` with another background."""
+        network = clip.models.get(parameters.model)
+        images = _backgrounds(clip, parameters)
+        rgb = planes_to_rgb(frames, clip.color)
+        count, height, width, _ = rgb.shape
+        composed = np.empty_like(rgb)
+        keep = np.empty((count, height, width), np.uint8)
+        for place in range(count):
+            mask = network.mask(rgb[place]).astype(np.int32)
+            keep[place] = 255 - np.rint((255 - mask) * parameters.opacity).astype(np.uint8)
+            id_ = choice["images"][first + place if parameters.per == "frame" else 0]
+            behind = Image.fromarray(images.image(id_, height, width))
+            frame, kept = Image.fromarray(rgb[place]), Image.fromarray(keep[place])
+            composed[place] = np.asarray(Image.composite(frame, behind, kept))
+        return merge_masked(frames, rgb_to_planes(composed, clip.color), keep < 255)
+
+
+def _backgrounds(clip: ClipContext, parameters: BackgroundParameters) -> BackgroundSet:
+    from tasks.models.hub import BACKGROUNDS
+
+    if parameters.backgrounds == "procedural":
+        return DrawnLandscapes()
+    found: BackgroundSet = clip.models.get(BACKGROUNDS + parameters.backgrounds)
+    return found
+
+
+def names_a_background(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
+    """Return whether the caption says what is in the background."""
+    return bool(analysis.background)
+
+
+ASPECT = Aspect(
+    name="background_consistency",
+    dimension="background_consistency",
+    category="quality",
+    needs="a background (`background`)",
+    takes=names_a_background,
+    operations={RembgU2net.name: RembgU2net()},
+)

@@ -1,0 +1,105 @@
+"""The table of aspects: the ten of this project, and those that other packages add.
+
+A package adds an aspect by an entry point in the group ``slvmeval.aspects``, whose name is the aspect's
+name and whose value is ``module:attribute`` of an :class:`~tasks.aspects.base.Aspect`. Listing names
+imports none of these modules.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from tasks.aspects.base import Aspect
+
+#: Entry-point group that other packages use.
+GROUP = "slvmeval.aspects"
+
+#: The ten aspects in the order of the paper's tables; each module holds its aspect as ``ASPECT``.
+BUILT_IN: tuple[str, ...] = (
+    "aesthetics",
+    "technical_quality",
+    "appearance_style",
+    "background_consistency",
+    "temporal_flow",
+    "comprehensiveness",
+    "object_integrity",
+    "spatial_relationship",
+    "dynamics_degree",
+    "color",
+)
+
+
+def added_aspects() -> dict[str, EntryPoint]:
+    """Return the aspects that installed packages add, by name; nothing is imported.
+
+    Raises
+    ------
+    PrerequisiteError
+        If two packages, or a package and this project, use the same name.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        if point.name in BUILT_IN:
+            raise PrerequisiteError(
+                f"package entry point {point.value} calls its aspect {point.name!r}, which is the name of a "
+                "built-in aspect: rename or uninstall it"
+            )
+        # one package seen twice on the path is no conflict
+        if point.name in found and found[point.name].value != point.value:
+            raise PrerequisiteError(
+                f"{found[point.name].value} and {point.value} both add an aspect {point.name!r}: "
+                "uninstall one"
+            )
+        found[point.name] = point
+    return found
+
+
+def aspect_names() -> tuple[str, ...]:
+    """Return the names of all aspects, the built-in ones first; nothing is imported."""
+    return (*BUILT_IN, *added_aspects())
+
+
+@cache
+def aspect(name: str) -> Aspect:
+    """Return the aspect of that name, importing its module.
+
+    Raises
+    ------
+    UserInputError
+        If there is none, with the nearest names.
+    PrerequisiteError
+        If a package's entry point cannot be loaded or holds something else.
+    """
+    if name in BUILT_IN:
+        built_in: Aspect = importlib.import_module(f"tasks.aspects.{name}").ASPECT
+        return built_in
+    added = added_aspects()
+    if name not in added:
+        near = difflib.get_close_matches(name, aspect_names(), n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(aspect_names())}"
+        raise UserInputError(f"no aspect {name!r}: {hint}")
+    return _load(added[name])
+
+
+def _load(point: EntryPoint) -> Aspect:
+    try:
+        found = point.load()
+    except (ImportError, AttributeError) as problem:
+        raise PrerequisiteError(
+            f"aspect {point.name!r} cannot be loaded from {point.value}: {problem}; "
+            "repair or uninstall its package"
+        ) from problem
+    if not isinstance(found, Aspect) or found.name != point.name:
+        raise PrerequisiteError(
+            f"{point.value} is no aspect named {point.name!r}; its package must say name = module:ASPECT"
+        )
+    return found
+
+
+def aspects() -> tuple[Aspect, ...]:
+    """Return all aspects, the built-in ones first."""
+    return tuple(aspect(name) for name in aspect_names())

@@ -1,0 +1,152 @@
+"""Sets of landscape images that replace a clip's background: drawn ones, or a folder of the user's."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from PIL import Image, ImageOps
+
+from storage_schemas.errors import IntegrityError, PrerequisiteError
+from storage_schemas.frames import Planes
+from storage_schemas.ids import digest_value
+from storage_schemas.rng import keyed_rng
+
+_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp"})
+
+
+class BackgroundSet(ABC):
+    """Images to draw from; each has an id, so that a choice can be written down."""
+
+    @property
+    @abstractmethod
+    def checksum(self) -> str:
+        """What the set consists of, for an artifact's id."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> str:
+        """Return the id of a random image."""
+
+    @abstractmethod
+    def image(self, id_: str, height: int, width: int) -> Planes:
+        """Return an image as RGB ``(height, width, 3)`` uint8."""
+
+
+class DrawnLandscapes(BackgroundSet):
+    """Landscapes drawn from a number; see ``tasks/models/landscapes.py``.
+
+    `version` goes up when the drawing changes, since it is all that an id knows of it.
+    """
+
+    version = 1
+
+    @property
+    def checksum(self) -> str:
+        """The version of the drawing."""
+        return f"drawn-landscapes-{self.version}"
+
+    def draw(self, rng: np.random.Generator) -> str:
+        """Return 12 hexadecimal digits."""
+        return f"{int(rng.integers(1 << 48)):012x}"
+
+    def image(self, id_: str, height: int, width: int) -> Planes:
+        """Draw the landscape; its content depends on the size too."""
+        from tasks.models.landscapes import draw_landscape
+
+        return draw_landscape(keyed_rng("landscape", id_), height, width)
+
+
+class ImageFiles(BackgroundSet):
+    """A folder of image files (and of its subfolders), or of Parquet files with a column `image`.
+
+    The id of an image is its path in the folder, with ``#row`` for a row of a Parquet file. A set is taken
+    as unchanging: its checksum is made of its files' names and sizes, not of gigabytes of content.
+
+    Raises
+    ------
+    PrerequisiteError
+        If the folder holds no image.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        self._images = [path for path in files if path.suffix.lower() in _SUFFIXES]
+        tables = [path for path in files if path.suffix.lower() == ".parquet"]
+        self._ids: list[str] = [path.relative_to(folder).as_posix() for path in self._images]
+        for path in tables:
+            name = path.relative_to(folder).as_posix()
+            self._ids += [f"{name}#{row}" for row in range(pq.ParquetFile(path).metadata.num_rows)]
+        if not self._ids:
+            raise PrerequisiteError(
+                f"{folder} holds no image: put JPEG, PNG or WebP files, or Parquet files with a column "
+                "`image`, into it"
+            )
+        used = [*self._images, *tables]
+        self._checksum = digest_value(
+            [[path.relative_to(folder).as_posix(), path.stat().st_size] for path in used]
+        )
+
+    @property
+    def checksum(self) -> str:
+        """Digest of the files' names and sizes."""
+        return self._checksum
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def draw(self, rng: np.random.Generator) -> str:
+        """Return the id of one of the images, each as likely as another."""
+        return self._ids[int(rng.integers(len(self._ids)))]
+
+    def image(self, id_: str, height: int, width: int) -> Planes:
+        """Return an image, cut to the frame's shape around its middle and scaled with Lanczos.
+
+        Raises
+        ------
+        IntegrityError
+            If the file cannot be read as an image.
+        """
+        name, _, row = id_.partition("#")
+        path = self._folder / name
+        try:
+            raw = _table_image(path, int(row)) if row else path.read_bytes()
+            with Image.open(io.BytesIO(raw)) as picture:
+                rgb = ImageOps.exif_transpose(picture).convert("RGB")
+                fitted = ImageOps.fit(rgb, (width, height), Image.Resampling.LANCZOS)
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            raise IntegrityError(
+                f"background image {id_} of {self._folder}: {problem}; remove it"
+            ) from problem
+        return np.asarray(fitted)
+
+
+@lru_cache(maxsize=1)
+def _row_group(path: Path, group: int) -> Sequence[Any]:
+    """Return the column `image` of one row group; the last one is kept, in the size it has on disk."""
+    rows: Sequence[Any] = pq.ParquetFile(path).read_row_group(group, columns=["image"])["image"].to_pylist()
+    return rows
+
+
+def _table_image(path: Path, row: int) -> bytes:
+    metadata = pq.ParquetFile(path).metadata
+    for group in range(metadata.num_row_groups):
+        count = metadata.row_group(group).num_rows
+        if row < count:
+            value = _row_group(path, group)[row]
+            # Hugging Face keeps images as {"bytes": …, "path": …}
+            return bytes(value["bytes"] if isinstance(value, dict) else value)
+        row -= count
+    raise KeyError(f"{path.name} has no such row")
+
+
+@lru_cache(maxsize=8)
+def open_backgrounds(folder: Path) -> BackgroundSet:
+    """Return the set in a folder, listed once a process."""
+    return ImageFiles(folder)
