@@ -1,0 +1,175 @@
+"""What every adapter is: something that turns a folder into sources, each on its own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.set_aside import SetAsideRow
+from storage_schemas.source import Source
+from tasks.sources.clips import MAX_CAPTION_BYTES
+from tasks.sources.content_hash import ContentHashes
+from tasks.sources.source_id import content_id
+
+#: The stage that rows of an adapter carry.
+SCAN_STAGE = "scan"
+
+
+class SourceAdapter(ABC):
+    """Turns a data set on disk into sources.
+
+    An adapter reads names, captions and bytes; it never decodes a video. Whether the bytes are a video
+    is found out by the probe, later.
+
+    Parameters
+    ----------
+    root
+        The folder of the data set.
+    cache
+        A folder in which checksums (and unpacked videos) are kept from scan to scan, or ``None``.
+    settle_s
+        A video that changed less than this many seconds ago counts as still being written; 0 for never.
+
+    Raises
+    ------
+    UserInputError
+        If `root` is not a folder.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, root: Path, cache: Path | None = None, settle_s: float = 0.0) -> None:
+        if not root.exists():
+            raise UserInputError(f"{root} does not exist: give the folder that holds the data set")
+        if not root.is_dir():
+            raise UserInputError(f"{root} is not a folder: give the folder that holds the data set")
+        self.root = root
+        self.cache = cache
+        self.settle_s = settle_s
+
+    @abstractmethod
+    def count(self) -> int:
+        """Return how many sources :meth:`scan` will look at, without reading them."""
+
+    @abstractmethod
+    def items(self) -> Iterator[tuple[str, str, Callable[[ContentHashes], Source]]]:
+        """Yield id (as far as known), location and how to make it, for each source in a fixed order.
+
+        The id comes first in a row of what was set aside; the location is relative to `root`.
+
+        Raises
+        ------
+        UserInputError
+            If there is nothing in `root` that this adapter could read.
+        """
+
+    def scan(self) -> Iterator[Source | SetAsideRow]:
+        """Yield each source, or why it was set aside; one bad source never costs another.
+
+        The same folder gives the same sources in the same order. Of several with the same content the
+        first usable one stays; ids are unique.
+        """
+        hashes = ContentHashes(self.cache, self.settle_s)
+        by_content: dict[str, str] = {}
+        by_id: dict[str, str] = {}
+        try:
+            for source_id, location, make in self.items():
+                try:
+                    source = _made(make, hashes, location)
+                    _refuse_second(source, location, by_id, by_content)
+                except SetAside as problem:
+                    yield SetAsideRow(
+                        source_id=printable(source_id),
+                        stage=SCAN_STAGE,
+                        reason=problem.reason,
+                        message=printable(problem.message),
+                        location=printable(location),
+                    )
+                    continue
+                by_content[source.content_sha256] = location
+                by_id[source.id] = location
+                yield source
+        finally:
+            hashes.save()
+
+
+def _made(make: Callable[[ContentHashes], Source], hashes: ContentHashes, location: str) -> Source:
+    """Make one source; a file system that fails on it fails on it alone."""
+    try:
+        return make(hashes)
+    except OSError as problem:
+        raise SetAside(Reason.VIDEO_MISSING, f"{location} cannot be read ({problem})") from problem
+
+
+def _refuse_second(source: Source, location: str, by_id: dict[str, str], by_content: dict[str, str]) -> None:
+    """Refuse a source whose id or content another one has already."""
+    same_content = by_content.get(source.content_sha256)
+    same_id = by_id.get(source.id)
+    # An id that is made of the content says nothing beyond it.
+    if same_id is not None and source.id != content_id(source.content_sha256):
+        raise SetAside(
+            Reason.DUPLICATE_ID,
+            f"{location} has the same id as {same_id} ({source.id}): rename one of them",
+        )
+    if same_content is not None:
+        raise SetAside(
+            Reason.DUPLICATE_CONTENT,
+            f"{location} has the same content as {same_content}: remove one of them",
+        )
+
+
+def printable(text: str) -> str:
+    """Return `text` with what UTF-8 cannot carry written as escapes (names that are not UTF-8)."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def refuse_to_leave(path: Path, root: Path, location: str) -> None:
+    """Check that a path, its links followed, lies within `root` and has a name that UTF-8 can carry.
+
+    Raises
+    ------
+    SetAside
+        `unsafe_path`, or `video_missing` for a link that leads nowhere.
+    """
+    if printable(str(path)) != str(path):
+        raise SetAside(
+            Reason.UNSAFE_PATH, f"the name {location!r} is not UTF-8: rename the file or its folder"
+        )
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError) as problem:
+        raise SetAside(
+            Reason.VIDEO_MISSING, f"{location} leads nowhere: mend the link or remove it"
+        ) from problem
+    if not real.is_relative_to(root.resolve()):
+        raise SetAside(
+            Reason.UNSAFE_PATH,
+            f"{location} is a link that leaves the folder: copy the file here or give the folder it is in",
+        )
+
+
+def read_bytes(path: Path, shown: str) -> bytes:
+    """Return the content of a caption file.
+
+    Raises
+    ------
+    SetAside
+        `captions_missing` if it is not there or cannot be read, `captions_malformed` if it is far too big.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_CAPTION_BYTES + 1)
+    except FileNotFoundError as problem:
+        raise SetAside(Reason.CAPTIONS_MISSING, f"{shown} is not there: write it") from problem
+    except OSError as problem:
+        raise SetAside(
+            Reason.CAPTIONS_MISSING, f"{shown} cannot be read ({problem.strerror}): check the file"
+        ) from problem
+    if len(data) > MAX_CAPTION_BYTES:
+        raise SetAside(
+            Reason.CAPTIONS_MALFORMED, f"{shown} is larger than {MAX_CAPTION_BYTES >> 20} MiB: not captions"
+        )
+    return data

@@ -1,0 +1,214 @@
+"""From caption lines to clips: what is accepted, what is mended, what sets a source aside.
+
+Accepted
+    Blank lines, a byte order mark, keys beyond the three that are read, gaps between clips.
+Mended
+    Clips that overlap are cut at the later start. A clip with a blank caption becomes an uncaptioned gap.
+    A line break or control character within a caption becomes one space, since captions are joined by
+    line breaks to make the prompt.
+Sets the source aside
+    Text that is not UTF-8; a line that is not what it should be; a start before the clip before it;
+    two clips with the same start (one would be cut to nothing); no caption left at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from storage_schemas.errors import Reason, SetAside
+from storage_schemas.source import Clip
+
+#: More than this is no caption file; it is not read into memory.
+MAX_CAPTION_BYTES = 64 << 20
+
+_BREAKS = re.compile("\\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\\s*")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionLine:
+    """One captioned interval as the data set gives it; `where` is file and line, for messages."""
+
+    start_s: float
+    end_s: float
+    caption: str
+    where: str
+
+
+def clean_caption(text: str) -> str:
+    """Return a caption as one line of text that every encoding and format can carry.
+
+    Line breaks and control characters become one space, lone surrogates the replacement character; text
+    without any visible character becomes the empty string.
+    """
+    line = _BREAKS.sub(" ", _SURROGATES.sub("\ufffd", text)).strip()
+    return line if any(sign.isprintable() and not sign.isspace() for sign in line) else ""
+
+
+def decode_utf8(data: bytes, where: str) -> str:
+    """Return the text of a caption file, without a byte order mark.
+
+    Raises
+    ------
+    SetAside
+        `captions_not_utf8` with the line of the first byte that is not UTF-8.
+    """
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = data.count(b"\n", 0, problem.start) + 1
+        raise SetAside(
+            Reason.CAPTIONS_NOT_UTF8,
+            f"{where}, line {line}: byte 0x{data[problem.start]:02x} is not UTF-8: save the file as UTF-8",
+        ) from problem
+
+
+def load_json(text: str, where: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises
+    ------
+    SetAside
+        `captions_malformed` for anything else.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise SetAside(Reason.CAPTIONS_MALFORMED, f"{where} is not JSON: {problem}") from problem
+
+
+def parse_caption_lines(data: bytes, where: str) -> list[CaptionLine]:
+    """Read JSON Lines with ``start_s``, ``end_s`` (seconds) and ``caption``, one clip a line.
+
+    Raises
+    ------
+    SetAside
+        `captions_not_utf8` or `captions_malformed`, with the line number.
+    """
+    lines = []
+    # Only "\n" ends a line of JSON Lines; str.splitlines would also cut at U+2028 within a caption.
+    for number, text in enumerate(decode_utf8(data, where).split("\n"), start=1):
+        if not text.strip():
+            continue
+        here = f"{where}, line {number}"
+        row = load_json(text, here)
+        if not isinstance(row, dict):
+            raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: expected an object, found {_kind(row)}")
+        missing = [key for key in ("start_s", "end_s", "caption") if key not in row]
+        if missing:
+            raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: {', '.join(missing)} not given")
+        if not isinstance(row["caption"], str):
+            raise SetAside(
+                Reason.CAPTIONS_MALFORMED, f"{here}: caption must be text, found {_kind(row['caption'])}"
+            )
+        lines.append(
+            CaptionLine(
+                seconds(row["start_s"], "start_s", here),
+                seconds(row["end_s"], "end_s", here),
+                row["caption"],
+                here,
+            )
+        )
+    return lines
+
+
+def seconds(value: Any, name: str, where: str) -> float:
+    """Return a time in seconds that JSON gave as a number.
+
+    Raises
+    ------
+    SetAside
+        `captions_malformed` if it is no number, not finite or negative.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SetAside(
+            Reason.CAPTIONS_MALFORMED, f"{where}: {name} must be a number of seconds, found {_kind(value)}"
+        )
+    try:
+        time = float(value)
+    except OverflowError:
+        time = math.inf
+    if not math.isfinite(time) or time < 0:
+        raise SetAside(Reason.CAPTIONS_MALFORMED, f"{where}: {name} must be 0 or more seconds, found {time}")
+    return time
+
+
+def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ...]:
+    """Check captioned intervals and return them as clips, counted from 0.
+
+    Raises
+    ------
+    SetAside
+        `captions_malformed`, `clips_out_of_order` or `captions_empty`; see the head of this file.
+    """
+    before: CaptionLine | None = None
+    captioned: list[tuple[CaptionLine, str]] = []
+    for line in lines:
+        if line.end_s <= line.start_s:
+            raise SetAside(
+                Reason.CAPTIONS_MALFORMED,
+                f"{line.where}: the clip ends at {line.end_s} s, not after its start at {line.start_s} s",
+            )
+        if before is not None and line.start_s < before.start_s:
+            raise SetAside(
+                Reason.CLIPS_OUT_OF_ORDER,
+                f"{line.where}: the clip starts at {line.start_s} s, before the one above it "
+                f"({before.start_s} s): put the clips in the order of time",
+            )
+        before = line
+        caption = clean_caption(line.caption)
+        if caption:
+            captioned.append((line, caption))
+    if not captioned:
+        raise SetAside(Reason.CAPTIONS_EMPTY, f"{where} has no captions: write one line for each clip")
+    clips = []
+    for index, (line, caption) in enumerate(captioned):
+        end_s = line.end_s
+        if index + 1 < len(captioned):
+            following = captioned[index + 1][0]
+            if following.start_s == line.start_s:
+                raise SetAside(
+                    Reason.CAPTIONS_MALFORMED,
+                    f"{following.where}: the clip starts at {line.start_s} s, as the one before it does",
+                )
+            end_s = min(end_s, following.start_s)
+        clips.append(Clip(index=index, start_s=line.start_s, end_s=end_s, caption=caption))
+    return tuple(clips)
+
+
+def check_clips_against_duration(clips: Sequence[Clip], duration_s: float, tolerance_s: float = 1.0) -> None:
+    """Check that no clip runs past the end of the video.
+
+    Parameters
+    ----------
+    clips
+        The clips in order.
+    duration_s
+        Length of the video in seconds, as probed.
+    tolerance_s
+        How far a clip may run over; containers and captioners round.
+
+    Raises
+    ------
+    SetAside
+        `clip_past_end`, naming the first such clip.
+    """
+    for clip in clips:
+        if clip.end_s > duration_s + tolerance_s:
+            raise SetAside(
+                Reason.CLIP_PAST_END,
+                f"clip {clip.index} ends at {clip.end_s:g} s, but the video is {duration_s:g} s long: "
+                "do these captions belong to this video?",
+            )
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
+    return names.get(type(value), "an object")

@@ -1,0 +1,155 @@
+"""The adapter `folder`: video files, each with a caption file beside it.
+
+``holiday/beach.mp4`` has its clips in ``holiday/beach.jsonl``, one a line::
+
+    {"start_s": 0.0, "end_s": 7.5, "caption": "A red boat lies on the beach."}
+
+An optional ``licences.jsonl`` in the root says where videos come from, one a line::
+
+    {"video": "holiday/beach.mp4", "title": "Beach", "licence": "CC BY 4.0", "redistributable": true,
+     "credit": "A. Person"}
+
+A video without such a line has the licence "unknown" and may not be passed on.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from functools import cached_property, partial
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import ValidationError
+
+from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.model import Frozen
+from storage_schemas.source import Source
+from tasks.sources.base import SourceAdapter, read_bytes, refuse_to_leave
+from tasks.sources.clips import clean_caption, clips_from_lines, parse_caption_lines
+from tasks.sources.content_hash import ContentHashes
+from tasks.sources.source_id import content_id
+
+_log = logging.getLogger(__name__)
+
+#: Name endings (in small letters) of the files that count as videos.
+VIDEO_SUFFIXES = (
+    ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".m2v", ".ts", ".m2ts", ".mts",
+    ".flv", ".wmv", ".ogv", ".3gp", ".vob", ".mxf",
+)  # fmt: skip
+
+LICENCES_NAME = "licences.jsonl"
+
+
+class LicenceLine(Frozen):
+    """One line of ``licences.jsonl``; `video` is a path relative to the root."""
+
+    video: str
+    title: str = ""
+    licence: str = "unknown"
+    redistributable: bool = False
+    credit: str = ""
+
+
+class FolderAdapter(SourceAdapter):
+    """Reads a folder of videos with caption files; see the head of this file.
+
+    Folders below the root are read too, hidden files and folders are not. A source's id is made of the
+    video's content, so a file that was moved or renamed stays the same source.
+    """
+
+    name: ClassVar[str] = "folder"
+
+    def count(self) -> int:
+        """Return the number of video files."""
+        return len(self._found)
+
+    def items(self) -> Iterator[tuple[str, str, Callable[[ContentHashes], Source]]]:
+        """Yield the videos in the order of their paths; see the base class."""
+        if not self._found:
+            raise UserInputError(
+                f"{self.root} has no videos: looked in it and below it for files ending in "
+                f"{', '.join(VIDEO_SUFFIXES)} that are not hidden"
+            )
+        licences = self._licences()
+        for location in self._found:
+            yield "", location, partial(self._make, location, licences.get(location))
+
+    @cached_property
+    def _found(self) -> list[str]:
+        """Locations of all videos, and of links and folders that must be told of."""
+        found: list[str] = []
+        root = self.root.resolve()
+
+        def tell(problem: OSError) -> None:
+            found.append(str(problem.filename))
+
+        for folder, below, files in os.walk(self.root, onerror=tell):
+            here = Path(folder)
+            below[:] = [name for name in below if not name.startswith(".")]
+            links = [here / name for name in below if (here / name).is_symlink()]
+            found += [str(link) for link in links if not link.resolve().is_relative_to(root)]
+            found += [
+                str(here / name)
+                for name in files
+                if Path(name).suffix.lower() in VIDEO_SUFFIXES and not name.startswith(".")
+            ]
+        return sorted(Path(os.path.relpath(path, self.root)).as_posix() for path in found)
+
+    def _make(self, location: str, licence: LicenceLine | None, hashes: ContentHashes) -> Source:
+        video = self.root / location
+        refuse_to_leave(video, self.root, location)
+        if video.is_dir():
+            raise SetAside(
+                Reason.UNSAFE_PATH,
+                f"the folder {location} cannot be read, so no video in it was found: check who may read it",
+            )
+        captions = video.with_suffix(".jsonl")
+        shown = Path(location).with_suffix(".jsonl").as_posix()
+        if captions.is_symlink():
+            refuse_to_leave(captions, self.root, shown)
+        if video.stat().st_size == 0:
+            raise SetAside(Reason.EMPTY_FILE, f"{location} has zero bytes: copy it again")
+        clips = clips_from_lines(parse_caption_lines(read_bytes(captions, shown), shown), shown)
+        sha256 = hashes.digest(video, location)
+        about = licence or LicenceLine(video=location)
+        return Source(
+            id=content_id(sha256),
+            adapter=self.name,
+            title=clean_caption(about.title) or clean_caption(video.stem),
+            video=str(video.resolve()),
+            content_sha256=sha256,
+            clips=clips,
+            licence=about.licence,
+            redistributable=about.redistributable,
+            credit=about.credit,
+        )
+
+    def _licences(self) -> dict[str, LicenceLine]:
+        """Read ``licences.jsonl``; a mistake in it stops the scan, since it would misstate a licence."""
+        file = self.root / LICENCES_NAME
+        if not file.exists():
+            return {}
+        lines: dict[str, LicenceLine] = {}
+        try:
+            texts = file.read_text(encoding="utf-8-sig").split("\n")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise UserInputError(f"{file} cannot be read as UTF-8: {problem}") from problem
+        for number, text in enumerate(texts, start=1):
+            if not text.strip():
+                continue
+            try:
+                line = LicenceLine.model_validate(json.loads(text), strict=True)
+            except (ValidationError, ValueError, RecursionError) as problem:
+                raise UserInputError(f"{file}, line {number}: {problem}") from problem
+            if line.video in lines:
+                raise UserInputError(f"{file}, line {number}: a second line for {line.video}")
+            if line.video not in self._found:
+                near = get_close_matches(line.video, self._found, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                _log.warning("%s, line %d: there is no video %r%s", file, number, line.video, hint)
+            lines[line.video] = line
+        return lines

@@ -1,0 +1,50 @@
+"""The kinds of data set that can be read, by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from storage_schemas.errors import UserInputError
+from tasks.sources.base import SourceAdapter
+from tasks.sources.folder import FolderAdapter
+from tasks.sources.vript import VriptAdapter
+
+#: Every adapter by its name.
+ADAPTERS: Mapping[str, type[SourceAdapter]] = {
+    adapter.name: adapter for adapter in (FolderAdapter, VriptAdapter)
+}
+
+
+def open_sources(
+    kind: str, root: Path, cache: Path | None = None, settle_s: float = 0.0, **options: Any
+) -> SourceAdapter:
+    """Return the adapter for a data set.
+
+    Parameters
+    ----------
+    kind
+        ``folder`` or ``vript``.
+    root, cache, settle_s
+        See :class:`tasks.sources.base.SourceAdapter`.
+    **options
+        What only this kind of adapter takes.
+
+    Raises
+    ------
+    UserInputError
+        For a kind or an option that does not exist, or a root that is not a folder.
+    """
+    adapter = ADAPTERS.get(kind)
+    if adapter is None:
+        near = get_close_matches(kind, ADAPTERS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise UserInputError(f"there is no kind of source {kind!r}: choose {' or '.join(ADAPTERS)}.{hint}")
+    try:
+        inspect.signature(adapter).bind(root, cache, settle_s, **options)
+    except TypeError as problem:
+        raise UserInputError(f"sources of the kind {kind}: {problem}") from problem
+    return adapter(root, cache, settle_s, **options)

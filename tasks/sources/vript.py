@@ -1,0 +1,275 @@
+"""The adapter `vript`: the long videos of Vript, as the data set lays them out.
+
+::
+
+    vript_captions/…/<id>_caption.json                    or in an archive there
+    vript_long_videos/…/<id>.mp4                          or in video_K_of_N.zip, see `unpack`
+    vript_long_videos_clips/…/<id>_cut_meta.json          or in clips_K_of_N.zip
+    vript_long_videos_clips/…/<id>_asr.jsonl              where the first is missing or not understood
+
+Short videos are not read. A clip's caption is the `content` of its `caption`; a scene without one is an
+uncaptioned gap, whatever `integrity` says. The licence is the same for all: academic use only, videos and
+captions may not be passed on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.source import Clip, Source
+from tasks.sources.base import SourceAdapter, refuse_to_leave
+from tasks.sources.clips import CaptionLine, clean_caption, clips_from_lines, decode_utf8, load_json
+from tasks.sources.content_hash import ContentHashes
+from tasks.sources.source_id import check_id
+from tasks.sources.vript_files import DataFile, list_files
+from tasks.sources.vript_times import (
+    TimeKeys,
+    Times,
+    scene_number,
+    times_from_cut_meta,
+    times_from_durations,
+)
+
+_log = logging.getLogger(__name__)
+
+LICENCE = "Vript: academic use only, no distribution"
+
+_CAPTIONS, _VIDEOS, _CLIPS = "vript_captions", "vript_long_videos", "vript_long_videos_clips"
+_CAPTION_END, _CUT_END, _ASR_END, _VIDEO_END = "_caption.json", "_cut_meta.json", "_asr.jsonl", ".mp4"
+_TIME_ENDS = (_CUT_END, _ASR_END)
+
+
+class VriptAdapter(SourceAdapter):
+    """Reads Vript's long videos; see the head of this file.
+
+    Parameters
+    ----------
+    root, cache, settle_s
+        See :class:`tasks.sources.base.SourceAdapter`.
+    unpack
+        Whether videos that are only in an archive are unpacked into ``cache/vript_videos``, each when its
+        turn comes. Without it they are set aside, and the message says so.
+    only_present
+        Whether captions without a video are left out with a line in the log, instead of being set aside
+        one by one: for a part of the data set.
+    time_keys
+        How ``cut_meta.json`` spells times, if it is none of the known ways.
+
+    Raises
+    ------
+    UserInputError
+        If the folder is not laid out like Vript, or `unpack` is asked for without a `cache`.
+    """
+
+    name: ClassVar[str] = "vript"
+
+    def __init__(
+        self,
+        root: Path,
+        cache: Path | None = None,
+        settle_s: float = 0.0,
+        unpack: bool = False,
+        only_present: bool = False,
+        time_keys: TimeKeys | None = None,
+    ) -> None:
+        super().__init__(root, cache, settle_s)
+        for folder in (_CAPTIONS, _VIDEOS):
+            if not (root / folder).is_dir():
+                raise UserInputError(
+                    f"{root} has no folder {folder}: looked for Vript's own layout "
+                    f"({_CAPTIONS}, {_VIDEOS}, {_CLIPS})"
+                )
+        if unpack and cache is None:
+            raise UserInputError("unpacking Vript's videos needs a cache folder")
+        self.unpack = unpack
+        self.only_present = only_present
+        self.time_keys = time_keys
+
+    def count(self) -> int:
+        """Return the number of videos with captions or without."""
+        return len(self._captions) + len(self._uncaptioned) + len(self._broken)
+
+    def items(self) -> Iterator[tuple[str, str, Callable[[ContentHashes], Source]]]:
+        """Yield the videos in the order of their ids; see the base class."""
+        if not self._captions and not self._uncaptioned and not self._broken:
+            raise UserInputError(
+                f"{self.root} has no sources: looked for *{_CAPTION_END} below {_CAPTIONS} and for "
+                f"*{_VIDEO_END} below {_VIDEOS}, unpacked or in archives"
+            )
+        left_out = 0
+        for file in self._captions:
+            source_id = file.name.removesuffix(_CAPTION_END)
+            if self.only_present and source_id not in self._videos:
+                left_out += 1
+                continue
+            yield source_id, file.location, partial(self._make, file)
+        for file in self._uncaptioned:
+            yield file.name.removesuffix(_VIDEO_END), file.location, partial(_no_captions, file)
+        for file in self._broken:
+            yield "", file.location, partial(_no_archive, file)
+        if left_out:
+            _log.info("%d captioned videos of Vript are not here and were left out", left_out)
+
+    @cached_property
+    def _files(self) -> dict[str, list[DataFile]]:
+        """The files that matter, by folder; each folder is walked and each archive opened once."""
+        wanted = {_CAPTIONS: (_CAPTION_END,), _VIDEOS: (_VIDEO_END, *_TIME_ENDS), _CLIPS: _TIME_ENDS}
+        return {folder: list(list_files(self.root, folder, ends)) for folder, ends in wanted.items()}
+
+    @cached_property
+    def _captions(self) -> list[DataFile]:
+        """The caption files in the order of ids; an archive's copy of an unpacked file does not count."""
+        seen: set[str] = set()
+        kept = []
+        for file in self._files[_CAPTIONS]:
+            packed_again = file.member is not None and file.name in seen
+            short = "short" in file.location.removesuffix(file.name)
+            if file.name.endswith(_CAPTION_END) and not packed_again and not short:
+                seen.add(file.name)
+                kept.append(file)
+        return sorted(kept, key=lambda file: (file.name, file.location))
+
+    @cached_property
+    def _videos(self) -> dict[str, DataFile]:
+        """Videos by id, unpacked ones before those in archives."""
+        videos: dict[str, DataFile] = {}
+        for file in self._files[_VIDEOS]:
+            if file.name.endswith(_VIDEO_END) and "-Scene-" not in file.name:
+                videos.setdefault(file.name.removesuffix(_VIDEO_END), file)
+        return videos
+
+    @cached_property
+    def _uncaptioned(self) -> list[DataFile]:
+        captioned = {file.name.removesuffix(_CAPTION_END) for file in self._captions}
+        return [file for source_id, file in sorted(self._videos.items()) if source_id not in captioned]
+
+    @cached_property
+    def _boundaries(self) -> dict[str, DataFile]:
+        """Files with boundaries, by name."""
+        files: dict[str, DataFile] = {}
+        for file in self._files[_CLIPS] + self._files[_VIDEOS]:
+            if file.name.endswith(_TIME_ENDS):
+                files.setdefault(file.name, file)
+        return files
+
+    @cached_property
+    def _broken(self) -> list[DataFile]:
+        """Archives that cannot be opened."""
+        files = [file for folder in self._files.values() for file in folder]
+        return [file for file in files if file.member is None and file.path.suffix.lower() == ".zip"]
+
+    def _make(self, file: DataFile, hashes: ContentHashes) -> Source:
+        value = load_json(decode_utf8(file.read(self.root), file.location), file.location)
+        meta = _object(value, "meta", file.location)
+        source_id = meta.get("video_id", file.name.removesuffix(_CAPTION_END))
+        if not isinstance(source_id, str):
+            raise SetAside(Reason.CAPTIONS_MALFORMED, f"{file.location}: video_id must be text")
+        check_id(source_id, file.location)
+        if source_id != file.name.removesuffix(_CAPTION_END):
+            raise SetAside(
+                Reason.CAPTIONS_MALFORMED,
+                f"{file.location} is about the video {source_id!r}: its name and its content disagree",
+            )
+        captions = self._scene_captions(_object(value, "data", file.location), file.location)
+        video = self._videos.get(source_id)
+        if video is None:
+            raise SetAside(
+                Reason.VIDEO_MISSING,
+                f"{source_id}{_VIDEO_END} is not below {_VIDEOS}: fetch it, or take only what is here",
+            )
+        clips = self._clips(source_id, captions, file.location)
+        path = self._video_path(source_id, video)
+        title = meta.get("video_title")
+        return Source(
+            id=source_id,
+            adapter=self.name,
+            title=(clean_caption(title) if isinstance(title, str) else "") or source_id,
+            video=str(path.resolve()),
+            content_sha256=hashes.digest(path, video.location),
+            clips=clips,
+            licence=LICENCE,
+            redistributable=False,
+            credit=f"YouTube video {source_id}, captioned in Vript",
+        )
+
+    def _scene_captions(self, data: dict[str, Any], where: str) -> dict[int, str]:
+        """Return the caption of each captioned scene, by scene number in rising order."""
+        captions: dict[int, str] = {}
+        for clip_id, row in data.items():
+            here = f"{where}, {clip_id}"
+            scene = scene_number(clip_id, where)
+            if scene in captions:
+                raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: scene {scene} is there twice")
+            caption = row.get("caption") if isinstance(row, dict) else row
+            content = caption.get("content") if isinstance(caption, dict) else caption
+            if content is not None and not isinstance(content, str):
+                raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: the caption's content must be text")
+            captions[scene] = content or ""
+        return dict(sorted(captions.items()))
+
+    def _clips(self, source_id: str, captions: dict[int, str], where: str) -> tuple[Clip, ...]:
+        times = self._times(source_id)
+        lines = []
+        for scene, caption in captions.items():
+            if not clean_caption(caption):
+                continue
+            if scene not in times:
+                raise SetAside(
+                    Reason.CLIP_BOUNDARIES_MISSING,
+                    f"{where}: no start and end is known for scene {scene} of {source_id}",
+                )
+            start_s, end_s = times[scene]
+            lines.append(CaptionLine(start_s, end_s, caption, f"{where}, scene {scene}"))
+        return clips_from_lines(lines, where)
+
+    def _times(self, source_id: str) -> Times:
+        cut = self._boundaries.get(source_id + _CUT_END)
+        asr = self._boundaries.get(source_id + _ASR_END)
+        if cut is not None:
+            try:
+                return times_from_cut_meta(cut.read(self.root), cut.location, self.time_keys)
+            except SetAside as problem:
+                if asr is None:
+                    raise
+                _log.info("%s; the durations in %s are added up instead", problem, asr.location)
+        if asr is not None:
+            return times_from_durations(asr.read(self.root), asr.location)
+        raise SetAside(
+            Reason.CLIP_BOUNDARIES_MISSING,
+            f"neither {source_id}{_CUT_END} nor {source_id}{_ASR_END} is below {_CLIPS}: fetch its archive",
+        )
+
+    def _video_path(self, source_id: str, video: DataFile) -> Path:
+        if video.member is None:
+            refuse_to_leave(video.path, self.root, video.location)
+            return video.path
+        if not self.unpack or self.cache is None:
+            raise SetAside(
+                Reason.VIDEO_MISSING,
+                f"{source_id}{_VIDEO_END} is still packed in {video.path.name}: "
+                "unzip the archive where it lies, or open the sources with unpack=True",
+            )
+        return video.unpack(self.cache / "vript_videos" / f"{source_id}{_VIDEO_END}")
+
+
+def _object(value: Any, key: str, where: str) -> dict[str, Any]:
+    part = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(part, dict):
+        raise SetAside(Reason.CAPTIONS_MALFORMED, f"{where}: {key!r} must be an object")
+    return part
+
+
+def _no_captions(file: DataFile, _hashes: ContentHashes) -> Source:
+    raise SetAside(
+        Reason.CAPTIONS_MISSING,
+        f"{file.location} has no {file.name.removesuffix(_VIDEO_END)}{_CAPTION_END} below {_CAPTIONS}",
+    )
+
+
+def _no_archive(file: DataFile, _hashes: ContentHashes) -> Source:
+    raise SetAside(Reason.BAD_ARCHIVE, f"{file.location} is no readable archive: fetch it again")

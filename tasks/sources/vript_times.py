@@ -1,0 +1,161 @@
+"""Where Vript's clips begin and end.
+
+``<id>_cut_meta.json`` gives start and end of each clip. How it spells them is not written down anywhere,
+so several spellings are understood, in seconds or as time codes. Where it is missing or is not
+understood, the durations in ``<id>_asr.jsonl`` are added up in the order of the scenes (the file has them
+backwards).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from storage_schemas.errors import Reason, SetAside
+from tasks.sources.clips import decode_utf8, load_json, seconds
+
+_SCENE = re.compile(r"-Scene-(\d+)(?:\.\w+)?$")
+_TIME_CODE = re.compile(r"(?:(\d+):)?(\d+):(\d+(?:[.,]\d+)?)")
+
+# Clips are cut at frames; more than this between `end − start` and the stated duration is another unit.
+_DURATION_TOLERANCE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeKeys:
+    """Names under which ``cut_meta.json`` may keep times; the first that is there counts.
+
+    `pair` holds keys whose value is a list of start and end.
+    """
+
+    start: tuple[str, ...] = (
+        "start_s", "start", "start_time", "start_sec", "start_seconds", "start_timecode", "begin",
+    )  # fmt: skip
+    end: tuple[str, ...] = (
+        "end_s", "end", "end_time", "end_sec", "end_seconds", "end_timecode", "stop",
+    )  # fmt: skip
+    pair: tuple[str, ...] = ("span", "interval", "time_span", "timestamp", "timestamps", "time")
+    duration: tuple[str, ...] = ("duration", "duration_s")
+
+
+Times = dict[int, tuple[float, float]]
+
+
+def scene_number(clip_id: Any, where: str) -> int:
+    """Return the number at the end of a clip's id, ``<id>-Scene-012`` or ``<id>-Scene-012.mp4``.
+
+    Raises
+    ------
+    SetAside
+        `captions_malformed` for any other id.
+    """
+    found = _SCENE.search(clip_id) if isinstance(clip_id, str) else None
+    if found is None:
+        raise SetAside(
+            Reason.CAPTIONS_MALFORMED, f"{where}: {clip_id!r} is no clip id of the form ID-Scene-001"
+        )
+    return int(found[1])
+
+
+def times_from_cut_meta(data: bytes, where: str, keys: TimeKeys | None = None) -> Times:
+    """Return start and end in seconds of each scene, from a ``cut_meta.json``.
+
+    Raises
+    ------
+    SetAside
+        `captions_not_utf8`, `captions_malformed`, or `clip_boundaries_missing` where no known key has a
+        time, naming the keys that were found.
+    """
+    keys = keys or TimeKeys()
+    value = load_json(decode_utf8(data, where), where)
+    clips = value.get("clips") if isinstance(value, dict) else None
+    if not isinstance(clips, list):
+        raise SetAside(Reason.CLIP_BOUNDARIES_MISSING, f"{where} has no list of clips")
+    times: Times = {}
+    for number, clip in enumerate(clips, start=1):
+        here = f"{where}, clip {number}"
+        if not isinstance(clip, dict):
+            raise SetAside(Reason.CLIP_BOUNDARIES_MISSING, f"{here} is no object")
+        scene = scene_number(clip.get("clip_id"), here)
+        if scene in times:
+            raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: scene {scene} is there twice")
+        times[scene] = _start_and_end(clip, keys, here)
+    return times
+
+
+def times_from_durations(data: bytes, where: str) -> Times:
+    """Return start and end in seconds of each scene, by adding up the durations of an ``asr.jsonl``.
+
+    Raises
+    ------
+    SetAside
+        `captions_not_utf8`, `captions_malformed`, or `clip_boundaries_missing` if a scene is missing
+        before the last: what follows it would be misplaced.
+    """
+    durations: dict[int, float] = {}
+    for number, text in enumerate(decode_utf8(data, where).split("\n"), start=1):
+        if not text.strip():
+            continue
+        here = f"{where}, line {number}"
+        row = load_json(text, here)
+        if not isinstance(row, dict) or "duration" not in row:
+            raise SetAside(Reason.CLIP_BOUNDARIES_MISSING, f"{here} has no duration")
+        scene = scene_number(row.get("clip_id"), here)
+        if scene in durations:
+            raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: scene {scene} is there twice")
+        durations[scene] = seconds(row["duration"], "duration", here)
+    scenes = sorted(durations)
+    missing = sorted(set(range(1, len(scenes) + 1)) - durations.keys())
+    if missing or not scenes:
+        raise SetAside(
+            Reason.CLIP_BOUNDARIES_MISSING,
+            f"{where} lacks scene {missing[0] if missing else 1}, so later scenes have no known start",
+        )
+    edges = list(itertools.accumulate((durations[scene] for scene in scenes), initial=0.0))
+    return {scene: (edges[place], edges[place + 1]) for place, scene in enumerate(scenes)}
+
+
+def parse_time(value: Any) -> float | None:
+    """Return seconds from a number, its text, or a time code ``[HH:]MM:SS[.mmm]``; else ``None``."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) if math.isfinite(value) else None
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    code = _TIME_CODE.fullmatch(text)
+    if code is not None:
+        hours, minutes, rest = code.groups()
+        return int(hours or 0) * 3600 + int(minutes) * 60 + float(rest.replace(",", "."))
+    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
+
+
+def _start_and_end(clip: Mapping[str, Any], keys: TimeKeys, where: str) -> tuple[float, float]:
+    start = _first(clip, keys.start)
+    end = _first(clip, keys.end)
+    for key in keys.pair:
+        pair = clip.get(key)
+        if start is None and end is None and isinstance(pair, Sequence) and len(pair) == 2:
+            start, end = parse_time(pair[0]), parse_time(pair[1])
+    duration = _first(clip, keys.duration)
+    if start is not None and end is None and duration is not None:
+        end = start + duration
+    if start is None or end is None or start < 0 or end <= start:
+        raise SetAside(
+            Reason.CLIP_BOUNDARIES_MISSING,
+            f"{where}: no start and end were understood among {', '.join(map(str, clip))}",
+        )
+    if duration is not None and abs(end - start - duration) > _DURATION_TOLERANCE_S:
+        raise SetAside(
+            Reason.CLIP_BOUNDARIES_MISSING,
+            f"{where}: from {start} to {end} is not the stated duration of {duration} s",
+        )
+    return start, end
+
+
+def _first(clip: Mapping[str, Any], names: Sequence[str]) -> float | None:
+    found = next((clip[name] for name in names if name in clip), None)
+    return parse_time(found)

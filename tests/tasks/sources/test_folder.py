@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.errors import Reason, UserInputError
+from storage_schemas.ids import digest_file
+from storage_schemas.set_aside import SetAsideRow
+from storage_schemas.source import Source
+from tasks.sources.base import SourceAdapter
+from tasks.sources.content_hash import CACHE_NAME
+from tasks.sources.registry import open_sources
+
+CLIPS = [
+    {"start_s": 0, "end_s": 4.5, "caption": "A red boat lies on the beach."},
+    {"start_s": 4.5, "end_s": 9, "caption": "The boat sails to the left."},
+]
+
+
+def write_video(root: Path, name: str, content: bytes | None = None, clips: Any = CLIPS) -> Path:
+    video = root / name
+    video.parent.mkdir(parents=True, exist_ok=True)
+    video.write_bytes(name.encode() if content is None else content)
+    if clips is not None:
+        text = clips if isinstance(clips, bytes) else "\n".join(map(json.dumps, clips)).encode()
+        video.with_suffix(".jsonl").write_bytes(text)
+    # An old time stamp: a file written this moment is read again by the next scan, to be safe.
+    os.utime(video, (1_600_000_000, 1_600_000_000))
+    return video
+
+
+def folder(root: Path, **options: Any) -> SourceAdapter:
+    return open_sources("folder", root, **options)
+
+
+def scan(root: Path, **options: Any) -> tuple[list[Source], list[SetAsideRow]]:
+    items = list(folder(root, **options).scan())
+    sources = [item for item in items if isinstance(item, Source)]
+    return sources, [item for item in items if isinstance(item, SetAsideRow)]
+
+
+def test_reads_videos_with_their_captions(tmp_path: Path) -> None:
+    write_video(tmp_path, "a.mp4")
+    write_video(tmp_path, "below/Other Film.MKV")
+    sources, aside = scan(tmp_path)
+    assert aside == []
+    assert [source.title for source in sources] == ["a", "Other Film"]
+    first = sources[0]
+    assert first.id == "v" + first.content_sha256[:20]
+    assert first.prompt == "A red boat lies on the beach.\nThe boat sails to the left."
+    assert [(clip.index, clip.start_s, clip.end_s) for clip in first.clips] == [(0, 0, 4.5), (1, 4.5, 9)]
+    assert (first.licence, first.redistributable, first.adapter) == ("unknown", False, "folder")
+    assert Path(first.video).is_file()
+    assert folder(tmp_path).count() == 2
+
+
+def test_a_moved_and_renamed_file_stays_the_same_source(tmp_path: Path) -> None:
+    write_video(tmp_path / "one", "a.mp4", b"same")
+    write_video(tmp_path / "two", "sub/b.mov", b"same")
+    assert scan(tmp_path / "one")[0][0].id == scan(tmp_path / "two")[0][0].id
+
+
+@pytest.mark.parametrize("name", ["two words.mp4", 'quote\'s "x".mp4', "🐰 bunny.mp4", "-dash.mp4", "ä.mp4"])
+def test_odd_names_are_fine(tmp_path: Path, name: str) -> None:
+    write_video(tmp_path, name)
+    sources, aside = scan(tmp_path)
+    assert aside == []
+    assert Path(sources[0].video).name == name
+
+
+def test_hidden_files_and_folders_are_not_read(tmp_path: Path) -> None:
+    write_video(tmp_path, "a.mp4")
+    write_video(tmp_path, ".b.mp4")
+    write_video(tmp_path, ".trash/c.mp4")
+    sources, aside = scan(tmp_path)
+    assert len(sources) == 1
+    assert aside == []
+
+
+def test_one_bad_source_never_costs_another(tmp_path: Path) -> None:
+    write_video(tmp_path, "bad1.mp4", clips=b"{not json")
+    write_video(tmp_path, "bad2.mp4", content=b"")
+    write_video(tmp_path, "bad3.mp4", clips=None)
+    write_video(tmp_path, "bad4.mp4", clips=b'{"start_s":0,"end_s":1,"caption":"\xff"}')
+    write_video(tmp_path, "bad5.mp4", clips=b"\n\n")
+    write_video(tmp_path, "good.mp4")
+    sources, aside = scan(tmp_path)
+    assert [source.title for source in sources] == ["good"]
+    assert {row.location: row.reason for row in aside} == {
+        "bad1.mp4": Reason.CAPTIONS_MALFORMED,
+        "bad2.mp4": Reason.EMPTY_FILE,
+        "bad3.mp4": Reason.CAPTIONS_MISSING,
+        "bad4.mp4": Reason.CAPTIONS_NOT_UTF8,
+        "bad5.mp4": Reason.CAPTIONS_EMPTY,
+    }
+    assert all(row.stage == "scan" and row.message for row in aside)
+
+
+def test_of_two_files_with_the_same_content_the_first_usable_stays(tmp_path: Path) -> None:
+    write_video(tmp_path, "a.mp4", b"same", clips=b"broken")
+    write_video(tmp_path, "b.mp4", b"same")
+    write_video(tmp_path, "c.mp4", b"same")
+    sources, aside = scan(tmp_path)
+    assert [source.title for source in sources] == ["b"]
+    assert [(row.location, row.reason) for row in aside] == [
+        ("a.mp4", Reason.CAPTIONS_MALFORMED),
+        ("c.mp4", Reason.DUPLICATE_CONTENT),
+    ]
+    assert "b.mp4" in aside[1].message
+
+
+def test_links_that_leave_the_root_are_refused(tmp_path: Path) -> None:
+    outside = write_video(tmp_path / "outside", "x.mp4")
+    write_video(tmp_path / "in", "a.mp4", b"a")
+    root = tmp_path / "in"
+    (root / "link.mp4").symlink_to(outside)
+    (root / "lost.mp4").symlink_to(tmp_path / "nowhere.mp4")
+    (root / "folder").symlink_to(tmp_path / "outside")
+    write_video(root, "captions.mp4", b"c", clips=None)
+    (root / "captions.jsonl").symlink_to(outside.with_suffix(".jsonl"))
+    sources, aside = scan(root)
+    assert [source.title for source in sources] == ["a"]
+    assert {row.location: row.reason for row in aside} == {
+        "captions.mp4": Reason.UNSAFE_PATH,
+        "folder": Reason.UNSAFE_PATH,
+        "link.mp4": Reason.UNSAFE_PATH,
+        "lost.mp4": Reason.VIDEO_MISSING,
+    }
+
+
+def test_a_link_within_the_root_is_the_same_content(tmp_path: Path) -> None:
+    write_video(tmp_path, "a.mp4")
+    (tmp_path / "b.mp4").symlink_to("a.mp4")
+    (tmp_path / "b.jsonl").symlink_to("a.jsonl")
+    sources, aside = scan(tmp_path)
+    assert len(sources) == 1
+    assert [row.reason for row in aside] == [Reason.DUPLICATE_CONTENT]
+
+
+def test_a_name_that_is_not_utf8_is_set_aside(tmp_path: Path) -> None:
+    write_video(tmp_path, "good.mp4")
+    bad = os.fsencode(tmp_path) + b"/bad\xff.mp4"
+    try:
+        Path(os.fsdecode(bad)).write_bytes(b"x")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    sources, aside = scan(tmp_path)
+    assert len(sources) == 1
+    assert [row.reason for row in aside] == [Reason.UNSAFE_PATH]
+    aside[0].message.encode()
+
+
+def test_unknown_root_and_no_videos_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="does not exist"):
+        scan(tmp_path / "nothing")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UserInputError, match="not a folder"):
+        scan(tmp_path / "file")
+    with pytest.raises(UserInputError, match=r"no videos.*\.mp4"):
+        scan(tmp_path)
+
+
+def test_unknown_kind_or_option(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="Did you mean 'folder'"):
+        open_sources("foldr", tmp_path)
+    with pytest.raises(UserInputError, match="unpak"):
+        open_sources("folder", tmp_path, unpak=True)
+
+
+def test_licences(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_video(tmp_path, "sub/a.mp4")
+    write_video(tmp_path, "b.mp4")
+    line = {"video": "sub/a.mp4", "title": "A film", "licence": "CC BY 3.0", "redistributable": True}
+    (tmp_path / "licences.jsonl").write_text(
+        "\ufeff" + json.dumps({**line, "credit": "Somebody"}) + "\n\n" + '{"video": "c.mp4"}\n'
+    )
+    sources, aside = scan(tmp_path)
+    assert aside == []
+    by_title = {source.title: source for source in sources}
+    assert by_title["A film"].redistributable
+    assert (by_title["A film"].licence, by_title["A film"].credit) == ("CC BY 3.0", "Somebody")
+    assert (by_title["b"].licence, by_title["b"].redistributable) == ("unknown", False)
+    assert "c.mp4" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{", "[]", '{"video": "a.mp4", "redistributable": "yes"}', '{"video": "a.mp4", "license": "x"}',
+     '{"video": "a.mp4"}\n{"video": "a.mp4"}'],
+)  # fmt: skip
+def test_a_mistake_in_the_licences_stops_everything(tmp_path: Path, line: str) -> None:
+    write_video(tmp_path, "a.mp4")
+    (tmp_path / "licences.jsonl").write_text(line)
+    with pytest.raises(UserInputError, match="line"):
+        scan(tmp_path)
+
+
+def test_a_known_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    real = digest_file
+
+    def counted(path: Path) -> str:
+        read.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr("tasks.sources.content_hash.digest_file", counted)
+    root, cache = tmp_path / "in", tmp_path / "cache"
+    write_video(root, "a.mp4")
+    write_video(root, "b.mp4")
+    first = scan(root, cache=cache)
+    assert scan(root, cache=cache) == first
+    assert read == ["a.mp4", "b.mp4"]
+    video = write_video(root, "b.mp4", b"changed")
+    os.utime(video, (1_600_000_001, 1_600_000_001))
+    changed = scan(root, cache=cache)
+    assert read[2:] == ["b.mp4"]
+    assert changed != first
+    write_video(root, "c.mp4")
+    scan(root, cache=cache)
+    assert read[3:] == ["c.mp4"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"x": 3}', b"\xff"])
+def test_a_damaged_cache_costs_nothing(tmp_path: Path, damage: bytes) -> None:
+    root, cache = tmp_path / "in", tmp_path / "cache"
+    write_video(root, "a.mp4")
+    first = scan(root, cache=cache)
+    (cache / CACHE_NAME).write_bytes(damage)
+    assert scan(root, cache=cache) == first
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = tmp_path / "in"
+    write_video(root, "a.mp4")
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    sources, aside = scan(root, cache=tmp_path / "cache")
+    assert len(sources) == 1
+    assert aside == []
+    assert "not remembered" in caplog.text
+
+
+def test_a_video_still_being_copied_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_video(tmp_path, "old.mp4")
+    new = write_video(tmp_path, "new.mp4")
+    os.utime(new)
+    sources, aside = scan(tmp_path, settle_s=60)
+    assert [source.title for source in sources] == ["old"]
+    assert [(row.location, row.reason) for row in aside] == [("new.mp4", Reason.STILL_BEING_WRITTEN)]
+
+    real = digest_file
+
+    def growing(path: Path) -> str:
+        digest = real(path)
+        if path.name == "old.mp4":
+            with path.open("ab") as file:
+                file.write(b"more")
+        return digest
+
+    monkeypatch.setattr("tasks.sources.content_hash.digest_file", growing)
+    sources, aside = scan(tmp_path)
+    assert [source.title for source in sources] == ["new"]
+    assert [(row.location, row.reason) for row in aside] == [("old.mp4", Reason.STILL_BEING_WRITTEN)]
