@@ -13,7 +13,7 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
 from tasks.aspects.base import Aspect, ClipContext, ClipSpan, Models, Parameters, PixelOperation
 from tasks.media.planes import merge_masked, planes_to_rgb, rgb_to_planes
-from tasks.models.backgrounds import BackgroundSet, DrawnLandscapes
+from tasks.models.backgrounds import BackgroundSet
 
 
 class BackgroundParameters(Parameters):
@@ -61,8 +61,6 @@ class RembgU2net(PixelOperation[BackgroundParameters]):
         from tasks.models.hub import BACKGROUNDS, model_spec
 
         consumed: dict[str, Any] = {parameters.model: model_spec(parameters.model).sha256}
-        if parameters.backgrounds == "procedural":
-            return {**consumed, "procedural": DrawnLandscapes().checksum}
         name = BACKGROUNDS + parameters.backgrounds
         return {**consumed, name: models.get(name).checksum}
 
@@ -110,8 +108,6 @@ class RembgU2net(PixelOperation[BackgroundParameters]):
 def _backgrounds(clip: ClipContext, parameters: BackgroundParameters) -> BackgroundSet:
     from tasks.models.hub import BACKGROUNDS
 
-    if parameters.backgrounds == "procedural":
-        return DrawnLandscapes()
     found: BackgroundSet = clip.models.get(BACKGROUNDS + parameters.backgrounds)
     return found
 

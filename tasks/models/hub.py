@@ -12,7 +12,7 @@ from typing import Any
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_file
 from tasks.aspects.base import Models
-from tasks.models.backgrounds import BackgroundSet, open_backgrounds
+from tasks.models.backgrounds import BackgroundSet, DrawnLandscapes, open_backgrounds
 
 #: A name that begins so means a set of background images: ``backgrounds:nature-dataset``.
 BACKGROUNDS = "backgrounds:"
@@ -124,7 +124,8 @@ class ModelHub(Models):
     """Looks models up in folders, the first that has the file wins.
 
     Weights lie in a folder by their file names; sets of background images in its subfolder
-    ``backgrounds``, as a folder of images or of Parquet files with a column ``image``. Loaded models are
+    ``backgrounds``, as a folder of images or of Parquet files with a column ``image``; the set ``procedural``
+    is drawn and needs no files. Loaded models are
     shared by all hubs of a process; a hub travels to another process as its list of folders.
     """
 
@@ -173,6 +174,8 @@ class ModelHub(Models):
             self.path(name)
 
     def _backgrounds(self, id_: str) -> BackgroundSet:
+        if id_ == "procedural":
+            return DrawnLandscapes()
         if not id_ or Path(id_).name != id_ or id_.startswith("."):
             raise UserInputError(f"{id_!r} is no name of a folder of background images")
         for folder in self.folders:

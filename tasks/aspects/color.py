@@ -1,0 +1,150 @@
+"""Color: a thing has another colour than the caption says (SLVMEval, 4.2 and appendix F).
+
+The operation here is a classical stand-in for the paper's image editor: every pixel of the named colour
+moves to another colour, whichever thing it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import cv2
+import numpy as np
+from pydantic import Field
+
+from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.frames import Planes
+from tasks.aspects.base import Aspect, ClipContext, ClipNotDegradable, ClipSpan, Parameters, PixelOperation
+from tasks.media.color_names import PALETTE, lab_to_rgb, named_colours, pixels_named, recolour, rgb_to_lab
+from tasks.media.planes import Mask, merge_masked, planes_to_rgb, rgb_to_planes
+
+
+class HueShiftParameters(Parameters):
+    """Which pixels move, and how far.
+
+    Parameters
+    ----------
+    palette
+        The colours to draw the new one from; the original is never drawn.
+    least_share
+        A frame with a smaller share of pixels of the named colour is left as it is.
+    least_frames
+        Share of the clip's frames that must change.
+    amount
+        How far the pixels move towards the new colour; 1 is all the way.
+    """
+
+    palette: tuple[str, ...] = PALETTE
+    least_share: float = Field(default=0.01, ge=0, le=1)
+    least_frames: float = Field(default=0.5, gt=0, le=1)
+    amount: float = Field(default=1.0, gt=0, le=1)
+
+
+def colour_choices(analysis: CaptionAnalysis) -> list[tuple[str, str]]:
+    """Return (colour, thing) for each thing that the caption gives exactly one colour of the palette."""
+    by_thing: dict[str, set[str]] = defaultdict(set)
+    for entry in analysis.color:
+        # the words of the thing count too: a "white" "red-roofed house" has two colours
+        by_thing[entry.object] |= named_colours(entry.color) | named_colours(entry.object)
+    return [(next(iter(colours)), thing) for thing, colours in by_thing.items() if len(colours) == 1]
+
+
+def colour_mask(rgb: Planes, colour: str, least_share: float) -> Mask:
+    """Return the pixels of a colour without specks, ``(H, W)`` bool; none where they are too few."""
+    found = pixels_named(rgb_to_lab(rgb), colour).astype(np.uint8)
+    cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
+    smooth = cv2.morphologyEx(cv2.morphologyEx(found, cv2.MORPH_OPEN, cross), cv2.MORPH_CLOSE, cross)
+    mask = smooth.astype(np.bool_)
+    return mask if mask.mean() >= least_share else np.zeros_like(mask)
+
+
+class NamedColourHueShift(PixelOperation[HueShiftParameters]):
+    """The pixels of the colour that the caption names become another colour; their shading stays.
+
+    The threshold of 0.5 steps is what one hundredth of the picture makes when it turns from dark to light.
+    """
+
+    name = "named-colour-hue-shift"
+    parameters_type = HueShiftParameters
+    strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "weak": {"amount": 0.35},
+        "medium": {"amount": 0.65},
+        "standard": {},
+    }
+    default_strength: ClassVar[str] = "standard"
+    works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
+    threshold = 0.5
+
+    def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
+        """Return the colours and things to draw from."""
+        return colour_choices(analysis)
+
+    def choose(self, clip: ClipContext, parameters: HueShiftParameters) -> dict[str, Any]:
+        """Draw the thing, and the colour that it gets."""
+        choices = colour_choices(clip.analysis)
+        if not choices:
+            raise ClipNotDegradable("the caption gives no thing exactly one colour of the palette")
+        colour, thing = choices[int(clip.rng("object").integers(len(choices)))]
+        others = [name for name in parameters.palette if name != colour]
+        return {
+            "object": thing,
+            "color": colour,
+            "new_color": others[int(clip.rng("new color").integers(len(others)))],
+        }
+
+    def apply(
+        self,
+        frames: Planes,
+        first: int,
+        clip: ClipContext,
+        parameters: HueShiftParameters,
+        choice: Mapping[str, Any],
+    ) -> Planes:
+        """Return planes ``(n, H·3/2, W)``, recoloured; frames without the colour as they were."""
+        cv2.setNumThreads(1)
+        rgb = planes_to_rgb(frames, clip.color)
+        masks = np.zeros(rgb.shape[:3], np.bool_)
+        changed = rgb.copy()
+        for place, frame in enumerate(rgb):
+            mask = colour_mask(frame, choice["color"], parameters.least_share)
+            if not mask.any():
+                continue
+            masks[place] = mask
+            lab = rgb_to_lab(frame)
+            moved = recolour(lab, mask, choice["new_color"])
+            changed[place] = lab_to_rgb(lab + (moved - lab) * np.float32(parameters.amount))
+        return merge_masked(frames, rgb_to_planes(changed, clip.color), masks)
+
+    def settle(self, changed: int, frames: int, parameters: HueShiftParameters) -> dict[str, Any]:
+        """Return what to record once all frames of the clip are done.
+
+        Parameters
+        ----------
+        changed, frames
+            How many frames of the clip differ at all, and how many it has.
+
+        Raises
+        ------
+        ClipNotDegradable
+            If the colour was found in too few frames.
+        """
+        if changed < parameters.least_frames * frames:
+            raise ClipNotDegradable(f"the named colour shows in {changed} of {frames} frames only")
+        return {"changed_frames": changed, "frames": frames}
+
+
+def names_one_colour(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
+    """Return whether the caption gives some thing exactly one colour of the palette."""
+    return bool(colour_choices(analysis))
+
+
+ASPECT = Aspect(
+    name="color",
+    dimension="color",
+    category="consistency",
+    needs="a thing of one colour (`color`)",
+    takes=names_one_colour,
+    operations={NamedColourHueShift.name: NamedColourHueShift()},
+)
