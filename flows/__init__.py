@@ -1,0 +1,1 @@
+"""In which order it runs: the build, and the Prefect flow around it."""

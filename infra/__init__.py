@@ -1,0 +1,1 @@
+"""Where it runs: profiles, executors, the embedded Prefect server, progress."""

@@ -1,0 +1,388 @@
+"""The build, whoever runs its stages: scan, inspect, draw, then ingest → degrade → verify, then release.
+
+New work is what the plan wants minus what has a manifest. That is resume, incremental build and scheduled
+re-build; where it is empty nothing is started.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flows.kept import KeptPairs, kept_pairs
+from flows.options import BuildOptions
+from infra.executor import Executor, Handle, InlineExecutor, WorkerDied
+from infra.progress import BuildProgress
+from storage_schemas.errors import Reason, UserInputError
+from storage_schemas.failures import append_failures, known_failures
+from storage_schemas.plan import PlannedPair, ReleasePlan, SourceReport
+from storage_schemas.provenance import utc_now
+from storage_schemas.release import Release
+from storage_schemas.set_aside import SetAsideRow
+from storage_schemas.source import ClipRow, Source, SourceRow
+from storage_schemas.store import TIMELINE, Store
+from tasks.pairs.candidates import Candidate, SourceSummary, draw_candidates
+from tasks.pairs.degrade import read_pair
+from tasks.pairs.estimate import check_space, plan_release
+from tasks.pairs.facts import source_facts, timeline_id
+from tasks.pairs.stages import STAGES, Outcome, Work, ingest_key, inspect_stage, model_hub, source_row
+from tasks.publish.release import source_rows, write_release
+from tasks.sources.registry import open_sources
+
+#: Items in flight for each worker: enough to keep it busy, few enough to keep the scheduler small.
+WINDOW = 3
+#: How often an item is started again when its worker process died.
+MOST_TRIES = 3
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """What a build made: its release version, whether that is new, and the plan it followed."""
+
+    release: Release
+    new: bool
+    plan: ReleasePlan
+    set_aside: tuple[SetAsideRow, ...]
+    lost: int
+
+    @property
+    def exit_code(self) -> int:
+        """0: all that was planned is built; 3: some sources or planned pairs were set aside."""
+        return 3 if self.lost else 0
+
+
+@dataclass
+class Build:
+    """One run of a build; call :meth:`prepare`, then :meth:`run`."""
+
+    options: BuildOptions
+    progress: BuildProgress
+    store: Store = field(init=False)
+    sources: dict[str, Source] = field(default_factory=dict)
+    reports: dict[str, SourceReport] = field(default_factory=dict)
+    rows: list[SetAsideRow] = field(default_factory=list)
+    excluded: set[tuple[str, str]] = field(default_factory=set)
+    settled: set[str] = field(default_factory=set)
+    candidates: list[Candidate] = field(default_factory=list)
+    kept: KeptPairs = field(default_factory=KeptPairs)
+
+    @property
+    def recipe(self) -> Any:
+        """The recipe."""
+        return self.options.recipe
+
+    @property
+    def work(self) -> Work:
+        """What the stages need to know."""
+        return Work(store=str(self.store.root), recipe=self.options.recipe, models=self.options.models)
+
+    def prepare(self) -> None:
+        """Open the store, scan the sources, and inspect those that earlier builds know.
+
+        Raises
+        ------
+        UserInputError, StoreError, PrerequisiteError
+            If the build cannot start at all; nothing was done then.
+        """
+        self.options.recipe.check()
+        self.store = Store.create(Path(self.options.store))
+        self.store.clear_abandoned()
+        self._check_models()
+        self._scan()
+        failures = {} if self.options.retry else known_failures(self.store)
+        for source in list(self.sources.values()):
+            known = failures.get(ingest_key(source, self.recipe))
+            if known is not None:
+                self._lose_source(source, known)
+        parent = None if self.options.fresh else self._parent()
+        inline = [s for s in self.sources.values() if self.store.has(TIMELINE, timeline_id(s, self.recipe))]
+        for source in inline:
+            self._take(inspect_stage(self.work, source, tuple(self.recipe.aspects)))
+        self._use_failures(failures)
+        self.kept = kept_pairs(self.store, parent, self.options.recipe, self.sources)
+        self._draw()
+
+    def idle(self) -> bool:
+        """Return whether nothing has to be inspected or made."""
+        return not self._unknown() and not self._todo()
+
+    def run(self, open_executor: Callable[[], Executor]) -> BuildResult:
+        """Inspect what is new, make what is missing, and write the release.
+
+        Parameters
+        ----------
+        open_executor
+            Called once, if there is work.
+        """
+        with ExitStack() as stack:
+            executor: Executor | None = None
+            if not self.idle():
+                executor = stack.enter_context(open_executor())
+            unknown = self._unknown()
+            if unknown and executor is not None:
+                self.progress.expect("inspect", len(unknown))
+                for outcome in self._map(executor, "inspect", unknown):
+                    self._take(outcome)
+            self._use_failures({} if self.options.retry else known_failures(self.store))
+            self._draw()
+            plan = self.plan()
+            first = True
+            while todo := self._todo():
+                if executor is None:
+                    executor = stack.enter_context(open_executor())
+                if first:
+                    check_space(plan, self.store, self.options.quota_bytes)
+                    first = False
+                self._make(executor, todo)
+                self._draw()
+        return self._release()
+
+    def plan(self) -> ReleasePlan:
+        """Return the plan: all pairs of the release to be, and what making the missing ones takes."""
+        return plan_release(self.store, self.reports, self.candidates, tuple(self.recipe.aspects))
+
+    # -- scanning ------------------------------------------------------------------------------------
+
+    def _scan(self) -> None:
+        for root in self.options.sources:
+            adapter = open_sources(
+                root.kind, Path(root.path), self.store.cache, self.options.settle_s, **root.options
+            )
+            for item in adapter.scan():
+                if isinstance(item, SetAsideRow):
+                    self.rows.append(item.model_copy(update={"at": item.at or utc_now()}))
+                elif item.id in self.sources:
+                    first = self.sources[item.id]
+                    message = (
+                        f"{item.video} has the id of {first.video} ({item.id}): rename or remove one of them"
+                    )
+                    self.rows.append(source_row(item, "catalogue", Reason.DUPLICATE_ID, message))
+                else:
+                    self.sources[item.id] = item
+        if not self.sources and not self.rows and not self.options.sources:
+            raise UserInputError("no sources were given: use --sources folder:PATH or --sources vript:PATH")
+
+    def _check_models(self) -> None:
+        hub = model_hub(self.options.models)
+        for name in self.recipe.aspects:
+            for point in self.recipe.points(name):
+                parameters = self.recipe.parameters(name, point.strength)
+                self.recipe.operation(name).consumed_models(parameters, hub)
+
+    def _parent(self) -> Release | None:
+        try:
+            return Release.open(self.store, self.options.release)
+        except UserInputError:
+            return None
+
+    def _unknown(self) -> list[Source]:
+        return [source for id_, source in self.sources.items() if id_ not in self.reports]
+
+    # -- bookkeeping ---------------------------------------------------------------------------------
+
+    def _lose_source(self, source: Source, row: SetAsideRow) -> None:
+        self.sources.pop(source.id, None)
+        self.reports.pop(source.id, None)
+        self.rows.append(row)
+
+    def _use_failures(self, failures: Mapping[str, SetAsideRow]) -> None:
+        for report in self.reports.values():
+            for pair in report.pairs:
+                known = failures.get(pair.pair_id)
+                if known is not None and not pair.done and pair.pair_id not in self.settled:
+                    self._lose_pair(pair, known)
+
+    def _lose_pair(self, pair: PlannedPair, row: SetAsideRow) -> None:
+        self.settled.add(pair.pair_id)
+        self.rows.append(row)
+        if pair.main:
+            self.excluded.add((row.source_id, row.aspect))
+
+    def _take(self, outcome: Outcome) -> bool:
+        """Note what a stage said; return whether the source goes on to the next stage."""
+        source = self.sources.get(outcome.source_id)
+        if source is None:
+            return False
+        if outcome.report is not None:
+            self.reports[source.id] = outcome.report
+        append_failures(self.store, [row for row in outcome.rows if row.key])
+        planned = {pair.pair_id: pair for pair in self._pairs_of(source.id)}
+        for row in outcome.rows:
+            if row.aspect and row.key in planned:
+                self._lose_pair(planned[row.key], row)
+            elif row.aspect:
+                self.rows.append(row)
+                self.excluded.add((row.source_id, row.aspect))
+            else:
+                self._lose_source(source, row)
+                return False
+        return True
+
+    def _pairs_of(self, source_id: str) -> tuple[PlannedPair, ...]:
+        report = self.reports.get(source_id)
+        return report.pairs if report is not None else ()
+
+    def _draw(self) -> None:
+        summaries = [
+            SourceSummary(source_id=r.source_id, duration_s=r.duration_s, aspects=r.aspects)
+            for r in self.reports.values()
+        ]
+        self.candidates = draw_candidates(
+            summaries,
+            aspects=tuple(self.recipe.aspects),
+            seed=self.recipe.seed,
+            bin_seconds=self.recipe.bin_seconds,
+            pairs_per_bin=self.recipe.pairs_per_bin,
+            kept=self.kept.candidates(self.reports),
+            excluded=self.excluded,
+        )
+
+    def _todo(self) -> dict[str, tuple[str, ...]]:
+        """Return, by source, the aspects that still miss a pair."""
+        todo: dict[str, list[str]] = {}
+        for candidate in self.candidates:
+            if self.kept.has(candidate.source_id, candidate.aspect):
+                continue
+            for pair in self._pairs_of(candidate.source_id):
+                if pair.aspect == candidate.aspect and not pair.done and pair.pair_id not in self.settled:
+                    todo.setdefault(candidate.source_id, []).append(candidate.aspect)
+                    break
+        return {source_id: tuple(aspects) for source_id, aspects in todo.items()}
+
+    # -- running -------------------------------------------------------------------------------------
+
+    def _map(self, executor: Executor, stage: str, sources: Iterable[Source]) -> Iterable[Outcome]:
+        aspects = tuple(self.recipe.aspects)
+        items = [_Item(source, aspects, [(stage, inspect_stage)]) for source in sources]
+        yield from self._flow_through(executor, items)
+
+    def _make(self, executor: Executor, todo: Mapping[str, tuple[str, ...]]) -> None:
+        for stage, _ in STAGES:
+            self.progress.expect(stage, len(todo))
+        items = [_Item(self.sources[id_], aspects, list(STAGES)) for id_, aspects in todo.items()]
+        for outcome in self._flow_through(executor, items):
+            self._take(outcome)
+        for source_id, aspects in todo.items():
+            for pair in self._pairs_of(source_id):
+                if pair.aspect in aspects and not pair.done and pair.pair_id not in self.settled:
+                    # made, and yet not there under the id that the plan says: never try for ever
+                    message = f"{pair.aspect} of {source_id} was made but is not in the store"
+                    row = source_row(self.sources[source_id], "verify", Reason.INTERNAL_ERROR, message)
+                    self._lose_pair(pair, row.model_copy(update={"aspect": pair.aspect}))
+
+    def _flow_through(self, executor: Executor, items: list[_Item]) -> Iterable[Outcome]:
+        """Run each item through its stages, a bounded number at once, and yield outcomes as they come."""
+        waiting = deque(items)
+        running: dict[Handle, _Item] = {}
+        while waiting or running:
+            while waiting and len(running) < WINDOW * executor.workers:
+                item = waiting.popleft()
+                running[self._start(executor, item)] = item
+            for handle in executor.wait_any(running):
+                item = running.pop(handle)
+                stage = item.stages[0][0]
+                outcome = self._outcome(executor, handle, item, stage)
+                if outcome is None:
+                    waiting.appendleft(item)
+                    continue
+                self.progress.done(stage, item.source.title, len(outcome.rows))
+                yield outcome
+                item.stages.pop(0)
+                if item.stages and item.source.id in self.sources:
+                    # what has begun goes first, so that frames are used while they are warm
+                    waiting.appendleft(item)
+
+    def _start(self, executor: Executor, item: _Item) -> Handle:
+        stage, function = item.stages[0]
+        name = f"{stage} {item.source.title}"
+        return executor.submit(name, "cpu", function, self.work, item.source, item.aspects)
+
+    def _outcome(self, executor: Executor, handle: Handle, item: _Item, stage: str) -> Outcome | None:
+        try:
+            outcome: Outcome = executor.result(handle)
+            return outcome
+        except WorkerDied as problem:
+            item.tries += 1
+            if item.tries < MOST_TRIES:
+                return None
+            message = f"{stage} of {item.source.title}: {problem}, {item.tries} times; see the worker's log"
+            row = source_row(item.source, stage, Reason.WORKER_DIED, message)
+            return Outcome(item.source.id, stage, rows=(row,))
+
+    # -- the release ---------------------------------------------------------------------------------
+
+    def _release(self) -> BuildResult:
+        records = list(self.kept.records)
+        used: set[str] = set()
+        planned = dict.fromkeys(self.recipe.aspects, 0)
+        for record in records:
+            planned[record.aspect] += 1
+        for candidate in self.candidates:
+            if self.kept.has(candidate.source_id, candidate.aspect):
+                continue
+            for pair in self._pairs_of(candidate.source_id):
+                if pair.aspect == candidate.aspect:
+                    planned[pair.aspect] += 1
+                    if pair.done:
+                        records.append(read_pair(self.store, pair.pair_id))
+                        used.add(candidate.source_id)
+        lost = [row for row in self.rows if not row.aspect or row.stage in ("degrade", "verify")]
+        for row in lost:
+            if row.aspect in planned:
+                planned[row.aspect] += 1
+        set_aside = [*self.rows, *self._no_pair_rows()]
+        source_table, clip_table = self._source_tables(used)
+        release, new = write_release(
+            self.store,
+            self.options.release,
+            self.options.recipe,
+            records,
+            source_table,
+            clip_table,
+            set_aside,
+            planned,
+            extends=self.kept.version,
+        )
+        return BuildResult(release, new, self.plan(), tuple(set_aside), len(lost))
+
+    def _no_pair_rows(self) -> list[SetAsideRow]:
+        return [
+            source_row(self.sources[report.source_id], "candidates", none.reason, none.message).model_copy(
+                update={"aspect": none.aspect}
+            )
+            for report in self.reports.values()
+            for none in report.no_pair
+        ]
+
+    def _source_tables(self, used: set[str]) -> tuple[list[SourceRow], list[ClipRow]]:
+        sources, clips = self.kept.tables(used)
+        for source_id in sorted(used):
+            facts = source_facts(self.store, self.sources[source_id], self.options.recipe)
+            id_ = timeline_id(facts.source, self.recipe)
+            checksum = self.store.manifest(TIMELINE, id_).content_checksum
+            row, rows = source_rows(facts, self.options.recipe, checksum)
+            sources.append(row)
+            clips += rows
+        return sources, clips
+
+
+@dataclass(eq=False)
+class _Item:
+    """One source on its way through the stages."""
+
+    source: Source
+    aspects: tuple[str, ...]
+    stages: list[tuple[str, Callable[[Work, Source, tuple[str, ...]], Outcome]]]
+    tries: int = 0
+
+
+def build_inline(options: BuildOptions, progress: BuildProgress | None = None) -> BuildResult:
+    """Build in this process, without any executor: for tests and small things."""
+    with progress or BuildProgress(quiet=True) as shown:
+        build = Build(options, shown)
+        build.prepare()
+        return build.run(InlineExecutor)

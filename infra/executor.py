@@ -1,0 +1,133 @@
+"""Where stages run: one small interface, served by processes of this machine or by Prefect and Dask."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from types import TracebackType
+from typing import Any
+
+from storage_schemas.errors import SlvmevalError
+
+#: Libraries that start a thread for every core are told not to: one process a core does the work.
+SINGLE_THREADED = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    "BLOSC_NTHREADS": "1",
+}
+
+Handle = Any
+
+
+class WorkerDied(SlvmevalError):
+    """The process that ran an item died (out of memory, killed); the item may be tried again."""
+
+
+class Executor(ABC):
+    """Runs plain functions somewhere else and hands their results back as they come."""
+
+    #: How many items run at once.
+    workers: int
+
+    @abstractmethod
+    def submit(self, name: str, pool: str, function: Callable[..., Any], *arguments: Any) -> Handle:
+        """Start ``function(*arguments)`` in a worker pool; `name` is for a person."""
+
+    @abstractmethod
+    def wait_any(self, handles: Iterable[Handle]) -> set[Handle]:
+        """Block until at least one is done; return all that are."""
+
+    @abstractmethod
+    def result(self, handle: Handle) -> Any:
+        """Return what the function returned.
+
+        Raises
+        ------
+        WorkerDied
+            If its process is gone.
+        """
+
+    def __enter__(self) -> Executor:
+        """Start what is needed."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop what was started."""
+        self.close()
+
+    def close(self) -> None:
+        """Stop what was started."""
+        return None
+
+
+class InlineExecutor(Executor):
+    """Runs everything at once in this process: for tests and for debugging."""
+
+    workers = 1
+
+    def submit(self, name: str, pool: str, function: Callable[..., Any], *arguments: Any) -> Handle:
+        """Run the function now."""
+        done: Future[Any] = Future()
+        done.set_result(function(*arguments))
+        return done
+
+    def wait_any(self, handles: Iterable[Handle]) -> set[Handle]:
+        """Return all: everything is done already."""
+        return set(handles)
+
+    def result(self, handle: Handle) -> Any:
+        """Return what the function returned."""
+        return handle.result()
+
+
+class ProcessExecutor(Executor):
+    """Runs items in processes of this machine, each an interpreter of its own."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._pool = self._start()
+
+    def _start(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            self.workers, mp_context=multiprocessing.get_context("spawn"), initializer=prepare_worker
+        )
+
+    def submit(self, name: str, pool: str, function: Callable[..., Any], *arguments: Any) -> Handle:
+        """Start the function in a process of the pool."""
+        try:
+            return self._pool.submit(function, *arguments)
+        except BrokenProcessPool:
+            self._pool.shutdown(wait=False)
+            self._pool = self._start()
+            return self._pool.submit(function, *arguments)
+
+    def wait_any(self, handles: Iterable[Handle]) -> set[Handle]:
+        """Block until at least one is done."""
+        return wait(list(handles), return_when=FIRST_COMPLETED).done
+
+    def result(self, handle: Handle) -> Any:
+        """Return what the function returned."""
+        try:
+            return handle.result()
+        except BrokenProcessPool as problem:
+            raise WorkerDied("a worker process died") from problem
+
+    def close(self) -> None:
+        """End the processes; what runs is finished, what waits is dropped."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def prepare_worker() -> None:
+    """Make a worker process use one core."""
+    os.environ.update(SINGLE_THREADED)
+    import cv2
+
+    cv2.setNumThreads(1)

@@ -1,0 +1,209 @@
+"""The stages of one source, as plain functions that any executor can run in any process.
+
+Only ids, paths and small frozen models go in and come out. A failure becomes a row, never an exception,
+so that one bad source harms no other.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from storage_schemas.errors import IntegrityError, Reason, SetAside, SlvmevalError
+from storage_schemas.ids import artifact_id, digest_value
+from storage_schemas.plan import NoPair, PlannedPair, SourceReport
+from storage_schemas.provenance import utc_now
+from storage_schemas.set_aside import SetAsideRow
+from storage_schemas.source import Source
+from storage_schemas.store import FRAMES, PAIR, VERIFIED, Store
+from tasks.aspects.base import Models, PixelOperation
+from tasks.media.ingest import ingest_source
+from tasks.models.hub import ModelHub
+from tasks.pairs.degrade import degrade_source
+from tasks.pairs.draw import PairJob, source_jobs
+from tasks.pairs.facts import SourceFacts, frames_consumes, frames_id, source_facts
+from tasks.pairs.verify import verified_consumes, verify_pairs
+from tasks.recipe import Recipe
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every stage needs to know: where the store and the models are, and the recipe."""
+
+    store: str
+    recipe: Recipe
+    models: tuple[str, ...]
+
+    def open(self) -> tuple[Store, Models]:
+        """Return the store and the models of this process."""
+        return Store.open(Path(self.store)), model_hub(self.models)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a stage did for one source: its report, or rows of what was set aside, or both."""
+
+    source_id: str
+    stage: str
+    report: SourceReport | None = None
+    rows: tuple[SetAsideRow, ...] = ()
+
+
+@cache
+def model_hub(folders: tuple[str, ...]) -> ModelHub:
+    """Return this process's model hub for some folders; each model is loaded once."""
+    return ModelHub([Path(folder) for folder in folders])
+
+
+def inspect_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+    """Probe a source, analyse its captions and say which pairs could be made of it."""
+
+    def run() -> Outcome:
+        store, models = work.open()
+        return Outcome(source.id, "inspect", report(store, source, work.recipe, models, aspects))
+
+    return _guarded(source, "inspect", run)
+
+
+def ingest_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+    """Store the frames of a source."""
+
+    def run() -> Outcome:
+        store, _ = work.open()
+        ingest_source(store, source, work.recipe)
+        return Outcome(source.id, "ingest")
+
+    return _guarded(source, "ingest", run, key=ingest_key(source, work.recipe))
+
+
+def degrade_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+    """Make the pairs of a source for some aspects."""
+
+    def run() -> Outcome:
+        store, models = work.open()
+        facts = source_facts(store, source, work.recipe)
+        jobs, _ = source_jobs(facts, work.recipe, models, aspects)
+        failed = degrade_source(store, facts, jobs, models).set_aside
+        rows = tuple(
+            _pair_row(source, job, "degrade", failed[job.pair_id]) for job in jobs if job.pair_id in failed
+        )
+        return Outcome(source.id, "degrade", rows=rows)
+
+    return _guarded(source, "degrade", run)
+
+
+def verify_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+    """Read the pairs of a source back, and report on the source anew."""
+
+    def run() -> Outcome:
+        store, models = work.open()
+        facts = source_facts(store, source, work.recipe)
+        jobs, _ = source_jobs(facts, work.recipe, models, aspects)
+        there = [job for job in jobs if store.has(PAIR, job.pair_id)]
+        failed = verify_pairs(store, [job.pair_id for job in there])
+        rows = tuple(
+            _pair_row(source, job, "verify", failed[job.pair_id]) for job in there if job.pair_id in failed
+        )
+        new_report = report(store, source, work.recipe, models, tuple(work.recipe.aspects))
+        return Outcome(source.id, "verify", new_report, rows)
+
+    return _guarded(source, "verify", run)
+
+
+#: The stages of a source, in order, after it was inspected.
+STAGES: tuple[tuple[str, Callable[[Work, Source, tuple[str, ...]], Outcome]], ...] = (
+    ("ingest", ingest_stage),
+    ("degrade", degrade_stage),
+    ("verify", verify_stage),
+)
+
+
+def ingest_key(source: Source, recipe: Recipe) -> str:
+    """Return the checksum of what ingest of a source depends on."""
+    return digest_value({"stage": "ingest", **frames_consumes(source, recipe)})
+
+
+def report(
+    store: Store, source: Source, recipe: Recipe, models: Models, aspects: tuple[str, ...]
+) -> SourceReport:
+    """Return which pairs could be made of a source, and which are there already."""
+    facts = source_facts(store, source, recipe)
+    jobs, reasons = source_jobs(facts, recipe, models, aspects)
+    return SourceReport(
+        source_id=source.id,
+        title=source.title,
+        duration_s=facts.timeline.duration_s,
+        frames=facts.timeline.count,
+        width=facts.timeline.width,
+        height=facts.timeline.height,
+        exact=facts.timeline.exact,
+        has_frames=store.has(FRAMES, frames_id(source, recipe)),
+        pairs=tuple(_planned(store, facts, recipe, job) for job in jobs),
+        no_pair=tuple(
+            NoPair(aspect=name, reason=problem.reason, message=problem.message)
+            for name, problem in reasons.items()
+        ),
+    )
+
+
+def _planned(store: Store, facts: SourceFacts, recipe: Recipe, job: PairJob) -> PlannedPair:
+    pixels = isinstance(job.operation, PixelOperation)
+    return PlannedPair(
+        pair_id=job.pair_id,
+        aspect=job.aspect.name,
+        operation=job.operation.name,
+        strength=job.strength,
+        clips=job.clips,
+        main=job.strength == recipe.strength(job.aspect.name) and job.clips == recipe.clips_per_pair,
+        new_frames=sum(span.frame_count for span in job.draw[: job.clips]) if pixels else 0,
+        pool=job.operation.pool,
+        done=store.has(PAIR, job.pair_id)
+        and store.has(VERIFIED, artifact_id(VERIFIED, verified_consumes(job.pair_id))),
+    )
+
+
+def _pair_row(source: Source, job: PairJob, stage: str, problem: SetAside) -> SetAsideRow:
+    return SetAsideRow(
+        source_id=source.id,
+        aspect=job.aspect.name,
+        stage=stage,
+        reason=problem.reason,
+        message=problem.message,
+        location=source.video,
+        key=job.pair_id,
+        at=utc_now(),
+    )
+
+
+def source_row(source: Source, stage: str, reason: Reason, message: str, key: str = "") -> SetAsideRow:
+    """Return the row of a source that was set aside as a whole."""
+    return SetAsideRow(
+        source_id=source.id,
+        stage=stage,
+        reason=reason,
+        message=message,
+        location=source.video,
+        key=key,
+        at=utc_now(),
+    )
+
+
+def _guarded(source: Source, stage: str, run: Callable[[], Outcome], key: str = "") -> Outcome:
+    """Run a stage; whatever goes wrong becomes a row of this source."""
+    try:
+        return run()
+    except SetAside as problem:
+        reason, message = problem.reason, problem.message
+    except IntegrityError as problem:
+        reason, message = Reason.CHECKSUM_MISMATCH, str(problem)
+    except SlvmevalError as problem:
+        reason, message = Reason.INTERNAL_ERROR, str(problem)
+    except Exception as problem:  # noqa: BLE001 - kept as a row with its traceback, so that no other source is harmed
+        log.error("%s of %s failed:\n%s", stage, source.title, traceback.format_exc())
+        reason, message = Reason.INTERNAL_ERROR, f"{type(problem).__name__}: {problem}"
+    return Outcome(source.id, stage, rows=(source_row(source, stage, reason, message, key),))
