@@ -16,6 +16,7 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
+from tasks.media.clock import BestEffort, Continuity
 from tasks.media.packet_plan import PacketPlan, Unsafe, plan_packets
 from tasks.media.probe import VideoInfo, probe, target_size
 from tasks.media.scaling import Scaler
@@ -211,21 +212,17 @@ def _no_frames(path: Path) -> SetAside:
     )
 
 
-def _broken(video: OpenVideo, frame_or_packet_pts: int | None, what: str) -> SetAside:
-    where = ""
-    if frame_or_packet_pts is not None:
-        where = f" at {float((frame_or_packet_pts + video.offset) * video.time_base):.3f} s"
-    return SetAside(
-        Reason.UNDECODABLE_VIDEO, f"{video.path}: {what}{where}; get an undamaged copy or convert it"
-    )
-
-
 def _duration(video: OpenVideo, frame: VideoFrame) -> int:
     """How long the last image is shown, in units of its time stamp."""
     if frame.duration > 0:
         return frame.duration
+    return max(1, round(_frame_s(video) / video.time_base))
+
+
+def _frame_s(video: OpenVideo) -> Fraction:
+    """How long a picture lasts on average, seconds."""
     rate = video.stream.average_rate or video.stream.base_rate
-    return round(1 / (rate * video.time_base)) if rate else 1
+    return 1 / rate if rate else video.time_base
 
 
 def _images(video: OpenVideo, packets: Iterator[Packet[VideoStream] | None]) -> Iterator[VideoFrame]:
@@ -236,56 +233,55 @@ def _images(video: OpenVideo, packets: Iterator[Packet[VideoStream] | None]) -> 
             images = video.decode(packet)
         except av.FFmpegError as error:
             if seen:
-                raise _broken(video, packet.pts if packet else None, "the decoder fails") from error
+                raise _broken(video, packet.pts if packet else None, packets) from error
             continue
         for image in images:
             if image.is_corrupt and seen:
-                raise _broken(video, image.pts, "the picture is damaged")
+                raise _broken(video, image.pts, packets)
             seen = True
             yield image
+
+
+def _broken(video: OpenVideo, pts: int | None, rest: Iterator[Packet[VideoStream] | None]) -> SetAside:
+    """Damage at the very end is what a file looks like that was cut off."""
+    where = "" if pts is None else f" at {float((pts + video.offset) * video.time_base):.3f} s"
+    if next(rest, None) is None:
+        return SetAside(
+            Reason.TRUNCATED_VIDEO, f"{video.path}: the last picture{where} is not whole; get the whole file"
+        )
+    return SetAside(
+        Reason.UNDECODABLE_VIDEO,
+        f"{video.path}: the picture{where} is damaged; get an undamaged copy or convert it",
+    )
 
 
 def _decoded(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
     """All images with the time stamps that the ffmpeg command gives them."""
 
+    clock = Continuity(video.time_base, _frame_s(video)) if video.may_jump else None
+
     def packets() -> Iterator[Packet[VideoStream] | None]:
+        partial = False
         for packet in video.packets():
-            if packet.is_corrupt:
-                raise SetAside(
-                    Reason.TRUNCATED_VIDEO, f"{video.path}: a packet is only partly there; get the whole file"
-                )
+            # A container marks packets beside a gap, whole ones too: whether it hurts, the decoder tells.
+            partial, packet.is_corrupt = packet.is_corrupt, False
+            if clock:
+                clock.correct(packet)
             yield packet
+        if partial:
+            raise SetAside(
+                Reason.TRUNCATED_VIDEO, f"{video.path}: the last packet is not whole; get the whole file"
+            )
         yield None
 
-    stamps = _Stamps()
+    stamps = BestEffort()
+    following = -video.offset
     for image in _images(video, packets()):
-        pts = stamps.best(image)
-        if pts is not None:
-            yield pts + video.offset, image
-
-
-class _Stamps:
-    """FFmpeg's best-effort time stamp: presentation time unless those are worse than decode times."""
-
-    def __init__(self) -> None:
-        self._faulty_pts = self._faulty_dts = 0
-        self._last_pts = self._last_dts = -(2**63)
-
-    def best(self, image: VideoFrame) -> int | None:
-        pts, dts = image.pts, image.dts
-        if dts is not None:
-            self._faulty_dts += dts <= self._last_dts
-            self._last_dts = dts
-        elif pts is not None:
-            self._last_dts = pts
-        if pts is not None:
-            self._faulty_pts += pts <= self._last_pts
-            self._last_pts = pts
-        elif dts is not None:
-            self._last_pts = dts
-        if pts is not None and (self._faulty_pts <= self._faulty_dts or dts is None):
-            return pts
-        return dts
+        pts = stamps.of(image)
+        if pts is None:  # a raw stream has no clock of its own: images follow each other
+            pts = following
+        following = pts + _duration(video, image)
+        yield pts + video.offset, image
 
 
 def _planned(video: OpenVideo, plan: PacketPlan, needed: NDArray[np.bool_]) -> Iterator[VideoFrame]:
@@ -295,7 +291,7 @@ def _planned(video: OpenVideo, plan: PacketPlan, needed: NDArray[np.bool_]) -> I
     def packets() -> Iterator[Packet[VideoStream] | None]:
         index = -1
         if first > 0:
-            video.container.seek(int(plan.dts[first]), stream=video.stream)
+            video.container.seek(int(plan.seek_to[first]), stream=video.stream)
         for packet in video.packets():
             if index < 0:
                 index = int(np.argmax(plan.pts == packet.pts)) if first > 0 else 0

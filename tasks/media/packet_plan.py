@@ -56,8 +56,10 @@ class PacketPlan:
         Index of the packet that holds frame ``first + i``, shape (n,), int64.
     times_s
         Time of the image chosen for each frame, seconds, shape (n,), float64.
-    pts, dts
+    pts
         Time stamps of all packets in decode order as the container has them, shape (p,), int64.
+    seek_to
+        Where to seek to for each packet: by decode time in MP4, by ``pts`` in Matroska, (p,), int64.
     reference, idr
         Whether other pictures may refer to the packet's picture; whether it is an IDR picture, (p,), bool.
     """
@@ -66,7 +68,7 @@ class PacketPlan:
     chosen: NDArray[np.int64]
     times_s: NDArray[np.float64]
     pts: NDArray[np.int64]
-    dts: NDArray[np.int64]
+    seek_to: NDArray[np.int64]
     reference: NDArray[np.bool_]
     idr: NDArray[np.bool_]
 
@@ -158,18 +160,20 @@ class _Proof:
         if self._sps.num_reorder_frames is not None:
             self._reorder = max(self._reorder, self._sps.num_reorder_frames)
         self._bottom_delta = dict(parse_pps(pps) for pps in self._avcc.pps)
-        self._pts, self._dts, self._poc = array("q"), array("q"), array("q")
-        self._reference, self._idr = bytearray(), bytearray()
+        self._pts, self._seek_to, self._poc = array("q"), array("q"), array("q")
+        self._reference, self._idr, self._key = bytearray(), bytearray(), bytearray()
         self._period = _Period()
         self._shown_until = -(2**62)
         self._last_end = -(2**62)
         self._last_end_pts = -(2**62)
         self._position = -1
+        self._last_dts = -(2**62)
+        self._indexed = "mp4" in names  # its index lists every packet, by decode time
 
     def add(self, packet: Packet[VideoStream]) -> None:
         """Check one packet, in decode order."""
-        pts, dts, position = packet.pts, packet.dts, packet.pos
-        if pts is None or dts is None or position is None:
+        pts, position = packet.pts, packet.pos
+        if pts is None or position is None:
             raise _Refused("a packet without time stamp or position")
         if packet.is_discard:
             raise _Refused("an edit list hides decoded pictures")
@@ -180,15 +184,20 @@ class _Proof:
         if position <= self._position:
             raise _Refused("packets do not lie in the file in decode order (edit list)")
         self._position = position
-        if self._dts and dts <= self._dts[-1]:
-            raise _Refused("decode time stamps do not increase")
+        if packet.dts is not None:
+            if packet.dts <= self._last_dts:
+                raise _Refused("decode time stamps do not increase")
+            self._last_dts = packet.dts
+        elif self._indexed:
+            raise _Refused("a packet without decode time stamp")
         if pts > self._last_end_pts:
             if not packet.duration or packet.duration < 0:
                 raise _Refused("a packet without duration")
             self._last_end_pts, self._last_end = pts, pts + packet.duration
         self._picture(memoryview(packet), packet.is_keyframe)
         self._pts.append(pts)
-        self._dts.append(dts)
+        self._seek_to.append(packet.dts if self._indexed and packet.dts is not None else pts)
+        self._key.append(packet.is_keyframe)
 
     def _picture(self, data: memoryview, is_key: bool) -> None:
         size_bytes = self._avcc.length_size
@@ -224,6 +233,8 @@ class _Proof:
                 raise _Refused(f"NAL unit type {kind}")
         if picture is None:
             raise _Refused("a packet without picture")
+        if is_key != (picture.idr or recovery):
+            raise _Refused("the index names other key frames than the pictures do")
         if not self._idr and not picture.idr:
             raise _Refused("the first picture is no IDR picture")
         if picture.idr:
@@ -231,7 +242,7 @@ class _Proof:
                 raise _Refused("an IDR picture that is no reference")
             self._check_period()
             self._period = _Period(start=len(self._idr))
-        elif is_key or recovery:
+        elif is_key:
             self._period.entries.append(len(self._idr) - self._period.start)
         self._poc.append(self._order_count(picture))
         self._reference.append(picture.reference)
@@ -284,6 +295,10 @@ class _Proof:
         video = self._video
         if not self._pts:
             raise _Refused("no packets")
+        if self._indexed:
+            index = [entry.is_keyframe for entry in video.stream.index_entries]
+            if index != [bool(key) for key in self._key]:
+                raise _Refused("the index does not agree with the packets")
         pts = np.frombuffer(self._pts, dtype=np.int64)
         order = np.argsort(pts, kind="stable")
         shown = pts[order] + video.offset
@@ -295,7 +310,7 @@ class _Proof:
             chosen=order[chosen],
             times_s=np.array([float(p * video.time_base) for p in shown[chosen].tolist()]),
             pts=pts,
-            dts=np.frombuffer(self._dts, dtype=np.int64),
+            seek_to=np.frombuffer(self._seek_to, dtype=np.int64),
             reference=np.frombuffer(self._reference, dtype=np.uint8).astype(bool),
             idr=np.frombuffer(self._idr, dtype=np.uint8).astype(bool),
         )

@@ -135,7 +135,7 @@ def describe(video: OpenVideo, frame: VideoFrame) -> VideoInfo:
         matrix = "bt709" if height >= 720 or width >= 1280 else "bt601"
 
     return VideoInfo(
-        codec=stream.codec_context.name,
+        codec=stream.codec_context.codec.canonical_name,
         width=width,
         height=height,
         coded_width=frame.width,

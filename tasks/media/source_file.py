@@ -17,6 +17,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from storage_schemas.errors import Reason, SetAside
+from tasks.media.completeness import is_cut_off, looks_like_mp4
 from tasks.media.timeline import round_half_away
 
 #: Containers that hold their own media. Playlists (HLS, DASH, concat) and image sequences name other
@@ -42,6 +43,8 @@ class OpenVideo:
     offset
         To be added to a time stamp so that 0 is where the ffmpeg command starts counting: the earliest
         start of any stream, or of this stream alone in containers such as MPEG-TS.
+    may_jump
+        Whether the container is of a kind whose clock may jump, such as MPEG-TS.
     """
 
     path: Path
@@ -49,6 +52,7 @@ class OpenVideo:
     stream: VideoStream
     time_base: Fraction
     offset: int
+    may_jump: bool
 
     def packets(self) -> Iterator[Packet[VideoStream]]:
         """Packets of the stream in decode order, without the empty one that PyAV puts at the end.
@@ -110,33 +114,6 @@ def _open(path: Path) -> InputContainer:
         ) from error
 
 
-def looks_like_mp4(path: Path) -> bool:
-    """Whether the first box of the file is one that an MP4 or QuickTime file starts with."""
-    with path.open("rb") as file:
-        return file.read(8)[4:] in {b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip"}
-
-
-def mp4_is_cut_off(path: Path) -> bool:
-    """Whether a box at the top level of an MP4 file ends after the file does."""
-    end = path.stat().st_size
-    with path.open("rb") as file:
-        position = 0
-        while position < end:
-            file.seek(position)
-            head = file.read(16)
-            if len(head) < 8:
-                return any(head)
-            size = int.from_bytes(head[:4], "big")
-            if size == 0:  # reaches to the end of the file, however long that is
-                return False
-            if size == 1:
-                size = int.from_bytes(head[8:16], "big")
-            if size < 8:  # trailing rubbish, which players ignore too
-                return False
-            position += size
-    return position > end
-
-
 def _choose_stream(path: Path, container: InputContainer) -> VideoStream:
     """The stream that the ffmpeg command takes: the largest picture, the default one first, no covers."""
     streams = [s for s in container.streams.video if not s.disposition & av.stream.Disposition.attached_pic]
@@ -158,11 +135,15 @@ def _choose_stream(path: Path, container: InputContainer) -> VideoStream:
     )
 
 
+def _may_jump(container: InputContainer) -> bool:
+    flags: int = container.format.input.flags  # type: ignore[attr-defined]  # missing from PyAV's stubs
+    return bool(flags & _TS_DISCONT)
+
+
 def _zero(container: InputContainer, stream: VideoStream, time_base: Fraction) -> int:
     """Offset that the ffmpeg command adds to every time stamp of the stream."""
     start = container.start_time or 0
-    flags = container.format.input.flags  # type: ignore[attr-defined]  # missing from PyAV's stubs
-    if flags & _TS_DISCONT and stream.start_time is not None:
+    if _may_jump(container) and stream.start_time is not None:
         start = max(start, round_half_away(stream.start_time * time_base / _MICROSECOND))
     return round_half_away(-start * _MICROSECOND / time_base)
 
@@ -181,10 +162,10 @@ def open_video(path: Path) -> Iterator[OpenVideo]:
         for other in container.streams:
             if other.index != stream.index:
                 other.discard = Discard.all
-        if "mp4" in container.format.name.split(",") and mp4_is_cut_off(path):
+        if is_cut_off(path):
             raise SetAside(
                 Reason.TRUNCATED_VIDEO,
-                f"{path}: the file is shorter than its own index says; get the whole file",
+                f"{path}: the file is shorter than it says itself; get the whole file",
             )
         # One thread: a frame's work is the same, and without hand-over between threads it is cheapest.
         stream.codec_context.thread_type = ThreadType.NONE
@@ -192,4 +173,5 @@ def open_video(path: Path) -> Iterator[OpenVideo]:
         time_base = stream.time_base
         if time_base is None:
             raise SetAside(Reason.UNDECODABLE_VIDEO, f"{path}: its video stream has no clock; convert it")
-        yield OpenVideo(path, container, stream, time_base, _zero(container, stream, time_base))
+        zero = _zero(container, stream, time_base)
+        yield OpenVideo(path, container, stream, time_base, zero, _may_jump(container))

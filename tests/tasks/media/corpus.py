@@ -1,0 +1,156 @@
+"""Small videos of every awkward kind, made with the ffmpeg command, each with the way it must be decoded."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+SOURCE = "testsrc2=s=320x180:r={rate}:d={seconds}"
+X264 = ["-c:v", "libx264", "-preset", "veryfast", "-g", "36", "-threads", "1"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One video: how it is made, and the way that must be chosen for it."""
+
+    name: str
+    mode: Literal["packet_plan", "filter_graph"]
+    make: Callable[[str, Path], Path]
+    slow: bool = False
+
+
+def run(ffmpeg: str, *arguments: str | Path) -> None:
+    """Run the ffmpeg command quietly."""
+    command = [ffmpeg, "-hide_banner", "-v", "error", "-nostdin", "-y", *map(str, arguments)]
+    subprocess.run(command, check=True)
+
+
+def made(
+    name: str, *arguments: str, rate: str = "24", seconds: str = "5.3", source: str = SOURCE, vf: str = "null"
+) -> Callable[[str, Path], Path]:
+    """Encode the moving test picture with these output arguments."""
+
+    def make(ffmpeg: str, folder: Path) -> Path:
+        path = folder / name
+        picture = source.format(rate=rate, seconds=seconds)
+        run(ffmpeg, "-f", "lavfi", "-i", picture, "-vf", vf, *arguments, path)
+        return path
+
+    return make
+
+
+def remade(name: str, *arguments: str, before: tuple[str, ...] = ()) -> Callable[[str, Path], Path]:
+    """Encode the plain film, then copy its packets with these arguments."""
+
+    def make(ffmpeg: str, folder: Path) -> Path:
+        plain = made("plain_of_" + Path(name).stem + ".mp4", *X264)(ffmpeg, folder)
+        path = folder / name
+        run(ffmpeg, *before, "-i", plain, "-c", "copy", *arguments, path)
+        return path
+
+    return make
+
+
+def _with_sound(name: str, delay: str) -> Callable[[str, Path], Path]:
+    def make(ffmpeg: str, folder: Path) -> Path:
+        path = folder / name
+        run(
+            ffmpeg,
+            *("-f", "lavfi", "-i", "sine=d=6"),
+            *("-itsoffset", delay, "-f", "lavfi", "-i", SOURCE.format(rate="24", seconds="4.2")),
+            *("-map", "1:v", "-map", "0:a", *X264, "-c:a", "aac"),
+            path,
+        )
+        return path
+
+    return make
+
+
+def _late_key_frame(ffmpeg: str, folder: Path) -> Path:
+    whole = made("whole.ts", *X264)(ffmpeg, folder)
+    path = folder / "late_key_frame.ts"
+    data = whole.read_bytes()
+    tables, cut = data[: 188 * 3], 188 * (len(data) // 188 // 5)
+    path.write_bytes(tables + data[cut:])
+    return path
+
+
+def _no_key_flags(ffmpeg: str, folder: Path) -> Path:
+    path = made("no_key_flags.mp4", *X264)(ffmpeg, folder)
+    path.write_bytes(path.read_bytes().replace(b"stss", b"free", 1))
+    return path
+
+
+def _two_parameter_sets(ffmpeg: str, folder: Path) -> Path:
+    parts = []
+    for profile in ("main", "high"):
+        part = made(f"{profile}.h264", *X264, "-bf", "0", "-profile:v", profile, seconds="2.5")(ffmpeg, folder)
+        parts.append(part.read_bytes())
+    joined = folder / "joined.h264"
+    joined.write_bytes(b"".join(parts))
+    path = folder / "two_parameter_sets.mp4"
+    run(ffmpeg, "-r", "24", "-i", joined, "-c", "copy", path)
+    return path
+
+
+def _two_recordings(ffmpeg: str, folder: Path) -> Path:
+    first = made("first.ts", *X264, seconds="3")(ffmpeg, folder)
+    second = made("second.ts", *X264, seconds="3", vf="negate")(ffmpeg, folder)
+    path = folder / "two_recordings.ts"
+    path.write_bytes(first.read_bytes() + second.read_bytes())
+    return path
+
+
+JITTER = "setpts='(N/24+0.013*mod(N*7,3)+if(gt(N,60),2.4,0))/TB'"
+
+CASES = [
+    Case("plain", "packet_plan", made("plain.mp4", *X264)),
+    Case("no_b_frames", "packet_plan", made("no_b.mp4", *X264, "-bf", "0")),
+    Case("one_reference", "packet_plan", made("one_ref.mp4", *X264, "-refs", "1", "-bf", "1")),
+    Case("b_pyramid", "packet_plan", made("pyramid.mp4", *X264, "-bf", "8", "-refs", "6", "-b-pyramid", "normal")),
+    Case("slices", "packet_plan", made("slices.mp4", *X264, "-slices", "4")),
+    Case("baseline", "packet_plan", made("baseline.mp4", *X264, "-profile:v", "baseline", "-pix_fmt", "yuv420p")),
+    Case("ntsc_rate", "packet_plan", made("ntsc.mp4", *X264, rate="30000/1001")),
+    Case("slow_rate", "packet_plan", made("slow.mp4", *X264, rate="2/5", seconds="10")),
+    Case("ends_on_half", "packet_plan", made("half.mp4", *X264, seconds="2.5")),
+    Case("variable_rate", "packet_plan", made("vfr.mp4", *X264, "-fps_mode", "vfr", "-video_track_timescale", "90000", vf=JITTER)),
+    Case("wide_pixels", "packet_plan", made("sar.mp4", *X264, vf="setsar=4/3")),
+    Case("ten_bit", "packet_plan", made("ten.mp4", *X264, "-pix_fmt", "yuv420p10le")),
+    Case("odd_size", "packet_plan", made("odd.mp4", *X264, "-pix_fmt", "yuv444p", vf="scale=321:179")),
+    Case("cropped_size", "packet_plan", made("crop.mp4", *X264, "-pix_fmt", "yuv420p", vf="scale=322:182")),
+    Case("full_range", "packet_plan", made("full.mp4", *X264, "-pix_fmt", "yuvj420p")),
+    Case("turned_90", "packet_plan", remade("turned90.mp4", "-metadata:s:v", "rotate=90")),
+    Case("turned_180", "packet_plan", remade("turned180.mp4", "-metadata:s:v", "rotate=180")),
+    Case("turned_270", "packet_plan", remade("turned270.mp4", "-metadata:s:v", "rotate=270")),
+    Case("index_first", "packet_plan", made("faststart.mp4", *X264, "-movflags", "+faststart")),
+    Case("fragments", "packet_plan", made("fragments.mp4", *X264, "-movflags", "+frag_keyframe+empty_moov")),
+    Case("no_edit_list", "packet_plan", made("no_edit.mp4", *X264, "-use_editlist", "0")),
+    Case("negative_composition", "packet_plan", made("ctts.mp4", *X264, "-movflags", "+negative_cts_offsets")),
+    Case("matroska", "packet_plan", made("plain.mkv", *X264)),
+    Case("sound_first", "packet_plan", _with_sound("late.mp4", "1.3")),
+    Case("sound_first_matroska", "packet_plan", _with_sound("late.mkv", "0.7")),
+    Case("sound_with_start", "packet_plan", _with_sound("sound.mp4", "0")),
+    Case("intra_refresh", "filter_graph", made("refresh.mp4", *X264, "-intra-refresh", "1")),
+    Case("open_gop", "filter_graph", made("open.mp4", *X264, "-x264-params", "open-gop=1:bframes=3:keyint=24")),
+    Case("interlaced", "filter_graph", made("tff.mp4", *X264, "-flags", "+ilme+ildct", "-x264-params", "tff=1")),
+    Case("edit_list", "filter_graph", remade("edit.mp4", before=("-ss", "2.2"))),
+    Case("no_key_flags", "filter_graph", _no_key_flags),
+    Case("two_parameter_sets", "filter_graph", _two_parameter_sets),
+    Case("same_time_twice", "filter_graph", remade("twice.mp4", "-bsf:v", "setts=pts=PTS-mod(N\\,2)*512:dts=DTS")),
+    Case("variable_rate_edit_list", "filter_graph", remade("vfr_edit.mp4", before=("-itsscale", "1.07", "-ss", "1.7"))),
+    Case("transport_stream", "filter_graph", made("plain.ts", *X264)),
+    Case("transport_stream_with_sound", "filter_graph", _with_sound("sound.ts", "0.9")),
+    Case("late_key_frame", "filter_graph", _late_key_frame),
+    Case("clock_starts_again", "filter_graph", _two_recordings),
+    Case("avi", "filter_graph", made("b.avi", "-c:v", "mpeg4", "-bf", "2", "-g", "24", rate="25")),
+    Case("avi_h264", "filter_graph", made("h264.avi", *X264)),
+    Case("mpeg2_program_stream", "filter_graph", made("a.mpg", "-c:v", "mpeg2video", "-bf", "2", "-g", "15", "-b:v", "2M", rate="25")),
+    Case("vp9", "filter_graph", made("a.webm", "-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8")),
+    Case("hevc", "filter_graph", made("hevc.mp4", "-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=none:pools=1")),
+    Case("av1", "filter_graph", made("av1.mp4", "-c:v", "libsvtav1", "-preset", "12", "-g", "48")),
+    Case("flash", "filter_graph", made("a.flv", "-c:v", "flv1", rate="25")),
+    Case("raw_stream", "filter_graph", made("raw.h264", *X264, rate="25")),
+]
