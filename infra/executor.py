@@ -20,6 +20,7 @@ SINGLE_THREADED = {
     "MKL_NUM_THREADS": "1",
     "NUMEXPR_NUM_THREADS": "1",
     "BLOSC_NTHREADS": "1",
+    "OPENCV_FOR_THREADS_NUM": "1",
 }
 
 Handle = Any
@@ -128,6 +129,3 @@ class ProcessExecutor(Executor):
 def prepare_worker() -> None:
     """Make a worker process use one core."""
     os.environ.update(SINGLE_THREADED)
-    import cv2
-
-    cv2.setNumThreads(1)

@@ -30,6 +30,7 @@ class Reason(StrEnum):
     CAPTIONS_NOT_UTF8 = "captions_not_utf8"
     CAPTIONS_MALFORMED = "captions_malformed"
     CAPTIONS_EMPTY = "captions_empty"
+    CAPTION_NOT_ANALYSED = "caption_not_analysed"
     CLIP_BOUNDARIES_MISSING = "clip_boundaries_missing"
     CLIPS_OUT_OF_ORDER = "clips_out_of_order"
     CLIP_PAST_END = "clip_past_end"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from storage_schemas.analysis import ANALYSES, CaptionAnalysis
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import Reason, SetAside, UserInputError
 from storage_schemas.ids import artifact_id, digest_value
 from storage_schemas.parquet import write_rows
 from storage_schemas.provenance import provenance
 from storage_schemas.source import Source
 from storage_schemas.store import ANALYSIS, Store
-from tasks.captions.base import CaptionAnalyser
+from tasks.captions.base import CaptionAnalyser, NotAnalysed
 from tasks.recipe import AnalyserRecipe
 
 ANALYSIS_FILE = "analyses.parquet"
@@ -46,7 +47,7 @@ def source_analyses(store: Store, source: Source, recipe: AnalyserRecipe) -> tup
     id_ = artifact_id(ANALYSIS, consumes)
     if not store.has(ANALYSIS, id_):
         started = time.monotonic()
-        analyses = tuple(analyser.analyse(captions))
+        analyses = _all_analysed(analyser.analyse(captions), source)
         with store.stage(ANALYSIS, consumes) as staged:
             write_analyses(staged.path / ANALYSIS_FILE, source.id, analyser.name, analyses)
             staged.content_checksum = digest_value([analysis.model_dump() for analysis in analyses])
@@ -55,9 +56,20 @@ def source_analyses(store: Store, source: Source, recipe: AnalyserRecipe) -> tup
     return read_analyses(store.artifact_path(ANALYSIS, id_) / ANALYSIS_FILE)
 
 
-def write_analyses(
-    path: Path, source_id: str, analyser: str, analyses: tuple[CaptionAnalysis, ...]
-) -> None:
+def _all_analysed(
+    results: Sequence[CaptionAnalysis | NotAnalysed], source: Source
+) -> tuple[CaptionAnalysis, ...]:
+    analyses = []
+    for clip, result in enumerate(results):
+        if isinstance(result, NotAnalysed):
+            raise SetAside(
+                Reason.CAPTION_NOT_ANALYSED, f"caption of clip {clip} of {source.title}: {result.message}"
+            )
+        analyses.append(result)
+    return tuple(analyses)
+
+
+def write_analyses(path: Path, source_id: str, analyser: str, analyses: tuple[CaptionAnalysis, ...]) -> None:
     """Write the analyses of a source's clips, one row a clip."""
     rows = [
         {"source_id": source_id, "clip": clip, "analyser": analyser, "analysis": analysis.model_dump_json()}

@@ -1,0 +1,131 @@
+"""The Prefect flow `build-slvmeval` and the way to run it on one machine."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect_dask.task_runners import DaskTaskRunner
+
+from flows.build_run import Build, BuildResult
+from flows.options import BuildOptions
+from flows.prefect_executor import PrefectExecutor
+from infra.embedded_server import prefect_server
+from infra.executor import InlineExecutor
+from infra.local_cluster import local_cluster
+from infra.progress import BuildProgress
+from tasks.publish.contact_sheet import aspect_sheets
+
+log = logging.getLogger(__name__)
+
+
+class FlowProgress(BuildProgress):
+    """Shows progress in Prefect's UI too, as one artifact a stage."""
+
+    def __init__(self, state: Path | None = None, quiet: bool = False) -> None:
+        super().__init__(state, quiet)
+        self._artifacts: dict[str, Any] = {}
+
+    def expect(self, stage: str, total: int) -> None:
+        """Say how many items a stage has, on top of those it had."""
+        super().expect(stage, total)
+        self._show(stage)
+
+    def done(self, stage: str, label: str, set_aside: int = 0) -> None:
+        """Count one item of a stage as done."""
+        super().done(stage, label, set_aside)
+        self._show(stage)
+
+    def _show(self, stage: str) -> None:
+        from prefect.artifacts import create_progress_artifact, update_progress_artifact
+
+        counts = self.state("running")["stages"][stage]
+        share = 100.0 * counts["done"] / max(counts["total"], 1)
+        if stage in self._artifacts:
+            update_progress_artifact(self._artifacts[stage], progress=share)
+        else:
+            self._artifacts[stage] = create_progress_artifact(
+                progress=share, key=f"progress-{stage}", description=f"{stage}: sources done"
+            )
+
+
+@flow(name="build-slvmeval", flow_run_name="{options.release}", validate_parameters=True)
+def build_slvmeval(options: BuildOptions, workers: int = 2, quiet: bool = False) -> BuildResult:
+    """Build or extend an SLVMEval release from the sources.
+
+    Parameters
+    ----------
+    options
+        What to build, from what, and where it is kept.
+    workers
+        How many items run at once.
+    quiet
+        Draw no progress bars.
+
+    Returns
+    -------
+    BuildResult
+        The release version, whether it is new, and what was set aside.
+    """
+    state = Path(options.store) / "cache" / "run.json"
+    with FlowProgress(state, quiet) as progress:
+        build = Build(options, progress)
+        build.prepare()
+        result = build.run(partial(PrefectExecutor, workers))
+    _publish(build, result)
+    return result
+
+
+def _publish(build: Build, result: BuildResult) -> None:
+    """Show in Prefect's UI what was made: a table, the reasons, and a contact sheet an aspect."""
+    name = result.release.name
+    rows = [
+        {
+            "aspect": aspect,
+            "planned": counts["planned"],
+            "built": counts["built"],
+            "set aside": counts["set_aside"],
+            "reasons": ", ".join(f"{reason} {n}" for reason, n in counts["reasons"].items()),
+        }
+        for aspect, counts in result.release.summary().items()
+    ]
+    create_table_artifact(
+        rows, key=f"summary-{_key(name)}", description=f"Release {name}, version {result.release.version}"
+    )
+    for aspect, sheet in aspect_sheets(build.store, result.release):
+        create_markdown_artifact(
+            f"### {aspect}\n\n![High quality above, degraded below]({sheet})\n",
+            key=f"sheet-{_key(name)}-{_key(aspect)}",
+            description=f"{aspect}: high quality above, degraded below",
+        )
+
+
+def _key(text: str) -> str:
+    """Return a name as Prefect wants an artifact's key: lower case letters, digits and dashes."""
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower())
+
+
+def run_build_flow(options: BuildOptions, workers: int = 2, quiet: bool = False) -> BuildResult:
+    """Run the flow on this machine: one embedded server, one local Dask cluster, both gone afterwards.
+
+    Where nothing has to be made, no server and no cluster is started.
+    """
+    with BuildProgress(quiet=True) as silent:
+        build = Build(options, silent)
+        build.prepare()
+        if build.idle():
+            return build.run(InlineExecutor)
+    with prefect_server():
+        runner = DaskTaskRunner(
+            cluster_class=local_cluster,
+            cluster_kwargs={"workers": workers, "resources": {"cpu": 1}},
+        )
+        here = build_slvmeval.with_options(
+            task_runner=runner,  # type: ignore[arg-type]
+            persist_result=False,
+        )
+        return here(options=options, workers=workers, quiet=quiet)

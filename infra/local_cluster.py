@@ -1,0 +1,35 @@
+"""The Dask cluster of one machine: a process a worker, one thread each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distributed import LocalCluster
+
+from infra.executor import SINGLE_THREADED
+
+
+def local_cluster(workers: int, resources: dict[str, float], **options: Any) -> LocalCluster:
+    """Return a local Dask cluster whose workers have these resources.
+
+    Parameters
+    ----------
+    workers
+        Number of worker processes.
+    resources
+        Resources of each worker; a task that asks for one runs only where it is.
+    options
+        Passed on to :class:`distributed.LocalCluster`.
+    """
+    return LocalCluster(  # type: ignore[no-untyped-call]
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        resources=resources,
+        env=SINGLE_THREADED,
+        memory_limit=0,  # frames are bounded by design; Dask's own limit would count the page cache
+        dashboard_address="127.0.0.1:0",
+        host="127.0.0.1",
+        silence_logs=30,
+        **options,
+    )
