@@ -37,10 +37,8 @@ def test_planes_to_rgb_is_ffmpegs_on_flat_patches(color: ColorSpec, ffmpeg: str)
         f"scale=in_color_matrix={FFMPEG_MATRIX[color.matrix]}:in_range={'pc' if color.full_range else 'tv'}"
         ":out_range=pc:flags=accurate_rnd+full_chroma_int+neighbor,format=gbrp"
     )
-    command = [
-        *(ffmpeg, "-v", "error", "-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{width}x{height}", "-i", "-"),
-        *("-vf", scale, "-f", "rawvideo", "-"),
-    ]
+    raw_video = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{width}x{height}"]
+    command = [ffmpeg, "-v", "error", *raw_video, "-i", "-", "-vf", scale, "-f", "rawvideo", "-"]
     raw = subprocess.run(command, input=planes.tobytes(), capture_output=True, check=True).stdout
     green, blue, red = np.frombuffer(raw, np.uint8).reshape(3, height, width)
     expected = np.stack([red, green, blue], axis=-1).astype(int)
@@ -121,7 +119,9 @@ def test_planes_without_views_are_refused() -> None:
     changed=arrays(np.uint8, (1, 12, 8)),
     mask=arrays(np.bool_, (1, 8, 8)),
 )
-def test_outside_the_mask_nothing_changes(original: np.ndarray, changed: np.ndarray, mask: np.ndarray) -> None:
+def test_outside_the_mask_nothing_changes(
+    original: np.ndarray, changed: np.ndarray, mask: np.ndarray
+) -> None:
     kept = original.copy()
     merged = merge_masked(original, changed, mask)
     assert (original == kept).all()
