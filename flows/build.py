@@ -121,7 +121,7 @@ def run_build_flow(options: BuildOptions, workers: int = 2, quiet: bool = False)
             return build.run(InlineExecutor)
     with prefect_server():
         runner = DaskTaskRunner(
-            cluster_class=local_cluster,
+            cluster_class=local_cluster,  # type: ignore[arg-type]
             cluster_kwargs={"workers": workers, "resources": {"cpu": 1}},
         )
         here = build_slvmeval.with_options(

@@ -15,6 +15,7 @@ from typing import Any
 
 from flows.kept import KeptPairs, kept_pairs
 from flows.options import BuildOptions
+from flows.pinned import pin_problems, pinned_candidates
 from infra.executor import Executor, Handle, InlineExecutor, WorkerDied
 from infra.progress import BuildProgress
 from storage_schemas.errors import Reason, UserInputError
@@ -224,9 +225,16 @@ class Build:
 
     def _pairs_of(self, source_id: str) -> tuple[PlannedPair, ...]:
         report = self.reports.get(source_id)
-        return report.pairs if report is not None else ()
+        pairs = report.pairs if report is not None else ()
+        if self.options.recipe.pins:
+            pinned = {pin.pair_id for pin in self.options.recipe.pins}
+            return tuple(pair for pair in pairs if pair.pair_id in pinned)
+        return pairs
 
     def _draw(self) -> None:
+        if self.options.recipe.pins:
+            self.candidates = pinned_candidates(self.options.recipe, self.reports)
+            return
         summaries = [
             SourceSummary(source_id=r.source_id, duration_s=r.duration_s, aspects=r.aspects)
             for r in self.reports.values()
@@ -330,6 +338,7 @@ class Build:
                     if pair.done:
                         records.append(read_pair(self.store, pair.pair_id))
                         used.add(candidate.source_id)
+        self.rows += pin_problems(self.options.recipe.pins, records, self.sources)
         lost = [row for row in self.rows if not row.aspect or row.stage in ("degrade", "verify")]
         for row in lost:
             if row.aspect in planned:

@@ -1,0 +1,52 @@
+# make demo   build a small release from real video and say where to look
+# make test   the fast tests, types, style and the import rule
+# make help   everything else
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: help env demo test test-fast test-slow test-browser bench lint lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+
+env: $(STAMP)  ## make the environment .venv from the lock file
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
+	  { echo "Python 3.11 to 3.13 is needed: make env PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+demo: env  ## fetch two free films, build all ten aspects, write the gallery into build/demo
+	$(BIN)/slvmeval demo --folder build/demo
+
+test: env lint test-fast  ## types, style, the import rule and the fast tests
+
+test-fast: env
+	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
+
+test-slow: env  ## tests on whole films, with a real Prefect and Dask, with processes killed
+	$(BIN)/python -m pytest -m "slow and not browser"
+
+test-browser: env  ## tests of the pages in a real Chromium
+	$(BIN)/python -m pytest -m browser
+
+bench: env  ## measure; the ratios land in build/bench/ratios.json
+	$(BIN)/python -m tests.bench
+
+lint: env
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+lock:  ## resolve the lock file anew (needs uv)
+	uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes \
+	  --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+
+clean:  ## remove what was built, but not the environment
+	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
