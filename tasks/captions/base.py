@@ -1,0 +1,51 @@
+"""What every caption analyser is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.model import Frozen
+
+
+class NotAnalysed(Frozen):
+    """Stands for one caption that could not be analysed, with the reason for a person.
+
+    It is not an empty analysis: that would say that the caption names nothing.
+    """
+
+    message: str
+
+
+class CaptionAnalyser(ABC):
+    """Says what captions name (SLVMEval, appendix E.1).
+
+    Class attributes
+    ----------------
+    name, version
+        Both are in the id of every analysis; a change of results needs a new version.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    def consumes(self) -> dict[str, Any]:
+        """Return all that the result depends on besides the caption, JSON-able, for the artifact's id."""
+        return {"analyser": self.name, "version": self.version}
+
+    @abstractmethod
+    def analyse(self, captions: Sequence[str]) -> Sequence[CaptionAnalysis | NotAnalysed]:
+        """Return one result a caption, in order; a caption that fails costs no other.
+
+        Parameters
+        ----------
+        captions
+            The captions of some clips, each on its own: no result depends on its neighbours.
+
+        Raises
+        ------
+        PrerequisiteError
+            If what it needs (a model, a server) is missing, before any caption is looked at.
+        """

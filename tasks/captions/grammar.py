@@ -1,0 +1,215 @@
+"""Small questions to a parsed sentence that several rules ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tasks.captions.lexicon import (
+    ABSTRACT,
+    ANIMALS,
+    BODY_PARTS,
+    CAMERA_MOVES,
+    CAMERA_WORDS,
+    COLORS,
+    FRAME_WORDS,
+    MEN,
+    PEOPLE,
+    POSITION_WORDS,
+    PRONOUNS,
+    QUANTITIES,
+    VERB_FORMS,
+    WOMEN,
+)
+
+if TYPE_CHECKING:
+    from spacy.tokens import Span, Token
+
+_SUBJECTS = frozenset({"nsubj", "nsubjpass"})
+_NOUNS = frozenset({"NOUN", "PROPN"})
+_PARTS_OF_NAME = frozenset({"compound", "amod", "nummod", "nmod"})
+_CLAUSE_ENDS = frozenset({"as", "while", "until", "when", "where", "before", "after", "and", ";", ":", "but"})
+
+# Parses of hostile text may be a thousand levels deep; no real sentence is.
+_DEEPEST = 12
+
+
+def is_noun(token: Token) -> bool:
+    """Return whether the token is a noun that is not a colour, a position or a word for the picture."""
+    word = token.lower_
+    return (
+        token.pos_ in _NOUNS
+        and not _is_joined_verb(token)
+        and word[:1].isalpha()
+        and len(word) > 1
+        and word not in COLORS
+        and word not in FRAME_WORDS
+        and word not in POSITION_WORDS
+    )
+
+
+def _is_joined_verb(token: Token) -> bool:
+    """Return whether this is a verb after "and" that the parse took for a noun ("climbs up and sneers")."""
+    if token.tag_ not in {"NNS", "NNPS"} or token.lower_ not in VERB_FORMS or token.n_lefts:
+        return False
+    return bool(token.i > token.sent.start and token.nbor(-1).lower_ in {"and", ",", "then"})
+
+
+def is_thing(token: Token) -> bool:
+    """Return whether the token names something that can be seen and pointed at."""
+    word = token.lower_
+    return (
+        is_noun(token)
+        and word not in ABSTRACT
+        and not word.endswith(("ness", "tion", "sion", "ism", "ship", "ance", "ence", "ity", "ment"))
+    )
+
+
+def is_person(token: Token) -> bool:
+    """Return whether the token names a person."""
+    return token.lower_ in PEOPLE and token.lower_ not in ANIMALS
+
+
+def person_word(token: Token) -> str:
+    """Return man, woman or person for a token that names one."""
+    word = token.lower_
+    if word in PRONOUNS:
+        return PRONOUNS[word]
+    return "man" if word in MEN else "woman" if word in WOMEN else "person"
+
+
+def name_of(token: Token) -> str:
+    """Return the noun with the nouns before it that belong to it, in small letters ("apple tree")."""
+    parts = [child.lower_ for child in token.lefts if child.dep_ == "compound" and is_noun(child)]
+    return " ".join([*parts, token.lower_])
+
+
+def phrase_of(token: Token) -> str:
+    """Return the noun with its adjectives, numbers and nouns, without articles, in small letters.
+
+    It is a stretch of the caption as it stands, so a hyphen stays ("snow-covered peaks").
+    """
+    first = token.i
+    for child in token.lefts:
+        if child.dep_ in _PARTS_OF_NAME and child.left_edge.i < first:
+            first = child.left_edge.i
+    span = token.doc[first : token.i + 1]
+    while len(span) > 1 and (span[0].pos_ in {"DET", "PRON", "PUNCT", "CCONJ"} or span[0].tag_ == "POS"):
+        span = span[1:]
+    return str(span.text).lower()
+
+
+def with_conjuncts(token: Token) -> list[Token]:
+    """Return the token and what "and" joins to it."""
+    found = [token]
+    for place in range(_DEEPEST):
+        if place == len(found):
+            break
+        found += [child for child in found[place].rights if child.dep_ in {"conj", "appos"}]
+    return found
+
+
+def verb_after_noun(token: Token) -> Token | None:
+    """Return the noun before a verb that the parse took for a noun ("the rabbit hovers"), else ``None``."""
+    if token.pos_ not in _NOUNS or token.tag_ not in {"NNS", "NNPS"} or token.lower_ not in VERB_FORMS:
+        return None
+    before = token.nbor(-1) if token.i > token.sent.start else None
+    if before is None or before.dep_ != "compound" or before.head.i != token.i:
+        return None
+    return before if before.lower_ in ANIMALS or before.lower_ in PEOPLE else None
+
+
+def meant_noun(token: Token) -> Token:
+    """Return the noun that is meant: for "a row of trees" the trees."""
+    token = verb_after_noun(token) or token
+    if token.lower_ not in QUANTITIES:
+        return token
+    for child in token.rights:
+        if child.dep_ == "prep" and child.lower_ == "of":
+            for noun in child.rights:
+                if noun.dep_ == "pobj":
+                    return noun
+    return token
+
+
+def subjects_of(verb: Token) -> list[Token]:
+    """Return the subjects of a verb, taken from the verb it depends on where it has none of its own."""
+    token = verb
+    for _ in range(_DEEPEST):
+        own = [child for child in token.children if child.dep_ in _SUBJECTS]
+        # "In the background stands a tree": the subject follows, and is often taken for an object.
+        if not own and any(child.dep_ == "expl" for child in token.children):
+            own = [child for child in token.rights if child.dep_ in {"attr", "dobj"}]
+        if own:
+            named = [_antecedent(subject, verb) for subject in own]
+            return [noun for subject in named if subject is not None for noun in with_conjuncts(subject)]
+        if token.dep_ in {"acl", "relcl"}:
+            return [token.head]
+        if (
+            token.dep_ not in {"conj", "xcomp", "advcl", "ccomp", "aux", "pcomp", "prep"}
+            or token.head is token
+        ):
+            return []
+        token = token.head
+    return []
+
+
+def _antecedent(token: Token, verb: Token) -> Token | None:
+    """Return what a pronoun stands for: the last subject before it that fits; other tokens stay."""
+    word = token.lower_
+    if word in {"which", "that", "who"}:
+        return verb.head if verb.dep_ == "relcl" else None
+    if token.pos_ != "PRON" or word not in {"it", "they", "he", "she"}:
+        return token if token.pos_ != "PRON" or word in PRONOUNS else None
+    earlier = token.doc[max(0, token.i - 60) : token.i]
+    if word in {"he", "she"}:
+        right = WOMEN if word == "she" else MEN
+        fits = [noun for noun in earlier if noun.lower_ in right or noun.lower_ in PEOPLE - MEN - WOMEN]
+        if not fits:
+            fits = [noun for noun in earlier if noun.lower_ in ANIMALS and noun.dep_ in _SUBJECTS]
+        return fits[-1] if fits else token
+    fits = [
+        noun for noun in earlier if noun.dep_ in _SUBJECTS and is_noun(noun) and noun.lower_ not in BODY_PARTS
+    ]
+    return fits[-1] if fits else None
+
+
+def is_negated(token: Token) -> bool:
+    """Return whether the token is said not to be, or only to be possible."""
+    return any(
+        child.dep_ == "neg"
+        or child.lower_ in {"no", "not", "never", "without", "neither"}
+        or (
+            child.dep_ == "aux"
+            and child.lower_ in {"could", "would", "might", "may", "can", "should", "will"}
+        )
+        for child in token.children
+    ) or (token.dep_ == "pobj" and token.head.lower_ == "without")
+
+
+def camera_tokens(sentence: Span) -> set[int]:
+    """Return the places of the tokens that tell what the camera does, up to the next clause."""
+    places: set[int] = set()
+    for token in sentence:
+        if token.lower_ not in CAMERA_WORDS or token.dep_ in {"pobj", "dobj"}:
+            continue
+        after = sentence.doc[token.i + 1 : min(token.i + 5, sentence.end)]
+        if token.lower_ != "camera" and not any(word.lower_ in CAMERA_MOVES for word in after):
+            continue
+        for word in sentence.doc[token.i : sentence.end]:
+            # "moves, revealing a …" and "pans to show …" tell of the picture again.
+            if word.i > token.i and (
+                word.lower_ in _CLAUSE_ENDS or word.lower_.startswith(("reveal", "show"))
+            ):
+                break
+            places.add(word.i)
+    return places
+
+
+def ancestors_of(token: Token) -> Iterator[Token]:
+    """Yield the tokens above a token, nearest first."""
+    for _ in range(_DEEPEST):
+        if token.head is token:
+            return
+        token = token.head
+        yield token
