@@ -202,7 +202,12 @@ class PixelOperation(Operation[P]):
 
 
 class FrameMapOperation(Operation[P]):
-    """Shows other frames of the same clip."""
+    """Shows other frames of the same clip.
+
+    `threshold` is as for :class:`PixelOperation`: a clip that stands still anyway is not degraded by it.
+    """
+
+    threshold: ClassVar[float] = 0.5
 
     @abstractmethod
     def frame_map(self, count: int, parameters: P) -> list[int]:

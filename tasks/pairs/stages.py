@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
 from storage_schemas.errors import IntegrityError, Reason, SetAside, SlvmevalError
 from storage_schemas.ids import artifact_id, digest_value
 from storage_schemas.plan import NoPair, PlannedPair, SourceReport
