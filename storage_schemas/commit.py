@@ -13,7 +13,7 @@ import shutil
 import socket
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from storage_schemas.errors import Reason, SetAside, StoreError
@@ -106,7 +106,8 @@ def commit_folder(staged: Path, target: Path, manifest: Manifest) -> bool:
     Returns
     -------
     bool
-        False if `target` was there already; ours is dropped then, since same id means same content.
+        False if `target` was there already, complete; ours stays in staging then and is gone with it, since
+        same id means same content.
     """
     with storage_errors(target.parent):
         sync_tree(staged)
@@ -117,16 +118,25 @@ def commit_folder(staged: Path, target: Path, manifest: Manifest) -> bool:
         sync_path(staged)
         commit_point(manifest.kind, "manifest_written")
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            staged.rename(target)
-        except OSError as problem:
-            if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-            shutil.rmtree(staged)
-            return False
+        while not _renamed(staged, target):
+            if (target / MANIFEST_NAME).is_file():
+                return False
+            # without a manifest it is no artifact, only in the way of one
+            with suppress(FileNotFoundError):
+                retire_folder(staged.parent, manifest.kind, target)
         sync_path(target.parent)
         commit_point(manifest.kind, "renamed")
         return True
+
+
+def _renamed(staged: Path, target: Path) -> bool:
+    try:
+        staged.rename(target)
+    except OSError as problem:
+        if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
 
 
 @contextmanager
@@ -136,7 +146,7 @@ def staging_folder(staging: Path, kind: str) -> Iterator[Path]:
     Its name says which process of which machine owns it, so that what a killed process left can be
     told from what is being written.
     """
-    folder = staging / f"{kind}.{_host()}.{os.getpid()}.{uuid.uuid4().hex}"
+    folder = staging / _staging_name(kind)
     with storage_errors(staging):
         folder.mkdir(parents=True)
         commit_point(kind, "staged")
@@ -145,6 +155,22 @@ def staging_folder(staging: Path, kind: str) -> Iterator[Path]:
         finally:
             if folder.exists():
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def retire_folder(staging: Path, kind: str, folder: Path) -> None:
+    """Remove a folder in one step for whoever looks: it goes to `staging` first, then away.
+
+    What a kill leaves is cleared like any other abandoned work.
+    """
+    with storage_errors(staging):
+        staging.mkdir(parents=True, exist_ok=True)
+        gone = staging / _staging_name(kind)
+        folder.rename(gone)
+        shutil.rmtree(gone)
+
+
+def _staging_name(kind: str) -> str:
+    return f"{kind}.{_host()}.{os.getpid()}.{uuid.uuid4().hex}"
 
 
 def abandoned(staging: Path) -> list[Path]:

@@ -31,6 +31,25 @@ def _cell(value: Any, kind: pa.DataType) -> Any:
     return canonical_json(value) if pa.types.is_string(kind) and isinstance(value, dict | list) else value
 
 
+def read_dicts(path: Path) -> list[dict[str, Any]]:
+    """Read a Parquet file as one dict a row.
+
+    Raises
+    ------
+    StoreError
+        If the file is missing.
+    IntegrityError
+        If it is no Parquet file, or a damaged one.
+    """
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    except FileNotFoundError as problem:
+        raise StoreError(f"{path} is missing") from problem
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        raise IntegrityError(f"{path} is damaged: {problem}") from problem
+    return rows
+
+
 def read_rows(path: Path, model: type[Row], json_fields: tuple[str, ...] = ()) -> list[Row]:
     """Read a Parquet file written by :func:`write_rows` as models.
 
@@ -41,12 +60,7 @@ def read_rows(path: Path, model: type[Row], json_fields: tuple[str, ...] = ()) -
     IntegrityError
         If it is no Parquet file or a row does not fit the model.
     """
-    try:
-        rows = pq.read_table(path).to_pylist()
-    except FileNotFoundError as problem:
-        raise StoreError(f"{path} is missing") from problem
-    except pa.ArrowInvalid as problem:
-        raise IntegrityError(f"{path} is damaged: {problem}") from problem
+    rows = read_dicts(path)
     try:
         return [
             model.model_validate({**row, **{name: json.loads(row[name]) for name in json_fields}})

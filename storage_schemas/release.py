@@ -12,13 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+from pydantic import ValidationError
 
-from storage_schemas.errors import StoreError, UserInputError
+from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.frames import FrameReader
 from storage_schemas.manifest import MANIFEST_NAME, SCHEMA_VERSION, Manifest
 from storage_schemas.pair import DegradedClipRow, PairRecord, Segment
-from storage_schemas.parquet import read_rows
+from storage_schemas.parquet import read_dicts, read_rows
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import ClipRow, SourceRow
 from storage_schemas.store import FRAMES, Store, check_files, read_manifest
@@ -73,11 +73,14 @@ class Release:
                 found = ", ".join(names) if names else "none"
                 raise UserInputError(f"{store.root} has these releases: {found}. Say which one you mean.")
             name = names[0]
-        versions = release_versions(store, name)
+        # a name that is not listed could be a path that leaves the store
+        versions = release_versions(store, name) if name in names else []
         if not versions or (version is not None and version not in versions):
             asked = name if version is None else f"{name} version {version}"
             have = (
-                f"versions {', '.join(map(str, versions))}" if versions else f"releases: {', '.join(names)}"
+                f"versions {', '.join(map(str, versions))}"
+                if versions
+                else f"releases: {', '.join(names) or 'none'}"
             )
             raise UserInputError(f"there is no release {asked} in {store.root} (there are {have})")
         number = versions[-1] if version is None else version
@@ -100,7 +103,13 @@ class Release:
         return self._json("info.json")
 
     def _json(self, name: str) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
+        path = self.path / name
+        try:
+            value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as problem:
+            raise StoreError(f"{path} is missing") from problem
+        except ValueError as problem:
+            raise IntegrityError(f"{path} is damaged: {problem}") from problem
         return value
 
     @cached_property
@@ -136,14 +145,17 @@ class Release:
     @cached_property
     def _pairs(self) -> list[PairRecord]:
         segments: dict[str, list[Segment]] = defaultdict(list)
-        for row in pq.read_table(self.path / "edits.parquet").to_pylist():
-            pair_id, _position = row.pop("pair_id"), row.pop("position")
-            segments[pair_id].append(Segment.model_validate(row))
         records = []
-        for row in pq.read_table(self.path / "pairs.parquet").to_pylist():
-            for name in ("parameters", "choices", "passed_over"):
-                row[name] = json.loads(row[name])
-            records.append(PairRecord.model_validate({**row, "segments": segments[row["pair_id"]]}))
+        try:
+            for row in read_dicts(self.path / "edits.parquet"):
+                pair_id, _position = row.pop("pair_id"), row.pop("position")
+                segments[pair_id].append(Segment.model_validate(row))
+            for row in read_dicts(self.path / "pairs.parquet"):
+                for name in ("parameters", "choices", "passed_over"):
+                    row[name] = json.loads(row[name])
+                records.append(PairRecord.model_validate({**row, "segments": segments[row["pair_id"]]}))
+        except (ValidationError, KeyError, ValueError) as problem:
+            raise IntegrityError(f"the pairs of {self.path} do not fit their tables: {problem}") from problem
         return records
 
     def pairs(self, aspect: str | None = None, source_id: str | None = None) -> list[PairRecord]:

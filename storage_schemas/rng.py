@@ -21,8 +21,12 @@ KeyPart = str | int
 
 def derived_seed(*key: KeyPart) -> int:
     """Return the 128-bit seed that belongs to `key`; it is what an artifact's id consumes."""
-    raw = hashlib.sha256(canonical_json(list(key)).encode()).digest()
-    return int.from_bytes(raw[:16], "little")
+    return int.from_bytes(_digest(key)[:16], "little")
+
+
+def _digest(key: Sequence[KeyPart]) -> bytes:
+    # a file name that is not UTF-8 comes with lone surrogates
+    return hashlib.sha256(canonical_json(list(key)).encode("utf-8", "surrogatepass")).digest()
 
 
 def keyed_rng(*key: KeyPart) -> np.random.Generator:
@@ -32,7 +36,7 @@ def keyed_rng(*key: KeyPart) -> np.random.Generator:
 
 def keyed_rank(*key: KeyPart) -> str:
     """Return a hexadecimal rank for `key`; sorting by it is a draw that ignores order of arrival."""
-    return hashlib.sha256(canonical_json(list(key)).encode()).hexdigest()
+    return _digest(key).hex()
 
 
 def shuffled(items: Sequence[T], *key: KeyPart) -> list[T]:

@@ -27,6 +27,7 @@ from storage_schemas.commit import (
     commit_folder,
     commit_point,
     payload_files,
+    retire_folder,
     staging_folder,
     storage_errors,
     write_atomic,
@@ -82,11 +83,14 @@ class Store:
         """
         store = cls(root)
         marker = store.root / "store.json"
+        if store.root.exists() and not store.root.is_dir():
+            raise StoreError(f"{store.root} is a file: choose an empty or new folder with --store")
         if not marker.exists():
             with storage_errors(store.root):
                 store.root.mkdir(parents=True, exist_ok=True)
                 strangers = [path.name for path in store.root.iterdir() if not path.name.startswith(".")]
-                if strangers:
+                # another process may have made the store since we looked
+                if strangers and not marker.exists():
                     raise StoreError(
                         f"{store.root} is not a store and not empty (it holds {sorted(strangers)[0]!r}): "
                         "choose an empty or new folder with --store"
@@ -122,8 +126,12 @@ class Store:
         marker = self.root / "store.json"
         try:
             return int(json.loads(marker.read_text(encoding="utf-8"))["schema_version"])
-        except FileNotFoundError as problem:
+        except (FileNotFoundError, NotADirectoryError) as problem:
             raise StoreError(f"there is no store at {self.root}: `slvmeval build` makes one") from problem
+        except OSError as problem:
+            raise StoreError(
+                f"{marker} cannot be read ({problem.strerror}): make it readable or choose another --store"
+            ) from problem
         except (ValueError, KeyError, TypeError) as problem:
             raise StoreError(f"{marker} is damaged ({problem}): restore it from a copy") from problem
 
@@ -198,11 +206,18 @@ class Store:
             commit_folder(folder, self.artifact_path(kind, id_), manifest)
 
     def remove(self, kind: str, id_: str) -> int:
-        """Remove an artifact, manifest first, and return the bytes it had."""
+        """Remove an artifact, whole at once, and return the bytes it had.
+
+        Raises
+        ------
+        StoreError
+            If it is not there.
+        """
         path = self.artifact_path(kind, id_)
+        if not path.is_dir():
+            raise StoreError(f"there is no {kind} {id_} in {self.root}")
         size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        (path / MANIFEST_NAME).unlink()
-        shutil.rmtree(path)
+        retire_folder(self.staging, kind, path)
         return size
 
     def clear_abandoned(self) -> int:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from storage_schemas.errors import SetAside
+from pydantic import ValidationError
+
+from storage_schemas.errors import IntegrityError, SetAside
 from storage_schemas.frames import FrameReader
 from storage_schemas.ids import digest_frames
 from storage_schemas.pair import PairRecord, Segment
@@ -205,7 +207,12 @@ def read_pair(store: Store, pair_id: str) -> PairRecord:
     ------
     StoreError
         If the pair is not in the store.
+    IntegrityError
+        If it is there but damaged.
     """
     store.manifest(PAIR, pair_id)
-    text = (store.artifact_path(PAIR, pair_id) / PAIR_FILE).read_bytes()
-    return PairRecord.model_validate_json(text)
+    path = store.artifact_path(PAIR, pair_id) / PAIR_FILE
+    try:
+        return PairRecord.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError) as problem:
+        raise IntegrityError(f"{path} is damaged: remove its folder and build again ({problem})") from problem

@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from storage_schemas.errors import IntegrityError, Reason, SetAside
+from storage_schemas.errors import IntegrityError, Reason, SetAside, StoreError
 from storage_schemas.frames import FrameReader
 from storage_schemas.ids import artifact_id, digest_frame, digest_frames
-from storage_schemas.pair import PairRecord, Segment
+from storage_schemas.pair import Interval, PairRecord, Segment
 from storage_schemas.provenance import provenance
 from storage_schemas.release import FRAMES_FOLDER, frames_path
 from storage_schemas.store import DEGRADED_CLIP, PAIR, VERIFIED, Store, check_files
@@ -20,10 +20,11 @@ from tasks.aspects.base import FrameMapOperation, PixelOperation
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.pairs.degrade import low_checksum, read_pair, shown_frames
 from tasks.pairs.degrade_clip import absolute_difference
+from tasks.pairs.intervals import degraded_intervals
 from tasks.pairs.view import open_record
 
 #: Part of what a verification consumes: a stricter verifier looks at every pair again.
-VERIFIER_VERSION = 1
+VERIFIER_VERSION = 2
 
 _BATCH = 32
 
@@ -65,7 +66,11 @@ def verify_pairs(
     sources: dict[str, SourceCheck] = {}
     for done, pair_id in enumerate(todo, 1):
         started = time.monotonic()
-        record = read_pair(store, pair_id)
+        try:
+            record = read_pair(store, pair_id)
+        except IntegrityError as problem:
+            failed[pair_id] = SetAside(Reason.CHECKSUM_MISMATCH, str(problem))
+            continue
         if record.frames_id not in sources:
             sources[record.frames_id] = SourceCheck.read(store, record.frames_id)
         problems = pair_problems(store, record, sources[record.frames_id])
@@ -94,13 +99,17 @@ def pair_problems(store: Store, record: PairRecord, source: SourceCheck) -> list
     problems += edit_list_problems(record)
     if problems:
         return problems
-    for segment in record.segments:
-        if segment.kind == "degraded":
-            problems += _degraded_problems(store, record, segment, reader)
-    if not problems:
-        digests = [int(value) for value in reader.digests]
-        if low_checksum(store, digests, record.segments) != record.low_checksum:
-            problems.append("the low side's checksum does not follow from its frames")
+    try:
+        for segment in record.segments:
+            if segment.kind == "degraded":
+                problems += _degraded_problems(store, record, segment, reader)
+        if not problems:
+            digests = [int(value) for value in reader.digests]
+            if low_checksum(store, digests, record.segments) != record.low_checksum:
+                problems.append("the low side's checksum does not follow from its frames")
+    except StoreError as problem:
+        # a degraded clip that is damaged or gone; the source's other pairs may be good
+        problems.append(str(problem))
     return problems
 
 
@@ -112,6 +121,8 @@ def edit_list_problems(record: PairRecord) -> list[str]:
     spans = sorted((s.first_frame, s.first_frame + s.frame_count) for s in record.segments)
     if any(end > start for (_, end), (start, _) in pairwise(spans)):
         problems.append("segments of the edit list overlap in the source")
+    if any(segment.frame_count < 1 for segment in record.segments):
+        problems.append("a segment of the edit list has no frames")
     if spans and (spans[0][0] < 0 or spans[-1][1] > record.high_frames):
         problems.append("the edit list leaves the source")
     drawn = set(record.drawn_clips)
@@ -123,14 +134,39 @@ def edit_list_problems(record: PairRecord) -> list[str]:
         problems.append("the degraded, moved or removed clips are not those that were drawn")
     if len(drawn) != record.clips_degraded:
         problems.append(f"{len(drawn)} clips are concerned, the pair says {record.clips_degraded}")
-    in_order = [s.first_frame for s in record.segments if not s.moved]
-    if not moved and in_order != sorted(in_order):
+    in_order = [s.first_frame for s in record.segments if s.kind != "gap" and not s.moved]
+    gaps = [s.first_frame for s in record.segments if s.kind == "gap"]
+    if in_order != sorted(in_order) or gaps != sorted(gaps):
         problems.append("clips that were not moved are out of order")
     if not removed and record.low_frames != record.high_frames:
         problems.append("nothing was removed, yet the sides have different lengths")
     if not record.high_intervals or not record.low_intervals:
         problems.append("no degraded interval is marked")
+    if not problems and (record.high_intervals, record.low_intervals) != expected_intervals(record):
+        problems.append("the degraded intervals are not those of the edit list")
     return problems
+
+
+def expected_intervals(record: PairRecord) -> tuple[tuple[Interval, ...], tuple[Interval, ...]]:
+    """Return the degraded intervals of both sides as they follow from the edit list alone.
+
+    Frames of the source that no segment stands for are the removed clips.
+    """
+    there = sorted(record.segments, key=lambda s: s.first_frame)
+    source_units: list[Segment] = []
+    removed: list[int] = []
+    place = 0
+    for first, segment in [*((s.first_frame, s) for s in there), (record.high_frames, None)]:
+        if first > place:
+            removed.append(-1 - len(removed))
+            hole = Segment(kind="source", clip=removed[-1], first_frame=place, frame_count=first - place)
+            source_units.append(hole)
+        if segment is not None:
+            source_units.append(segment)
+            place = first + segment.frame_count
+    present = {segment.clip for segment in there}
+    drawn = [clip for clip in record.drawn_clips if clip in present]
+    return degraded_intervals(source_units, record.segments, [*drawn, *removed], record.fps)
 
 
 def _degraded_problems(store: Store, record: PairRecord, segment: Segment, source: FrameReader) -> list[str]:
@@ -151,7 +187,11 @@ def _degraded_problems(store: Store, record: PairRecord, segment: Segment, sourc
             before = source.read(segment.first_frame + place, count)
             total, size = total + absolute_difference(before, after), size + before.size
     else:
-        for offset, shown in enumerate(shown_frames(segment)):
+        own = range(segment.first_frame, segment.first_frame + segment.frame_count)
+        places = shown_frames(segment)
+        if len(places) != segment.frame_count or any(shown not in own for shown in places):
+            return [f"clip {segment.clip}: its frame map leaves the clip"]
+        for offset, shown in enumerate(places):
             before = source.read(segment.first_frame + offset, 1)
             total += absolute_difference(before, source.read(shown, 1))
             size += before.size
@@ -190,6 +230,6 @@ def verify_deep(store: Store, record: PairRecord) -> list[str]:
                         problems.append(f"untouched frames of clip {segment.clip} differ between the sides")
                         break
             place += segment.frame_count
-    except IntegrityError as problem:
+    except StoreError as problem:
         problems.append(str(problem))
     return problems

@@ -107,7 +107,15 @@ class StoredSide(Side):
         return self._ends[-1] if self._ends else 0
 
     def locate(self, place: int) -> tuple[Segment, FrameReader, int]:
-        """Return the segment that a frame belongs to, the array it is read from and its place there."""
+        """Return the segment that a frame belongs to, the array it is read from and its place there.
+
+        Raises
+        ------
+        IndexError
+            If the side has no such frame.
+        """
+        if not 0 <= place < len(self):
+            raise IndexError(f"frame {place} of {len(self)}")
         at = bisect_right(self._ends, place)
         segment = self._segments[at]
         offset = place - (self._ends[at] - segment.frame_count)
