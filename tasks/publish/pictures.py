@@ -1,0 +1,139 @@
+"""Small pictures of pairs and sources: contact sheets that show what was changed at a glance."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from storage_schemas.frames import FrameReader
+from storage_schemas.pair import PairRecord
+from storage_schemas.release import frames_path
+from storage_schemas.source import ClipRow
+from storage_schemas.store import Store
+from tasks.media.planes import planes_to_rgb
+from tasks.pairs.view import open_record
+
+#: Most clips on a contact sheet, and the width of one picture on it in pixels.
+SHEET_CLIPS = 5
+TILE_WIDTH = 208
+GUTTER = 4
+
+#: Pictures in a row of a source's strip of clips, and their width in pixels.
+STRIP_COLUMNS = 10
+STRIP_WIDTH = 128
+
+_JPEG_QUALITY = 82
+_EMPTY = (38, 42, 50)
+_STRIPE = (58, 63, 74)
+
+#: How often a source's clips are shown at most; more would not fit a JPEG.
+MOST_STRIP_CLIPS = 4_000
+
+
+def sheet_clips(record: PairRecord) -> list[int]:
+    """Return the degraded clips that a pair's contact sheet shows, in the source's order."""
+    drawn = sorted(record.drawn_clips)
+    if len(drawn) <= SHEET_CLIPS:
+        return drawn
+    return [drawn[round(place)] for place in np.linspace(0, len(drawn) - 1, SHEET_CLIPS)]
+
+
+def contact_sheet(store: Store, record: PairRecord, clips: Sequence[ClipRow]) -> Image.Image:
+    """Return the middle frames of the degraded clips: the high side above, the low side below.
+
+    A clip that was removed is a striped tile below.
+
+    Raises
+    ------
+    StoreError
+        If the source's frames were evicted.
+    """
+    pair = open_record(store, record, "")
+    size = _fitted(pair.high.width, pair.high.height, TILE_WIDTH)
+    by_index = {clip.clip: clip for clip in clips}
+    starts: dict[int, int] = {}
+    place = 0
+    for segment in record.segments:
+        if segment.clip is not None:
+            starts[segment.clip] = place
+        place += segment.frame_count
+    shown = sheet_clips(record)
+    sheet = _canvas(max(len(shown), 1), 2, size)
+    for column, index in enumerate(shown):
+        clip = by_index[index]
+        middle = clip.frame_count // 2
+        _paste(sheet, _tile(pair.high.rgb(clip.first_frame + middle), size), column, 0, size)
+        low = _tile(pair.low.rgb(starts[index] + middle), size) if index in starts else _removed(size)
+        _paste(sheet, low, column, 1, size)
+    return sheet
+
+
+def clip_strip(store: Store, frames_id: str, clips: Sequence[ClipRow]) -> Image.Image:
+    """Return the middle frame of each clip, `STRIP_COLUMNS` in a row; a clip without frames is striped.
+
+    Raises
+    ------
+    StoreError
+        If the frames were evicted.
+    """
+    reader = FrameReader(frames_path(store, frames_id))
+    size = _fitted(reader.width, reader.height, STRIP_WIDTH)
+    shown = clips[:MOST_STRIP_CLIPS]
+    strip = Image.new(
+        "RGB", (STRIP_COLUMNS * size[0], max(-(-len(shown) // STRIP_COLUMNS), 1) * size[1]), _EMPTY
+    )
+    for place, clip in enumerate(shown):
+        if clip.frame_count:
+            planes = reader.read(clip.first_frame + clip.frame_count // 2)
+            tile = _tile(planes_to_rgb(planes, reader.color)[0], size)
+        else:
+            tile = _removed(size)
+        row, column = divmod(place, STRIP_COLUMNS)
+        strip.paste(tile, (column * size[0], row * size[1]))
+    return strip
+
+
+def strip_tile(width: int, height: int) -> tuple[int, int]:
+    """Return the size of one picture of a strip, for frames of this size."""
+    return _fitted(width, height, STRIP_WIDTH)
+
+
+def jpeg(image: Image.Image) -> bytes:
+    """Return a picture as JPEG."""
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=_JPEG_QUALITY, optimize=True)
+    return buffer.getvalue()
+
+
+def _fitted(width: int, height: int, tile_width: int) -> tuple[int, int]:
+    """Return the size of a tile; of an upright picture the height is what `tile_width` limits."""
+    scale = tile_width / max(width, height * 16 / 9)
+    return max(round(width * scale), 8), max(round(height * scale), 8)
+
+
+def _canvas(columns: int, rows: int, size: tuple[int, int]) -> Image.Image:
+    return Image.new(
+        "RGB",
+        (columns * size[0] + (columns - 1) * GUTTER, rows * size[1] + (rows - 1) * GUTTER),
+        _EMPTY,
+    )
+
+
+def _paste(sheet: Image.Image, tile: Image.Image, column: int, row: int, size: tuple[int, int]) -> None:
+    sheet.paste(tile, (column * (size[0] + GUTTER), row * (size[1] + GUTTER)))
+
+
+def _tile(rgb: NDArray[np.uint8], size: tuple[int, int]) -> Image.Image:
+    return Image.fromarray(rgb).resize(size, Image.Resampling.LANCZOS)
+
+
+def _removed(size: tuple[int, int]) -> Image.Image:
+    tile = Image.new("RGB", size, _EMPTY)
+    draw = ImageDraw.Draw(tile)
+    for start in range(-size[1], size[0], 16):
+        draw.line([(start, size[1]), (start + size[1], 0)], fill=_STRIPE, width=5)
+    return tile
