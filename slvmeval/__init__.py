@@ -1,1 +1,77 @@
-"""SLVMEval: long-video pairs with known damage, to measure the judges of generated video."""
+"""SLVMEval: long-video pairs with known damage, to measure the judges of generated video.
+
+Everything that other programs may use is an attribute of this package; each is imported when it is first
+asked for, so that ``import slvmeval`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slvmeval.api import (
+        Pair,
+        Release,
+        Side,
+        Store,
+        iter_pairs,
+        open_brought,
+        open_pair,
+        open_pairs_file,
+        open_release,
+        open_store,
+    )
+    from storage_schemas.errors import (
+        IntegrityError,
+        PrerequisiteError,
+        Reason,
+        SetAside,
+        SlvmevalError,
+        StoreError,
+        UserInputError,
+    )
+
+__all__ = [
+    "IntegrityError",
+    "Pair",
+    "PrerequisiteError",
+    "Reason",
+    "Release",
+    "SetAside",
+    "Side",
+    "SlvmevalError",
+    "Store",
+    "StoreError",
+    "UserInputError",
+    "iter_pairs",
+    "open_brought",
+    "open_pair",
+    "open_pairs_file",
+    "open_release",
+    "open_store",
+]
+
+_ERRORS = frozenset(
+    {
+        "IntegrityError",
+        "PrerequisiteError",
+        "Reason",
+        "SetAside",
+        "SlvmevalError",
+        "StoreError",
+        "UserInputError",
+    }
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module("storage_schemas.errors" if name in _ERRORS else "slvmeval.api"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
