@@ -296,8 +296,10 @@ class _Proof:
         if not self._pts:
             raise _Refused("no packets")
         if self._indexed:
-            index = [entry.is_keyframe for entry in video.stream.index_entries]
-            if index != [bool(key) for key in self._key]:
+            index = bytes(entry.is_keyframe for entry in video.stream.index_entries)
+            # Recovery points may stand in the index or not; IDR pictures must, other pictures must not.
+            listed = zip(self._idr, index, self._key, strict=False)
+            if len(index) != len(self._key) or not all(i <= x <= k for i, x, k in listed):
                 raise _Refused("the index does not agree with the packets")
         pts = np.frombuffer(self._pts, dtype=np.int64)
         order = np.argsort(pts, kind="stable")
