@@ -43,6 +43,9 @@ def _things_of(color: Token) -> list[Token]:
             break
         head = head.head
         if head.lower_ not in COLORS:
+            # "dark blue night sky": the sky is blue, not the night.
+            if head.dep_ == "compound" and head.head.lower_ not in COLORS and is_noun(head.head):
+                head = head.head
             noun = meant_noun(head)
             return [noun] if is_noun(noun) and _is_before(color, noun) else []
     if head.dep_ in {"acomp", "attr", "oprd"} and head.head.lower_ in _BECOME:

@@ -39,7 +39,7 @@ def is_noun(token: Token) -> bool:
     word = token.lower_
     return (
         token.pos_ in _NOUNS
-        and not _is_joined_verb(token)
+        and not is_joined_verb(token)
         and word[:1].isalpha()
         and len(word) > 1
         and word not in COLORS
@@ -48,11 +48,16 @@ def is_noun(token: Token) -> bool:
     )
 
 
-def _is_joined_verb(token: Token) -> bool:
+def is_joined_verb(token: Token) -> bool:
     """Return whether this is a verb after "and" that the parse took for a noun ("climbs up and sneers")."""
     if token.tag_ not in {"NNS", "NNPS"} or token.lower_ not in VERB_FORMS or token.n_lefts:
         return False
-    return bool(token.i > token.sent.start and token.nbor(-1).lower_ in {"and", ",", "then"})
+    if token.lower_ in {"leaves", "flies"}:
+        return False
+    return bool(
+        token.i > token.sent.start
+        and token.nbor(-1).lower_ in {"and", ",", "then", "it", "he", "she", "who", "which"}
+    )
 
 
 def is_thing(token: Token) -> bool:
@@ -111,12 +116,18 @@ def with_conjuncts(token: Token) -> list[Token]:
 
 def verb_after_noun(token: Token) -> Token | None:
     """Return the noun before a verb that the parse took for a noun ("the rabbit hovers"), else ``None``."""
-    if token.pos_ not in _NOUNS or token.tag_ not in {"NNS", "NNPS"} or token.lower_ not in VERB_FORMS:
+    if token.pos_ not in _NOUNS | {"VERB"} or token.lower_ not in VERB_FORMS:
         return None
     before = token.nbor(-1) if token.i > token.sent.start else None
     if before is None or before.dep_ != "compound" or before.head.i != token.i:
         return None
-    return before if before.lower_ in ANIMALS or before.lower_ in PEOPLE else None
+    if token.pos_ == "VERB":
+        return before
+    if token.tag_ == "NN":
+        return before if before.tag_ == "NNS" else None
+    # "A taxi passes": no plural follows this article, so it is no plural.
+    singular = any(child.lower_ in {"a", "an", "each", "another"} for child in token.lefts)
+    return before if singular or before.lower_ in ANIMALS or before.lower_ in PEOPLE else None
 
 
 def meant_noun(token: Token) -> Token:
@@ -140,6 +151,9 @@ def subjects_of(verb: Token) -> list[Token]:
         # "In the background stands a tree": the subject follows, and is often taken for an object.
         if not own and any(child.dep_ == "expl" for child in token.children):
             own = [child for child in token.rights if child.dep_ in {"attr", "dobj"}]
+        taken_for_name = verb_after_noun(token)
+        if not own and taken_for_name is not None:
+            return with_conjuncts(taken_for_name)
         if own:
             named = [_antecedent(subject, verb) for subject in own]
             return [noun for subject in named if subject is not None for noun in with_conjuncts(subject)]
@@ -178,13 +192,13 @@ def is_negated(token: Token) -> bool:
     """Return whether the token is said not to be, or only to be possible."""
     return any(
         child.dep_ == "neg"
-        or child.lower_ in {"no", "not", "never", "without", "neither"}
+        or child.lower_ in {"no", "not", "never", "neither"}
         or (
             child.dep_ == "aux"
             and child.lower_ in {"could", "would", "might", "may", "can", "should", "will"}
         )
         for child in token.children
-    ) or (token.dep_ == "pobj" and token.head.lower_ == "without")
+    ) or (token.dep_ in {"pobj", "pcomp"} and token.head.lower_ == "without")
 
 
 def camera_tokens(sentence: Span) -> set[int]:

@@ -16,8 +16,8 @@ def words(text: str, separator: str | None = None) -> frozenset[str]:
 
 
 COLORS = words(
-    "black white red green yellow blue brown purple pink orange gray grey violet golden gold silver "
-    "beige turquoise teal cyan magenta maroon crimson scarlet lilac lavender tan navy"
+    "black white red green yellow blue brown purple pink orange gray grey violet golden gold "
+    "silver beige turquoise teal cyan magenta maroon crimson scarlet lilac lavender tan navy"
 )
 
 #: Things whose name has a colour word in it that is no colour.
@@ -97,51 +97,51 @@ def _verbs(text: str) -> dict[str, str]:
 
 #: Verbs of motion: what a subject of theirs does moves a thing in the picture.
 MOTION = _verbs(
-    "run walk fly swim drive ride race move travel roll slide glide float drift flow fall drop rise "
-    "climb jump leap hop skip bounce bound spin rotate turn twirl whirl swirl swing sway wave flap "
-    "flutter hover soar sail dive plunge tumble crash collide rush dash dart hurry scurry scamper "
-    "gallop trot march stroll wander crawl creep slither chase follow circle orbit approach enter leave "
-    "exit depart arrive cross pass descend ascend dance shake tremble wobble wiggle vibrate rock throw "
-    "toss hurl fling kick push pull drag lift lower carry catch grab snatch pounce stretch bend duck "
-    "crouch stumble trip slip skid speed accelerate stream pour spill splash drip gush spray spread "
-    "scatter explode burst erupt shoot launch blow flicker ripple surge swoop wriggle waddle juggle "
-    "skate ski surf cycle pedal row paddle steer nod raise straighten snap sweep emerge gather scroll "
-    "shove dangle flit prance zoom cruise whisk stir dribble slam pop peep crumble collapse topple tip "
-    "sink spring hurtle whip squirm twist stagger plod trudge back retreat advance open close tug "
-    "scrape rub scratch clap hammer beat bang pick squeeze sniff yawn blink peck nibble flee escape "
-    "sprint jog come go"
+    "run walk fly swim drive ride race move travel roll slide glide float drift flow fall drop "
+    "rise climb jump leap hop skip bounce bound spin rotate turn twirl whirl swirl swing sway "
+    "wave flap flutter hover soar sail dive plunge tumble crash collide rush dash dart hurry "
+    "scurry scamper gallop trot march stroll wander crawl creep slither chase follow circle orbit "
+    "approach enter leave exit depart arrive cross pass descend ascend dance shake tremble wobble "
+    "wiggle vibrate rock throw toss hurl fling kick push pull drag lift lower carry catch grab "
+    "snatch pounce stretch bend duck crouch stumble trip slip skid speed accelerate stream pour "
+    "spill splash drip gush spray spread scatter explode burst erupt shoot launch blow flicker "
+    "ripple surge swoop wriggle waddle juggle skate ski surf cycle pedal row paddle steer nod "
+    "raise straighten snap sweep emerge gather scroll shove dangle flit prance zoom cruise whisk "
+    "stir dribble slam pop peep crumble collapse topple tip sink spring hurtle whip squirm twist "
+    "stagger plod trudge back retreat advance open tug scrape rub scratch clap hammer beat bang "
+    "pick squeeze sniff yawn blink peck nibble flee escape sprint jog come go"
 )
 
 #: Such a subject reaches or stands somewhere with these verbs, it does not move.
 EXTENT = words(
-    "run rise climb wind fall drop cross pass lead turn sweep reach follow descend ascend roll slide "
-    "come go stretch spread enter leave emerge move float close open gather push shoot spring dive tip "
-    "sink"
+    "run rise climb wind fall drop cross pass lead turn sweep reach follow descend ascend roll "
+    "slide come go stretch spread enter leave emerge move float close open gather push shoot "
+    "spring dive tip sink"
 )
 
 #: Things that stay where they are; trees may sway, but a tower that "rises" does not move.
 STATIC = _nouns(
-    "mountain peak hill mound ridge cliff rock boulder stone tower building skyscraper house block wall "
-    "roof road street path trail track bridge field meadow lawn garden forest wood valley canyon coast "
-    "shore beach horizon fence pillar column arch tree trunk root bush spruce pine stairs staircase "
-    "bank landscape terrain city town village skyline sky +grass castle church monument statue pole "
-    "lamp sign window door line row"
+    "mountain peak hill mound ridge cliff rock boulder stone tower building skyscraper house "
+    "block wall roof road street path trail track bridge field meadow lawn garden forest wood "
+    "valley canyon coast shore beach horizon fence pillar column arch tree trunk root bush spruce "
+    "pine stairs staircase bank landscape terrain city town village skyline sky +grass castle "
+    "church monument burrow cave entrance statue pole lamp sign window door line row"
 )
 
 #: Words for participles before a noun that mean motion ("a running dog"), unlike "sliding door".
 MOVING_PARTICIPLES = words(
     "running flying falling moving flowing walking jumping swimming spinning galloping drifting "
-    "floating waving crashing passing speeding dancing swirling rotating fluttering bouncing swaying "
-    "leaping crawling hovering scurrying tumbling racing soaring gliding"
+    "floating waving crashing passing speeding dancing swirling rotating fluttering bouncing "
+    "swaying leaping crawling hovering scurrying tumbling racing soaring gliding"
 )
 
 MEN = _nouns(
-    "man boy gentleman guy father dad son brother husband king prince waiter actor policeman fisherman "
-    "cameraman groom grandfather uncle +men +gentlemen +policemen +fishermen"
+    "man boy gentleman guy father dad son brother husband king prince waiter actor policeman "
+    "fisherman cameraman groom grandfather uncle +men +gentlemen +policemen +fishermen"
 )
 WOMEN = _nouns(
-    "woman girl lady mother mom daughter sister wife queen princess waitress actress bride grandmother "
-    "aunt +women +policewoman +policewomen"
+    "woman girl lady mother mom daughter sister wife queen princess waitress actress bride "
+    "grandmother aunt +women +policewoman +policewomen"
 )
 PEOPLE = MEN | WOMEN | _nouns(
     "person +people child +children kid baby toddler adult teenager individual chef cook driver player "
@@ -159,77 +159,81 @@ PEOPLE = MEN | WOMEN | _nouns(
 PRONOUNS = {"he": "man", "she": "woman", "who": "person", "someone": "person", "somebody": "person"}
 
 ANIMALS = _nouns(
-    "animal dog puppy cat kitten bird rabbit bunny squirrel chinchilla rodent mouse +mice rat horse cow "
-    "bull sheep +sheep lamb goat pig chicken hen rooster duck goose +geese fish +fish shark whale "
-    "dolphin turtle tortoise snake lizard frog insect bee butterfly moth ant spider fly lion tiger bear "
-    "elephant giraffe zebra monkey ape wolf fox deer +deer eagle hawk owl crow pigeon seagull gull "
-    "parrot penguin seal otter camel kangaroo panda crocodile dinosaur dragon creature pony retriever "
-    "hound crab octopus jellyfish swan falcon hamster hedgehog"
+    "animal dog puppy cat kitten bird rabbit bunny squirrel chinchilla rodent mouse +mice rat "
+    "horse cow bull sheep +sheep lamb goat pig chicken hen rooster duck goose +geese fish +fish "
+    "shark whale dolphin turtle tortoise snake lizard frog insect bee butterfly moth ant spider "
+    "fly lion tiger bear elephant giraffe zebra monkey ape wolf fox deer +deer eagle hawk owl "
+    "crow pigeon seagull gull parrot penguin seal otter camel kangaroo panda crocodile dinosaur "
+    "dragon creature pony retriever hound crab octopus jellyfish swan falcon hamster hedgehog"
 )
 
 BODY_PARTS = _nouns(
-    "hand arm finger thumb fist leg foot +feet knee shoulder head face eye ear nose mouth lip tooth "
-    "+teeth cheek chin neck chest belly back body hair +hair tail wing paw skin forehead brow eyebrow "
-    "fur beak snout limb toe elbow wrist hip hips waist muscle tongue beard mustache +eyes"
+    "hand arm finger thumb fist leg foot +feet knee shoulder head face eye ear nose mouth lip "
+    "tooth +teeth cheek chin neck chest belly back body hair +hair tail wing paw skin forehead "
+    "brow eyebrow fur beak snout limb toe elbow wrist hip hips waist muscle tongue beard mustache "
+    "+eyes"
 )
 
 #: The picture itself and its making: neither things nor places.
 FRAME_WORDS = _nouns(
     "video scene camera frame shot clip image view footage picture film movie perspective angle "
-    "viewpoint lens close-up closeup screen sequence montage focus zoom pan tilt cut transition "
-    "movement motion title viewer vantage composition foreground background backdrop distance beginning "
-    "end rest one other +medium +up +ups rest"
+    "viewpoint lens close-up closeup screen sequence montage focus transition movement motion "
+    "title viewer vantage composition foreground background backdrop distance beginning end rest "
+    "one other +medium +up +ups rest"
 )
 
 #: Words for positions; they are no things.
 POSITION_WORDS = _nouns(
-    "+left +right top bottom middle center centre front rear side edge corner half part upper lower "
-    "direction way place position spot area region"
+    "+left +right top bottom middle center centre front rear side edge corner half part upper "
+    "lower direction way place position spot area region"
 )
 
 #: Nouns that name no thing that could be seen and pointed at.
 ABSTRACT = _nouns(
-    "time moment second minute day night morning evening afternoon +noon +dusk +dawn +daytime mood "
-    "atmosphere attention sense feeling emotion expression smile grin laughter thought fear panic grief "
-    "worry surprise joy anger interest effort action activity event story plot idea concept style tone "
-    "color colour hue shade palette +light +lighting +sunlight +darkness +shade shadow reflection "
-    "brightness contrast texture pattern detail shape size number amount kind type sort variety series "
-    "set pair group row couple lot bit piece pile bunch cluster list line range form state situation "
-    "condition process result effect impact use purpose reason fact case example topic subject theme "
-    "message information data content context environment setting surrounding ambiance ambience vibe "
-    "energy speed pace rhythm sound noise music voice song word name note order turn step look glance "
-    "gaze blow stop start air space +nature weather temperature season year week month hour life world "
-    "experience adventure journey trip game level point gameplay gaming conversation discussion talk "
-    "speech presence appearance hint blur streak speech distance depth height length width way thing "
-    "something +nothing +everything anything work job task play while +breath +sight +alarm +view reach "
+    "time moment second minute day night morning evening afternoon +noon +dusk +dawn +daytime "
+    "mood atmosphere attention sense feeling emotion expression smile grin laughter thought fear "
+    "panic grief worry surprise joy anger interest effort action activity event story plot idea "
+    "concept style tone color colour hue shade palette +light +lighting +sunlight +darkness "
+    "+shade shadow reflection brightness contrast texture pattern detail shape size number amount "
+    "kind type sort variety series set pair group row couple lot bit piece pile bunch cluster "
+    "list line range form state situation condition process result effect impact use purpose "
+    "reason fact case example topic subject theme message information data content context "
+    "environment setting surrounding ambiance ambience vibe energy speed pace rhythm sound noise "
+    "music voice song word name note order turn step look glance gaze blow stop start air space "
+    "+nature weather temperature season year week month hour life world experience adventure "
+    "journey trip game level point gameplay gaming conversation discussion talk speech presence "
+    "appearance hint blur streak speech distance depth height length width way thing something "
+    "+nothing +everything anything work job task play while +breath +sight +alarm +view reach "
     "balance hurry interior exterior shadow glow pose posture stance gesture"
 )
 
 #: Of such a noun, the noun after "of" is meant ("a row of trees").
 QUANTITIES = _nouns(
-    "group pair row couple lot number series variety piece pile bunch cluster herd flock crowd set kind "
-    "type sort line stack handful array collection plate bowl glass cup bottle patch strip trio list"
+    "group pair row couple lot number series variety piece pile bunch cluster herd flock crowd "
+    "set kind type sort line stack handful array collection plate bowl glass cup bottle patch "
+    "strip trio list"
 )
 
 SCENES = _nouns(
-    "kitchen street beach forest wood desert mountain city park office room bedroom bathroom garden "
-    "field stadium market restaurant studio highway road lake river ocean sea sky farm gym classroom "
-    "school shop store church airport station cabin warehouse meadow lawn valley hill hillside jungle "
-    "village town countryside cave burrow clearing landscape coast shore harbor harbour garage hall "
-    "hallway corridor arena court pool playground plaza square alley sidewalk path trail tunnel bar "
-    "cafe café hospital library museum theater theatre stage bank island canyon waterfall pond stream "
-    "swamp +snow +outdoors +indoors +underwater +space cockpit lobby terrace balcony rooftop yard "
-    "backyard courtyard driveway laboratory lab factory workshop temple castle palace skyline cityscape "
-    "supermarket mall zoo aquarium basement attic racetrack track pitch rink slope savanna savannah "
-    "prairie plain plateau glacier volcano bay pier dock +indoor +outdoor"
+    "kitchen street beach forest wood desert mountain city park office room bedroom bathroom "
+    "garden field stadium market restaurant studio highway road lake river ocean sea sky farm gym "
+    "classroom school shop store church airport station cabin warehouse meadow lawn valley hill "
+    "hillside jungle village town countryside cave burrow clearing landscape coast shore harbor "
+    "harbour garage hall hallway corridor arena court pool playground plaza square alley sidewalk "
+    "path trail tunnel bar cafe café hospital library museum theater theatre stage bank island "
+    "canyon waterfall pond stream swamp +snow +outdoors +indoors +underwater +space cockpit lobby "
+    "terrace balcony rooftop yard backyard courtyard driveway laboratory lab factory workshop "
+    "temple castle palace skyline cityscape supermarket mall zoo aquarium basement attic "
+    "racetrack track pitch rink slope savanna savannah prairie plain plateau glacier volcano bay "
+    "pier dock +indoor +outdoor"
 )
 
 #: Camera moves: with these, "to the left" is where the camera goes.
 CAMERA_WORDS = words("camera view viewpoint perspective shot drone lens frame")
 CAMERA_MOVES = frozenset(
     _verbs(
-        "pan tilt zoom move drift creep glide track dolly rotate shift sweep rise turn swing push pull "
-        "circle travel truck crane orbit float slide fly descend ascend scan follow"
+        "pan tilt zoom move drift creep glide track dolly rotate shift sweep rise turn swing push "
+        "pull circle travel truck crane orbit float slide fly descend ascend scan follow"
     )
 )
 
@@ -237,19 +241,20 @@ CAMERA_MOVES = frozenset(
 NO_ACTION = frozenset(
     _verbs(
         "be have seem appear feature show include contain remain stay depict suggest indicate provide "
-        "create make add focus fill wear resemble represent display possess own need want belong consist "
-        "become capture convey exude know think feel believe like love prefer hope mean deserve lack matter "
-        "comprise"
+        "create make add focus fill wear resemble represent display possess own need want belong "
+        "consist become capture convey exude know think feel believe like love prefer hope mean "
+        "deserve lack matter comprise"
     )
 ) | words("is are was were been being am 's 're has had does did do became felt thought knew made meant")
 
-#: Third persons that the small model takes for nouns after an animal or a person ("the rabbit hovers").
-VERB_FORMS = (
-    frozenset(MOTION)
-    | frozenset(
-        _verbs("sneer frown grin cheer watch jeer smile laugh step roar stare scowl gasp hesitate peer sing")
+#: Third persons that the small model takes for nouns ("the rabbit hovers").
+VERB_FORMS = frozenset(MOTION) | frozenset(
+    _verbs(
+        "sneer frown grin cheer watch jeer smile laugh step roar stare scowl gasp hesitate peer sing "
+        "beam yawn squint breathe land lie fade kneel glance gaze wait talk change show rest glare "
+        "mutter cling"
     )
-) - {"leaves", "flies"}
+)
 
 #: What follows these is wished, begun or feared, but not said to happen.
 NOT_YET = frozenset(
@@ -274,15 +279,16 @@ STAY = frozenset(
 #: Contact: "leans against a wall" does not make the wall a background.
 CONTACT = frozenset(
     _verbs(
-        "lean set push press rest hit bang crash bump brush rub hold throw knock beat slam fight play race "
-        "strike"
+        "lean set push press rest hit bang crash bump brush rub hold throw knock beat slam fight play "
+        "race strike"
     )
 )
 
 #: Words that only English captions have in number.
 ENGLISH = words(
-    "the and of with is are its his her their from to at while as by which that then into over there "
-    "this it through against behind toward towards across who up down out off they he she has have"
+    "the and of with is are its his her their from to at while as by which that then into over "
+    "there this it through against behind toward towards across who up down out off they he she "
+    "has have"
 )
 ALSO_ENGLISH = words("a an in on")
 

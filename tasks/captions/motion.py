@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from storage_schemas.analysis import AgentAction
 from tasks.captions.grammar import (
     camera_tokens,
+    is_joined_verb,
     is_negated,
     is_noun,
     is_person,
@@ -18,6 +19,7 @@ from tasks.captions.grammar import (
 )
 from tasks.captions.lexicon import (
     ABSTRACT,
+    BODY_PARTS,
     EXTENT,
     MOTION,
     MOVING_PARTICIPLES,
@@ -58,13 +60,37 @@ def actions(sentence: Span) -> tuple[list[AgentAction], list[AgentAction]]:
             moving += found[0]
             human += found[1]
             continue
+        if is_joined_verb(token):
+            found = _of_agents(_subjects_before(token), token)
+            moving += found[0]
+            human += found[1]
+            continue
         verb = token.pos_ == "VERB" or (token.pos_ == "NOUN" and word in MOTION and _has_subject(token))
-        if not verb or token.dep_ in {"amod", "compound"} or is_negated(token) or _only_wished(token):
+        if not verb or _is_no_event(token) or is_negated(token) or _only_wished(token):
             continue
         found = _of_agents([meant_noun(subject) for subject in subjects_of(token)], token)
         moving += found[0]
         human += found[1]
     return moving, human
+
+
+def _is_no_event(verb: Token) -> bool:
+    """Return whether the form describes a state ("boulder bound with ropes") or a switch, not a motion."""
+    if verb.dep_ in {"amod", "compound"} or (verb.dep_ == "acl" and verb.tag_ == "VBN"):
+        return True
+    return verb.lower_.startswith("turn") and any(
+        child.dep_ == "prt" and child.lower_ in {"on", "off"} for child in verb.rights
+    )
+
+
+def _subjects_before(token: Token) -> list[Token]:
+    """Return the subjects of the last verb before this one that has some."""
+    for before in reversed(token.doc[token.sent.start : token.i]):
+        if before.pos_ == "VERB":
+            found = [meant_noun(subject) for subject in subjects_of(before)]
+            if found:
+                return found
+    return []
 
 
 def _of_agents(agents: list[Token], verb: Token) -> tuple[list[AgentAction], list[AgentAction]]:
@@ -79,6 +105,8 @@ def _of_agents(agents: list[Token], verb: Token) -> tuple[list[AgentAction], lis
             if word in MOTION and word not in NO_ACTION:
                 name = person_word(agent) if agent.lower_ in PRONOUNS else name_of(agent)
                 moving.append(AgentAction(agent=name, action=_action(verb)))
+        elif agent.lower_ in BODY_PARTS and any(child.dep_ == "dobj" for child in verb.rights):
+            continue  # a head does not lift its chin: the parse took the wrong subject
         elif word in MOTION and _may_move(agent, MOTION[word]):
             moving.append(AgentAction(agent=name_of(agent), action=_action(verb)))
     return moving, human

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tasks.captions.grammar import (
     ancestors_of,
+    camera_tokens,
     is_negated,
     is_noun,
     is_person,
@@ -17,7 +18,7 @@ from tasks.captions.grammar import (
     subjects_of,
     with_conjuncts,
 )
-from tasks.captions.lexicon import ANIMALS, BODY_PARTS, CONTACT, SCENES, STAY, words
+from tasks.captions.lexicon import ANIMALS, BODY_PARTS, CONTACT, SCENES, STAY, VERB_FORMS, words
 
 if TYPE_CHECKING:
     from spacy.tokens import Span, Token
@@ -43,15 +44,19 @@ def backgrounds(sentence: Span) -> list[Token]:
             found += [noun for noun in _objects(token) if noun.lower_ not in _BACK and not is_person(noun)]
         elif word == "behind" and token.dep_ in {"prep", "advmod"} and not _moves(token):
             found += [noun for noun in _placed(token) if not _is_alive(noun)]
+    if not found and sentence[:3].text.lower() == "in the background":
+        # Where the parse failed, the first thing named is there.
+        found = [token for token in sentence[3:] if token.dep_ in _ROLES and is_thing(token)][:1]
     return [noun for noun in _nouns(found) if not is_negated(noun)]
 
 
 def _of_background(token: Token) -> list[Token]:
     """Return what one mention of the word background says."""
-    if token.dep_ == "compound":
+    if token.dep_ in {"compound", "nmod"}:
         # "In the background sunbeams fall", read as one name; "background music" is none of this.
         before = token.nbor(-2).lower_ if token.i >= token.sent.start + 2 else ""
-        return with_conjuncts(token.head) if before == "in" and is_thing(token.head) else []
+        a_thing = is_thing(token.head) and token.head.lower_ not in VERB_FORMS
+        return with_conjuncts(token.head) if before == "in" and a_thing else []
     of = [child for child in token.rights if child.dep_ == "prep" and child.lower_ in {"of", "with"}]
     named = [noun for preposition in of for noun in _objects(preposition)]
     if token.dep_ == "pobj" and token.head.lower_ in {"in", "into", "at"}:
@@ -67,7 +72,9 @@ def _of_background(token: Token) -> list[Token]:
         shown = [
             noun for child in verb.rights if child.dep_ in {"dobj", "attr"} for noun in with_conjuncts(child)
         ]
+        shown += [noun for child in verb.rights if child.lower_ in {"with", "by"} for noun in _objects(child)]
         said = any(child.dep_ in {"acomp", "oprd"} for child in verb.rights)
+        said = said or (not shown and token.dep_ == "nsubjpass")
         return [*shown, *named, *([token] if said else _described(token))]
     return named or _described(token)
 
@@ -130,21 +137,21 @@ def scenes(sentence: Span) -> list[str]:
         for token in sentence
         if token.lower_ in SCENES
         and token.pos_ in {"NOUN", "PROPN"}
-        and token.dep_ not in {"compound", "amod"}
+        and token.dep_ not in {"compound", "amod", "npadvmod"}
         and not is_negated(token)
     ]
 
 
 def subjects(sentence: Span, background: Iterable[Token]) -> list[str]:
     """Return the things that a sentence is about: no places, nothing of the background."""
-    behind = {token.i for token in background}
+    left_out = {token.i for token in background} | camera_tokens(sentence)
     found = []
     for token in sentence:
         noun = meant_noun(token)
         plays_a_part = token.dep_ in _ROLES or (token.dep_ == "pobj" and token.head.lower_ in _PARTAKING)
         if (
             plays_a_part
-            and noun.i not in behind
+            and noun.i not in left_out
             and is_thing(noun)
             and noun.lower_ not in SCENES
             and noun.lower_ not in BODY_PARTS

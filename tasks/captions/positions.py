@@ -19,7 +19,16 @@ from tasks.captions.grammar import (
     name_of,
     subjects_of,
 )
-from tasks.captions.lexicon import ABSTRACT, CONTACT, FRAME_WORDS, MOTION, POSITION_WORDS, STAY, words
+from tasks.captions.lexicon import (
+    ABSTRACT,
+    BODY_PARTS,
+    CONTACT,
+    FRAME_WORDS,
+    MOTION,
+    POSITION_WORDS,
+    STAY,
+    words,
+)
 
 if TYPE_CHECKING:
     from spacy.tokens import Span, Token
@@ -28,10 +37,12 @@ _PLACES = words(
     "left right top bottom middle center centre upper lower front rear left-hand right-hand foreground "
     "topmost leftmost rightmost"
 )
-_PARTS = words("side sides edge corner corners half part third portion hand quadrant area end")
+_PARTS = words("side sides edge corner corners half part third portion quadrant area end")
 _SKIPPED = words("the its his her their far very extreme immediate - , hand most")
 _PREPOSITIONS = words("on at in to along near toward towards from")
 _SIDES = words("left right left-hand right-hand leftmost rightmost")
+#: After these a noun keeps a position that follows it ("with a boulder to the left of the burrow").
+_CLOSE = words("with at")
 _RELATIONS = words("above below under underneath beneath behind")
 _THINGS_WITH_PARTS = FRAME_WORDS | words("page monitor display shot room table")
 
@@ -67,7 +78,7 @@ def _place_end(token: Token, sentence: Span) -> int | None:
     determined = False
     while place < sentence.end:
         word = doc[place].lower_
-        if word in _PLACES and doc[place].pos_ != "VERB":
+        if word in _PLACES and (doc[place].pos_ != "VERB" or doc[place - 1].lower_ == "-"):
             words.add(word)
         elif word in _SKIPPED:
             determined = determined or word in {"the", "its", "his", "her", "their"}
@@ -78,10 +89,13 @@ def _place_end(token: Token, sentence: Span) -> int | None:
         return None
     while doc[place - 1].lower_ in {"-", ",", "the"}:
         place -= 1
+    in_hand = doc[place - 1].lower_ == "hand"
     following = doc[place] if place < sentence.end else None
     part = following is not None and following.lower_ in _PARTS
     if part:
         place += 1
+    elif in_hand:
+        return None
     elif following is not None and (following.pos_ in {"NOUN", "PROPN"} or following.lower_ in _SIDES):
         return None  # "in the right hand", "on the left bank"
     of = doc[place] if place < sentence.end else None
@@ -148,19 +162,33 @@ def _relation_end(token: Token, sentence: Span) -> int | None:
 def _objects(token: Token, end: int, sentence: Span) -> list[Token]:
     """Return what is at the location that starts with this preposition."""
     inside = range(token.i, end)
+    before = token.nbor(-1) if token.i > sentence.start else token
+    if before.dep_ == "pobj" and before.head.lower_ in _CLOSE and _may_be_placed(before):
+        return [_whole(before)]
     for above in ancestors_of(token):
         if above.i in inside or above.lower_ in POSITION_WORDS or above.lower_ in _THINGS_WITH_PARTS:
             continue
         if above.pos_ in {"NOUN", "PROPN"}:
             noun = meant_noun(above)
             if _may_be_placed(noun):
-                return [noun]
+                return [_whole(noun)]
             continue
         if above.pos_ in {"VERB", "AUX"}:
             placed = [meant_noun(noun) for noun in _placed_by(above, inside) if noun.i not in inside]
-            return [noun for noun in placed if _may_be_placed(noun)]
+            return [_whole(noun) for noun in placed if _may_be_placed(noun)]
     near = [noun for noun in sentence if _may_be_placed(noun) and noun.i not in inside]
     return [min(near, key=lambda noun: abs(noun.i - token.i))] if near else []
+
+
+def _whole(noun: Token) -> Token:
+    """Return the animal or person for a part of it ("a dog with a dark head on the left")."""
+    if noun.lower_ in BODY_PARTS:
+        for above in ancestors_of(noun):
+            if above.pos_ in {"NOUN", "PROPN"} and above.lower_ not in BODY_PARTS and _may_be_placed(above):
+                return above
+            if above.pos_ == "VERB":
+                break
+    return noun
 
 
 def _placed_by(verb: Token, inside: range) -> list[Token]:
@@ -169,6 +197,9 @@ def _placed_by(verb: Token, inside: range) -> list[Token]:
     before = [noun for noun in subjects if noun.i < inside.start]
     if len(before) == len(subjects) > 1 and subjects[0].i > verb.i:
         subjects = before[-1:]
+    # "A dog leans in on the left, a cat stands in the middle", read as one list of subjects.
+    if len(subjects) > 1 and any(one.pos_ == "VERB" for one in verb.doc[subjects[0].i : subjects[-1].i]):
+        subjects = subjects[-1:]
     if any(_may_be_placed(meant_noun(noun)) for noun in subjects):
         return subjects
     # "On the left stands a tree", "the picture shows a tree on the left"
