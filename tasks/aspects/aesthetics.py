@@ -26,10 +26,12 @@ def eq_contrast_table(contrast: float) -> NDArray[np.uint8]:
     The integers are those of libavfilter's ``vf_eq.c`` at brightness 0: contrast −0.8 is
     ``clip(((y * -3276) >> 12) + 229, 0, 255)``, which inverts luma and compresses it to 80 %.
     """
+    luma = np.arange(256, dtype=np.int64)
+    if contrast == 1:
+        return luma.astype(np.uint8)  # FFmpeg hands the frame on; its formula would give y - 1
     # C truncates towards zero, as int() does and // does not
     slope = int(contrast * 256 * 16)
     offset = 127 - int(slope / 32)
-    luma = np.arange(256, dtype=np.int64)
     table: NDArray[np.uint8] = np.clip(((luma * slope) >> 12) + offset, 0, 255).astype(np.uint8)
     return table
 

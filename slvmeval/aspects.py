@@ -1,0 +1,47 @@
+"""What a package that adds an aspect imports; see ``docs/adding-an-aspect.md``."""
+
+from __future__ import annotations
+
+from storage_schemas.analysis import AgentAction, CaptionAnalysis, ColoredObject, LocatedObject
+from storage_schemas.errors import Reason, SetAside
+from storage_schemas.frames import ColorSpec, Planes
+from tasks.aspects.base import (
+    Arrangement,
+    Aspect,
+    ClipContext,
+    ClipNotDegradable,
+    ClipSpan,
+    FrameMapOperation,
+    Models,
+    OrderOperation,
+    Parameters,
+    PixelOperation,
+    any_clip,
+)
+from tasks.media.planes import merge_masked, planes_to_rgb, rgb_to_planes, split_planes
+
+__all__ = [
+    "AgentAction",
+    "Arrangement",
+    "Aspect",
+    "CaptionAnalysis",
+    "ClipContext",
+    "ClipNotDegradable",
+    "ClipSpan",
+    "ColorSpec",
+    "ColoredObject",
+    "FrameMapOperation",
+    "LocatedObject",
+    "Models",
+    "OrderOperation",
+    "Parameters",
+    "PixelOperation",
+    "Planes",
+    "Reason",
+    "SetAside",
+    "any_clip",
+    "merge_masked",
+    "planes_to_rgb",
+    "rgb_to_planes",
+    "split_planes",
+]

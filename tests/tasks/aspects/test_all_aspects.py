@@ -1,0 +1,78 @@
+"""What holds for all ten aspects: conformance, presets that grow stronger, the paper's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slvmeval.testing import check_aspect
+from storage_schemas.frames import Planes
+from tasks.aspects.base import Aspect, Models, PixelOperation
+from tasks.aspects.registry import BUILT_IN, aspect, aspects
+
+OVERRIDES = {"rembg-u2net": {"model": "u2netp", "backgrounds": "procedural"}}
+#: What an operation is told to do where the draw would decide.
+CHOICES: dict[str, dict[str, Any]] = {
+    "named-colour-hue-shift": {"object": "suit", "color": "orange", "new_color": "blue"},
+}
+
+
+def pixel_operations() -> list[PixelOperation[Any]]:
+    return [o for a in aspects() for o in a.operations.values() if isinstance(o, PixelOperation)]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_built_in_aspects_conform(name: str, stub_models: Models) -> None:
+    check_aspect(aspect(name), models=stub_models, overrides=OVERRIDES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["background_consistency", "object_integrity"])
+def test_aspects_with_a_network_conform_with_the_real_one(name: str, model_folder: Path) -> None:
+    from tasks.models.hub import ModelHub
+
+    check_aspect(aspect(name), models=ModelHub([model_folder]), overrides=OVERRIDES)
+
+
+def test_names_dimensions_and_categories_are_the_papers() -> None:
+    table = {a.name: (a.dimension, a.category, a.least_clips) for a in aspects() if a.name in BUILT_IN}
+    assert table == {
+        "aesthetics": ("aesthetics", "quality", 1),
+        "technical_quality": ("technical_quality", "quality", 1),
+        "appearance_style": ("appearance_style", "quality", 1),
+        "background_consistency": ("background_consistency", "quality", 1),
+        "object_integrity": ("object_removal", "consistency", 1),
+        "color": ("color", "consistency", 1),
+        "dynamics_degree": ("dynamics_degree", "consistency", 1),
+        "comprehensiveness": ("scene", "consistency", 2),
+        "spatial_relationship": ("spatial_relationship", "consistency", 1),
+        "temporal_flow": ("move_scene", "consistency", 2),
+    }
+
+
+@pytest.mark.parametrize("each", aspects(), ids=lambda a: a.name)
+def test_only_the_papers_operations_have_a_preset_called_paper(each: Aspect) -> None:
+    approximations = {"saliency-telea-inpainting", "named-colour-hue-shift"}
+    for operation in each.operations.values():
+        assert ("paper" in operation.strengths) == (operation.name not in approximations)
+
+
+@pytest.mark.parametrize(
+    "operation", [o for o in pixel_operations() if len(o.strengths) > 1], ids=lambda o: o.name
+)
+def test_a_stronger_preset_changes_more(
+    operation: PixelOperation[Any], photographs: Planes, degrade: Callable[..., Planes]
+) -> None:
+    differences = []
+    for strength in operation.strengths:  # from weak to strong
+        after = degrade(
+            operation, photographs, strength, CHOICES.get(operation.name), **OVERRIDES.get(operation.name, {})
+        )
+        differences.append(float(np.abs(after.astype(int) - photographs).mean()))
+    assert differences == sorted(differences) and len(set(differences)) == len(differences)
+    assert differences[-1] > operation.threshold
+    assert list(operation.strengths)[-1] == operation.default_strength
