@@ -1,0 +1,156 @@
+"""The profile: the settings of a site. They say where and how a build runs, never what it makes.
+
+A profile is in no id, so two sites with different profiles make the same pairs. Command line goes over
+environment (``SLVMEVAL_STORE`` and so on), environment over file, file over default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.model import Frozen
+
+#: Every environment variable of ours begins so: ``SLVMEVAL_`` and a field's name in capitals.
+ENVIRONMENT_PREFIX = "SLVMEVAL_"
+#: Names the profile's file.
+PROFILE_VARIABLE = "SLVMEVAL_PROFILE"
+
+
+def default_models_folder() -> str:
+    """Return the user's own folder of weights, by the rule of the XDG base directories."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return str(Path(cache).expanduser() / "slvmeval" / "models")
+
+
+def default_workers() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class Profile(Frozen):
+    """Where a build runs and what it may use there.
+
+    Examples
+    --------
+    A file ``site.toml``; its relative paths count from its own folder::
+
+        name = "lab"
+        store = "/data/slvmeval"
+        models = ["/data/weights"]
+        workers = 16
+        quota_bytes = 2_000_000_000_000
+    """
+
+    name: str = Field(default="default", description="Name of the site, for a person.")
+    store: str = Field(default="slvmeval-store", description="Folder of the store.")
+    models: tuple[str, ...] = Field(
+        default_factory=lambda: (default_models_folder(),),
+        description="Folders in which weights are looked for, the first that has a file wins.",
+    )
+    workers: int = Field(
+        default_factory=default_workers, ge=1, description="How many sources are worked on at once."
+    )
+    quota_bytes: int | None = Field(default=None, ge=0, description="Most bytes that the store may have.")
+    settle_s: float = Field(
+        default=0.0, ge=0, description="Leave files alone that changed less than this many seconds ago."
+    )
+    release: str = Field(default="main", description="Name of the release.")
+
+    @field_validator("models")
+    @classmethod
+    def _some_folder(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            raise ValueError("name at least one folder")
+        return value
+
+
+def load_profile(
+    path: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Profile:
+    """Return the profile: `overrides` over environment over file over default.
+
+    Parameters
+    ----------
+    path
+        A TOML file; by default the one that ``SLVMEVAL_PROFILE`` names, if any.
+    overrides
+        Values of the command line; None means not given.
+    environment
+        The environment's variables; those of this process by default.
+
+    Raises
+    ------
+    UserInputError
+        For a file that is missing or no TOML, and for a key or value that does not fit, naming where it
+        stands, the key and what there is to choose from.
+    """
+    variables = os.environ if environment is None else environment
+    if path is None and variables.get(PROFILE_VARIABLE):
+        path = Path(variables[PROFILE_VARIABLE])
+    # where each value came from, for messages
+    values: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    if path is not None:
+        for key, value in _read(path).items():
+            values[key], origin[key] = value, f"profile {path}"
+    for key in Profile.model_fields:
+        variable = ENVIRONMENT_PREFIX + key.upper()
+        if variables.get(variable):
+            text = variables[variable]
+            values[key] = text.split(os.pathsep) if key == "models" else text
+            origin[key] = f"environment variable {variable}"
+    for key, value in (overrides or {}).items():
+        if value is not None:
+            values[key], origin[key] = value, "command line"
+    try:
+        return Profile.model_validate(values)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        key = str(first["loc"][0]) if first["loc"] else "?"
+        raise UserInputError(
+            f"{origin.get(key, 'profile')}: {key}: {first['msg']} (got {first['input']!r})"
+        ) from problem
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return a profile file's values, its keys checked and its relative paths made absolute."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise UserInputError(f"profile {path}: {problem.strerror}") from problem
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise UserInputError(f"profile {path} is not valid TOML: {problem}") from problem
+    for key in values:
+        if key not in Profile.model_fields:
+            near = difflib.get_close_matches(key, Profile.model_fields, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise UserInputError(
+                f"profile {path}: there is no key {key!r}.{hint} Keys: {', '.join(Profile.model_fields)}"
+            )
+    if isinstance(values.get("store"), str):
+        values["store"] = _from(path, values["store"])
+    if isinstance(values.get("models"), list):
+        values["models"] = [_from(path, m) if isinstance(m, str) else m for m in values["models"]]
+    return values
+
+
+def _from(profile: Path, value: str) -> str:
+    """Return a path of a profile file; a relative one counts from the file's folder."""
+    return str(profile.resolve().parent / Path(value).expanduser())
+
+
+def profile_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a profile."""
+    schema = Profile.model_json_schema()
+    schema["title"] = "SLVMEval profile"
+    return schema

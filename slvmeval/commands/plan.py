@@ -1,0 +1,184 @@
+"""``slvmeval plan``: what a build would make and take, before it starts."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from slvmeval.commands import shared
+
+if TYPE_CHECKING:
+    from flows.build_run import Build
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Build")(plan)
+
+
+def plan(
+    sources: shared.SourcesOption = None,
+    recipe: shared.RecipeOption = "cpu-approx",
+    changes: shared.SetOption = None,
+    fresh: bool = typer.Option(False, "--fresh", help="Extend no older version."),
+    retry: bool = typer.Option(False, "--retry", help="As if what failed were tried again."),
+    store: shared.StoreOption = None,
+    models: shared.ModelsOption = None,
+    profile: shared.ProfileOption = None,
+    settle: shared.SettleOption = None,
+    release: shared.ReleaseOption = None,
+    as_json: shared.JsonOption = False,
+) -> None:
+    """Say what a build would make, and what it takes: pairs, frames, bytes, GPU hours. No pixel is read.
+
+    Takes the options of `build`. Where the store does not exist yet it is not made.
+
+    Example: `slvmeval plan --sources folder:VIDEOS --store STORE`
+    """
+    from slvmeval.commands.options import build_options, recipe_with
+
+    site = shared.settings(profile, store=store, models=models, settle_s=settle, release=release)
+    options = build_options(site, sources or [], recipe_with(recipe, changes or ()), fresh=fresh, retry=retry)
+    with ExitStack() as stack:
+        place = Path(options.store)
+        if not place.exists():
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="slvmeval-plan-"))
+            options = options.model_copy(update={"store": scratch})
+        from flows.build_run import Build
+        from infra.progress import BuildProgress
+
+        progress = stack.enter_context(BuildProgress(quiet=as_json))
+        build = Build(options, progress)
+        build.prepare()
+        _inspect(build)
+        found = plan_values(build)
+    found["store"] = str(place)
+    found["bytes"]["free"] = shutil.disk_usage(_existing(place)).free
+    if as_json:
+        shared.print_json(found)
+    else:
+        _print(found)
+
+
+def _inspect(build: Build) -> None:
+    """Look at the sources that no build has seen, in this process."""
+    from infra.executor import InlineExecutor
+
+    unknown = build._unknown()
+    if unknown:
+        build.progress.expect("inspect", len(unknown))
+        for outcome in build._map(InlineExecutor(), "inspect", unknown):
+            build._take(outcome)
+        build._draw()
+
+
+def plan_values(build: Build) -> dict[str, Any]:
+    """Return the plan of a build whose sources are all inspected, JSON-able."""
+    from slvmeval.commands.summary import whole_sources
+
+    release_plan = build.plan()
+    aspects: dict[str, dict[str, Any]] = {
+        name: {
+            "planned": 0,
+            "missing": 0,
+            "frames_to_degrade": release_plan.frames_to_degrade.get(name, 0),
+            "not_drawn": release_plan.not_drawn.get(name, 0),
+            "no_pair": {},
+        }
+        for name in build.recipe.aspects
+    }
+    gpu_frames = 0
+    for record in build.kept.records:
+        aspects[record.aspect]["planned"] += 1
+    for candidate in build.candidates:
+        report = build.reports.get(candidate.source_id)
+        if report is None or build.kept.has(candidate.source_id, candidate.aspect):
+            continue
+        for pair in report.pairs:
+            if pair.aspect == candidate.aspect and pair.pair_id not in build.settled:
+                aspects[pair.aspect]["planned"] += 1
+                aspects[pair.aspect]["missing"] += not pair.done
+                gpu_frames += pair.new_frames if pair.pool != "cpu" and not pair.done else 0
+    reasons: dict[str, Counter[str]] = {name: Counter() for name in aspects}
+    for report in build.reports.values():
+        for none in report.no_pair:
+            reasons[none.aspect][none.reason.value] += 1
+    for row in build.rows:
+        if row.aspect in reasons:
+            reasons[row.aspect][row.reason.value] += 1
+    for name, counts in reasons.items():
+        aspects[name]["no_pair"] = dict(sorted(counts.items()))
+    lost = whole_sources(build.rows)
+    return {
+        "release": build.options.release,
+        "extends": build.kept.version,
+        "recipe": build.recipe.name,
+        "aspects": aspects,
+        "sources": {
+            "usable": len(build.reports),
+            "with_work": release_plan.missing_sources,
+            "set_aside": [
+                {"source": row.source_id or row.location, "reason": row.reason.value, "message": row.message}
+                for row in lost
+            ],
+        },
+        "pairs_missing": sum(counts["missing"] for counts in aspects.values()),
+        "frames": {
+            "to_decode": release_plan.frames_to_decode,
+            "to_degrade": sum(release_plan.frames_to_degrade.values()),
+            "to_degrade_on_gpu": gpu_frames,
+        },
+        "gpu_hours": 0.0 if not gpu_frames else None,
+        "bytes": {
+            "frames": release_plan.bytes_frames,
+            "degraded": release_plan.bytes_degraded,
+            "needed": release_plan.bytes_frames + release_plan.bytes_degraded,
+            "free": release_plan.bytes_free,
+        },
+    }
+
+
+def _print(found: dict[str, Any]) -> None:
+    rows = [
+        (
+            name,
+            counts["planned"],
+            counts["missing"],
+            counts["frames_to_degrade"],
+            sum(counts["no_pair"].values()),
+            shared.counted(counts["no_pair"]),
+        )
+        for name, counts in found["aspects"].items()
+    ]
+    title = f"plan of release {found['release']}, recipe {found['recipe']}"
+    if found["extends"] is not None:
+        title += f", extends version {found['extends']}"
+    columns = ("aspect", "planned", "missing", "frames to degrade", "no pair", "reasons")
+    shared.console().print(shared.table(title, columns, rows, numbers=4))
+    sources, frames, needed = found["sources"], found["frames"], found["bytes"]
+    hours = "not known for the operations that need a GPU" if found["gpu_hours"] is None else "0"
+    shared.say(
+        f"sources:   {sources['usable']} usable, {sources['with_work']} with work, "
+        f"{len(sources['set_aside'])} set aside",
+        f"frames:    {frames['to_decode']} to decode, {frames['to_degrade']} to degrade",
+        f"bytes:     {shared.size_text(needed['needed'])} needed at most, "
+        f"{shared.size_text(needed['free'])} free below {found['store']}",
+        f"GPU hours: {hours}",
+    )
+    for row in sources["set_aside"]:
+        shared.say(f"set aside: {row['source']}: {row['reason']}: {row['message']}")
+    if not found["pairs_missing"]:
+        shared.say("nothing is missing: a build would make nothing new")
+
+
+def _existing(path: Path) -> Path:
+    """Return the nearest folder above a path, or itself, that exists."""
+    while not path.exists():
+        path = path.parent
+    return path

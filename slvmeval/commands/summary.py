@@ -1,0 +1,71 @@
+"""What a build made, as a table for a person and as JSON for a program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from flows.build_run import BuildResult
+from slvmeval.commands.shared import console, counted, say, table
+from storage_schemas.commit import write_atomic
+from storage_schemas.set_aside import SetAsideRow
+
+_MOST_LINES = 20
+
+
+def build_summary(result: BuildResult, gallery: Path | None = None) -> dict[str, Any]:
+    """Return what a build made and set aside, JSON-able."""
+    release = result.release
+    return {
+        "release": release.name,
+        "version": release.version,
+        "new": result.new,
+        "store": str(release.store.root),
+        "path": str(release.path),
+        "recipe": release.info["recipe"],
+        "content_checksum": release.manifest.content_checksum,
+        "aspects": release.summary(),
+        "sources": {
+            "used": len(release.sources()),
+            "set_aside": [
+                {"source": row.source_id or row.location, "reason": row.reason.value, "message": row.message}
+                for row in whole_sources(result.set_aside)
+            ],
+        },
+        "gallery": None if gallery is None else str(gallery),
+    }
+
+
+def write_summary(path: Path, summary: dict[str, Any]) -> None:
+    """Write a summary as JSON; a reader sees the old file or the new one."""
+    write_atomic(path.absolute(), (json.dumps(summary, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def whole_sources(rows: tuple[SetAsideRow, ...] | list[SetAsideRow]) -> list[SetAsideRow]:
+    """Return the rows that concern a whole source."""
+    return [row for row in rows if not row.aspect]
+
+
+def print_summary(result: BuildResult) -> None:
+    """Print aspect by aspect what was planned, built and set aside, and the sources set aside."""
+    release = result.release
+    state = "new" if result.new else "unchanged"
+    rows = [
+        (aspect, counts["planned"], counts["built"], counts["set_aside"], counted(counts["reasons"]))
+        for aspect, counts in release.summary().items()
+    ]
+    title = f"release {release.name}, version {release.version} ({state}), {len(release.sources())} sources"
+    console().print(table(title, ("aspect", "planned", "built", "set aside", "reasons"), rows, numbers=3))
+    print_set_aside(whole_sources(result.set_aside))
+
+
+def print_set_aside(rows: list[SetAsideRow]) -> None:
+    """Print the sources that were set aside, each with its reason."""
+    if not rows:
+        return
+    say(f"{len(rows)} {'source was' if len(rows) == 1 else 'sources were'} set aside:")
+    for row in rows[:_MOST_LINES]:
+        say(f"  {row.reason.value}: {row.message}")
+    if len(rows) > _MOST_LINES:
+        say(f"  … and {len(rows) - _MOST_LINES} more: see --summary FILE or `slvmeval status`")
