@@ -1,0 +1,72 @@
+"""The table of aspects: names without imports, helpful errors, aspects of other packages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from tasks.aspects import registry
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
+    """A list of (name, value) that stands for what other packages add."""
+    added: list[tuple[str, str]] = []
+
+    def entry_points(group: str) -> EntryPoints:
+        return EntryPoints(EntryPoint(name, value, group) for name, value in added)
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+    registry.aspect.cache_clear()
+    yield added
+    registry.aspect.cache_clear()
+
+
+def test_listing_names_imports_no_heavy_library() -> None:
+    script = (
+        "import sys; from tasks.aspects.registry import aspect_names; names = aspect_names();"
+        "print(len(names), [m for m in ('torch', 'onnxruntime', 'cv2', 'rembg', 'PIL') if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "10 []"
+
+
+def test_a_name_that_is_nearly_right_gets_a_hint() -> None:
+    with pytest.raises(UserInputError, match="did you mean color"):
+        registry.aspect("colour")
+    with pytest.raises(UserInputError, match="there are aesthetics, "):
+        registry.aspect("zzz")
+
+
+def test_an_installed_package_adds_an_aspect(installed: list[tuple[str, str]]) -> None:
+    # an aspect of ours under a name of its own is refused, one with its own name is taken
+    installed.append(("blur", "tasks.aspects.aesthetics:ASPECT"))
+    assert registry.aspect_names()[-1] == "blur"
+    with pytest.raises(PrerequisiteError, match="no aspect named 'blur'"):
+        registry.aspect("blur")
+
+
+@pytest.mark.parametrize("value", ["no_such_module:ASPECT", "tasks.aspects.aesthetics:NOTHING"])
+def test_a_broken_package_is_named(installed: list[tuple[str, str]], value: str) -> None:
+    installed.append(("blur", value))
+    with pytest.raises(PrerequisiteError, match="repair or uninstall"):
+        registry.aspect("blur")
+
+
+def test_two_aspects_of_one_name_are_refused(installed: list[tuple[str, str]]) -> None:
+    installed += [("blur", "one:ASPECT"), ("blur", "one:ASPECT")]
+    assert registry.aspect_names()[-1] == "blur"
+    installed.append(("blur", "two:ASPECT"))
+    with pytest.raises(PrerequisiteError, match="uninstall one"):
+        registry.aspect_names()
+
+
+def test_a_built_in_name_cannot_be_taken(installed: list[tuple[str, str]]) -> None:
+    installed.append(("color", "one:ASPECT"))
+    with pytest.raises(PrerequisiteError, match="built-in"):
+        registry.aspect_names()
