@@ -94,6 +94,12 @@ def _objects(preposition: Token) -> list[Token]:
 
 def _placed(preposition: Token) -> list[Token]:
     """Return what is where a preposition says, with all that "and" joins to it."""
+    # "A man stands before a fence with hills and trees in the background"
+    before = preposition.nbor(-1) if preposition.i > preposition.sent.start else preposition
+    while before.dep_ == "conj" and before.head.i < before.i:
+        before = before.head
+    if before.dep_ == "pobj" and before.head.lower_ == "with":
+        return with_conjuncts(before)
     head = preposition.head
     if head.pos_ in {"NOUN", "PROPN"}:
         return with_conjuncts(head)
@@ -127,7 +133,8 @@ def _nouns(tokens: Iterable[Token]) -> list[Token]:
 
 def background_texts(heads: Iterable[Token]) -> list[str]:
     """Return background elements as phrases of the caption."""
-    return [phrase_of(head) for head in heads]
+    # "In the background thin clouds drift" may be read as one name.
+    return [phrase_of(head).removeprefix("background ") for head in heads]
 
 
 def scenes(sentence: Span) -> list[str]:
