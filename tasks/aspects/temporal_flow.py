@@ -11,8 +11,8 @@ from storage_schemas.errors import Reason, SetAside
 from storage_schemas.rng import keyed_rng
 from tasks.aspects.base import Arrangement, Aspect, ClipSpan, OrderOperation, Parameters, any_clip
 
-#: Draws before a source counts as one without an arrangement. Among at least twice as many clips as are
-#: moved, more than a quarter of all draws are good, so this many in vain means that there is none.
+#: Draws before a source counts as one without an arrangement. A third
+#: of all draws or more are good where any is, so this many in vain means that there is none.
 MOST_TRIES = 1000
 
 

