@@ -1,0 +1,199 @@
+"""The conformance test: takes the documentation's example, finds each kind of breach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pytest
+from pydantic import ConfigDict
+
+from slvmeval.testing import ConformanceError, check_aspect, synthetic_clip
+from storage_schemas.frames import Planes
+from tasks.aspects.base import (
+    Arrangement,
+    Aspect,
+    ClipSpan,
+    FrameMapOperation,
+    Operation,
+    OrderOperation,
+    Parameters,
+    PixelOperation,
+    any_clip,
+)
+
+PAGE = Path(__file__).parents[2] / "docs" / "adding-an-aspect.md"
+SMALL = synthetic_clip(3, 32, 48)
+
+
+class Nothing(Parameters):
+    pass
+
+
+class Invert(PixelOperation[Nothing]):
+    name = "invert"
+    parameters_type = Nothing
+    works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
+    threshold = 1.0
+
+    def apply(self, frames: Planes, *_: Any) -> Planes:
+        return 255 - frames
+
+
+def with_operation(operation: Operation[Any]) -> Aspect:
+    return Aspect("grain", "grain", "quality", "nothing", any_clip, {operation.name: operation})
+
+
+def breaches(aspect: Aspect) -> str:
+    with pytest.raises(ConformanceError) as caught:
+        check_aspect(aspect, clip=SMALL)
+    return "\n".join(caught.value.breaches)
+
+
+def test_the_documentations_example_conforms() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    module = SimpleNamespace()
+    exec(compile(blocks[0], str(PAGE), "exec"), module.__dict__)
+    check_aspect(module.ASPECT)
+    assert "check_aspect(ASPECT)" in blocks[1]
+
+
+def test_a_good_aspect_passes() -> None:
+    check_aspect(with_operation(Invert()), clip=SMALL)
+
+
+def test_an_aspects_own_fields() -> None:
+    wrong = replace(
+        with_operation(Invert()),
+        **{"name": "Not A Name", "dimension": "", "category": "other", "needs": "", "least_clips": 0},
+        takes=lambda analysis, clip: 0,
+        operations={"another-name": Invert()},
+    )
+    found = breaches(wrong)
+    for words in ("'Not A Name'", "dimension", "category", "needs", "least_clips", "no bool", "listed as"):
+        assert words in found
+    assert "no operation" in breaches(replace(wrong, operations={}))
+
+
+def test_parameters_and_presets() -> None:
+    class Loose(Parameters):
+        model_config = ConfigDict(frozen=True, extra="ignore")
+        level: int = 1
+
+    class Wrong(Invert):
+        name = "Wrong Name"
+        version = 0
+        parameters_type = Loose
+        strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"level": 2}, "same": {"level": 2}}
+
+    found = breaches(with_operation(Wrong()))
+    for words in ("'Wrong Name'", "version", "unknown fields", "own defaults", "are the same", "not refused"):
+        assert words in found
+
+
+class Writes(Invert):
+    def apply(self, frames: Planes, *_: Any) -> Planes:
+        frames[:] = 0
+        return frames
+
+
+class Shrinks(Invert):
+    def apply(self, frames: Planes, *_: Any) -> Planes:
+        return frames[:, ::2].astype(np.float32)  # type: ignore[return-value]
+
+
+class Random(Invert):
+    def apply(self, frames: Planes, *_: Any) -> Planes:
+        return np.random.default_rng().integers(0, 256, frames.shape, dtype=np.uint8)
+
+    def choose(self, *_: Any) -> dict[str, Any]:
+        return {"place": np.random.default_rng().integers(1 << 40), "set": {1}}
+
+
+class DependsOnBatch(Invert):
+    def apply(self, frames: Planes, *_: Any) -> Planes:
+        return np.broadcast_to(255 - frames[:1], frames.shape).copy()
+
+
+class TooMild(Invert):
+    def apply(self, frames: Planes, *_: Any) -> Planes:
+        return frames.copy()
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        (Writes(), "read-only"),
+        (Shrinks(), "float32"),
+        (Random(), "pixels the second time"),
+        (Random(), "chooses otherwise"),
+        (Random(), "not JSON"),
+        (DependsOnBatch(), "batches of two"),
+        (TooMild(), "less than the threshold"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Invert) else value,
+)
+def test_what_pixel_operations_do_wrong(operation: Invert, words: str) -> None:
+    assert words in breaches(with_operation(operation))
+
+
+def frame_map(shown: Any) -> Aspect:
+    class Shows(FrameMapOperation[Nothing]):
+        name = "shows"
+        parameters_type = Nothing
+        threshold = 0.5
+
+        def frame_map(self, count: int, parameters: Nothing) -> list[int]:
+            result: list[int] = shown(count)
+            return result
+
+    return with_operation(Shows())
+
+
+def test_what_frame_maps_do_wrong() -> None:
+    check_aspect(frame_map(lambda count: [count // 2] * count), clip=SMALL)
+    assert "does not have" in breaches(frame_map(lambda count: [count] * count))
+    assert "maps 1 places" in breaches(frame_map(lambda count: [0]))
+    assert "own place" in breaches(frame_map(lambda count: list(range(count))))
+
+
+def order(arrange: Any, least: int = 2) -> Aspect:
+    class Arranges(OrderOperation[Nothing]):
+        name = "arranges"
+        parameters_type = Nothing
+
+        def most(self, clips: int, parameters: Nothing) -> int:
+            return clips // least
+
+        def rearrange(
+            self, clips: Sequence[ClipSpan], count: int, seed: tuple[str | int, ...], parameters: Nothing
+        ) -> Arrangement:
+            order, drawn = arrange([clip.index for clip in clips], count)
+            return Arrangement(tuple(order), tuple(drawn))
+
+    return with_operation(Arranges())
+
+
+def test_what_orders_do_wrong() -> None:
+    check_aspect(order(lambda clips, n: (clips[n:], clips[:n])), clip=SMALL)
+    assert "nothing is removed" in breaches(order(lambda clips, n: (clips, clips[:n])))
+    assert "at most once" in breaches(order(lambda clips, n: (clips + clips[:1], clips[:n])))
+    assert "are not 1 of" in breaches(order(lambda clips, n: (clips[n:], [])))
+    assert "not drawn" in breaches(order(lambda clips, n: (clips[n:], clips[-n:])))
+    assert "change their order" in breaches(order(lambda clips, n: (clips[::-1], clips[:n])))
+    assert "at least half" in breaches(order(lambda clips, n: (clips[n:], clips[:n]), least=1))
+    windows = order(lambda clips, n: ([c for c in clips if c not in clips[n : 2 * n]], clips[n : 2 * n]))
+    assert "does not lie within" in breaches(windows)
+
+
+def test_an_operation_that_breaks_is_one_line_of_the_list() -> None:
+    class Breaks(Invert):
+        def apply(self, *_: Any) -> Planes:
+            raise RuntimeError("out of film")
+
+    assert "raised RuntimeError: out of film" in breaches(with_operation(Breaks()))
