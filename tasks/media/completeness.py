@@ -55,8 +55,10 @@ def _riff_end(file: BinaryIO, end: int) -> int:
         size = int.from_bytes(head[4:], "little")
         if head[:4] != b"RIFF" or size in (0, 0xFFFFFFFF):
             return end
+        if position + 8 + size == end:  # the last chunk often goes without its padding byte
+            return end
         position += 8 + size + size % 2
-    return position - 1 if position == end + 1 else position
+    return position
 
 
 def _matroska_end(file: BinaryIO, end: int) -> int:

@@ -87,7 +87,9 @@ def _no_key_flags(ffmpeg: str, folder: Path) -> Path:
 def _two_parameter_sets(ffmpeg: str, folder: Path) -> Path:
     parts = []
     for profile in ("main", "high"):
-        part = made(f"{profile}.h264", *X264, "-bf", "0", "-profile:v", profile, seconds="2.5")(ffmpeg, folder)
+        part = made(f"{profile}.h264", *X264, "-bf", "0", "-profile:v", profile, seconds="2.5")(
+            ffmpeg, folder
+        )
         parts.append(part.read_bytes())
     joined = folder / "joined.h264"
     joined.write_bytes(b"".join(parts))
@@ -110,13 +112,25 @@ CASES = [
     Case("plain", "packet_plan", made("plain.mp4", *X264)),
     Case("no_b_frames", "packet_plan", made("no_b.mp4", *X264, "-bf", "0")),
     Case("one_reference", "packet_plan", made("one_ref.mp4", *X264, "-refs", "1", "-bf", "1")),
-    Case("b_pyramid", "packet_plan", made("pyramid.mp4", *X264, "-bf", "8", "-refs", "6", "-b-pyramid", "normal")),
+    Case(
+        "b_pyramid",
+        "packet_plan",
+        made("pyramid.mp4", *X264, "-bf", "8", "-refs", "6", "-b-pyramid", "normal"),
+    ),
     Case("slices", "packet_plan", made("slices.mp4", *X264, "-slices", "4")),
-    Case("baseline", "packet_plan", made("baseline.mp4", *X264, "-profile:v", "baseline", "-pix_fmt", "yuv420p")),
+    Case(
+        "baseline",
+        "packet_plan",
+        made("baseline.mp4", *X264, "-profile:v", "baseline", "-pix_fmt", "yuv420p"),
+    ),
     Case("ntsc_rate", "packet_plan", made("ntsc.mp4", *X264, rate="30000/1001")),
     Case("slow_rate", "packet_plan", made("slow.mp4", *X264, rate="2/5", seconds="10")),
     Case("ends_on_half", "packet_plan", made("half.mp4", *X264, seconds="2.5")),
-    Case("variable_rate", "packet_plan", made("vfr.mp4", *X264, "-fps_mode", "vfr", "-video_track_timescale", "90000", vf=JITTER)),
+    Case(
+        "variable_rate",
+        "packet_plan",
+        made("vfr.mp4", *X264, "-fps_mode", "vfr", "-video_track_timescale", "90000", vf=JITTER),
+    ),
     Case("wide_pixels", "packet_plan", made("sar.mp4", *X264, vf="setsar=4/3")),
     Case("ten_bit", "packet_plan", made("ten.mp4", *X264, "-pix_fmt", "yuv420p10le")),
     Case("odd_size", "packet_plan", made("odd.mp4", *X264, "-pix_fmt", "yuv444p", vf="scale=321:179")),
@@ -128,28 +142,52 @@ CASES = [
     Case("index_first", "packet_plan", made("faststart.mp4", *X264, "-movflags", "+faststart")),
     Case("fragments", "packet_plan", made("fragments.mp4", *X264, "-movflags", "+frag_keyframe+empty_moov")),
     Case("no_edit_list", "packet_plan", made("no_edit.mp4", *X264, "-use_editlist", "0")),
-    Case("negative_composition", "packet_plan", made("ctts.mp4", *X264, "-movflags", "+negative_cts_offsets")),
+    Case(
+        "negative_composition", "packet_plan", made("ctts.mp4", *X264, "-movflags", "+negative_cts_offsets")
+    ),
     Case("matroska", "packet_plan", made("plain.mkv", *X264)),
     Case("sound_first", "packet_plan", _with_sound("late.mp4", "1.3")),
     Case("sound_first_matroska", "packet_plan", _with_sound("late.mkv", "0.7")),
     Case("sound_with_start", "packet_plan", _with_sound("sound.mp4", "0")),
     Case("intra_refresh", "filter_graph", made("refresh.mp4", *X264, "-intra-refresh", "1")),
-    Case("open_gop", "filter_graph", made("open.mp4", *X264, "-x264-params", "open-gop=1:bframes=3:keyint=24")),
-    Case("interlaced", "filter_graph", made("tff.mp4", *X264, "-flags", "+ilme+ildct", "-x264-params", "tff=1")),
+    Case(
+        "open_gop", "filter_graph", made("open.mp4", *X264, "-x264-params", "open-gop=1:bframes=3:keyint=24")
+    ),
+    Case(
+        "interlaced", "filter_graph", made("tff.mp4", *X264, "-flags", "+ilme+ildct", "-x264-params", "tff=1")
+    ),
     Case("edit_list", "filter_graph", remade("edit.mp4", before=("-ss", "2.2"))),
     Case("no_key_flags", "filter_graph", _no_key_flags),
     Case("two_parameter_sets", "filter_graph", _two_parameter_sets),
-    Case("same_time_twice", "filter_graph", remade("twice.mp4", "-bsf:v", "setts=pts=PTS-mod(N\\,2)*512:dts=DTS")),
-    Case("variable_rate_edit_list", "filter_graph", remade("vfr_edit.mp4", before=("-itsscale", "1.07", "-ss", "1.7"))),
+    Case(
+        "same_time_twice",
+        "filter_graph",
+        remade("twice.mp4", "-bsf:v", "setts=pts=PTS-mod(N\\,2)*512:dts=DTS"),
+    ),
+    Case(
+        "variable_rate_edit_list",
+        "filter_graph",
+        remade("vfr_edit.mp4", before=("-itsscale", "1.07", "-ss", "1.7")),
+    ),
     Case("transport_stream", "filter_graph", made("plain.ts", *X264)),
     Case("transport_stream_with_sound", "filter_graph", _with_sound("sound.ts", "0.9")),
     Case("late_key_frame", "filter_graph", _late_key_frame),
     Case("clock_starts_again", "filter_graph", _two_recordings),
     Case("avi", "filter_graph", made("b.avi", "-c:v", "mpeg4", "-bf", "2", "-g", "24", rate="25")),
     Case("avi_h264", "filter_graph", made("h264.avi", *X264)),
-    Case("mpeg2_program_stream", "filter_graph", made("a.mpg", "-c:v", "mpeg2video", "-bf", "2", "-g", "15", "-b:v", "2M", rate="25")),
-    Case("vp9", "filter_graph", made("a.webm", "-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8")),
-    Case("hevc", "filter_graph", made("hevc.mp4", "-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=none:pools=1")),
+    Case(
+        "mpeg2_program_stream",
+        "filter_graph",
+        made("a.mpg", "-c:v", "mpeg2video", "-bf", "2", "-g", "15", "-b:v", "2M", rate="25"),
+    ),
+    Case(
+        "vp9", "filter_graph", made("a.webm", "-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8")
+    ),
+    Case(
+        "hevc",
+        "filter_graph",
+        made("hevc.mp4", "-c:v", "libx265", "-preset", "ultrafast", "-x265-params", "log-level=none:pools=1"),
+    ),
     Case("av1", "filter_graph", made("av1.mp4", "-c:v", "libsvtav1", "-preset", "12", "-g", "48")),
     Case("flash", "filter_graph", made("a.flv", "-c:v", "flv1", rate="25")),
     Case("raw_stream", "filter_graph", made("raw.h264", *X264, rate="25")),

@@ -1,0 +1,243 @@
+"""Frames against the ffmpeg command and against FFmpeg's own fps and scale filters."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from av.filter import Graph
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from storage_schemas.errors import Reason, SetAside, UserInputError
+from tasks.media.decode import FrameSampler, SampledFrame, sample_frames
+from tasks.media.source_file import open_video
+from tests.tasks.media.corpus import CASES, Case, run
+
+Video = Callable[[str], Path]
+
+#: Whose frames are 320×180, 8-bit 4:2:0 already: scaled to that size they stay as decoded.
+OTHER_SIZES = {"wide_pixels", "ten_bit", "odd_size", "cropped_size"}
+OTHER_FORMATS = {"full_range"}
+#: Decoders whose arithmetic is not fixed by their standard may differ between FFmpeg versions.
+INEXACT = {"avi": 8, "mpeg2_program_stream": 8, "flash": 8}
+TURNED = {
+    "turned_90": ["transpose=cclock"],
+    "turned_180": ["hflip", "vflip"],
+    "turned_270": ["transpose=clock"],
+}
+#: Their time stamps are mended by the ffmpeg command before filtering, which the bare graph below lacks.
+MENDED_CLOCK = {"clock_starts_again", "raw_stream", "same_time_twice", "avi_h264"}
+
+cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def command_frames(ffmpeg: str, path: Path) -> bytes:
+    """All frames at 1 fps as the ffmpeg command gives them, unscaled."""
+    command = [ffmpeg, "-v", "error", "-nostdin", "-i", str(path), "-an", "-vf", "fps=1,format=yuv420p"]
+    command += ["-fps_mode", "passthrough", "-f", "rawvideo", "-"]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def command_choice(ffmpeg: str, path: Path) -> list[tuple[int, list[float]]]:
+    """(k, times at which an image with that content is shown) as the ffmpeg command chooses."""
+    command = [ffmpeg, "-hide_banner", "-nostdin", "-i", str(path), "-an", "-vf", "showinfo,fps=1,showinfo"]
+    command += ["-fps_mode", "passthrough", "-f", "null", "-"]
+    log = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    pattern = r"Parsed_showinfo_(\d).*? pts: *(-?\d+) pts_time:(\S+).*? checksum:(\w+)"
+    shown: dict[str, list[float]] = {}
+    chosen = []
+    for number, pts, time, checksum in re.findall(pattern, log):
+        if number == "0":
+            shown.setdefault(checksum, []).append(float(time))
+        else:
+            chosen.append((int(pts), checksum))
+    return [(k, shown[checksum]) for k, checksum in chosen]
+
+
+def graph_frames(path: Path, width: int, height: int, turn: list[str]) -> dict[int, NDArray[np.uint8]]:
+    """Frames by number from one libavfilter graph that turns, chooses and scales all images."""
+    found: dict[int, NDArray[np.uint8]] = {}
+    with open_video(path) as video:
+        offset, time_base = video.offset, video.time_base
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        graph: Graph | None = None
+
+        def drain(graph: Graph) -> None:
+            while True:
+                try:
+                    frame = graph.vpull()
+                except (av.BlockingIOError, av.EOFError):
+                    return
+                found[frame.pts] = frame.to_ndarray()
+
+        for image in container.decode(stream):
+            if graph is None:
+                graph = Graph()
+                nodes = [graph.add_buffer(template=stream, format=image.format.name, time_base=time_base)]
+                nodes += [graph.add(*step.split("=", 1)) for step in turn]
+                nodes += [graph.add("fps", "1"), graph.add("scale", f"{width}:{height}:flags=lanczos")]
+                nodes += [graph.add("format", "yuv420p"), graph.add("buffersink")]
+                graph.link_nodes(*nodes).configure()
+            image.pts += offset
+            graph.vpush(image)
+            drain(graph)
+        assert graph is not None
+        graph.vpush(None)
+        drain(graph)
+    return found
+
+
+@cases
+def test_way_and_frames_are_those_of_the_ffmpeg_command(case: Case, video: Video, ffmpeg: str) -> None:
+    path = video(case.name)
+    sampler = FrameSampler(path, long_side=320)
+    frames = list(sampler)
+    assert sampler.mode == case.mode, sampler.fallback_reason
+    assert (sampler.fallback_reason is None) == (case.mode == "packet_plan")
+    if case.name in OTHER_SIZES | OTHER_FORMATS:
+        choice = command_choice(ffmpeg, path)
+        assert [frame.index for frame in frames] == [k for k, _ in choice]
+        for frame, (_, times) in zip(frames, choice, strict=True):
+            assert min(abs(frame.pts_s - time) for time in times) < 0.002
+        return
+    ours = np.stack([frame.planes for frame in frames]).reshape(-1)
+    theirs = np.frombuffer(command_frames(ffmpeg, path), dtype=np.uint8)
+    assert len(ours) == len(theirs)
+    difference = np.abs(ours.astype(np.int16) - theirs).max()
+    assert difference <= INEXACT.get(case.name, 0)
+
+
+@cases
+def test_both_ways_give_the_bytes_of_one_filter_graph_over_all_images(case: Case, video: Video) -> None:
+    path = video(case.name)
+    planned = FrameSampler(path, long_side=128)
+    frames = {frame.index: frame for frame in planned}
+    full = {frame.index: frame for frame in FrameSampler(path, long_side=128, mode="full")}
+    assert list(frames) == list(full)
+    for k, frame in frames.items():
+        assert frame.pts_s == full[k].pts_s
+        assert np.array_equal(frame.planes, full[k].planes)
+        assert frame.planes.shape == (planned.size[1] * 3 // 2, planned.size[0])
+    if planned.times_s is not None:
+        assert planned.times_s.tolist() == [frame.pts_s for frame in frames.values()]
+        assert (planned.first_index, planned.frame_count) == (min(frames), len(frames))
+    if case.name not in MENDED_CLOCK:
+        expected = graph_frames(path, *planned.size, TURNED.get(case.name, []))
+        assert sorted(k for k in expected if k >= 0) == list(frames)
+        for k, frame in frames.items():
+            assert np.array_equal(frame.planes, expected[k]), k
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "fragments", "matroska", "sound_first", "slow_rate", "open_gop", "vp9"]
+)
+@pytest.mark.parametrize(("start", "stop"), [(0, 2), (2, 4), (3, None), (1, 99), (90, None), (2, 2)])
+def test_a_part_equals_that_part_of_the_whole(name: str, start: int, stop: int | None, video: Video) -> None:
+    whole = list(sample_frames(video(name), long_side=64))
+    part = list(sample_frames(video(name), long_side=64, start=start, stop=stop))
+    end = 10_000 if stop is None else stop
+    expected = [frame for frame in whole if start <= frame.index < end]
+    assert [same(frame) for frame in part] == [same(frame) for frame in expected]
+
+
+def same(frame: SampledFrame) -> tuple[int, float, bytes]:
+    return frame.index, frame.pts_s, frame.planes.tobytes()
+
+
+@settings(max_examples=8, deadline=None)
+@given(fps=st.sampled_from([Fraction(1, 2), Fraction(2), Fraction(3), Fraction(30000, 1001), Fraction(24)]))
+def test_other_rates_agree_too(fps: Fraction, video: Video) -> None:
+    planned = FrameSampler(video("b_pyramid"), fps=fps, long_side=64)
+    assert planned.mode == "packet_plan"
+    full = FrameSampler(video("b_pyramid"), fps=fps, long_side=64, mode="full")
+    assert [same(frame) for frame in planned] == [same(frame) for frame in full]
+
+
+def test_repeated_frames_share_their_planes(video: Video) -> None:
+    frames = list(sample_frames(video("slow_rate"), long_side=64))
+    assert frames[1].planes is frames[2].planes
+    assert not frames[0].planes.flags.writeable
+
+
+def test_few_packets_are_decoded(video: Video) -> None:
+    from tasks.media.packet_plan import PacketPlan, plan_packets
+
+    plan = plan_packets(video("plain"), Fraction(1))
+    assert isinstance(plan, PacketPlan)
+    assert plan.needed(plan.chosen).mean() < 0.6
+
+
+def test_film_without_a_frame_at_this_rate(ffmpeg: str, tmp_path: Path) -> None:
+    path = tmp_path / "short.mp4"
+    run(ffmpeg, "-f", "lavfi", "-i", "testsrc2=s=64x64:r=24:d=0.3", "-c:v", "libx264", path)
+    for mode in ("auto", "full"):
+        with pytest.raises(SetAside) as caught:
+            list(sample_frames(path, mode=mode))  # type: ignore[arg-type]
+        assert caught.value.reason is Reason.NO_FRAMES
+    assert len(list(sample_frames(path, fps=Fraction(10)))) == 3
+
+
+CUT = ["plain", "index_first", "fragments", "matroska", "vp9", "transport_stream", "mpeg2_program_stream"]
+
+
+@pytest.mark.parametrize("name", [*CUT, "avi", "flash", "raw_stream"])
+@pytest.mark.parametrize("mode", ["auto", "full"])
+def test_a_file_cut_off_in_the_middle_is_set_aside(
+    name: str, mode: str, video: Video, tmp_path: Path
+) -> None:
+    data = video(name).read_bytes()
+    path = tmp_path / video(name).name
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(SetAside) as caught:
+        list(FrameSampler(path, long_side=64, mode=mode))  # type: ignore[arg-type]
+    assert caught.value.reason is Reason.TRUNCATED_VIDEO
+
+
+def test_damage_in_the_middle_is_set_aside(video: Video, tmp_path: Path) -> None:
+    data = bytearray(video("no_b_frames").read_bytes())
+    middle = len(data) // 3
+    data[middle : middle + 400] = bytes((37 * i + 11) % 256 for i in range(400))
+    path = tmp_path / "damaged.mp4"
+    path.write_bytes(data)
+    for mode in ("auto", "full"):
+        with pytest.raises(SetAside) as caught:
+            list(sample_frames(path, long_side=64, mode=mode))  # type: ignore[arg-type]
+        assert caught.value.reason is Reason.UNDECODABLE_VIDEO
+
+
+def test_senseless_requests_are_refused(video: Video) -> None:
+    with pytest.raises(UserInputError, match="fps is 0"):
+        FrameSampler(video("plain"), fps=Fraction(0))
+    with pytest.raises(UserInputError, match="long_side is 510"):
+        FrameSampler(video("plain"), long_side=510)
+    with pytest.raises(UserInputError, match="start is -1"):
+        FrameSampler(video("plain")).frames(-1)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_length(ffmpeg: str, video: Video, tmp_path: Path) -> None:
+    import sys
+
+    program = (
+        "import resource, sys; from pathlib import Path; from tasks.media.decode import sample_frames\n"
+        "n = sum(1 for _ in sample_frames(Path(sys.argv[1])))\n"
+        "print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    peaks = []
+    for loops in (5, 60):
+        path = tmp_path / f"{loops}.mp4"
+        run(ffmpeg, "-stream_loop", str(loops), "-i", video("no_b_frames"), "-c", "copy", path)
+        result = subprocess.run(
+            [sys.executable, "-c", program, path], check=True, capture_output=True, text=True
+        )
+        peaks.append(int(result.stdout.split()[1]))
+    assert peaks[1] < 1.1 * peaks[0]

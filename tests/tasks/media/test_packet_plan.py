@@ -1,0 +1,234 @@
+"""When leaving packets out is proved to be safe, and when it is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tasks.media.decode import FrameSampler
+from tasks.media.nal import Bits, Unreadable, parse_avcc, parse_sps, unescape
+from tasks.media.packet_plan import PacketPlan, Unsafe, _has_recovery_point, _sorted_by_buffer, plan_packets
+from tests.tasks.media.corpus import run
+
+Video = Callable[[str], Path]
+Change = Callable[[list[av.Packet]], list[av.Packet]]
+ONE = Fraction(1)
+
+
+def changed(source: Path, target: Path, change: Change) -> Path:
+    """Copy a film, with its list of packets changed on the way."""
+    with av.open(str(source)) as box, av.open(str(target), "w") as out:
+        stream = box.streams.video[0]
+        copy = out.add_stream_from_template(stream)
+        for packet in change([p for p in box.demux(stream) if p.size]):
+            packet.stream = copy
+            out.mux(packet)
+    return target
+
+
+def with_data(packet: av.Packet, data: bytes) -> av.Packet:
+    new = av.Packet(data)
+    new.pts, new.dts, new.duration, new.time_base = packet.pts, packet.dts, packet.duration, packet.time_base
+    new.is_keyframe = packet.is_keyframe
+    return new
+
+
+def is_reference(packet: av.Packet) -> bool:
+    """Whether the first slice of an x264 packet has nal_ref_idc above 0."""
+    data, position = bytes(packet), 0
+    while data[position + 4] & 31 not in (1, 5):
+        position += 4 + int.from_bytes(data[position : position + 4], "big")
+    return bool(data[position + 4] & 0x60)
+
+
+def without_a_reference(packets: list[av.Packet]) -> list[av.Packet]:
+    lost = next(i for i, p in enumerate(packets) if i > 4 and is_reference(p) and not p.is_keyframe)
+    return packets[:lost] + packets[lost + 1 :]
+
+
+def without_the_first(packets: list[av.Packet]) -> list[av.Packet]:
+    return packets[1:]
+
+
+def two_in_one(packets: list[av.Packet]) -> list[av.Packet]:
+    return [*packets[:6], with_data(packets[6], bytes(packets[6]) + bytes(packets[7])), *packets[8:]]
+
+
+def wrong_length(packets: list[av.Packet]) -> list[av.Packet]:
+    return [*packets[:6], with_data(packets[6], b"\x00\x00\x7f" + bytes(packets[6])[3:]), *packets[7:]]
+
+
+def unknown_unit(packets: list[av.Packet]) -> list[av.Packet]:
+    return [*packets[:6], with_data(packets[6], bytes(packets[6]) + b"\0\0\0\2\x74\x80"), *packets[7:]]
+
+
+def no_picture(packets: list[av.Packet]) -> list[av.Packet]:
+    return [*packets[:6], with_data(packets[6], b"\0\0\0\2\x09\xf0"), *packets[7:]]
+
+
+def swapped_times(packets: list[av.Packet]) -> list[av.Packet]:
+    times = [(p.pts, p.dts) for p in packets]
+    i = next(i for i in range(6, 99) if times[i][0] >= times[i + 1][1] and times[i + 1][0] >= times[i + 1][1])
+    packets[i].pts, packets[i + 1].pts = packets[i + 1].pts, packets[i].pts
+    return packets
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (without_a_reference, "frame_num jumps"),
+        (without_the_first, "first picture is no IDR|key frames|edit list"),
+        (two_in_one, "several pictures in one packet"),
+        (wrong_length, "not a sequence of NAL units"),
+        (unknown_unit, "NAL unit type 20"),
+        (no_picture, "without picture"),
+        (swapped_times, "time stamps do not follow"),
+    ],
+)
+def test_a_broken_condition_is_named(change: Change, reason: str, video: Video, tmp_path: Path) -> None:
+    path = changed(video("plain"), tmp_path / "changed.mp4", change)
+    plan = plan_packets(path, ONE)
+    assert isinstance(plan, Unsafe)
+    assert re.search(reason, plan.reason), plan.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("open_gop", "open GOP"),
+        ("interlaced", "interlaced"),
+        ("edit_list", "edit list"),
+        ("variable_rate_edit_list", "edit list"),
+        ("no_key_flags", "index"),
+        ("two_parameter_sets", "parameter set changes"),
+        ("same_time_twice", "time stamps"),
+        ("transport_stream", "mpegts"),
+        ("avi_h264", "avi"),
+        ("hevc", "hevc"),
+        ("vp9", "vp9"),
+        ("av1", "av1"),
+        ("mpeg2_program_stream", "mpeg2video"),
+    ],
+)
+def test_an_unsafe_file_is_refused_with_the_reason(name: str, reason: str, video: Video) -> None:
+    plan = plan_packets(video(name), ONE)
+    assert isinstance(plan, Unsafe)
+    assert reason in plan.reason
+
+
+def test_needed_packets_are_the_pictures_and_the_references_before_them() -> None:
+    plan = PacketPlan(
+        first=0,
+        chosen=np.array([3, 6]),
+        times_s=np.zeros(2),
+        pts=np.arange(10),
+        seek_to=np.arange(10),
+        reference=np.array([1, 1, 0, 0, 1, 1, 1, 0, 1, 1], dtype=bool),
+        idr=np.array([1, 0, 0, 0, 0, 1, 0, 0, 1, 0], dtype=bool),
+    )
+    assert plan.needed(plan.chosen).tolist() == [
+        True,
+        True,
+        False,
+        True,
+        False,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert not plan.needed(np.array([], dtype=np.int64)).any()
+
+
+@given(order=st.permutations(range(9)), size=st.integers(0, 4))
+def test_reordering_depth_is_that_of_a_sorting_buffer(order: list[int], size: int) -> None:
+    deepest = max(sum(before > p for before in order[:i]) for i, p in enumerate(order))
+    assert _sorted_by_buffer(np.array(order), size) == (deepest <= size)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@given(data=st.data())
+def test_any_settings_of_the_encoder_give_the_same_frames_both_ways(
+    data: st.DataObject, ffmpeg: str, tmp_path: Path
+) -> None:
+    draw = {
+        "bframes": st.integers(0, 6),
+        "b-pyramid": st.sampled_from(["none", "strict", "normal"]),
+        "b-adapt": st.integers(0, 2),
+        "ref": st.integers(1, 8),
+        "keyint": st.integers(2, 60),
+        "min-keyint": st.integers(1, 20),
+        "scenecut": st.sampled_from([0, 40]),
+        "weightp": st.integers(0, 2),
+        "slices": st.integers(1, 3),
+        "open-gop": st.sampled_from([0, 0, 1]),
+        "intra-refresh": st.sampled_from([0, 0, 1]),
+        "direct": st.sampled_from(["spatial", "temporal", "auto"]),
+        "cabac": st.integers(0, 1),
+        "stitchable": st.integers(0, 1),
+        "nal-hrd": st.sampled_from(["none", "vbr"]),
+    }
+    chosen = {key: data.draw(values, label=key) for key, values in draw.items()}
+    parameters = (
+        ":".join(f"{key}={value}" for key, value in chosen.items()) + ":vbv-maxrate=900:vbv-bufsize=900"
+    )
+    path = tmp_path / f"film{data.draw(st.sampled_from(['.mp4', '.mkv']))}"
+    picture = "testsrc2=s=96x64:r=24:d=4,noise=alls=20:allf=t,setpts=PTS+0*random(1)"
+    run(
+        ffmpeg,
+        "-f",
+        "lavfi",
+        "-i",
+        picture,
+        "-c:v",
+        "libx264",
+        "-threads",
+        "1",
+        "-x264-params",
+        parameters,
+        path,
+    )
+    planned = FrameSampler(path, fps=Fraction(3), long_side=64)
+    full = FrameSampler(path, fps=Fraction(3), long_side=64, mode="full")
+    if not chosen["open-gop"] and not chosen["intra-refresh"]:
+        assert planned.mode == "packet_plan", planned.fallback_reason
+    both = list(zip(planned, full, strict=True))
+    assert all(a.index == b.index and np.array_equal(a.planes, b.planes) for a, b in both)
+
+
+def test_bits_and_exp_golomb_numbers() -> None:
+    bits = Bits(bytes([0b10100110, 0b01000010, 0b10000000]))
+    assert [bits.ue() for _ in range(4)] == [0, 1, 2, 3]
+    assert bits.se() == -2
+    with pytest.raises(Unreadable):
+        bits.u(40)
+    assert unescape(b"\0\0\3\1\0\0\3\0\0\3") == b"\0\0\1\0\0\0\0"
+
+
+def test_parameter_sets_of_an_x264_film(video: Video) -> None:
+    with av.open(str(video("one_reference"))) as box:
+        avcc = parse_avcc(box.streams.video[0].codec_context.extradata or b"")
+    sps = parse_sps(avcc.sps[0])
+    assert (avcc.length_size, len(avcc.sps), len(avcc.pps)) == (4, 1, 1)
+    assert (sps.profile, sps.frames_only, sps.gaps_allowed, sps.num_reorder_frames) == (100, True, False, 1)
+    with pytest.raises(Unreadable):
+        parse_avcc(b"\0\0\0\1\x67\x42")
+    with pytest.raises(Unreadable):
+        parse_sps(avcc.sps[0][:6])
+
+
+def test_recovery_points_are_found_among_other_messages() -> None:
+    user_data = b"\x05\x03abc"
+    assert _has_recovery_point(user_data + b"\x06\x01\xc4\x80")
+    assert not _has_recovery_point(user_data + b"\x80")
+    assert not _has_recovery_point(b"\x05\xff\x01" + b"\x06" * 256 + b"\x80")

@@ -1,0 +1,209 @@
+"""What probing says of good files, and why it sets bad ones aside."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage_schemas.errors import Reason, SetAside, UserInputError
+from tasks.media.completeness import is_cut_off
+from tasks.media.decode import sample_frames
+from tasks.media.probe import VideoInfo, probe, target_size
+from tests.tasks.media.corpus import X264, made, run
+
+Video = Callable[[str], Path]
+
+INFO = VideoInfo(
+    codec="h264",
+    width=1280,
+    height=720,
+    coded_width=1280,
+    coded_height=720,
+    rotation=0,
+    sar=Fraction(1),
+    pix_fmt="yuv420p",
+    matrix="bt709",
+    matrix_assumed=False,
+    full_range=False,
+    duration_s=10.0,
+    frame_rate=Fraction(24),
+    variable_rate=False,
+    interlaced=False,
+)
+
+
+def test_plain_film(video: Video) -> None:
+    info = probe(video("plain"))
+    assert (info.codec, info.width, info.height, info.rotation) == ("h264", 320, 180, 0)
+    assert (info.sar, info.frame_rate) == (1, 24)
+    assert not info.interlaced and not info.full_range and not info.variable_rate
+    assert info.duration_s == pytest.approx(5.3, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "rotation"),
+    [
+        ("turned_90", (180, 320), 270),
+        ("turned_180", (320, 180), 180),
+        ("turned_270", (180, 320), 90),
+        ("wide_pixels", (427, 180), 0),
+    ],
+)
+def test_size_is_as_shown(name: str, size: tuple[int, int], rotation: int, video: Video) -> None:
+    info = probe(video(name))
+    assert (info.width, info.height) == size
+    assert info.rotation == rotation
+    assert (info.coded_width, info.coded_height) == (320, 180)
+
+
+@pytest.mark.parametrize("name", ["av1", "vp9", "hevc"])
+def test_codec_is_named_by_its_standard(name: str, video: Video) -> None:
+    assert probe(video(name)).codec == name
+
+
+def test_interlaced_and_variable_rate(video: Video) -> None:
+    assert probe(video("interlaced")).interlaced
+    assert probe(video("variable_rate")).variable_rate
+
+
+@pytest.mark.parametrize(
+    ("space", "matrix", "assumed"),
+    [
+        ("bt709", "bt709", False),
+        ("smpte170m", "bt601", False),
+        ("bt470bg", "bt601", False),
+        ("bt2020nc", "bt2020", False),
+        (None, "bt601", True),
+    ],
+)
+def test_matrix(space: str | None, matrix: str, assumed: bool, ffmpeg: str, tmp_path: Path) -> None:
+    tags = ["-colorspace", space] if space else []
+    info = probe(made("film.mp4", *X264, *tags, seconds="0.2")(ffmpeg, tmp_path))
+    assert (info.matrix, info.matrix_assumed) == (matrix, assumed)
+
+
+@pytest.mark.parametrize("size", ["1280:300", "960:720"])
+def test_large_pictures_without_matrix_count_as_bt709(size: str, ffmpeg: str, tmp_path: Path) -> None:
+    info = probe(made("film.mp4", *X264, seconds="0.1", vf=f"scale={size},setsar=1")(ffmpeg, tmp_path))
+    assert (info.matrix, info.matrix_assumed) == ("bt709", True)
+
+
+@pytest.mark.parametrize("pix_fmt", ["yuvj420p", "yuv420p"])
+def test_full_range_is_that_of_the_stored_planes(pix_fmt: str, ffmpeg: str, tmp_path: Path) -> None:
+    half_white = "drawbox=color=black:t=fill,drawbox=w=iw/2:color=white:t=fill"
+    path = made("film.mp4", *X264, "-pix_fmt", pix_fmt, seconds="1", vf=half_white)(ffmpeg, tmp_path)
+    luma = next(sample_frames(path, long_side=320)).planes[:180]
+    assert probe(path).full_range == (pix_fmt == "yuvj420p") == (luma.min() < 5 and luma.max() > 250)
+
+
+def reason_of(path: Path) -> Reason:
+    with pytest.raises(SetAside) as caught:
+        probe(path)
+    assert str(path.name) in caught.value.message
+    return caught.value.reason
+
+
+def test_missing_empty_and_wrong_files(tmp_path: Path) -> None:
+    assert reason_of(tmp_path / "missing.mp4") is Reason.VIDEO_MISSING
+    (tmp_path / "empty.mp4").touch()
+    assert reason_of(tmp_path / "empty.mp4") is Reason.EMPTY_FILE
+    (tmp_path / "text.mp4").write_text("not a film\n" * 200)
+    assert reason_of(tmp_path / "text.mp4") is Reason.NOT_A_VIDEO
+    assert reason_of(tmp_path) is Reason.NOT_A_VIDEO
+
+
+@pytest.mark.parametrize("name", ["sound.m4a", "sound.mp3", "sound.wav", "sound.flac"])
+def test_sound_alone(name: str, ffmpeg: str, tmp_path: Path) -> None:
+    run(ffmpeg, "-f", "lavfi", "-i", "sine=d=1", tmp_path / name)
+    assert reason_of(tmp_path / name) is Reason.NO_VIDEO_STREAM
+
+
+def test_a_cover_is_no_video(ffmpeg: str, tmp_path: Path) -> None:
+    run(ffmpeg, "-f", "lavfi", "-i", "sine=d=1", tmp_path / "sound.mp3")
+    run(ffmpeg, "-f", "lavfi", "-i", "testsrc", "-frames:v", "1", tmp_path / "cover.png")
+    run(
+        ffmpeg,
+        *("-i", tmp_path / "sound.mp3", "-i", tmp_path / "cover.png", "-map", "0", "-map", "1"),
+        *("-c", "copy", "-disposition:v", "attached_pic", tmp_path / "album.mp3"),
+    )
+    assert reason_of(tmp_path / "album.mp3") is Reason.NO_VIDEO_STREAM
+
+
+def test_files_that_name_other_files_are_not_opened(video: Video, tmp_path: Path) -> None:
+    shutil.copy(video("transport_stream"), tmp_path / "part.ts")
+    playlist = "#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:5,\npart.ts\n#EXT-X-ENDLIST\n"
+    for name, text in [
+        ("list.m3u8", playlist),
+        ("list.mp4", playlist),
+        ("list.ffconcat", "ffconcat version 1.0\nfile part.ts\n"),
+        ("list.sdp", "v=0\nm=video 5004 RTP/AVP 96\nc=IN IP4 127.0.0.1\n"),
+    ]:
+        (tmp_path / name).write_text(text)
+        assert reason_of(tmp_path / name) is Reason.NOT_A_VIDEO
+
+
+@pytest.mark.parametrize("name", ["http:a.mp4", "concat:x|y.mp4", "%03d.mp4", 'it\'s "ä" 😀.mp4', "-y.mp4"])
+def test_a_name_is_only_a_name(name: str, video: Video, tmp_path: Path) -> None:
+    shutil.copy(video("plain"), tmp_path / name)
+    assert probe(tmp_path / name).width == 320
+
+
+def test_a_relative_path(video: Video, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(video("plain"), tmp_path / "film.mp4")
+    monkeypatch.chdir(tmp_path)
+    assert probe(Path("film.mp4")).width == 320
+
+
+@pytest.mark.parametrize("name", ["plain", "index_first", "fragments", "matroska", "vp9", "avi"])
+def test_whole_files_are_whole_and_each_shorter_one_is_cut_off(
+    name: str, video: Video, tmp_path: Path
+) -> None:
+    data = video(name).read_bytes()
+    assert not is_cut_off(video(name))
+    for length in (len(data) - 1, len(data) // 3):
+        (tmp_path / "cut").write_bytes(data[:length])
+        assert is_cut_off(tmp_path / "cut")
+    (tmp_path / "tail").write_bytes(data + bytes(32))
+    assert not is_cut_off(tmp_path / "tail")
+
+
+def test_an_mp4_without_index_is_truncated(video: Video, tmp_path: Path) -> None:
+    data = video("plain").read_bytes()
+    path = tmp_path / "half.mp4"
+    path.write_bytes(data[: len(data) // 2])
+    assert reason_of(path) is Reason.TRUNCATED_VIDEO
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "long_side", "expected"),
+    [
+        (1280, 720, 512, (512, 288)),
+        (720, 1280, 512, (288, 512)),
+        (1000, 1000, 512, (512, 512)),
+        (4000, 10, 512, (512, 4)),
+        (1920, 1038, 512, (512, 276)),
+        (320, 180, 64, (64, 36)),
+    ],
+)
+def test_target_size(width: int, height: int, long_side: int, expected: tuple[int, int]) -> None:
+    assert target_size(replace(INFO, width=width, height=height), long_side) == expected
+
+
+@given(st.integers(1, 8000), st.integers(1, 8000), st.integers(1, 400))
+def test_target_size_is_always_storable(width: int, height: int, quarter: int) -> None:
+    size = target_size(replace(INFO, width=width, height=height), 4 * quarter)
+    assert max(size) == 4 * quarter
+    assert all(side >= 4 and side % 4 == 0 for side in size)
+
+
+@pytest.mark.parametrize("long_side", [0, -4, 2, 511])
+def test_long_side_must_be_a_multiple_of_four(long_side: int) -> None:
+    with pytest.raises(UserInputError, match=str(long_side)):
+        target_size(INFO, long_side)
