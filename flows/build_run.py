@@ -30,7 +30,16 @@ from tasks.pairs.candidates import Candidate, SourceSummary, draw_candidates
 from tasks.pairs.degrade import read_pair
 from tasks.pairs.estimate import check_space, plan_release
 from tasks.pairs.facts import source_facts, timeline_id
-from tasks.pairs.stages import STAGES, Outcome, Work, ingest_key, inspect_stage, model_hub, source_row
+from tasks.pairs.stages import (
+    STAGES,
+    Outcome,
+    Work,
+    ingest_key,
+    inspect_key,
+    inspect_stage,
+    model_hub,
+    source_row,
+)
 from tasks.publish.release import source_rows, write_release
 from tasks.sources.registry import open_sources
 
@@ -96,7 +105,9 @@ class Build:
         self._scan()
         failures = {} if self.options.retry else known_failures(self.store)
         for source in list(self.sources.values()):
-            known = failures.get(ingest_key(source, self.recipe))
+            known = failures.get(ingest_key(source, self.recipe)) or failures.get(
+                inspect_key(source, self.recipe)
+            )
             if known is not None:
                 self._lose_source(source, known)
         parent = None if self.options.fresh else self._parent()
@@ -140,11 +151,13 @@ class Build:
                     first = False
                 self._make(executor, todo)
                 self._draw()
-        return self._release()
+        return self._release(plan)
 
     def plan(self) -> ReleasePlan:
         """Return the plan: all pairs of the release to be, and what making the missing ones takes."""
-        return plan_release(self.store, self.reports, self.candidates, tuple(self.recipe.aspects))
+        return plan_release(
+            self.store, self.reports, self.candidates, tuple(self.recipe.aspects), self.kept.keys
+        )
 
     # -- scanning ------------------------------------------------------------------------------------
 
@@ -323,7 +336,7 @@ class Build:
 
     # -- the release ---------------------------------------------------------------------------------
 
-    def _release(self) -> BuildResult:
+    def _release(self, plan: ReleasePlan) -> BuildResult:
         records = list(self.kept.records)
         used: set[str] = set()
         planned = dict.fromkeys(self.recipe.aspects, 0)
@@ -356,7 +369,7 @@ class Build:
             planned,
             extends=self.kept.version,
         )
-        return BuildResult(release, new, self.plan(), tuple(set_aside), len(lost))
+        return BuildResult(release, new, plan, tuple(set_aside), len(lost))
 
     def _no_pair_rows(self) -> list[SetAsideRow]:
         return [

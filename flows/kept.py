@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from storage_schemas.pair import PairRecord
 from storage_schemas.plan import SourceReport
@@ -28,9 +29,14 @@ class KeptPairs:
         """Number of the version that is extended."""
         return self.parent.version if self.parent is not None else None
 
+    @cached_property
+    def keys(self) -> set[tuple[str, str]]:
+        """The (source id, aspect) whose pairs are taken over as they are."""
+        return {(record.source_id, record.aspect) for record in self.records}
+
     def has(self, source_id: str, aspect: str) -> bool:
         """Return whether the pairs of a source and aspect are taken over as they are."""
-        return any(r.source_id == source_id and r.aspect == aspect for r in self.records)
+        return (source_id, aspect) in self.keys
 
     def candidates(self, reports: Mapping[str, SourceReport]) -> list[Candidate]:
         """Return the places that are held: of kept pairs, and of sources that can still give a pair."""
@@ -81,7 +87,8 @@ def kept_pairs(
     whole = _whole_aspects(records, recipe)
     return KeptPairs(
         parent=parent,
-        records=tuple(r for r in records if (r.source_id, r.aspect) in whole),
+        # of a source that is gone every pair is kept; another is made whole again at every severity
+        records=tuple(r for r in records if r.source_id not in sources or (r.source_id, r.aspect) in whole),
         places=tuple(dict.fromkeys(places)),
     )
 

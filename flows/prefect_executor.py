@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import distributed
 from dask.base import annotate
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.utilities.annotations import quote
 
 from infra.executor import Executor, Handle, WorkerDied
 
 
 @task(name="stage", task_run_name="{name}", persist_result=False, cache_policy=NO_CACHE, retries=0)
-def run_stage(name: str, call: Any) -> Any:
+def run_stage(name: str, call: Callable[[], Any]) -> Any:
     """Run one stage of one source; its result says what was set aside, it does not raise."""
-    function, arguments = call
-    return function(*arguments)
+    return call()
 
 
 class PrefectExecutor(Executor):
@@ -31,13 +30,15 @@ class PrefectExecutor(Executor):
         """Start a stage as a Prefect task in a worker pool."""
         stage = name.split(" ", 1)[0]
         with annotate(resources={pool: 1}):
-            # quote: the arguments are frozen models, Prefect need not look for futures in them
-            return run_stage.with_options(tags={stage, pool}).submit(name, quote((function, arguments)))
+            # a partial: the arguments are frozen models, Prefect need not look for futures in them
+            return run_stage.with_options(tags={stage, pool}).submit(name, partial(function, *arguments))
 
     def wait_any(self, handles: Iterable[Handle]) -> set[Handle]:
         """Block until at least one is done."""
         by_future = {handle.wrapped_future: handle for handle in handles}
-        waited = distributed.wait(list(by_future), return_when="FIRST_COMPLETED")  # type: ignore[no-untyped-call]
+        client = next(iter(by_future)).client
+        with client.as_current():
+            waited = distributed.wait(list(by_future), return_when="FIRST_COMPLETED")  # type: ignore[no-untyped-call]
         return {by_future[future] for future in waited.done}
 
     def result(self, handle: Handle) -> Any:

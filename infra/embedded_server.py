@@ -6,6 +6,7 @@ server is used and nothing is started.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ def prefect_environment() -> None:
     """Set Prefect's environment, but for what the user has set; call it before Prefect is imported."""
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
+    for name in ("distributed", "prefect.task_runners", "httpx"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 @contextmanager
@@ -57,8 +60,10 @@ def prefect_server() -> Iterator[str]:
     os.environ["PREFECT_API_URL"] = server.api_url
     try:
         with temporary_settings({PREFECT_API_URL: server.api_url}):
-            yield server.api_url
-            _drain()
+            try:
+                yield server.api_url
+            finally:
+                _drain()
     finally:
         del os.environ["PREFECT_API_URL"]
         server.stop()

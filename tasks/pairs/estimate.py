@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.plan import ReleasePlan, SourceReport
@@ -26,8 +26,12 @@ def plan_release(
     reports: Mapping[str, SourceReport],
     candidates: Sequence[Candidate],
     aspects: Sequence[str],
+    kept: Collection[tuple[str, str]] = (),
 ) -> ReleasePlan:
-    """Return the plan of a release: all its pairs, and what making the missing ones takes."""
+    """Return the plan of a release: all its pairs, and what making the missing ones takes.
+
+    `kept` are (source id, aspect) whose pairs are taken over from a parent release as they are.
+    """
     chosen = {(c.source_id, c.aspect) for c in candidates}
     missing_sources: set[str] = set()
     decode, missing = 0, 0
@@ -43,7 +47,7 @@ def plan_release(
             if (source_id, pair.aspect) not in chosen:
                 continue
             planned[pair.aspect] += 1
-            if pair.done:
+            if pair.done or (source_id, pair.aspect) in kept:
                 continue
             missing += 1
             missing_sources.add(source_id)

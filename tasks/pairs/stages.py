@@ -68,7 +68,7 @@ def inspect_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outco
         store, models = work.open()
         return Outcome(source.id, "inspect", report(store, source, work.recipe, models, aspects))
 
-    return _guarded(source, "inspect", run)
+    return _guarded(source, "inspect", run, key=inspect_key(source, work.recipe))
 
 
 def ingest_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
@@ -122,6 +122,19 @@ STAGES: tuple[tuple[str, Callable[[Work, Source, tuple[str, ...]], Outcome]], ..
     ("degrade", degrade_stage),
     ("verify", verify_stage),
 )
+
+
+def inspect_key(source: Source, recipe: Recipe) -> str:
+    """Return the checksum of what the inspection of a source depends on."""
+    return digest_value(
+        {
+            "stage": "inspect",
+            "captions": source.captions_digest,
+            "least_duration_s": recipe.least_duration_s,
+            "analyser": recipe.caption_analysis,
+            **frames_consumes(source, recipe),
+        }
+    )
 
 
 def ingest_key(source: Source, recipe: Recipe) -> str:
