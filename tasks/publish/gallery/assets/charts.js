@@ -54,7 +54,7 @@
   }
 
   /** Lying bars, parts one after the other: `bars` are {label, values: [[class, number]], text}. */
-  function rows(bars, labelWidth = 150) {
+  function rows(bars, labelWidth = 175) {
     const width = 560, tall = 26, right = 84;
     const most = Math.max(1, ...bars.map((bar) => bar.values.reduce((sum, [, value]) => sum + value, 0)));
     const drawing = svg("svg", { viewBox: `0 0 ${width} ${bars.length * tall + 4}` });

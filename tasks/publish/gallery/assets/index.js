@@ -6,7 +6,7 @@
   const data = gallery.data();
   const { aspects, sources, pairs, statistics } = data;
   const PAGE = 60;
-  const state = { aspect: "", source: "", group: "aspect", search: "", shown: PAGE };
+  const state = { aspect: "", source: "", group: sources.length < 3 ? "source" : "aspect", search: "", shown: PAGE };
 
   const title = (aspect) => aspects[aspect]?.title ?? aspect;
 
@@ -94,6 +94,7 @@
     byId("source-filter").append(el("option", { value: "" }, `all ${number(sources.length)}`),
       ...sources.map((source, place) => el("option", { value: place }, source.title)));
     byId("source-filter").addEventListener("change", (event) => change({ source: event.target.value }));
+    byId("group-by").value = state.group;
     byId("group-by").addEventListener("change", (event) => change({ group: event.target.value }));
     byId("search").addEventListener("input", (event) => change({ search: event.target.value }));
     byId("more").addEventListener("click", () => { state.shown += PAGE; list(); });
@@ -144,7 +145,7 @@
       gallery.figure({
         title: "Bytes on the disk", wide: true,
         note: "The product is orange; what can be made again from the sources is blue. Grey is what full copies of the low-quality videos would take in the same coding.",
-        drawing: gallery.rows(sizes.map(([label, value, name]) => ({ label, text: bytes(value), values: [[name, value]] })), 170),
+        drawing: gallery.rows(sizes.map(([label, value, name]) => ({ label, text: bytes(value), values: [[name, value]] }))),
         alternative: sizes.map(([label, value]) => `${label}: ${bytes(value)}`).join("; "),
         head: ["What", "Bytes"],
         rows: sizes.map(([label, value]) => [label, number(value)]),
@@ -165,7 +166,7 @@
     byId("set-aside-count").textContent = plural(rows.length, "item");
     byId("set-aside-list").append(rows.length
       ? table(["Source", "Aspect", "Stage", "Reason", "What was wrong, and what to do"], rows.map((row) => [
-        row.source || row.location, row.aspect ? title(row.aspect) : "all", row.stage,
+        row.location || sources.find((source) => source.id === row.source)?.title || row.source, row.aspect ? title(row.aspect) : "all", row.stage,
         el("span", { class: "reason" }, row.reason), row.message || "–"]))
       : el("p", { class: "quiet" }, "Nothing: every planned pair was built."));
   }

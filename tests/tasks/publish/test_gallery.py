@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.store import ENCODED, FRAMES
+from tasks.publish.gallery import write_gallery
+from tasks.publish.gallery_data import script_json
+from tasks.publish.pictures import GUTTER, TILE_WIDTH, contact_sheet
+
+FREE, SECRET = "film/<b>one</b>", "secret two"
+
+
+class Page(HTMLParser):
+    """Collects what a browser would load, and the data that a page carries."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.scripts = 0
+        self.policy = self.data = ""
+        self._in_data = False
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.links += [value for name in ("src", "href") if (value := values.get(name))]
+        if values.get("http-equiv") == "Content-Security-Policy":
+            self.policy = values["content"] or ""
+        if tag == "script":
+            self.scripts += 1
+            self._in_data = values.get("id") == "data"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_data = False
+
+    def handle_data(self, data: str) -> None:
+        if self._in_data:
+            self.data += data
+
+
+def page_of(folder: Path, source_id: str) -> tuple[Path, Any]:
+    for path in sorted((folder / "sources").iterdir()):
+        data = json.loads(Page(path).data)
+        if data["source"]["id"] == source_id:
+            return path, data
+    raise AssertionError(f"no page shows {source_id}")
+
+
+@pytest.fixture(scope="module")
+def gallery(small: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_gallery(small.store, small.release, tmp_path_factory.mktemp("gallery") / "pages").parent
+
+
+def test_pages_load_nothing_from_outside_and_allow_nothing_else(gallery: Path) -> None:
+    pages = [gallery / "index.html", *(gallery / "sources").iterdir()]
+    assert len(pages) == 3
+    for path in pages:
+        page = Page(path)
+        assert page.policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+        for link in page.links:
+            if not link.startswith(("#", "data:,")):
+                assert (path.parent / link.split("#")[0]).resolve().is_relative_to(gallery.resolve())
+                assert (path.parent / link.split("#")[0]).is_file()
+    for path in (gallery / "assets").iterdir():
+        hosts = set(re.findall(r"https?://[^\"'\s]+", path.read_text(encoding="utf-8")))
+        assert hosts <= {"http://www.w3.org/2000/svg"}, "the SVG name space only"
+
+
+def test_captions_cannot_leave_the_data(gallery: Path) -> None:
+    path, data = page_of(gallery, FREE)
+    assert data["source"]["clips"][0]["caption"].startswith("</script><script>")
+    # six scripts of ours and the data: a caption that ended the data would have made another
+    assert Page(path).scripts == 5
+    assert "<script>document" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "text", ["</script>", "<!--<script>", "]]>", "&lt;", "\u2028\u2029", "\ud800", "日本語"]
+)
+def test_json_survives_a_script_element(text: str) -> None:
+    written = script_json({"a": text})
+    assert json.loads(written) == {"a": text}
+    assert not set(written) & set("<>&\u2028\u2029")
+    assert written.isascii()
+
+
+def test_the_data_say_what_the_release_says(gallery: Path, small: Any) -> None:
+    data = json.loads(Page(gallery / "index.html").data)
+    assert data["release"]["private"] is True
+    assert len(data["pairs"]) == len(small.release.pairs()) == 8
+    assert {row["reason"] for row in data["set_aside"]} == {"not_a_video", "too_few_eligible_clips"}
+    assert data["aspects"]["color"]["set_aside"] == 1
+    assert data["aspects"]["aesthetics"]["built"] == 2
+    assert [(row["from_s"], row["sources"]) for row in data["statistics"]["bins"]] == [
+        (0, 1),
+        (100, 0),
+        (200, 1),
+    ]
+    statistics = data["statistics"]
+    assert 0 < statistics["degraded_bytes"] < statistics["full_copies_bytes"]
+    _, page = page_of(gallery, FREE)
+    for pair, record in zip(page["pairs"], small.release.pairs(source_id=FREE), strict=True):
+        assert [tuple(interval) for interval in pair["low_intervals"]] == list(record.low_intervals)
+        assert sum(segment["count"] for segment in pair["segments"]) == record.low_frames
+
+
+def test_no_path_of_the_machine_is_shown(gallery: Path, small: Any) -> None:
+    for path in gallery.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert str(small.store.root) not in text and "films/one" not in text and "x/y.mp4" not in text
+
+
+def test_writing_again_makes_nothing_again(gallery: Path, small: Any) -> None:
+    media = {path: path.stat().st_mtime_ns for path in (gallery / "media").rglob("*.*")}
+    assert len(media) == 2 * (2 + 4 * 2)
+    seen: list[tuple[int, int, str]] = []
+    write_gallery(small.store, small.release, gallery, progress=lambda *told: seen.append(told))
+    assert {path: path.stat().st_mtime_ns for path in (gallery / "media").rglob("*.*")} == media
+    assert [(done, total) for done, total, _ in seen] == [(place, 8) for place in range(1, 9)]
+
+
+def test_public_pages_keep_what_may_not_be_passed_on(small: Any, tmp_path: Path) -> None:
+    write_gallery(small.store, small.release, tmp_path)
+    write_gallery(small.store, small.release, tmp_path, private=False)
+    everything = "\n".join(path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html"))
+    for words in ("secret", "Caption 3 of secret", "a caption says"):
+        assert words not in everything
+    assert (
+        f"Caption 3 of {FREE.replace('<', chr(92) + 'u003c').replace('>', chr(92) + 'u003e')}" in everything
+    )
+    # the private form was there before: its videos are gone
+    assert [folder.name[:4] for folder in (tmp_path / "media").iterdir()] == ["film"]
+    assert not [path for path in tmp_path.rglob("*") if "secret" in path.name]
+    data = json.loads(Page(tmp_path / "index.html").data)
+    hidden = [source for source in data["sources"] if source["hidden"]]
+    assert len(hidden) == 1 and hidden[0]["media"] == "" and hidden[0]["licence"] == "academic use only"
+    assert all(row["message"] == "" for row in data["set_aside"])
+
+
+def test_files_of_others_are_left_alone(small: Any, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(UserInputError, match="something else"):
+        write_gallery(small.store, small.release, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    target = tmp_path / "pages"
+    write_gallery(small.store, small.release, target)
+    (target / "notes.txt").write_text("mine")
+    listed = json.loads((target / "gallery.json").read_text())
+    (target / "gallery.json").write_text(
+        json.dumps({"files": [*listed["files"], "../thesis.txt", "old.html"]})
+    )
+    (target / "old.html").write_text("from an earlier release")
+    write_gallery(small.store, small.release, target)
+    assert (target / "notes.txt").exists() and (tmp_path / "thesis.txt").exists()
+    assert not (target / "old.html").exists()
+    (target / "gallery.json").write_text("{")
+    with pytest.raises(UserInputError, match="damaged"):
+        write_gallery(small.store, small.release, target)
+
+
+def test_a_source_without_frames_costs_no_other(build_small: Callable[[Path], Any], tmp_path: Path) -> None:
+    small = build_small(tmp_path)
+    store, release = small.store, small.release
+    store.remove(FRAMES, release.source(SECRET).frames_id)
+    write_gallery(store, release, tmp_path / "pages")
+    _, data = page_of(tmp_path / "pages", SECRET)
+    assert "run the build again" in data["source"]["hidden"] and data["source"]["media"] == ""
+    assert data["source"]["clips"][3]["caption"] == "Caption 3 of secret two"
+    _, data = page_of(tmp_path / "pages", FREE)
+    assert not data["source"]["hidden"]
+    assert len(list(store.manifests(ENCODED))) == 1
+
+
+def test_the_contact_sheet_shows_both_sides(small: Any) -> None:
+    record = next(pair for pair in small.release.pairs("aesthetics") if pair.source_id == FREE)
+    sheet = np.asarray(contact_sheet(small.store, record, small.release.clips(FREE)).convert("L"), dtype=int)
+    height = TILE_WIDTH * 72 // 128
+    assert sheet.shape == (2 * height + GUTTER, 2 * TILE_WIDTH + GUTTER)
+    # inverted below: what is bright above is dark there
+    assert sheet[:height, :TILE_WIDTH].mean() < 100 < 150 < sheet[height + GUTTER :, :TILE_WIDTH].mean()
+
+
+def test_the_contact_sheet_shows_what_is_gone_as_a_striped_tile(small: Any) -> None:
+    record = next(pair for pair in small.release.pairs("comprehensiveness") if pair.source_id == FREE)
+    sheet = contact_sheet(small.store, record, small.release.clips(FREE))
+    low = np.asarray(sheet.crop((0, sheet.height // 2 + GUTTER, sheet.width, sheet.height)))
+    assert low.max() < 90
+    assert isinstance(sheet, Image.Image)

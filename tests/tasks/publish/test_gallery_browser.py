@@ -1,0 +1,276 @@
+"""The gallery in a real browser, opened from the disk as a reader does."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.publish.gallery import write_gallery
+
+pytestmark = pytest.mark.browser
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+TIMES = "['high', 'low'].map((id) => document.getElementById(id).currentTime)"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def gallery(small: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_gallery(small.store, small.release, tmp_path_factory.mktemp("gallery") / "pages").parent
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    page = context.new_page()
+    told: list[str] = []
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
+    page.on(
+        "request",
+        lambda asked: told.append(asked.url) if not asked.url.startswith(("file:", "data:")) else None,
+    )
+    page.on("dialog", lambda dialog: (told.append("a dialog"), dialog.dismiss()))
+    yield page
+    context.close()
+    assert told == []
+
+
+def open_source(page: Any, gallery: Path, aspect: str, source: str = "Film film/<b>one</b>") -> None:
+    page.goto((gallery / "index.html").as_uri())
+    page.get_by_role("link", name=f"{aspect}: {source}").first.click()
+    wait(page, "gallery.players && !gallery.players.target && !document.getElementById('high').seeking")
+    wait(page, "document.getElementById('low').readyState >= 2")
+
+
+def wait(page: Any, expression: str, seconds: float = 15) -> None:
+    """Wait until an expression is true; the pages' policy forbids Playwright's own way, which is eval."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(f"Boolean({expression})"):
+        assert time.monotonic() < end, f"still not: {expression}"
+        page.wait_for_timeout(50)
+
+
+def text(page: Any, selector: str) -> str:
+    return str(page.locator(selector).inner_text())
+
+
+def test_pairs_are_listed_filtered_and_grouped(page: Any, gallery: Path) -> None:
+    page.goto((gallery / "index.html").as_uri())
+    assert page.locator(".card").count() == 8
+    assert "owned" not in page.title()
+    page.get_by_role("button", name="Temporal flow").click()
+    assert page.locator(".card").count() == 2
+    page.keyboard.press("/")
+    page.keyboard.type("secret")
+    assert page.locator(".card").count() == 1
+    assert text(page, "#pairs-count") == "1 of 8 pairs"
+    page.get_by_label("Search").fill("nothing like it")
+    assert "No pair fits" in text(page, "#pair-list")
+    page.get_by_label("Search").fill("")
+    page.get_by_role("button", name="All").click()
+    page.get_by_label("Group by").select_option("aspect")
+    assert page.locator(".group").count() == 4
+    page.locator("h1").click()
+    page.keyboard.press("g")
+    assert page.locator(".group").count() == 2
+    pictures = page.locator(".sheet img")
+    pictures.first.scroll_into_view_if_needed()
+    wait(page, "document.querySelector('.sheet img').naturalWidth > 0")
+
+
+def test_statistics_and_reasons_can_be_read_without_seeing(page: Any, gallery: Path) -> None:
+    page.goto((gallery / "index.html").as_uri())
+    drawings = page.locator("#charts svg[role=img]")
+    assert drawings.count() == 3
+    page.locator("#charts details summary").first.click()
+    assert "too_few_eligible_clips 1" in text(page, "#charts table >> nth=0")
+    assert "</script><script>" in text(page, "#set-aside-list")
+    assert "academic use only · not to be passed on" in text(page, "#source-list")
+
+
+def test_both_videos_run_together(page: Any, gallery: Path) -> None:
+    open_source(page, gallery, "Aesthetics")
+    assert page.evaluate(TIMES) == pytest.approx([6.5, 6.5], abs=0.05)
+    assert page.locator(".side.degraded").count() == 2
+    page.get_by_label("Speed").select_option("4")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Play").click()
+    wait(page, "document.getElementById('high').currentTime > 9")
+    page.get_by_role("button", name="Pause").click()
+    page.wait_for_timeout(300)
+    high, low = page.evaluate(TIMES)
+    assert high > 9 and abs(high - low) < 0.1
+
+
+def test_jumping_stepping_and_following_the_captions(page: Any, gallery: Path) -> None:
+    open_source(page, gallery, "Aesthetics")
+    assert text(page, "#where") == "Interval 1 of 2"
+    page.locator("h1").click()
+    page.keyboard.press("n")
+    wait(page, "document.getElementById('low').currentTime > 22")
+    assert text(page, "#where") == "Interval 2 of 2"
+    assert "Caption 5 of film" in text(page, ".captions .now")
+    assert page.locator(".change[aria-current=true]").get_attribute("data-clip") == "5"
+    page.keyboard.press("p")
+    wait(page, "document.getElementById('low').currentTime < 7")
+    page.keyboard.press("ArrowRight")
+    wait(page, "document.getElementById('low').currentTime > 7")
+    assert page.evaluate(TIMES) == pytest.approx([7.5, 7.5], abs=0.05)
+    page.locator("[role=slider][data-side=low]").focus()
+    page.keyboard.press("Home")
+    wait(page, "document.getElementById('high').currentTime < 1")
+    page.get_by_role("button", name="Clip 9").click()
+    wait(page, "document.getElementById('high').currentTime > 34")
+
+
+def test_a_click_on_a_time_line_goes_there(page: Any, gallery: Path) -> None:
+    open_source(page, gallery, "Aesthetics")
+    lane = page.locator("[role=slider][data-side=low] .frame").bounding_box()
+    page.mouse.click(lane["x"] + lane["width"] * 0.75, lane["y"] + 8)
+    wait(page, "Math.abs(document.getElementById('high').currentTime - 30) < 0.5")
+    assert page.evaluate(TIMES)[1] == pytest.approx(30, abs=0.5)
+
+
+def test_a_removed_clip_is_said_to_be_removed(page: Any, gallery: Path) -> None:
+    open_source(page, gallery, "Comprehensiveness")
+    page.wait_for_selector("#low-veil:not([hidden])")
+    assert text(page, "#low-veil") == "This clip was removed here."
+    page.keyboard.press("l")
+    wait(page, "gallery.players.leading === 'low'")
+    page.keyboard.press("n")
+    page.wait_for_selector("#low-veil", state="hidden")
+    # what follows the first removed clip is four frames earlier on the low side
+    page.evaluate("gallery.players.seek('low', 14.5)")
+    wait(page, "Math.abs(document.getElementById('high').currentTime - 18.5) < 0.1")
+    assert page.evaluate(TIMES) == pytest.approx([18.5, 14.5], abs=0.1)
+
+
+def test_moved_clips_are_shown_by_content_or_by_the_clock(page: Any, gallery: Path) -> None:
+    open_source(page, gallery, "Temporal flow")
+    page.evaluate("gallery.players.seek('high', 7.5)")
+    wait(page, "Math.abs(document.getElementById('low').currentTime - 15.5) < 0.1")
+    assert page.locator(".ribbon.moved").count() == 3
+    page.get_by_label("Together").select_option("clock")
+    wait(page, "Math.abs(document.getElementById('low').currentTime - 7.5) < 0.1")
+
+
+def test_views(page: Any, gallery: Path) -> None:
+    open_source(page, gallery, "Aesthetics")
+    page.locator("h1").click()
+    page.keyboard.press("d")
+    blend = "getComputedStyle(document.querySelector('.side.low')).mixBlendMode"
+    assert page.evaluate(blend) == "difference"
+    boxes = [page.locator(f"#{side}").bounding_box() for side in ("high", "low")]
+    assert boxes[0] == boxes[1]
+
+    def brightest() -> int:
+        # what a reader sees, not what the page claims
+        import io
+
+        from PIL import Image
+
+        shot = Image.open(io.BytesIO(page.screenshot(clip=boxes[0]))).convert("L").resize((32, 18))
+        return int(shot.crop((2, 2, 30, 16)).getextrema()[1])
+
+    page.wait_for_timeout(300)
+    assert brightest() > 100
+    page.evaluate("gallery.players.seek('high', 3.5)")
+    wait(page, "document.getElementById('low').currentTime < 4")
+    page.wait_for_timeout(300)
+    assert brightest() < 8, "an untouched frame differs in nothing"
+    page.keyboard.press("w")
+    assert page.evaluate(blend) == "normal"
+    page.get_by_label("Low side", exact=True).fill("10")
+    assert "10%" in page.evaluate("getComputedStyle(document.querySelector('.side.low .screen')).clipPath")
+    page.locator("h1").click()
+    page.keyboard.press("s")
+    assert page.locator("#wipe-box").is_hidden()
+
+
+def test_colours_and_help(page: Any, gallery: Path) -> None:
+    page.goto((gallery / "index.html").as_uri())
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.keyboard.press("t")
+    assert page.evaluate(ground) != light
+    page.reload()
+    assert page.evaluate(ground) != light, "the choice is kept"
+    page.keyboard.press("t")
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(ground) == light
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog").is_visible()
+    page.keyboard.press("Escape")
+    assert page.get_by_role("dialog").is_hidden()
+
+
+def test_the_keyboard_reaches_everything_and_shows_where_it_is(page: Any, gallery: Path) -> None:
+    open_source(page, gallery, "Aesthetics")
+    page.locator("h1").click()
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.dataset.side || ''"))
+        if page.evaluate("document.activeElement.matches('button, a, select')"):
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert {"play", "previous", "next", "speed", "high", "low", "captions"} <= reached
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('button, a, select, input')]"
+        ".filter((e) => !(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length)).length"
+    )
+    assert unnamed == 0
+
+
+@pytest.mark.parametrize("aspect", ["Aesthetics", "Comprehensiveness"])
+def test_a_phone_needs_no_scrolling_sideways(browser: Any, gallery: Path, aspect: str) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto((gallery / "index.html").as_uri())
+    width = "document.documentElement.scrollWidth"
+    assert page.evaluate(width) == 360
+    open_source(page, gallery, aspect)
+    assert page.evaluate(width) == 360
+    high, low = (page.locator(f"#{side}").bounding_box() for side in ("high", "low"))
+    assert low["y"] > high["y"] + high["height"]
+    for box in page.locator("button:visible").all():
+        size = box.bounding_box()
+        assert size["height"] >= 20
+    context.close()
+
+
+def test_a_source_that_may_not_be_shown_still_tells_its_numbers(
+    page: Any, small: Any, tmp_path: Path
+) -> None:
+    write_gallery(small.store, small.release, tmp_path / "pages", private=False)
+    page.goto((tmp_path / "pages" / "index.html").as_uri())
+    page.get_by_role("link", name="Aesthetics: Source that may not be shown").click()
+    assert "does not allow" in text(page, "#hidden-note")
+    assert page.locator("#stage").is_hidden()
+    assert page.locator("[role=slider]").count() == 2
+    assert "contrast = -0.8" in text(page, "#facts")
