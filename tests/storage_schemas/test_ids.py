@@ -21,9 +21,13 @@ from storage_schemas.ids import (
 )
 from storage_schemas.source import Clip
 
-plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+plain = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+)
 values = st.recursive(
-    plain, lambda part: st.lists(part, max_size=4) | st.dictionaries(st.text(), part, max_size=4), max_leaves=12
+    plain,
+    lambda part: st.lists(part, max_size=4) | st.dictionaries(st.text(), part, max_size=4),
+    max_leaves=12,
 )
 objects = st.dictionaries(st.text(), values, max_size=5)
 
