@@ -16,6 +16,9 @@ _BECOME = words(
 )
 
 
+_SHADES = frozenset({"navy", "golden", "silver"})
+
+
 def colored_objects(sentence: Span) -> list[ColoredObject]:
     """Return the colours of a sentence with their things.
 
@@ -26,6 +29,8 @@ def colored_objects(sentence: Span) -> list[ColoredObject]:
     for token in sentence:
         if token.lower_ not in COLORS or is_negated(token):
             continue
+        if token.lower_ in _SHADES and token.i + 1 < sentence.end and token.nbor().lower_ in COLORS:
+            continue  # "navy blue" is one colour, blue
         for thing in _things_of(token):
             name = name_of(thing)
             if f"{token.lower_} {name}" not in NO_COLOR and not is_negated(thing):

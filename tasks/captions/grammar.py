@@ -30,6 +30,11 @@ _NOUNS = frozenset({"NOUN", "PROPN"})
 _PARTS_OF_NAME = frozenset({"compound", "amod", "nummod", "nmod"})
 _CLAUSE_ENDS = frozenset({"as", "while", "until", "when", "where", "before", "after", "and", ";", ":", "but"})
 
+# Nouns that end like a plural and are none.
+_SINGULAR_IN_S = frozenset(
+    {"series", "means", "species", "headquarters", "crossroads", "barracks", "lens", "shorts"}
+)
+
 # Parses of hostile text may be a thousand levels deep; no real sentence is.
 _DEEPEST = 12
 
@@ -40,6 +45,7 @@ def is_noun(token: Token) -> bool:
     return (
         token.pos_ in _NOUNS
         and not is_joined_verb(token)
+        and not (word in VERB_FORMS and any(child.dep_ == "nsubj" for child in token.lefts))
         and word[:1].isalpha()
         and len(word) > 1
         and word not in COLORS
@@ -85,8 +91,13 @@ def person_word(token: Token) -> str:
 
 def name_of(token: Token) -> str:
     """Return the noun with the nouns before it that belong to it, in small letters ("apple tree")."""
-    parts = [child.lower_ for child in token.lefts if child.dep_ == "compound" and is_noun(child)]
-    return " ".join([*parts, token.lower_])
+    first = token.i
+    while first > token.sent.start:
+        before = token.doc[first - 1]
+        if before.dep_ != "compound" or before.head.i < first or not is_noun(before):
+            break
+        first -= 1
+    return " ".join(word.lower_ for word in token.doc[first : token.i + 1])
 
 
 def phrase_of(token: Token) -> str:
@@ -116,18 +127,17 @@ def with_conjuncts(token: Token) -> list[Token]:
 
 def verb_after_noun(token: Token) -> Token | None:
     """Return the noun before a verb that the parse took for a noun ("the rabbit hovers"), else ``None``."""
-    if token.pos_ not in _NOUNS | {"VERB"} or token.lower_ not in VERB_FORMS:
-        return None
     before = token.nbor(-1) if token.i > token.sent.start else None
     if before is None or before.dep_ != "compound" or before.head.i != token.i:
         return None
-    if token.pos_ == "VERB":
-        return before
-    if token.tag_ == "NN":
-        return before if before.tag_ == "NNS" else None
-    # "A taxi passes": no plural follows this article, so it is no plural.
-    singular = any(child.lower_ in {"a", "an", "each", "another"} for child in token.lefts)
-    return before if singular or before.lower_ in ANIMALS or before.lower_ in PEOPLE else None
+    if token.tag_ in {"NNS", "NNPS"}:
+        # "A chef slices": no plural follows this article, so it is no plural.
+        if any(child.lower_ in {"a", "an", "each", "another"} for child in token.lefts):
+            return None if token.lower_ in _SINGULAR_IN_S else before
+        return before if token.lower_ in VERB_FORMS and before.lower_ in ANIMALS | PEOPLE else None
+    if token.lower_ not in VERB_FORMS:
+        return None
+    return before if token.pos_ == "VERB" or (token.tag_ == "NN" and before.tag_ == "NNS") else None
 
 
 def meant_noun(token: Token) -> Token:

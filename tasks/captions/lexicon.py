@@ -259,22 +259,17 @@ VERB_FORMS = frozenset(MOTION) | frozenset(
 #: What follows these is wished, begun or feared, but not said to happen.
 NOT_YET = frozenset(
     _verbs("want plan hope refuse prepare intend wish decide fail need expect threaten")
-) | words(
-    "about ready unable likely set"
-)  # fmt: skip
+) | words("about ready unable likely set")
 
 #: Verbs of being somewhere.
 STAY = frozenset(
     _verbs(
-    "stand lie sit hang rest stay remain wait appear grow bloom lean loom tower stretch extend rise "
-    "frame line dominate surround fill cover occupy float glow shine open place position locate situate "
-    "park mount pile set show see hover perch peep peek watch crouch kneel sleep live dot form curve "
-    "run drift narrow close"
-
+        "stand lie sit hang rest stay remain wait appear grow bloom lean loom tower stretch extend rise "
+        "frame line dominate surround fill cover occupy float glow shine open place position locate situate "
+        "park mount pile set show see hover perch peep peek watch crouch kneel sleep live dot form curve "
+        "run drift narrow close"
     )
-) | words(
-    "is are was were be been being 's 're lay stood sat hung seen grew shown set"
-)  # fmt: skip
+) | words("is are was were be been being 's 're lay stood sat hung seen grew grown shown set visible")
 
 #: Contact: "leans against a wall" does not make the wall a background.
 CONTACT = frozenset(

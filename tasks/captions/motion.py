@@ -55,7 +55,7 @@ def actions(sentence: Span) -> tuple[list[AgentAction], list[AgentAction]]:
             moving.append(AgentAction(agent=name_of(token.head), action=word))
             continue
         named = verb_after_noun(token)
-        if named is not None and not is_negated(token):
+        if named is not None and token.pos_ != "VERB" and not is_negated(token):
             found = _of_agents([named], token)
             moving += found[0]
             human += found[1]

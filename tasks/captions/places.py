@@ -18,7 +18,7 @@ from tasks.captions.grammar import (
     subjects_of,
     with_conjuncts,
 )
-from tasks.captions.lexicon import ANIMALS, BODY_PARTS, CONTACT, SCENES, STAY, VERB_FORMS, words
+from tasks.captions.lexicon import ABSTRACT, ANIMALS, BODY_PARTS, CONTACT, SCENES, STAY, VERB_FORMS, words
 
 if TYPE_CHECKING:
     from spacy.tokens import Span, Token
@@ -55,7 +55,9 @@ def _of_background(token: Token) -> list[Token]:
     if token.dep_ in {"compound", "nmod"}:
         # "In the background sunbeams fall", read as one name; "background music" is none of this.
         before = token.nbor(-2).lower_ if token.i >= token.sent.start + 2 else ""
-        a_thing = is_thing(token.head) and token.head.lower_ not in VERB_FORMS
+        if before == "in" and token.head.lower_ in VERB_FORMS:
+            return _placed(token.nbor(-2))
+        a_thing = is_thing(token.head)
         return with_conjuncts(token.head) if before == "in" and a_thing else []
     of = [child for child in token.rights if child.dep_ == "prep" and child.lower_ in {"of", "with"}]
     named = [noun for preposition in of for noun in _objects(preposition)]
@@ -128,7 +130,9 @@ def _is_alive(noun: Token) -> bool:
 
 def _nouns(tokens: Iterable[Token]) -> list[Token]:
     named = [meant_noun(token) for token in tokens]
-    return [token for token in named if token.lower_ in _BACK or is_noun(token)]
+    return [
+        token for token in named if token.lower_ in _BACK or (is_noun(token) and token.lower_ not in ABSTRACT)
+    ]
 
 
 def background_texts(heads: Iterable[Token]) -> list[str]:

@@ -57,6 +57,7 @@ def located_objects(sentence: Span) -> list[LocatedObject]:
         place += 1
         if token.i in camera:
             continue
+        found += _shown_in(token)
         end = _place_end(token, sentence)
         if end is None:
             end = _relation_end(token, sentence)
@@ -67,6 +68,18 @@ def located_objects(sentence: Span) -> list[LocatedObject]:
         found += [LocatedObject(location=location, object=name_of(noun)) for noun in objects]
         place = max(place, end)
     return found
+
+
+def _shown_in(token: Token) -> list[LocatedObject]:
+    """Return what "the left half shows" shows, where this token is the half."""
+    if token.lower_ not in _PARTS or token.dep_ != "nsubj":
+        return []
+    side = next((child for child in token.lefts if child.lower_ in _PLACES), None)
+    if side is None:
+        return []
+    shown = [child for child in token.head.rights if child.dep_ in {"dobj", "attr"} and _may_be_placed(child)]
+    location = token.doc[side.i : token.i + 1].text.lower()
+    return [LocatedObject(location=location, object=name_of(noun)) for noun in shown]
 
 
 def _place_end(token: Token, sentence: Span) -> int | None:
@@ -131,7 +144,7 @@ def _is_direction(token: Token, words: set[str], part: bool, owned: bool) -> boo
         if above.pos_ in {"VERB", "AUX"}
         else next((one for one in ancestors_of(token) if one.pos_ in {"VERB", "AUX"}), None)
     )
-    if verb is None or (above.pos_ in {"NOUN", "PROPN"} and above.lower_ not in MOTION):
+    if verb is None or token.i < verb.i or (above.pos_ in {"NOUN", "PROPN"} and above.lower_ not in MOTION):
         return False
     return verb.lower_ not in STAY
 

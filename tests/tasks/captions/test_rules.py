@@ -47,6 +47,8 @@ CAPTIONS: list[tuple[str, dict[str, set[str]]]] = [
     ("There is no red car in the street.", {"color": set()}),
     ("A boy eats an orange.", {"color": set()}),
     ("The towers stand under a dark blue night sky.", {"color": {"blue night sky"}}),
+    ("A man wears a navy blue sweater.", {"color": {"blue sweater"}}),
+    ("A bent brown sapling forms an arch.", {"color": {"brown sapling"}}),
     # motion, of things and of people
     ("A dog runs across a field.", {"motion": {"dog: runs across a field"}, "human": set()}),
     (
@@ -88,7 +90,14 @@ CAPTIONS: list[tuple[str, dict[str, set[str]]]] = [
     ("The rabbit walks away to the right.", {"position": set()}),
     ("A bird flies in from the left.", {"position": set()}),
     ("A cup stands next to a plate, between two forks, near the window.", {"position": set()}),
+    ("To his right, a large monitor displays a graph.", {"position": {"monitor to his right"}}),
+    (
+        "The left half shows a boy, while the right half shows a girl.",
+        {"position": {"boy left half", "girl right half"}},
+    ),
     # background, scenes, subjects
+    ("The light in the background changes.", {"background": set()}),
+    ("A steep cliff rises.", {"subject": {"cliff"}, "motion": set()}),
     ("In the background there are green trees and a lake.", {"background": {"green trees", "lake"}}),
     ("A pink sky fills the background.", {"background": {"pink sky"}}),
     ("A man stands in front of a fence with hills in the background.", {"background": {"hills"}}),
