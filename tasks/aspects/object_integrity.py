@@ -25,7 +25,7 @@ from tasks.aspects.base import (
     Parameters,
     PixelOperation,
 )
-from tasks.media.planes import Mask, merge_masked, planes_to_rgb, rgb_to_planes
+from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_planes
 
 
 class InpaintingParameters(Parameters):
@@ -42,8 +42,11 @@ class InpaintingParameters(Parameters):
     grow
         How far the mask grows, as a share of the subject's longer side; never less than `grow_px` pixels
         (5 % and 4 px, as for the boxes of the diffusion operation).
+    reduce
+        The filling is computed on a picture so many times smaller: a large hole then gets soft areas
+        instead of spokes, in a tenth of the time. 1 is the full size.
     radius
-        Telea's neighbourhood in pixels.
+        Telea's neighbourhood in pixels of the reduced picture.
     least_share, most_share
         A frame whose mask covers less or more of the picture is left as it is: nothing was found, or
         nothing would be left to paint from.
@@ -58,6 +61,7 @@ class InpaintingParameters(Parameters):
     least_part: float = Field(default=0.1, ge=0, le=1)
     grow: float = Field(default=0.05, ge=0, le=0.5)
     grow_px: int = Field(default=4, ge=0)
+    reduce: int = Field(default=4, ge=1, le=16)
     radius: float = Field(default=5.0, gt=0, le=50)
     least_share: float = Field(default=0.005, ge=0, le=1)
     most_share: float = Field(default=0.6, gt=0, le=1)
@@ -81,6 +85,18 @@ def subject_mask(salience: NDArray[np.uint8], parameters: InpaintingParameters) 
     if not parameters.least_share <= subject.mean() <= parameters.most_share:
         return nothing
     return np.asarray(subject, np.bool_)
+
+
+def paint_over(frame: Rgb, mask: Mask, parameters: InpaintingParameters) -> Rgb:
+    """Return the picture ``(H, W, 3)`` with the pixels under the mask made up from those around it."""
+    height, width = mask.shape
+    small = (max(1, width // parameters.reduce), max(1, height // parameters.reduce))
+    reduced = cv2.resize(frame, small, interpolation=cv2.INTER_AREA)
+    # a small pixel that holds anything of the subject is no source to paint from
+    hole = cv2.resize(mask.astype(np.float32), small, interpolation=cv2.INTER_AREA) > 0
+    filled = cv2.inpaint(reduced, hole.astype(np.uint8), parameters.radius, cv2.INPAINT_TELEA)
+    whole = cv2.resize(filled, (width, height), interpolation=cv2.INTER_CUBIC)
+    return np.where(mask[..., None], np.asarray(whole, np.uint8), frame)
 
 
 class SaliencyTeleaInpainting(PixelOperation[InpaintingParameters]):
@@ -139,7 +155,7 @@ class SaliencyTeleaInpainting(PixelOperation[InpaintingParameters]):
             if not mask.any():
                 continue
             masks[place] = mask
-            filled = cv2.inpaint(frame, mask.astype(np.uint8), parameters.radius, cv2.INPAINT_TELEA)
+            filled = paint_over(frame, mask, parameters)
             mixed = filled.astype(np.int32) * share + frame.astype(np.int32) * (256 - share)
             painted[place] = (mixed + 128) >> 8
         return merge_masked(frames, rgb_to_planes(painted, clip.color), masks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from storage_schemas.frames import ColorSpec, Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan
 from tasks.aspects.color import NamedColourHueShift, colour_choices, names_one_colour
 from tasks.aspects.dynamics_degree import MiddleFrame, moves
-from tasks.aspects.object_integrity import SaliencyTeleaInpainting, subject_mask
+from tasks.aspects.object_integrity import SaliencyTeleaInpainting, paint_over, subject_mask
 from tasks.aspects.spatial_relationship import HorizontalFlip, names_a_side
 from tasks.media.color_names import PALETTE, named_colours, pixels_named, recolour, rgb_to_lab
 from tasks.media.planes import planes_to_rgb, split_planes
@@ -130,6 +131,23 @@ def test_too_few_changed_frames_make_the_clip_not_degradable(operation: Any) -> 
     assert operation.settle(5, 10, parameters) == {"changed_frames": 5, "frames": 10}
     with pytest.raises(ClipNotDegradable, match="4 of 10"):
         operation.settle(4, 10, parameters)
+
+
+def test_at_full_size_the_filling_is_opencvs_telea(photographs: Planes) -> None:
+    frame = planes_to_rgb(photographs[:1], ColorSpec())[0]
+    mask = np.zeros(frame.shape[:2], np.bool_)
+    mask[100:160, 200:280] = True
+    parameters = SaliencyTeleaInpainting().parameters(overrides={"reduce": 1})
+    expected = cv2.inpaint(frame, mask.astype(np.uint8), 5, cv2.INPAINT_TELEA)
+    assert (paint_over(frame, mask, parameters) == expected).all()
+
+
+def test_nothing_of_the_subject_is_left_in_the_filling() -> None:
+    frame = np.full((96, 96, 3), 100, np.uint8)
+    frame[31:62, 33:64] = 250
+    mask = (frame == 250).all(axis=-1)
+    filled = paint_over(frame, mask, SaliencyTeleaInpainting().parameters())
+    assert np.abs(filled.astype(int) - 100).max() <= 3  # what Telea itself makes of a flat picture
 
 
 # color
