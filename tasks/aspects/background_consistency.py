@@ -59,11 +59,10 @@ class RembgU2net(PixelOperation[BackgroundParameters]):
 
     def consumed_models(self, parameters: BackgroundParameters, models: Models) -> dict[str, Any]:
         """Return the checksums of the network and of the set of images, by their names in the store."""
-        from tasks.models.hub import BACKGROUNDS, model_spec
+        from tasks.models.hub import BACKGROUNDS, consumed_model
 
-        consumed: dict[str, Any] = {parameters.model: model_spec(parameters.model).sha256}
-        name = BACKGROUNDS + parameters.backgrounds
-        return {**consumed, name: models.get(name).checksum}
+        images = BACKGROUNDS + parameters.backgrounds
+        return {**consumed_model(models, parameters.model), **consumed_model(models, images)}
 
     def choose(self, clip: ClipContext, parameters: BackgroundParameters) -> dict[str, Any]:
         """Draw the image of each frame; neighbouring frames get different ones where the set allows it."""

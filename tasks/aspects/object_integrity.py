@@ -120,9 +120,9 @@ class SaliencyTeleaInpainting(PixelOperation[InpaintingParameters]):
 
     def consumed_models(self, parameters: InpaintingParameters, models: Models) -> dict[str, Any]:
         """Return the network's checksum by its name."""
-        from tasks.models.hub import model_spec
+        from tasks.models.hub import consumed_model
 
-        return {parameters.model: model_spec(parameters.model).sha256}
+        return consumed_model(models, parameters.model)
 
     def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
         """Return the subjects: one of them is drawn and recorded."""

@@ -166,12 +166,12 @@ class ModelHub(Models):
             f"{self._folders()}; get them with: {spec.command}"
         )
 
-    def require(self, name: str) -> None:
-        """Check that a model can be had, without loading it; raises as :meth:`get`."""
+    def checksum(self, name: str) -> str:
+        """Return a model's checksum, its file found and verified but not loaded; raises as :meth:`get`."""
         if name.startswith(BACKGROUNDS):
-            self._backgrounds(name.removeprefix(BACKGROUNDS))
-        else:
-            self.path(name)
+            return self._backgrounds(name.removeprefix(BACKGROUNDS)).checksum
+        self.path(name)
+        return model_spec(name).sha256
 
     def _backgrounds(self, id_: str) -> BackgroundSet:
         if id_ == "procedural":
@@ -190,6 +190,20 @@ class ModelHub(Models):
 
     def _folders(self) -> str:
         return ", ".join(str(folder) for folder in self.folders) or "any model folder (none is set)"
+
+
+def consumed_model(models: Models, name: str) -> dict[str, str]:
+    """Return a model's name and checksum, for the id of what it makes; it must be there.
+
+    Raises
+    ------
+    PrerequisiteError
+        If it is missing, with the command that fetches it.
+    """
+    if isinstance(models, ModelHub):
+        return {name: models.checksum(name)}
+    model = models.get(name)
+    return {name: model.checksum if isinstance(model, BackgroundSet) else model_spec(name).sha256}
 
 
 def digest_md5(path: Path) -> str:

@@ -14,7 +14,7 @@ from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputE
 from storage_schemas.ids import digest_file
 from tasks.models import hub as hub_module
 from tasks.models.backgrounds import DrawnLandscapes
-from tasks.models.hub import MODEL_SPECS, ModelHub, ModelSpec, digest_md5
+from tasks.models.hub import MODEL_SPECS, ModelHub, ModelSpec, consumed_model, digest_md5
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_missing_weights_say_where_they_were_looked_for_and_how_to_get_them(
     toy: ModelSpec, tmp_path: Path
 ) -> None:
     with pytest.raises(PrerequisiteError) as caught:
-        ModelHub([tmp_path / "a", tmp_path / "b"]).require("toy")
+        ModelHub([tmp_path / "a", tmp_path / "b"]).checksum("toy")
     message = str(caught.value)
     assert str(tmp_path / "a") in message and str(tmp_path / "b") in message
     assert "toy.bin" in message and message.endswith("slvmeval models fetch toy")
@@ -55,7 +55,7 @@ def test_another_file_under_the_name_is_refused(toy: ModelSpec, tmp_path: Path) 
     with pytest.raises(IntegrityError, match="delete it"):
         ModelHub([wrong]).get("toy")
     (wrong / "toy.bin").write_bytes(b"12345")
-    ModelHub([wrong]).require("toy")
+    ModelHub([wrong]).checksum("toy")
 
 
 def test_unknown_models_are_refused() -> None:
@@ -86,10 +86,18 @@ def test_a_set_of_images_is_found_in_a_model_folder(tmp_path: Path) -> None:
     images = ModelHub([tmp_path]).get("backgrounds:mine")
     assert images.image("one.png", 16, 32).shape == (16, 32, 3)
     with pytest.raises(PrerequisiteError, match="backgrounds/other"):
-        ModelHub([tmp_path]).require("backgrounds:other")
+        ModelHub([tmp_path]).checksum("backgrounds:other")
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "../mine", ".hidden"])
 def test_a_set_of_images_cannot_lie_elsewhere(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match="no name of a folder"):
         ModelHub([tmp_path]).get(f"backgrounds:{name}")
+
+
+def test_what_an_operation_consumes_is_checked_before_any_work(toy: ModelSpec, tmp_path: Path) -> None:
+    assert consumed_model(ModelHub([tmp_path / "right"]), "toy") == {"toy": toy.sha256}
+    with pytest.raises(PrerequisiteError, match="slvmeval models fetch toy"):
+        consumed_model(ModelHub([tmp_path]), "toy")
+    name = "backgrounds:procedural"
+    assert consumed_model(ModelHub([]), name) == {name: DrawnLandscapes().checksum}
