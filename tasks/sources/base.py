@@ -14,6 +14,12 @@ from tasks.sources.clips import MAX_CAPTION_BYTES
 from tasks.sources.content_hash import ContentHashes
 from tasks.sources.source_id import content_id
 
+#: Name endings (in small letters) of the files that count as videos.
+VIDEO_SUFFIXES = (
+    ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".m2v", ".ts", ".m2ts", ".mts",
+    ".flv", ".wmv", ".ogv", ".3gp", ".vob", ".mxf",
+)  # fmt: skip
+
 #: The stage that rows of an adapter carry.
 SCAN_STAGE = "scan"
 

@@ -3,7 +3,7 @@
 ::
 
     vript_captions/…/<id>_caption.json                    or in an archive there
-    vript_long_videos/…/<id>.mp4                          or in video_K_of_N.zip, see `unpack`
+    vript_long_videos/…/<id>.mp4 (or another ending)      or in video_K_of_N.zip, see `unpack`
     vript_long_videos_clips/…/<id>_cut_meta.json          or in clips_K_of_N.zip
     vript_long_videos_clips/…/<id>_asr.jsonl              where the first is missing or not understood
 
@@ -17,12 +17,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from storage_schemas.source import Clip, Source
-from tasks.sources.base import SourceAdapter, refuse_to_leave
+from tasks.sources.base import VIDEO_SUFFIXES, SourceAdapter, refuse_to_leave
 from tasks.sources.clips import CaptionLine, clean_caption, clips_from_lines, decode_utf8, load_json
 from tasks.sources.content_hash import ContentHashes
 from tasks.sources.source_id import check_id
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 LICENCE = "Vript: academic use only, no distribution"
 
 _CAPTIONS, _VIDEOS, _CLIPS = "vript_captions", "vript_long_videos", "vript_long_videos_clips"
-_CAPTION_END, _CUT_END, _ASR_END, _VIDEO_END = "_caption.json", "_cut_meta.json", "_asr.jsonl", ".mp4"
+_CAPTION_END, _CUT_END, _ASR_END = "_caption.json", "_cut_meta.json", "_asr.jsonl"
 _TIME_ENDS = (_CUT_END, _ASR_END)
 
 
@@ -99,7 +99,7 @@ class VriptAdapter(SourceAdapter):
         if not self._captions and not self._uncaptioned and not self._broken:
             raise UserInputError(
                 f"{self.root} has no sources: looked for *{_CAPTION_END} below {_CAPTIONS} and for "
-                f"*{_VIDEO_END} below {_VIDEOS}, unpacked or in archives"
+                f"videos below {_VIDEOS}, unpacked or in archives"
             )
         left_out = 0
         for file in self._captions:
@@ -109,7 +109,7 @@ class VriptAdapter(SourceAdapter):
                 continue
             yield source_id, file.location, partial(self._make, file)
         for file in self._uncaptioned:
-            yield file.name.removesuffix(_VIDEO_END), file.location, partial(_no_captions, file)
+            yield _video_id(file), file.location, partial(_no_captions, file)
         for file in self._broken:
             yield "", file.location, partial(_no_archive, file)
         if left_out:
@@ -118,7 +118,7 @@ class VriptAdapter(SourceAdapter):
     @cached_property
     def _files(self) -> dict[str, list[DataFile]]:
         """The files that matter, by folder; each folder is walked and each archive opened once."""
-        wanted = {_CAPTIONS: (_CAPTION_END,), _VIDEOS: (_VIDEO_END, *_TIME_ENDS), _CLIPS: _TIME_ENDS}
+        wanted = {_CAPTIONS: (_CAPTION_END,), _VIDEOS: VIDEO_SUFFIXES + _TIME_ENDS, _CLIPS: _TIME_ENDS}
         return {folder: list(list_files(self.root, folder, ends)) for folder, ends in wanted.items()}
 
     @cached_property
@@ -139,8 +139,8 @@ class VriptAdapter(SourceAdapter):
         """Videos by id, unpacked ones before those in archives."""
         videos: dict[str, DataFile] = {}
         for file in self._files[_VIDEOS]:
-            if file.name.endswith(_VIDEO_END) and "-Scene-" not in file.name:
-                videos.setdefault(file.name.removesuffix(_VIDEO_END), file)
+            if file.name.endswith(VIDEO_SUFFIXES) and "-Scene-" not in file.name:
+                videos.setdefault(_video_id(file), file)
         return videos
 
     @cached_property
@@ -180,7 +180,7 @@ class VriptAdapter(SourceAdapter):
         if video is None:
             raise SetAside(
                 Reason.VIDEO_MISSING,
-                f"{source_id}{_VIDEO_END} is not below {_VIDEOS}: fetch it, or take only what is here",
+                f"the video {source_id} is not below {_VIDEOS}: fetch it, or take only what is here",
             )
         clips = self._clips(source_id, captions, file.location)
         path = self._video_path(source_id, video)
@@ -251,10 +251,10 @@ class VriptAdapter(SourceAdapter):
         if not self.unpack or self.cache is None:
             raise SetAside(
                 Reason.VIDEO_MISSING,
-                f"{source_id}{_VIDEO_END} is still packed in {video.path.name}: "
+                f"the video {source_id} is still packed in {video.path.name}: "
                 "unzip the archive where it lies, or open the sources with unpack=True",
             )
-        return video.unpack(self.cache / "vript_videos" / f"{source_id}{_VIDEO_END}")
+        return video.unpack(self.cache / "vript_videos" / video.name)
 
 
 def _object(value: Any, key: str, where: str) -> dict[str, Any]:
@@ -264,10 +264,14 @@ def _object(value: Any, key: str, where: str) -> dict[str, Any]:
     return part
 
 
+def _video_id(file: DataFile) -> str:
+    return PurePosixPath(file.name).stem
+
+
 def _no_captions(file: DataFile, _hashes: ContentHashes) -> Source:
     raise SetAside(
         Reason.CAPTIONS_MISSING,
-        f"{file.location} has no {file.name.removesuffix(_VIDEO_END)}{_CAPTION_END} below {_CAPTIONS}",
+        f"{file.location} has no {_video_id(file)}{_CAPTION_END} below {_CAPTIONS}",
     )
 
 

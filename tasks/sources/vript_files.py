@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 import zipfile
@@ -69,14 +70,19 @@ class DataFile:
         try:
             with zipfile.ZipFile(self.path) as archive:
                 info = archive.getinfo(self.member)
-                if target.is_file() and target.stat().st_size == info.file_size:
-                    return target
+                # The copy has the archive's time stamp: one from another archive, or half a copy, has not.
+                stamp = self.path.stat().st_mtime_ns
+                if target.is_file():
+                    copy = target.stat()
+                    if (copy.st_size, copy.st_mtime_ns) == (info.file_size, stamp):
+                        return target
                 with storage_errors(target.parent):
                     target.parent.mkdir(parents=True, exist_ok=True)
                     draft = target.with_name(f".{uuid.uuid4().hex}")
                     try:
                         with archive.open(info) as packed, draft.open("wb") as file:
                             shutil.copyfileobj(packed, file, 1 << 20)
+                        os.utime(draft, ns=(stamp, stamp))
                         draft.replace(target)
                     finally:
                         draft.unlink(missing_ok=True)

@@ -129,7 +129,7 @@ def parse_time(value: Any) -> float | None:
     code = _TIME_CODE.fullmatch(text)
     if code is not None:
         hours, minutes, rest = code.groups()
-        return int(hours or 0) * 3600 + int(minutes) * 60 + float(rest.replace(",", "."))
+        return round(int(hours or 0) * 3600 + int(minutes) * 60 + float(rest.replace(",", ".")), 6)
     return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,13 @@ def test_reads_an_unpacked_video(layout: Layout) -> None:
     assert Path(source.video).read_bytes() == f"video {VID}".encode()
 
 
+def test_other_containers_than_mp4(layout: Layout) -> None:
+    layout.add(VID)
+    (layout.root / f"vript_long_videos/{VID}.mp4").rename(layout.root / f"vript_long_videos/{VID}.webm")
+    (source,), aside = layout.scan()
+    assert (source.id, aside) == (VID, [])
+
+
 def test_a_scene_without_caption_is_a_gap(layout: Layout) -> None:
     times = [{"start": 0, "end": 4}, {"start": 4, "end": 9}, {"start": 9, "end": 12}]
     layout.add(VID, ["A cat.", None, "A dog."], times, integrity=False)
@@ -164,6 +172,7 @@ def test_times_that_are_not_understood(time: dict[str, Any]) -> None:
 def test_time_codes() -> None:
     assert parse_time("01:02:03.5") == 3723.5
     assert parse_time("90:00") == 5400
+    assert parse_time("00:04:52.208") == parse_time(292.208)
     assert parse_time("nan") is None
     assert parse_time(float("nan")) is None
 
@@ -220,6 +229,10 @@ def test_everything_still_packed(layout: Layout, tmp_path: Path) -> None:
     before = Path(source.video).stat().st_mtime_ns
     assert layout.scan(cache=cache, unpack=True)[0] == [source]
     assert Path(source.video).stat().st_mtime_ns == before
+    archive = layout.root / "vript_long_videos/video_1_of_9.zip"
+    os.utime(archive, (1_600_000_000, 1_600_000_000))
+    # A copy made this moment is as old as its archive, so it counts as complete.
+    assert layout.scan(cache=cache, unpack=True, settle_s=60)[1] == []
     with pytest.raises(UserInputError, match="cache"):
         layout.scan(unpack=True)
 
