@@ -6,7 +6,20 @@ from collections.abc import Sequence
 
 import typer
 
-from slvmeval.commands import build, demo, plan
+from slvmeval.commands import (
+    build,
+    demo,
+    doctor,
+    gc,
+    models,
+    pairs,
+    plan,
+    publish,
+    schema,
+    sources,
+    status,
+    verify,
+)
 
 app = typer.Typer(
     name="slvmeval",
@@ -18,7 +31,7 @@ app = typer.Typer(
     "Start with `slvmeval doctor`, then `slvmeval demo`; with videos of your own: "
     "`slvmeval build --sources folder:VIDEOS --store STORE`.",
 )
-for group in (demo, build, plan):
+for group in (doctor, demo, sources, models, build, plan, verify, pairs, publish, status, gc, schema):
     group.register(app)
 
 

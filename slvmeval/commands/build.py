@@ -119,7 +119,7 @@ def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quie
     print_summary(result)
     paths = {"release": release.path}
     if gallery is not None:
-        from slvmeval.commands.publish import gallery_once
+        from slvmeval.commands.gallery_once import gallery_once
 
         paths["gallery"] = gallery_once(release, gallery, quiet)
         if summary is not None:

