@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import jinja2
 from markupsafe import Markup
 
 from storage_schemas.commit import write_atomic
-from storage_schemas.errors import StoreError, UserInputError
+from storage_schemas.errors import StoreError
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.store import Store
@@ -26,6 +26,7 @@ from tasks.publish.gallery_data import (
     source_folder,
 )
 from tasks.publish.materialise import encode_source, write_high, write_low
+from tasks.publish.owned_folder import OwnedFolder
 from tasks.publish.pictures import clip_strip, contact_sheet, jpeg
 
 #: The file that says which files of a folder are the gallery's own; nothing else is ever removed.
@@ -84,38 +85,37 @@ def write_gallery(
     SetAside
         If it is full or cannot be written.
     """
-    before = _listed(target)
+    owned = OwnedFolder(target, LIST_NAME)
     records = {row.source_id: release.pairs(source_id=row.source_id) for row in release.sources()}
     differences = {row.degraded_clip: row.difference for row in release.degraded_clips()}
-    made: set[str] = set()
-    folders: dict[str, SourceFolder] = {}
-    done, total = 0, sum(map(len, records.values()))
-    # an interrupted run may leave files that no list names: name them before they are made
-    for row in release.sources():
-        folder = source_folder(release, row, private)
-        if not folder.hidden:
-            names = set(_media_names(folder, records[row.source_id]))
-            _write_list(target, before | made | names)
-            try:
-                for what in _write_media(store, release, folder, records[row.source_id], target, settings):
-                    done += 1
-                    if progress is not None:
-                        progress(done, total, what)
-                made |= names
-            except StoreError as problem:
-                folder = SourceFolder(row, folder.slug, hidden=f"There are no videos: {problem}")
-        folders[row.source_id] = folder
-    pages = {f"assets/{name}": files(__package__).joinpath("assets", name).read_bytes() for name in ASSETS}
+    folders = {row.source_id: source_folder(release, row, private) for row in release.sources()}
+    media = {
+        source_id: [] if folder.hidden else list(_media_names(folder, records[source_id]))
+        for source_id, folder in folders.items()
+    }
+    owned.announce(chain(*media.values(), (folder.page for folder in folders.values())))
+    done, total = 0, sum(len(records[source_id]) for source_id, names in media.items() if names)
+    for source_id, names in media.items():
+        folder = folders[source_id]
+        if not names:
+            continue
+        try:
+            for what in _write_media(store, release, folder, records[source_id], target, settings):
+                done += 1
+                if progress is not None:
+                    progress(done, total, what)
+            owned.keep(names)
+        except StoreError as problem:
+            why = f"There are no videos: {problem}"
+            folders[source_id] = SourceFolder(folder.row, folder.slug, hidden=why)
+    for name in ASSETS:
+        owned.write(f"assets/{name}", files(__package__).joinpath("assets", name).read_bytes())
     for folder in folders.values():
         data = page_data(release, folder, private, differences)
-        pages[folder.page] = _page("pair.html.j2", data, root="../", title=data["source"]["title"])
+        owned.write(folder.page, _page("pair.html.j2", data, root="../", title=data["source"]["title"]))
     data = index_data(store, release, folders, private)
-    pages["index.html"] = _page("index.html.j2", data, root="", title=release.name)
-    _write_list(target, before | made | set(pages))
-    for name, content in pages.items():
-        write_atomic(target / name, content)
-    _remove(target, before - made - set(pages))
-    _write_list(target, made | set(pages))
+    owned.write("index.html", _page("index.html.j2", data, root="", title=release.name))
+    owned.settle()
     return target / "index.html"
 
 
@@ -165,31 +165,3 @@ def _page(template: str, data: dict[str, Any], root: str, title: str) -> bytes:
         data=embedded, root=root, title=title, release=data["release"]
     )
     return page.encode("utf-8", "replace")
-
-
-def _listed(target: Path) -> set[str]:
-    """Return the names of an earlier gallery's files in `target`."""
-    path = target / LIST_NAME
-    if path.is_file():
-        try:
-            return {str(name) for name in json.loads(path.read_text(encoding="utf-8"))["files"]}
-        except (ValueError, KeyError, TypeError) as problem:
-            raise UserInputError(f"{path} is damaged ({problem}): remove the folder {target}") from problem
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UserInputError(f"{target} holds something else than a gallery: choose an empty or new folder")
-    return set()
-
-
-def _write_list(target: Path, names: set[str]) -> None:
-    write_atomic(target / LIST_NAME, json.dumps({"files": sorted(names)}, indent=0).encode())
-
-
-def _remove(target: Path, names: set[str]) -> None:
-    root = target.resolve()
-    for name in sorted(names):
-        path = (root / name).resolve()
-        if path.is_relative_to(root) and path != root:
-            path.unlink(missing_ok=True)
-    for folder in sorted((target / "media").glob("*")):
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()

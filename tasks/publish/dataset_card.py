@@ -1,0 +1,143 @@
+"""The card of an exported data set and its licence notes; titles and credits come from strangers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from storage_schemas.release import Release
+from storage_schemas.source import SourceRow
+
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
+_CREATIVE = re.compile(r"CC[ -](BY(?:-(?:SA|NC|ND|NC-SA|NC-ND))?)[ -]([1-4]\.0)", re.IGNORECASE)
+
+
+def licence_id(licences: Sequence[str]) -> str:
+    """Return the identifier of Hugging Face for a set of licences; ``other`` where there is not one."""
+    if len(set(licences)) != 1:
+        return "other"
+    name = licences[0].strip()
+    if found := _CREATIVE.fullmatch(name):
+        return f"cc-{found[1]}-{found[2]}".lower()
+    return "cc0-1.0" if re.fullmatch(r"CC0(?:[ -]1\.0)?", name, re.IGNORECASE) else "other"
+
+
+def plain(text: str) -> str:
+    """Return text on one line in which Markdown and HTML mean nothing."""
+    line = " ".join(text.split())
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$])", lambda found: f"&#{ord(found[1])};", line)
+
+
+def card(
+    release: Release, passed: Sequence[SourceRow], left_out: Sequence[SourceRow], pairs: int, private: bool
+) -> str:
+    """Return the data set card with its YAML header."""
+    return (
+        "\n".join([*_header(release, passed, pairs), *_body(release, passed, left_out, pairs, private)])
+        + "\n"
+    )
+
+
+def _header(release: Release, passed: Sequence[SourceRow], pairs: int) -> list[str]:
+    licence = licence_id([row.licence for row in passed])
+    lines = [
+        "---",
+        f"pretty_name: {json.dumps(f'SLVMEval {release.name} {release.version}')}",
+        f"license: {licence}",
+    ]
+    if licence == "other":
+        lines += ["license_name: see-license-file", "license_link: LICENSE.md"]
+    lines += [
+        f"size_categories: [{json.dumps(next((name for most, name in _SIZES if pairs < most), 'n>100K'))}]",
+        "tags: [video, meta-evaluation, text-to-video]",
+    ]
+    if passed:
+        lines.append("configs:")
+        for name in ("pairs", "sources", "clips"):
+            lines += [f"- config_name: {name}"]
+            lines += ["  default: true"] if name == "pairs" else []
+            lines += ["  data_files:", "  - split: test", f"    path: data/{name}.parquet"]
+    return [*lines, "---", ""]
+
+
+def _body(
+    release: Release, passed: Sequence[SourceRow], left_out: Sequence[SourceRow], pairs: int, private: bool
+) -> list[str]:
+    recipe, fps = plain(str(release.recipe.get("name", ""))), release.info.get("fps", "")
+    lines = [
+        f"# SLVMEval: release {plain(release.name)}, version {release.version}",
+        "",
+        "Pairs of long videos that differ in one known way, to measure judges of generated video. The",
+        "high-quality video of a pair is a source; the low-quality one is the same video with a few clips",
+        "degraded for one aspect. The prompt describes both. A good judge prefers the high-quality video.",
+        "",
+        f"Recipe: {recipe}. Frames a second: {fps}.",
+        "",
+    ]
+    if private:
+        lines += [
+            "**This export holds sources that may not be passed on. Keep it where the sources are.**",
+            "",
+        ]
+    if passed:
+        counts = Counter(record.aspect for row in passed for record in release.pairs(source_id=row.source_id))
+        lines += ["| aspect | pairs |", "|---|---|"]
+        lines += [f"| {aspect} | {count} |" for aspect, count in sorted(counts.items())]
+        lines += [
+            f"| all | {pairs} |",
+            "",
+            "```python",
+            "import datasets",
+            "",
+            'pairs = datasets.load_dataset("PATH/OF/THIS/FOLDER", "pairs", split="test")',
+            "```",
+            "",
+            "- `pairs`: `prompt`, `high_video` and `low_video` (paths below this folder), `aspect`, `gold`",
+            "  (always `high`; show the two in random order), `high_intervals` and `low_intervals` (the",
+            "  degraded seconds in the time line of each side), operation, parameters, seed and checksums;",
+            "  `parameters` and `choices` are JSON.",
+            "- `sources`: one row a source, with licence and credit.",
+            "- `clips`: the captions with their boundaries.",
+            "",
+        ]
+    if left_out:
+        count = f"{len(left_out)} sources are" if len(left_out) > 1 else "1 source is"
+        lines += [
+            f"{count} left out, because the licence does not allow passing on the videos and captions.",
+            "",
+        ]
+    lines += [
+        "`recipe.json` pins all pairs of the release by ids, seeds, parameters and checksums. Whoever has",
+        "the sources makes the same pairs from it: `slvmeval build --recipe recipe.json`.",
+        "",
+        "## Credits",
+        "",
+    ]
+    lines += [_credit(row) for row in passed] or ["No source is part of this export."]
+    return [*lines, "", "The licences of the sources are listed in `LICENSE.md`."]
+
+
+def licence_notes(passed: Sequence[SourceRow], left_out: Sequence[SourceRow], private: bool) -> str:
+    """Return the licence of every source, and what that means for this folder."""
+    lines = [
+        "# Licences",
+        "",
+        "Each video, and every degraded form of it, stays under the licence of its source. The degraded",
+        "forms are changed versions: say so where you pass them on.",
+        "",
+    ]
+    if private:
+        lines += ["Sources marked with \\* may not be passed on, and neither may this folder.", ""]
+    lines += [_credit(row) + ("" if row.redistributable else " \\*") for row in passed]
+    if left_out:
+        counts = Counter(row.licence for row in left_out)
+        lines += ["", "Left out, since their licences do not allow passing them on:", ""]
+        lines += [f"- {plain(licence)}: {count}" for licence, count in sorted(counts.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _credit(row: SourceRow) -> str:
+    credit = f" {plain(row.credit)}." if row.credit else ""
+    return f"- {plain(row.title)}: {plain(row.licence)}.{credit}"

@@ -1,0 +1,288 @@
+"""A release as a folder that Hugging Face's `datasets` loads, or as a recipe with its pairs pinned.
+
+The folder holds Parquet tables, MP4 videos, a data set card and the licences. Of a source that may not
+be passed on nothing leaves the store: whoever has that source makes the same pairs from ``recipe.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from storage_schemas.commit import write_atomic
+from storage_schemas.ids import canonical_json, digest_file
+from storage_schemas.pair import PairRecord
+from storage_schemas.release import Release
+from storage_schemas.source import ClipRow, SourceRow
+from storage_schemas.store import Store
+from tasks.media.encode import DEFAULT_SETTINGS, EncoderSettings
+from tasks.publish.dataset_card import card, licence_notes
+from tasks.publish.gallery_data import SourceFolder, pair_slug, source_folder
+from tasks.publish.materialise import encode_source, write_high, write_low
+from tasks.publish.owned_folder import OwnedFolder
+from tasks.recipe import Pin
+
+LIST_NAME = "export.json"
+
+PAIRS_EXPORT = pa.schema(
+    [
+        ("pair_id", pa.string()),
+        ("source_id", pa.string()),
+        ("aspect", pa.string()),
+        ("dimension", pa.string()),
+        ("category", pa.string()),
+        ("prompt", pa.string()),
+        ("high_video", pa.string()),
+        ("low_video", pa.string()),
+        ("gold", pa.string()),
+        ("operation", pa.string()),
+        ("operation_version", pa.int32()),
+        ("parameters", pa.string()),
+        ("strength", pa.string()),
+        ("clips_degraded", pa.int32()),
+        ("drawn_clips", pa.list_(pa.int32())),
+        ("choices", pa.string()),
+        ("high_intervals", pa.list_(pa.list_(pa.float64()))),
+        ("low_intervals", pa.list_(pa.list_(pa.float64()))),
+        ("fps", pa.float64()),
+        ("high_frames", pa.int64()),
+        ("low_frames", pa.int64()),
+        ("duration_s", pa.float64()),
+        ("bin_s", pa.int64()),
+        ("seed", pa.string()),
+        ("high_checksum", pa.string()),
+        ("low_checksum", pa.string()),
+        ("high_video_sha256", pa.string()),
+        ("low_video_sha256", pa.string()),
+    ]
+)
+
+SOURCES_EXPORT = pa.schema(
+    [
+        ("source_id", pa.string()),
+        ("title", pa.string()),
+        ("licence", pa.string()),
+        ("credit", pa.string()),
+        ("content_sha256", pa.string()),
+        ("duration_s", pa.float64()),
+        ("frame_count", pa.int64()),
+        ("width", pa.int32()),
+        ("height", pa.int32()),
+        ("video", pa.string()),
+    ]
+)
+
+CLIPS_EXPORT = pa.schema(
+    [
+        ("source_id", pa.string()),
+        ("clip", pa.int32()),
+        ("start_s", pa.float64()),
+        ("end_s", pa.float64()),
+        ("first_frame", pa.int64()),
+        ("frame_count", pa.int64()),
+        ("caption", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """What an export holds.
+
+    `left_out` are the sources that may not be passed on; with no pair left, the export is the recipe
+    alone (`recipe_only`).
+    """
+
+    path: Path
+    pairs: int
+    left_out: tuple[str, ...]
+
+    @property
+    def recipe_only(self) -> bool:
+        """Whether nothing but the recipe and the card could leave the store."""
+        return self.pairs == 0
+
+
+def export_release(
+    store: Store,
+    release: Release,
+    target: Path,
+    *,
+    private: bool = False,
+    settings: EncoderSettings = DEFAULT_SETTINGS,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> ExportResult:
+    """Write a release as a folder for ``datasets.load_dataset``.
+
+    Videos that are there already are kept, so an interrupted export goes on; the card, without which
+    the folder is not a data set, is written last.
+
+    Parameters
+    ----------
+    store, release
+        What to export.
+    target
+        A folder: new, empty, or of an earlier export.
+    private
+        True exports every source, for use where the sources are; the card says so.
+    settings
+        How to encode the videos.
+    progress
+        Called with (pairs done, all pairs, what was done).
+
+    Raises
+    ------
+    UserInputError
+        If `target` holds something else.
+    StoreError
+        If frames were evicted that are needed.
+    SetAside
+        If `target` is full or cannot be written.
+    """
+    folders = {row.source_id: source_folder(release, row, private) for row in release.sources()}
+    passed = [folder for folder in folders.values() if not folder.hidden]
+    left_out = [folder.row for folder in folders.values() if folder.hidden]
+    records = {folder.row.source_id: release.pairs(source_id=folder.row.source_id) for folder in passed}
+    owned = OwnedFolder(target, LIST_NAME)
+    # while the tables do not fit the videos there is no card, so that nobody takes it for a data set
+    (target / "README.md").unlink(missing_ok=True)
+    videos = [name for folder in passed for name in _video_names(folder, records[folder.row.source_id])]
+    owned.announce(videos)
+    total = sum(map(len, records.values()))
+    done = 0
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for folder in passed:
+        source_id = folder.row.source_id
+        rows[source_id] = []
+        for row in _pair_rows(store, release, folder, records[source_id], target, settings):
+            rows[source_id].append(row)
+            done += 1
+            if progress is not None:
+                progress(done, total, f"{folder.row.title}: {row['aspect']}")
+    owned.keep(videos)
+    if passed:
+        prompts = {source_id: release.prompt(source_id) for source_id in records}
+        owned.write("data/pairs.parquet", _table(PAIRS_EXPORT, _with_prompts(rows, prompts)))
+        owned.write("data/sources.parquet", _table(SOURCES_EXPORT, map(_source_row, passed)))
+        clips = (clip for folder in passed for clip in release.clips(folder.row.source_id))
+        owned.write("data/clips.parquet", _table(CLIPS_EXPORT, map(ClipRow.model_dump, clips)))
+    owned.write("recipe.json", recipe_text(release).encode())
+    owned.write("LICENSE.md", licence_notes([f.row for f in passed], left_out, private).encode())
+    owned.keep(["README.md"])
+    owned.settle()
+    write_atomic(
+        target / "README.md", card(release, [f.row for f in passed], left_out, total, private).encode()
+    )
+    return ExportResult(target, total, tuple(row.source_id for row in left_out))
+
+
+def export_recipe(release: Release, path: Path) -> Path:
+    """Write the release's recipe with its pairs pinned, as JSON, and return the path.
+
+    It holds ids, checksums, seeds and parameters, and no caption, title or video, so every licence
+    lets it pass. ``slvmeval build --recipe`` makes the same pairs from it and from the sources.
+    """
+    write_atomic(path, recipe_text(release).encode())
+    return path
+
+
+def recipe_text(release: Release) -> str:
+    """Return the recipe of a release with every pair pinned, as JSON."""
+    content = {row.source_id: row.content_sha256 for row in release.sources()}
+    pins = [
+        Pin(
+            source_id=record.source_id,
+            content_sha256=content[record.source_id],
+            aspect=record.aspect,
+            operation=record.operation,
+            parameters=record.parameters,
+            strength=record.strength,
+            clips=record.clips_degraded,
+            drawn_clips=record.drawn_clips,
+            seed=record.seed,
+            pair_id=record.pair_id,
+            high_checksum=record.high_checksum,
+            low_checksum=record.low_checksum,
+        ).model_dump(mode="json")
+        for record in release.pairs()
+    ]
+    return json.dumps({**release.recipe, "pins": pins}, indent=1) + "\n"
+
+
+def _video_names(folder: SourceFolder, records: list[PairRecord]) -> Iterator[str]:
+    yield _video(folder, "high")
+    for record in records:
+        yield _video(folder, pair_slug(record))
+
+
+def _video(folder: SourceFolder, name: str) -> str:
+    return f"videos/{folder.slug}/{name}.mp4"
+
+
+def _pair_rows(
+    store: Store,
+    release: Release,
+    folder: SourceFolder,
+    records: list[PairRecord],
+    target: Path,
+    settings: EncoderSettings,
+) -> Iterator[dict[str, Any]]:
+    if not records:
+        return
+    row = folder.row
+    clips = release.clips(row.source_id)
+    encoded = encode_source(store, row.frames_id, row.frame_count, clips, records[0].fps, settings)
+    high = _video(folder, "high")
+    write_high(encoded, target / high)
+    high_sha256 = digest_file(target / high)
+    for record in records:
+        low = _video(folder, pair_slug(record))
+        write_low(store, record, encoded, target / low, settings)
+        yield {
+            **{name: getattr(record, name) for name in PAIRS_EXPORT.names if name in PairRecord.model_fields},
+            "parameters": canonical_json(record.parameters),
+            "choices": canonical_json(record.choices),
+            "high_video": high,
+            "low_video": low,
+            # the high-quality video is the better one of every pair: that is what a pair is
+            "gold": "high",
+            "duration_s": row.duration_s,
+            "high_video_sha256": high_sha256,
+            "low_video_sha256": digest_file(target / low),
+        }
+
+
+def _with_prompts(rows: dict[str, list[dict[str, Any]]], prompts: dict[str, str]) -> Iterator[dict[str, Any]]:
+    for source_id, some in rows.items():
+        for row in some:
+            yield {**row, "prompt": prompts[source_id]}
+
+
+def _source_row(folder: SourceFolder) -> dict[str, Any]:
+    names = [name for name in SOURCES_EXPORT.names if name in SourceRow.model_fields]
+    return {
+        **{name: getattr(folder.row, name) for name in names},
+        "video": _video(folder, "high"),
+    }
+
+
+def _table(schema: pa.Schema, rows: Iterator[dict[str, Any]], batch: int = 256) -> bytes:
+    """Return rows as one Parquet file, taking a batch of them at a time."""
+    buffer = BytesIO()
+    held: list[dict[str, Any]] = []
+    with pq.ParquetWriter(buffer, schema, compression="zstd") as writer:
+        for row in rows:
+            held.append({name: row[name] for name in schema.names})
+            if len(held) == batch:
+                writer.write_table(pa.Table.from_pylist(held, schema=schema))
+                held = []
+        if held:
+            writer.write_table(pa.Table.from_pylist(held, schema=schema))
+    return buffer.getvalue()

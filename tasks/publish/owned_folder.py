@@ -1,0 +1,85 @@
+"""A folder that we fill and refill: it keeps a list of our files, and nothing else is ever removed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from storage_schemas.commit import write_atomic
+from storage_schemas.errors import UserInputError
+
+
+class OwnedFolder:
+    """A target folder: new, empty, or filled by us before.
+
+    Parameters
+    ----------
+    path
+        The folder; made with the first file.
+    list_name
+        Name of the file in it that lists ours.
+
+    Raises
+    ------
+    UserInputError
+        If the folder holds something else, or its list is damaged.
+    """
+
+    def __init__(self, path: Path, list_name: str) -> None:
+        self.path = path
+        self._list = path / list_name
+        self._before = self._listed()
+        self._announced = set(self._before)
+        self._kept: set[str] = set()
+
+    def announce(self, names: Iterable[str]) -> None:
+        """Say which files come next, so that an interrupted run leaves none that no list names."""
+        wanted = set(names)
+        if not wanted <= self._announced:
+            self._announced |= wanted
+            self._write(self._announced)
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Say which files belong to what is being written."""
+        self._kept |= set(names)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write one file, complete or not at all."""
+        self.announce([name])
+        write_atomic(self.path / name, content)
+        self.keep([name])
+
+    def settle(self) -> None:
+        """Remove our files of earlier times that were not kept now."""
+        root = self.path.resolve()
+        for name in sorted(self._before - self._kept):
+            path = (root / name).resolve()
+            if path.is_relative_to(root) and path != root:
+                path.unlink(missing_ok=True)
+                self._remove_empty(path.parent, root)
+        self._write(self._kept)
+        self._before = set(self._kept)
+
+    def _remove_empty(self, folder: Path, root: Path) -> None:
+        while folder != root and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+            folder = folder.parent
+
+    def _write(self, names: set[str]) -> None:
+        write_atomic(self._list, json.dumps({"files": sorted(names)}, indent=0).encode())
+
+    def _listed(self) -> set[str]:
+        if self._list.is_file():
+            try:
+                return {str(name) for name in json.loads(self._list.read_text(encoding="utf-8"))["files"]}
+            except (ValueError, KeyError, TypeError) as problem:
+                raise UserInputError(
+                    f"{self._list} is damaged ({problem}): remove the folder {self.path}"
+                ) from problem
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise UserInputError(
+                f"{self.path} holds something else, not what was written here before: "
+                "choose an empty or new folder"
+            )
+        return set()

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import av
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.ids import digest_file
+from tasks.publish.dataset_card import licence_id, plain
+from tasks.publish.export import export_recipe, export_release, recipe_text
+from tasks.recipe import load_recipe
+
+FREE, SECRET = "film/<b>one</b>", "secret two"
+
+
+@pytest.fixture(scope="module")
+def exported(small: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    result = export_release(small.store, small.release, tmp_path_factory.mktemp("export") / "set")
+    assert (result.pairs, result.left_out, result.recipe_only) == (4, (SECRET,), False)
+    return result.path
+
+
+def all_text(folder: Path) -> str:
+    texts = [path.read_bytes().decode("utf-8", "replace") for path in folder.rglob("*") if path.is_file()]
+    return "\n".join(texts)
+
+
+def test_datasets_loads_it_without_a_network(exported: Path, tmp_path: Path) -> None:
+    program = f"""
+import json, datasets
+datasets.disable_progress_bars()
+found = {{}}
+for name in ("pairs", "sources", "clips"):
+    found[name] = [dict(row) for row in datasets.load_dataset({str(exported)!r}, name, split="test")]
+found["default"] = len(datasets.load_dataset({str(exported)!r})["test"])
+print(json.dumps(found))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "HF_HUB_OFFLINE": "1",
+            "HF_HOME": str(tmp_path),
+            "HF_DATASETS_CACHE": str(tmp_path / "c"),
+        },
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["default"] == len(found["pairs"]) == 4
+    assert [row["source_id"] for row in found["sources"]] == [FREE]
+    assert len(found["clips"]) == 9
+    pair = next(row for row in found["pairs"] if row["aspect"] == "comprehensiveness")
+    assert pair["gold"] == "high"
+    assert pair["high_intervals"] == [[10.0, 14.0], [26.0, 30.0]]
+    assert json.loads(pair["parameters"]) == {"contrast": -0.8, "nested": {"a": [1, 2]}}
+    assert pair["prompt"].startswith("</script>") and pair["prompt"].endswith("Caption 8 of film/<b>one</b>")
+
+
+def test_paths_and_checksums_hold(exported: Path, small: Any) -> None:
+    rows = pq.read_table(exported / "data" / "pairs.parquet").to_pylist()
+    for row in rows:
+        for side in ("high", "low"):
+            path = exported / row[f"{side}_video"]
+            assert path.resolve().is_relative_to(exported.resolve())
+            assert digest_file(path) == row[f"{side}_video_sha256"]
+            with av.open(str(path)) as container:
+                assert container.streams.video[0].frames == row[f"{side}_frames"]
+        record = small.release.pair(row["pair_id"])
+        assert (row["low_checksum"], row["seed"]) == (record.low_checksum, record.seed)
+    listed = set(json.loads((exported / "export.json").read_text())["files"])
+    present = {path.relative_to(exported).as_posix() for path in exported.rglob("*") if path.is_file()}
+    assert present == listed | {"export.json"}
+
+
+def test_the_card_says_where_things_are_and_whose_they_are(exported: Path) -> None:
+    text = (exported / "README.md").read_text(encoding="utf-8")
+    header = yaml.safe_load(text.split("---")[1])
+    assert header["license"] == "cc-by-3.0"
+    assert [entry["config_name"] for entry in header["configs"]] == ["pairs", "sources", "clips"]
+    assert "1 source is left out" in text
+    assert "A. Person" in text and "<b>" not in text.replace("film/&#60;b", "")
+    assert "academic use only: 1" in (exported / "LICENSE.md").read_text(encoding="utf-8")
+
+
+def test_what_may_not_be_passed_on_stays(exported: Path) -> None:
+    text = all_text(exported)
+    assert "Caption 3 of secret" not in text and "Film secret" not in text
+    assert not [path for path in exported.rglob("*") if "secret" in path.name]
+
+
+def test_everything_leaves_only_when_asked_and_nothing_stays_behind(small: Any, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    result = export_release(
+        small.store,
+        small.release,
+        tmp_path,
+        private=True,
+        progress=lambda done, all_, _: seen.append((done, all_)),
+    )
+    assert result.pairs == 8 and not result.left_out
+    assert seen == [(place, 8) for place in range(1, 9)]
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "may not be passed on" in text and "license: other" in text
+    made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.mp4")}
+    export_release(small.store, small.release, tmp_path)
+    left = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.mp4")}
+    assert len(left) == 5 and left.items() <= made.items()
+
+
+def test_with_nothing_to_pass_on_the_recipe_remains(
+    small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [row.model_copy(update={"redistributable": False}) for row in small.release.sources()]
+    monkeypatch.setattr(type(small.release), "sources", lambda self: sources)
+    result = export_release(small.store, small.release, tmp_path)
+    assert result.recipe_only
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "README.md",
+        "LICENSE.md",
+        "recipe.json",
+        "export.json",
+    }
+    assert "configs" not in (tmp_path / "README.md").read_text()
+    assert load_recipe(str(tmp_path / "recipe.json")).pins
+
+
+def test_the_pinned_recipe_is_a_recipe_and_holds_no_words_of_the_data_set(small: Any, tmp_path: Path) -> None:
+    path = export_recipe(small.release, tmp_path / "recipe.json")
+    recipe = load_recipe(str(path))
+    assert len(recipe.pins) == 8
+    for pin, record in zip(recipe.pins, small.release.pairs(), strict=True):
+        assert (pin.pair_id, pin.low_checksum, pin.drawn_clips) == (
+            record.pair_id,
+            record.low_checksum,
+            record.drawn_clips,
+        )
+        assert pin.content_sha256 == small.release.source(record.source_id).content_sha256
+    assert "Caption" not in path.read_text() and "Film" not in path.read_text()
+    assert recipe.model_copy(update={"pins": ()}) == load_recipe("cpu-approx")
+    assert recipe_text(small.release) == path.read_text()
+
+
+def test_an_interrupted_export_is_no_data_set(
+    small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export_release(small.store, small.release, tmp_path)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr("tasks.publish.export.write_low", full)
+    with pytest.raises(OSError, match="no space"):
+        export_release(small.store, small.release, tmp_path)
+    assert not (tmp_path / "README.md").exists()
+    monkeypatch.undo()
+    export_release(small.store, small.release, tmp_path)
+    assert (tmp_path / "README.md").exists()
+
+
+def test_files_of_others_are_left_alone(small: Any, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("my project")
+    with pytest.raises(UserInputError, match="something else"):
+        export_release(small.store, small.release, tmp_path)
+    assert (tmp_path / "README.md").read_text() == "my project"
+
+
+@pytest.mark.parametrize(
+    ("licences", "id_"),
+    [
+        (["CC BY 3.0"], "cc-by-3.0"),
+        (["cc-by-nc-sa-4.0", "cc-by-nc-sa-4.0"], "cc-by-nc-sa-4.0"),
+        (["CC0"], "cc0-1.0"),
+        (["CC BY 3.0", "CC BY 4.0"], "other"),
+        (["academic use only"], "other"),
+        ([], "other"),
+    ],
+)
+def test_licence_ids(licences: list[str], id_: str) -> None:
+    assert licence_id(licences) == id_
+
+
+def test_titles_cannot_write_the_card() -> None:
+    assert plain("a\n---\n# b") == "a --- &#35; b"
+    assert not set(plain("<script>[x](y)`|`")) & set("<>[]()`|")
