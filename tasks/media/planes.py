@@ -4,7 +4,7 @@ A frame is 8-bit 4:2:0 in one ``(H·3/2, W)`` array: luma, then the U plane and 
 ``H/4`` rows (I420). All arithmetic is in integers, so that a pixel is the same on every machine.
 
 Chroma goes up by replication and down by the mean of its 2×2 pixels, rounded half up. For colours that
-RGB can show, planes of limited range come back from RGB unchanged, to the bit; at full range a sample may
+lie inside RGB, planes of limited range come back from RGB unchanged, to the bit; at full range a sample may
 be off by one.
 """
 
