@@ -8,20 +8,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-import av
 import numpy as np
-from av.packet import Packet
 from av.video.frame import VideoFrame
-from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
-from tasks.media.clock import BestEffort, Continuity
-from tasks.media.packet_plan import PacketPlan, Unsafe, plan_packets
+from tasks.media.images import all_images, duration_of, planned_images
+from tasks.media.packet_plan import PacketPlan, Unsafe, probe_and_plan
 from tasks.media.probe import VideoInfo, probe, target_size
 from tasks.media.scaling import Scaler
 from tasks.media.source_file import OpenVideo, open_video
-from tasks.media.timeline import FrameRule
+from tasks.media.timeline import AbsurdTime, FrameRule
 
 Mode = Literal["packet_plan", "filter_graph"]
 
@@ -93,9 +90,13 @@ class FrameSampler:
             raise UserInputError(f"fps is {fps}; give a number above 0")
         self.path = path
         self.fps = fps
-        self.info: VideoInfo = probe(path)
+        self.info: VideoInfo
+        plan: PacketPlan | Unsafe
+        if mode == "auto":
+            self.info, plan = probe_and_plan(path, fps)
+        else:
+            self.info, plan = probe(path), Unsafe("full decoding was asked for")
         self.size: tuple[int, int] = target_size(self.info, long_side)
-        plan = plan_packets(path, fps) if mode == "auto" else Unsafe("full decoding was asked for")
         self._plan: PacketPlan | None = None
         self.mode: Mode = "filter_graph"
         self.fallback_reason: str | None = None
@@ -134,8 +135,13 @@ class FrameSampler:
             rule = FrameRule(self.fps * video.time_base)
             found = False
             waiting: tuple[int, VideoFrame] | None = None
-            for pts, frame in _decoded(video):
-                numbers = rule.push(pts)
+            for pts, frame in all_images(video):
+                try:
+                    numbers = rule.push(pts)
+                except AbsurdTime as error:
+                    raise SetAside(
+                        Reason.UNDECODABLE_VIDEO, f"{self.path}: its clock leaps by {error}; convert the file"
+                    ) from error
                 if waiting and numbers.stop > 0 and len(numbers):
                     found = True
                     yield from self._filled(video, scaler, waiting, numbers, start, stop)
@@ -143,7 +149,7 @@ class FrameSampler:
                         return
                 waiting = pts, frame
             if waiting:
-                numbers = rule.push(waiting[0] + _duration(video, waiting[1]))
+                numbers = rule.push(waiting[0] + duration_of(video, waiting[1]))
                 if numbers.stop > 0 and len(numbers):
                     found = True
                     yield from self._filled(video, scaler, waiting, numbers, start, stop)
@@ -178,11 +184,11 @@ class FrameSampler:
         k = low
         with open_video(self.path) as video:
             scaler = Scaler(*self.size)
-            for frame in _planned(video, plan, needed):
-                if frame.pts != plan.pts[plan.chosen[k]]:
+            for pts, frame in planned_images(video, plan, needed):
+                if pts != plan.pts[plan.chosen[k]]:
                     continue
                 planes = scaler.planes(frame)
-                while k < high and frame.pts == plan.pts[plan.chosen[k]]:
+                while k < high and pts == plan.pts[plan.chosen[k]]:
                     yield SampledFrame(plan.first + k, float(plan.times_s[k]), planes)
                     k += 1
                 if k == high:
@@ -210,100 +216,3 @@ def _no_frames(path: Path) -> SetAside:
     return SetAside(
         Reason.NO_FRAMES, f"{path}: too short for one frame at this rate; use a longer video or a higher fps"
     )
-
-
-def _duration(video: OpenVideo, frame: VideoFrame) -> int:
-    """How long the last image is shown, in units of its time stamp."""
-    if frame.duration > 0:
-        return frame.duration
-    return max(1, round(_frame_s(video) / video.time_base))
-
-
-def _frame_s(video: OpenVideo) -> Fraction:
-    """How long a picture lasts on average, seconds."""
-    rate = video.stream.average_rate or video.stream.base_rate
-    return 1 / rate if rate else video.time_base
-
-
-def _images(video: OpenVideo, packets: Iterator[Packet[VideoStream] | None]) -> Iterator[VideoFrame]:
-    """Decoded images; damage before the first one is a late key frame, after it the file is refused."""
-    seen = False
-    for packet in packets:
-        try:
-            images = video.decode(packet)
-        except av.FFmpegError as error:
-            if seen:
-                raise _broken(video, packet.pts if packet else None, packets) from error
-            continue
-        for image in images:
-            if image.is_corrupt and seen:
-                raise _broken(video, image.pts, packets)
-            seen = True
-            yield image
-
-
-def _broken(video: OpenVideo, pts: int | None, rest: Iterator[Packet[VideoStream] | None]) -> SetAside:
-    """Damage at the very end is what a file looks like that was cut off."""
-    where = "" if pts is None else f" at {float((pts + video.offset) * video.time_base):.3f} s"
-    if next(rest, None) is None:
-        return SetAside(
-            Reason.TRUNCATED_VIDEO, f"{video.path}: the last picture{where} is not whole; get the whole file"
-        )
-    return SetAside(
-        Reason.UNDECODABLE_VIDEO,
-        f"{video.path}: the picture{where} is damaged; get an undamaged copy or convert it",
-    )
-
-
-def _decoded(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
-    """All images with the time stamps that the ffmpeg command gives them."""
-
-    clock = Continuity(video.time_base, _frame_s(video)) if video.may_jump else None
-
-    def packets() -> Iterator[Packet[VideoStream] | None]:
-        partial = False
-        for packet in video.packets():
-            # A container marks packets beside a gap, whole ones too: whether it hurts, the decoder tells.
-            partial, packet.is_corrupt = packet.is_corrupt, False
-            if clock:
-                clock.correct(packet)
-            yield packet
-        if partial:
-            raise SetAside(
-                Reason.TRUNCATED_VIDEO, f"{video.path}: the last packet is not whole; get the whole file"
-            )
-        yield None
-
-    stamps = BestEffort()
-    following = -video.offset
-    for image in _images(video, packets()):
-        pts = stamps.of(image)
-        if pts is None:  # a raw stream has no clock of its own: images follow each other
-            pts = following
-        following = pts + _duration(video, image)
-        yield pts + video.offset, image
-
-
-def _planned(video: OpenVideo, plan: PacketPlan, needed: NDArray[np.bool_]) -> Iterator[VideoFrame]:
-    """Images of the needed packets, in the order in which they are shown."""
-    first, last = int(np.argmax(needed)), int(len(needed) - 1 - np.argmax(needed[::-1]))
-
-    def packets() -> Iterator[Packet[VideoStream] | None]:
-        index = -1
-        if first > 0:
-            video.container.seek(int(plan.seek_to[first]), stream=video.stream)
-        for packet in video.packets():
-            if index < 0:
-                index = int(np.argmax(plan.pts == packet.pts)) if first > 0 else 0
-            if index >= len(plan.pts) or packet.pts != plan.pts[index]:
-                raise SetAside(
-                    Reason.VIDEO_CHANGED, f"{video.path}: the file changed while it was read; start again"
-                )
-            if needed[index]:
-                yield packet
-            index += 1
-            if index > last:
-                break
-        yield None
-
-    return _images(video, packets())

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 import av
+from av.packet import Packet
 from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from tasks.media.scaling import Scaler, display_matrix, upright
@@ -89,30 +91,58 @@ def probe(path: Path) -> VideoInfo:
         ``UNDECODABLE_VIDEO`` or ``NO_FRAMES``.
     """
     with open_video(path) as video:
-        return describe(video, _first_frame(video))
+        first = FirstFrame(video)
+        for packet in video.packets():
+            first.offer(packet)
+            if first.found:
+                break
+        return describe(video, first.frame())
 
 
-def _first_frame(video: OpenVideo) -> VideoFrame:
-    packets = 0
-    for packet in video.packets():
-        packets += 1
+class FirstFrame:
+    """Decodes packets until there is a frame."""
+
+    def __init__(self, video: OpenVideo) -> None:
+        self._video = video
+        self._frame: VideoFrame | None = None
+        self._packets = 0
+
+    @property
+    def found(self) -> bool:
+        """Whether no more packets are needed."""
+        return self._frame is not None
+
+    def offer(self, packet: Packet[VideoStream] | None) -> None:
+        """Decode one more packet (None: the end), unless the frame is there."""
+        if self._frame is not None:
+            return
+        self._packets += packet is not None
         try:
-            frames = video.decode(packet)
-        except av.FFmpegError:  # a stream that does not begin with a key frame; the next one counts
-            continue
+            frames = self._video.decode(packet)
+        except av.FFmpegError:  # a stream that does not begin with a key frame; the next packet counts
+            return
         if frames:
-            return frames[0]
-    try:
-        frames = video.decode(None)
-    except av.FFmpegError:
-        frames = []
-    if frames:
-        return frames[0]
-    if packets:
+            self._frame = frames[0]
+
+    def frame(self) -> VideoFrame:
+        """The frame, after the last packet that was offered.
+
+        Raises
+        ------
+        SetAside
+            ``UNDECODABLE_VIDEO`` or ``NO_FRAMES``.
+        """
+        self.offer(None)
+        if self._frame is not None:
+            return self._frame
+        if self._packets:
+            raise SetAside(
+                Reason.UNDECODABLE_VIDEO,
+                f"{self._video.path}: not one frame can be decoded; convert or replace it",
+            )
         raise SetAside(
-            Reason.UNDECODABLE_VIDEO, f"{video.path}: not one frame can be decoded; convert or replace it"
+            Reason.NO_FRAMES, f"{self._video.path}: its video stream has no frames; replace the file"
         )
-    raise SetAside(Reason.NO_FRAMES, f"{video.path}: its video stream has no frames; replace it")
 
 
 def describe(video: OpenVideo, frame: VideoFrame) -> VideoInfo:

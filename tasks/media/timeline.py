@@ -5,10 +5,18 @@ Written twice: :func:`choose` for a whole list of time stamps, :class:`FrameRule
 
 from __future__ import annotations
 
+from array import array
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+
+#: More output frames than any video has between two images (115 days at 1 fps): a broken clock.
+MOST_FRAMES = 10_000_000
+
+
+class AbsurdTime(ValueError):
+    """Time stamps that lie further apart than any video lasts."""
 
 
 def round_half_away(value: Fraction | int) -> int:
@@ -54,14 +62,58 @@ def choose(pts: NDArray[np.int64], end: int, tick: Fraction) -> tuple[int, NDArr
         Number of the first output frame, never below 0.
     chosen
         Index into ``pts`` of the image shown at ``first``, ``first + 1``, …, shape (m,), int64.
+
+    Raises
+    ------
+    AbsurdTime
+        There would be more than :data:`MOST_FRAMES` frames.
     """
     if not len(pts):
         return 0, np.empty(0, dtype=np.int64)
     ticks = ticks_of(pts, tick)
     first = max(int(ticks[0]), 0)
     stop = max(round_half_away(end * tick), first)
+    if stop - first > MOST_FRAMES:
+        raise AbsurdTime(f"{stop - first} frames")
     chosen = np.searchsorted(ticks, np.arange(first, stop), side="right") - 1
     return first, chosen.astype(np.int64)
+
+
+class Chooser:
+    """:func:`choose` for time stamps that come in pieces, each later than the one before.
+
+    Attributes
+    ----------
+    first
+        Number of the first output frame.
+    ids, pts
+        Id and time stamp of the image shown by ``first``, ``first + 1``, …
+    """
+
+    def __init__(self, tick: Fraction) -> None:
+        self._tick = tick
+        self._last: tuple[int, int] | None = None
+        self.first = 0
+        self.ids, self.pts = array("q"), array("q")
+
+    def add(self, pts: NDArray[np.int64], ids: NDArray[np.int64]) -> None:
+        """Take the next piece, in ascending order; its last image stays open until the next one."""
+        if self._last:
+            pts, ids = np.insert(pts, 0, self._last[0]), np.insert(ids, 0, self._last[1])
+        self._choose(pts, ids, int(pts[-1]))
+        self._last = int(pts[-1]), int(ids[-1])
+
+    def finish(self, end: int) -> None:
+        """Show the last image until ``end``."""
+        if self._last:
+            self._choose(np.array(self._last[:1]), np.array(self._last[1:]), end)
+
+    def _choose(self, pts: NDArray[np.int64], ids: NDArray[np.int64], end: int) -> None:
+        first, chosen = choose(pts, end, self._tick)
+        if not self.ids:
+            self.first = first
+        self.ids.frombytes(ids[chosen].tobytes())
+        self.pts.frombytes(pts[chosen].tobytes())
 
 
 class FrameRule:
@@ -84,4 +136,6 @@ class FrameRule:
         if self._next is None:
             self._next = tick
         start, self._next = self._next, max(self._next, tick)
+        if self._next - start > MOST_FRAMES:
+            raise AbsurdTime(f"{self._next - start} frames")
         return range(start, self._next)

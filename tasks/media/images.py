@@ -1,0 +1,155 @@
+"""Decoded images of an open video: all of them with their times, or those that a plan needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import av
+import numpy as np
+from av.packet import Packet
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
+
+from storage_schemas.errors import Reason, SetAside
+from tasks.media.clock import BestEffort, Continuity
+from tasks.media.packet_plan import PacketPlan
+from tasks.media.source_file import OpenVideo, open_video
+
+if TYPE_CHECKING:
+    _Packets = Iterator[Packet[VideoStream] | None]
+
+
+def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
+    """All images, each with its time stamp as the ffmpeg command has it, in decoder output order.
+
+    Raises
+    ------
+    SetAside
+        ``TRUNCATED_VIDEO`` where damage lies at the very end, ``UNDECODABLE_VIDEO`` where it does not.
+    """
+    clock = Continuity(video.time_base, _frame_s(video)) if video.may_jump else None
+
+    def packets() -> _Packets:
+        partial = False
+        for packet in video.packets():
+            # A container marks packets beside a gap, whole ones too: whether it hurts, the decoder tells.
+            partial, packet.is_corrupt = packet.is_corrupt, False
+            if clock:
+                clock.correct(packet)
+            yield packet
+        if partial:
+            raise _cut_off(video, "the last packet")
+        yield None
+
+    stamps = BestEffort()
+    following = -video.offset
+    for image in _decoded(video, packets()):
+        pts = stamps.of(image)
+        if pts is None:  # a raw stream has no clock of its own: images follow each other
+            pts = following
+        following = pts + duration_of(video, image)
+        yield pts + video.offset, image
+
+
+def planned_images(
+    video: OpenVideo, plan: PacketPlan, needed: NDArray[np.bool_]
+) -> Iterator[tuple[int, VideoFrame]]:
+    """Images of the needed packets, each with its time stamp as the container has it, in output order.
+
+    Parameters
+    ----------
+    needed
+        Which packets to decode, shape (p,), bool, at least one; see :meth:`PacketPlan.needed`.
+
+    Raises
+    ------
+    SetAside
+        ``UNDECODABLE_VIDEO``, or ``VIDEO_CHANGED`` where the file is not the one that was planned.
+    """
+    first, last = int(np.argmax(needed)), len(needed) - 1 - int(np.argmax(needed[::-1]))
+
+    def packets() -> _Packets:
+        for index, packet in _numbered(video, plan, first):
+            if index >= len(plan.pts) or packet.pts != plan.pts[index]:
+                raise SetAside(
+                    Reason.VIDEO_CHANGED, f"{video.path}: the file changed while it was read; start again"
+                )
+            if needed[index]:
+                yield packet
+            if index >= last:
+                break
+        yield None
+
+    for image in _decoded(video, packets(), whole=True):
+        if image.pts is not None:
+            yield image.pts, image
+
+
+def duration_of(video: OpenVideo, image: VideoFrame) -> int:
+    """How long an image is shown if none follows, in units of its time stamp."""
+    if image.duration > 0:
+        return image.duration
+    return max(1, round(_frame_s(video) / video.time_base))
+
+
+def _frame_s(video: OpenVideo) -> Fraction:
+    """How long an image lasts on average, seconds."""
+    rate = video.stream.average_rate or video.stream.base_rate
+    return 1 / rate if rate else video.time_base
+
+
+def _numbered(video: OpenVideo, plan: PacketPlan, first: int) -> Iterator[tuple[int, Packet[VideoStream]]]:
+    """Packets with their place in the file, from ``first`` or before it."""
+    if first == 0:
+        yield from enumerate(video.packets())
+        return
+    video.container.seek(plan.seek_before(first), stream=video.stream)
+    place = -1
+    for packet in video.packets():
+        place = int(np.argmax(plan.pts == packet.pts)) if place < 0 else place + 1
+        if place > first:  # the container's index led too far: read from the start
+            break
+        yield place, packet
+        if place == first:
+            yield from enumerate(video.packets(), first + 1)
+            return
+    with open_video(video.path) as again:
+        yield from enumerate(again.packets())
+
+
+def _decoded(video: OpenVideo, packets: _Packets, whole: bool = False) -> Iterator[VideoFrame]:
+    """Decode; damage before the first image is a late key frame, after it the file is refused.
+
+    ``whole``: the file is known not to be cut off.
+    """
+    seen = False
+    for packet in packets:
+        try:
+            images = video.decode(packet)
+        except av.FFmpegError as error:
+            if seen:
+                raise _damaged(video, packet.pts if packet else None, packets, whole) from error
+            continue
+        for image in images:
+            if image.is_corrupt and seen:
+                raise _damaged(video, image.pts, packets, whole)
+            seen = True
+            yield image
+
+
+def _damaged(video: OpenVideo, pts: int | None, rest: _Packets, whole: bool) -> SetAside:
+    """Damage at the very end is what a file looks like that was cut off."""
+    where = "" if pts is None else f" at {float((pts + video.offset) * video.time_base):.3f} s"
+    if not whole and next(rest, None) is None:
+        return _cut_off(video, f"the last picture{where}")
+    return SetAside(
+        Reason.UNDECODABLE_VIDEO,
+        f"{video.path}: the picture{where} is damaged; get an undamaged copy or convert it",
+    )
+
+
+def _cut_off(video: OpenVideo, what: str) -> SetAside:
+    return SetAside(Reason.TRUNCATED_VIDEO, f"{video.path}: {what} is not whole; get the whole file")
