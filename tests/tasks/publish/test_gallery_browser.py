@@ -274,3 +274,15 @@ def test_a_source_that_may_not_be_shown_still_tells_its_numbers(
     assert page.locator("#stage").is_hidden()
     assert page.locator("[role=slider]").count() == 2
     assert "contrast = -0.8" in text(page, "#facts")
+
+
+def test_a_missing_video_is_said_to_be_missing(browser: Any, small: Any, tmp_path: Path) -> None:
+    write_gallery(small.store, small.release, tmp_path / "pages")
+    for video in (tmp_path / "pages").rglob("high.mp4"):
+        video.unlink()
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(next((tmp_path / "pages" / "sources").iterdir()).as_uri())
+    wait(page, "!document.getElementById('hidden-note').hidden")
+    assert "high video cannot be played" in text(page, "#hidden-note")
+    context.close()

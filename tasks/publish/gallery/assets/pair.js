@@ -280,6 +280,12 @@
   chips();
   prompt();
   if (players) {
+    for (const side of ["high", "low"]) {
+      byId(side).addEventListener("error", () => {
+        byId("hidden-note").textContent = `The ${side} video cannot be played. Is the folder "media" still beside these pages?`;
+        byId("hidden-note").hidden = false;
+      });
+    }
     byId("high").src = `../${source.media}/high.mp4`;
     controls();
   }
