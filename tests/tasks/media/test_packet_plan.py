@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,10 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from storage_schemas.errors import Reason, SetAside
 from tasks.media.decode import FrameSampler
 from tasks.media.h264_proof import has_recovery_point, sorted_by_buffer
+from tasks.media.images import planned_images
 from tasks.media.nal import Bits, Unreadable, parse_avcc, parse_sps, unescape
 from tasks.media.packet_plan import PacketPlan, Unsafe, plan_packets
+from tasks.media.source_file import open_video
 from tests.tasks.media.corpus import run
 
 Video = Callable[[str], Path]
@@ -233,3 +237,24 @@ def test_recovery_points_are_found_among_other_messages() -> None:
     assert has_recovery_point(user_data + b"\x06\x01\xc4\x80")
     assert not has_recovery_point(user_data + b"\x80")
     assert not has_recovery_point(b"\x05\xff\x01" + b"\x06" * 256 + b"\x80")
+
+
+@pytest.mark.parametrize("name", ["plain", "matroska"])
+def test_an_index_that_leads_too_far_costs_nothing_but_time(name: str, video: Video) -> None:
+    plan = plan_packets(video(name), ONE)
+    assert isinstance(plan, PacketPlan)
+    late = replace(plan, seek_to=np.full_like(plan.seek_to, plan.pts.max()))
+    found = []
+    for misled in (plan, late):
+        with open_video(video(name)) as opened:
+            images = dict(planned_images(opened, misled, misled.needed(misled.chosen[2:4])))
+            found.append([images[int(plan.pts[i])].to_ndarray().tobytes() for i in plan.chosen[2:4]])
+    assert found[0] == found[1]
+
+
+def test_a_file_that_changed_since_it_was_planned_is_noticed(video: Video) -> None:
+    plan = plan_packets(video("no_b_frames"), ONE)
+    assert isinstance(plan, PacketPlan)
+    with open_video(video("slow_rate")) as opened, pytest.raises(SetAside) as caught:
+        list(planned_images(opened, plan, plan.needed(plan.chosen)))
+    assert caught.value.reason is Reason.VIDEO_CHANGED

@@ -11,7 +11,7 @@ from av.filter import Graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.media.timeline import FrameRule, choose, round_half_away, ticks_of
+from tasks.media.timeline import AbsurdTime, Chooser, FrameRule, choose, round_half_away, ticks_of
 
 RATES = [Fraction(1), Fraction(2), Fraction(1, 2), Fraction(30000, 1001), Fraction(5, 3)]
 MILLISECOND = Fraction(1, 1000)
@@ -96,3 +96,25 @@ def test_huge_time_stamps_do_not_overflow() -> None:
 def test_nothing_in_nothing_out() -> None:
     first, chosen = choose(np.empty(0, dtype=np.int64), 0, MILLISECOND)
     assert (first, len(chosen)) == (0, 0)
+
+
+def test_a_clock_that_leaps_absurdly_is_an_error_and_no_endless_list() -> None:
+    with pytest.raises(AbsurdTime):
+        choose(np.array([0, 10**12]), 10**12 + 40, MILLISECOND)
+    rule = FrameRule(MILLISECOND)
+    rule.push(0)
+    with pytest.raises(AbsurdTime):
+        rule.push(2**62)
+
+
+@given(start=st.integers(-2500, 2500), steps=steps, cuts=st.lists(st.integers(1, 60), max_size=5))
+def test_choosing_in_pieces_is_choosing_at_once(start: int, steps: list[int], cuts: list[int]) -> None:
+    pts = np.cumsum([start, *steps])
+    chooser = Chooser(MILLISECOND)
+    for piece in np.split(np.arange(len(pts)), sorted(set(cuts) & set(range(1, len(pts))))):
+        chooser.add(pts[piece], piece)
+    chooser.finish(int(pts[-1]) + 400)
+    first, chosen = choose(pts, int(pts[-1]) + 400, MILLISECOND)
+    assert chooser.ids.tolist() == chosen.tolist()
+    assert chooser.pts.tolist() == pts[chosen].tolist()
+    assert not len(chosen) or chooser.first == first
