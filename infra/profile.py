@@ -118,7 +118,8 @@ def load_profile(
         first = problem.errors()[0]
         key = str(first["loc"][0]) if first["loc"] else "?"
         raise UserInputError(
-            f"{origin.get(key, 'profile')}: {key}: {first['msg']} (got {first['input']!r})"
+            f"{origin.get(key, 'profile')}: {key}: {first['msg'].removeprefix('Value error, ')} "
+            f"(got {first['input']!r})"
         ) from problem
 
 

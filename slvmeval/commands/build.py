@@ -74,7 +74,6 @@ def build(
     `slvmeval build -s VIDEOS --set clips_per_pair=3`
     """
     from slvmeval.commands.options import build_options, recipe_with
-    from slvmeval.commands.running import run_build
 
     site = shared.settings(
         profile, store=store, models=models, workers=workers, settle_s=settle, release=release
@@ -82,6 +81,9 @@ def build(
     options = build_options(
         site, sources or [], recipe_with(recipe, changes or ()), fresh=fresh, retry=retry_failed
     )
+    # what the user got wrong is said before the heavy imports
+    from slvmeval.commands.running import run_build
+
     raise typer.Exit(finish(run_build(options, site.workers, direct, quiet), gallery, summary, quiet))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import typer
 from pydantic import ValidationError
 
 from flows.options import BuildOptions, SourceRoot
@@ -107,11 +108,13 @@ def build_options(
 
     Raises
     ------
+    typer.BadParameter
+        If no source was given.
     UserInputError
-        If no source was given, or the release's name is none.
+        If the release's name is none.
     """
     if not sources:
-        raise UserInputError("no sources were given: use --sources folder:PATH or --sources vript:PATH")
+        raise typer.BadParameter("give at least one: folder:PATH or vript:PATH", param_hint="--sources")
     try:
         return BuildOptions(
             store=str(Path(profile.store).expanduser().resolve()),
@@ -127,5 +130,5 @@ def build_options(
     except ValidationError as problem:
         first = problem.errors()[0]
         raise UserInputError(
-            f"{first['loc'][0] if first['loc'] else 'options'}: {first['msg']} (got {first['input']!r})"
+            f"{first['loc'][0] if first['loc'] else 'options'}: {first['msg'].removeprefix('Value error, ')} (got {first['input']!r})"
         ) from problem

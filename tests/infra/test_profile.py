@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from infra.profile import Profile, load_profile, profile_schema
+from storage_schemas.errors import UserInputError
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_command_line_over_environment_over_file_over_default(tmp_path: Path) -> None:
+    file = write(tmp_path / "site.toml", 'store = "/file"\nworkers = 3\nsettle_s = 1.5\n')
+    variables = {"SLVMEVAL_STORE": "/env", "SLVMEVAL_WORKERS": "5"}
+    site = load_profile(file, {"store": "/line", "workers": None}, variables)
+    assert (site.store, site.workers, site.settle_s, site.release) == ("/line", 5, 1.5, "main")
+    assert load_profile(file, {}, variables).store == "/env"
+    assert load_profile(file, {}, {}).store == "/file"
+    assert load_profile(None, {}, {}) == Profile()
+
+
+def test_the_environment_names_the_file_and_lists_folders(tmp_path: Path) -> None:
+    file = write(tmp_path / "site.toml", 'name = "lab"\nmodels = ["weights", "/abs"]\nstore = "kept"\n')
+    site = load_profile(None, {}, {"SLVMEVAL_PROFILE": str(file)})
+    assert site.name == "lab"
+    # relative paths count from the file, not from where the command was typed
+    assert site.models == (str(tmp_path / "weights"), "/abs")
+    assert site.store == str(tmp_path / "kept")
+    assert load_profile(file, {}, {"SLVMEVAL_MODELS": f"/a{os.pathsep}/b"}).models == ("/a", "/b")
+
+
+def test_an_unknown_key_names_file_key_and_choices(tmp_path: Path) -> None:
+    file = write(tmp_path / "site.toml", "worker = 3\n")
+    with pytest.raises(UserInputError) as problem:
+        load_profile(file, {}, {})
+    text = str(problem.value)
+    assert str(file) in text and "'worker'" in text and "Did you mean 'workers'?" in text
+    assert "quota_bytes" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "line", "said"),
+    [
+        ("workers = 0", {}, {}, ("site.toml", "workers", "greater than or equal to 1")),
+        ("models = []", {}, {}, ("site.toml", "models", "name at least one folder")),
+        ("", {"SLVMEVAL_WORKERS": "many"}, {}, ("SLVMEVAL_WORKERS", "workers", "'many'")),
+        ("", {}, {"settle_s": -1}, ("command line", "settle_s", "-1")),
+        ("workers = ", {}, {}, ("site.toml", "not valid TOML")),
+    ],
+)
+def test_a_value_that_does_not_fit_says_where_it_stands(
+    tmp_path: Path, text: str, variables: dict[str, str], line: dict[str, object], said: tuple[str, ...]
+) -> None:
+    file = write(tmp_path / "site.toml", text)
+    with pytest.raises(UserInputError) as problem:
+        load_profile(file, line, variables)
+    for part in said:
+        assert part in str(problem.value)
+
+
+def test_a_missing_file_is_said() -> None:
+    with pytest.raises(UserInputError, match=r"profile /nowhere/site\.toml: No such file"):
+        load_profile(Path("/nowhere/site.toml"), {}, {})
+
+
+def test_it_is_frozen_and_strict_and_has_a_schema() -> None:
+    with pytest.raises(ValidationError):
+        Profile(store="a", stores="b")  # type: ignore[call-arg]
+    site = Profile()
+    with pytest.raises(ValidationError):
+        site.store = "b"
+    schema = profile_schema()
+    assert set(schema["properties"]) == set(Profile.model_fields)
+    assert schema["additionalProperties"] is False

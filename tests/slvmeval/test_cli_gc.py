@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slvmeval.cli import main
+from storage_schemas.gc import kind_sizes
+from storage_schemas.store import ANALYSIS, DEGRADED_CLIP, ENCODED, FRAMES, PAIR, TIMELINE, VERIFIED, Store
+
+SIZE = 1000
+
+
+def add(store: Store, kind: str, consumes: dict[str, object]) -> None:
+    with store.stage(kind, consumes) as staged:
+        (staged.path / "payload").write_bytes(b"x" * SIZE)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A store of which no release uses anything."""
+    store = Store.create(tmp_path / "store")
+    for kind in (FRAMES, TIMELINE, ANALYSIS, DEGRADED_CLIP, PAIR):
+        add(store, kind, {"source": 1})
+    add(store, ENCODED, {"frames": "gone"})
+    add(store, VERIFIED, {"pair": "gone"})
+    return store
+
+
+def kinds(store: Store) -> set[str]:
+    return {size.kind for size in kind_sizes(store) if size.count}
+
+
+def run(store: Store, *words: str) -> int:
+    return main(["gc", "--store", str(store.root), *words])
+
+
+def test_without_an_option_artifacts_stay(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    before = kinds(store)
+    assert run(store) == 0
+    assert kinds(store) == before
+    assert "0 B freed" in capsys.readouterr().out
+
+
+def test_frames_and_encoded_go_when_asked(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    before = kinds(store)
+    assert run(store, "--frames", "--dry-run") == 0
+    assert kinds(store) == before
+    assert "would be freed" in capsys.readouterr().out
+    assert run(store, "--frames") == 0
+    assert kinds(store) == before - {FRAMES}
+    assert run(store, "--encoded") == 0
+    assert kinds(store) == before - {FRAMES, ENCODED}
+
+
+def test_what_no_release_uses_goes_when_asked(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(store, "--unreferenced", "--dry-run") == 0
+    assert f"{6 * SIZE / 1000:.1f} kB would be freed" in capsys.readouterr().out
+    assert run(store, "--unreferenced") == 0
+    assert kinds(store) == {ANALYSIS}
+
+
+def test_what_a_killed_process_left_is_cleared(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from storage_schemas.store import Store\n"
+        f"with Store.open(Path({str(store.root)!r})).stage('frames', {{'k': 2}}) as staged:\n"
+        "    (staged.path / 'half').write_bytes(b'x' * 1000); os._exit(9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=False)
+    assert len(list(store.staging.iterdir())) == 1
+    assert run(store) == 0
+    assert not list(store.staging.iterdir())
+    assert "1.0 kB freed" in capsys.readouterr().out
+
+
+def test_nothing_is_taken_from_under_a_running_build(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.cache.mkdir()
+    state = {"status": "running", "pid": os.getpid(), "started_at": "", "updated_at": "", "stages": {}}
+    (store.cache / "run.json").write_text(json.dumps(state), encoding="utf-8")
+    assert run(store, "--frames") == 1
+    assert "a build is running" in capsys.readouterr().err
+    assert FRAMES in kinds(store)
