@@ -123,6 +123,8 @@ def edit_list_problems(record: PairRecord) -> list[str]:
         problems.append("segments of the edit list overlap in the source")
     if any(segment.frame_count < 1 for segment in record.segments):
         problems.append("a segment of the edit list has no frames")
+    if any(s.kind != "degraded" and (s.degraded_clip or s.frame_map is not None) for s in record.segments):
+        problems.append("a segment that was not degraded has other frames")
     if spans and (spans[0][0] < 0 or spans[-1][1] > record.high_frames):
         problems.append("the edit list leaves the source")
     drawn = set(record.drawn_clips)
@@ -135,8 +137,8 @@ def edit_list_problems(record: PairRecord) -> list[str]:
     if len(drawn) != record.clips_degraded:
         problems.append(f"{len(drawn)} clips are concerned, the pair says {record.clips_degraded}")
     in_order = [s.first_frame for s in record.segments if s.kind != "gap" and not s.moved]
-    gaps = [s.first_frame for s in record.segments if s.kind == "gap"]
-    if in_order != sorted(in_order) or gaps != sorted(gaps):
+    in_source = sorted(record.segments, key=lambda s: s.first_frame)
+    if in_order != sorted(in_order) or _gaps(record.segments) != _gaps(in_source):
         problems.append("clips that were not moved are out of order")
     if not removed and record.low_frames != record.high_frames:
         problems.append("nothing was removed, yet the sides have different lengths")
@@ -145,6 +147,11 @@ def edit_list_problems(record: PairRecord) -> list[str]:
     if not problems and (record.high_intervals, record.low_intervals) != expected_intervals(record):
         problems.append("the degraded intervals are not those of the edit list")
     return problems
+
+
+def _gaps(segments: Sequence[Segment]) -> list[int | None]:
+    """Return which gap stands at each place, None for a clip: gaps stay where they are."""
+    return [s.first_frame if s.kind == "gap" else None for s in segments]
 
 
 def expected_intervals(record: PairRecord) -> tuple[tuple[Interval, ...], tuple[Interval, ...]]:
@@ -208,12 +215,17 @@ def verify_deep(store: Store, record: PairRecord) -> list[str]:
     list of str
         What is wrong, in words; empty if all is good.
     """
+    artifacts = [store.artifact_path(PAIR, record.pair_id)]
+    artifacts += [
+        store.artifact_path(DEGRADED_CLIP, s.degraded_clip) for s in record.segments if s.degraded_clip
+    ]
     problems: list[str] = []
+    for artifact in artifacts:
+        try:
+            check_files(artifact)
+        except StoreError as problem:
+            problems.append(str(problem))
     try:
-        check_files(store.artifact_path(PAIR, record.pair_id))
-        for segment in record.segments:
-            if segment.degraded_clip is not None:
-                check_files(store.artifact_path(DEGRADED_CLIP, segment.degraded_clip))
         pair = open_record(store, record, "")
         if digest_frames(digest_frame(planes) for planes in pair.high) != record.high_checksum:
             problems.append("the high side's frames do not match their checksum")

@@ -1,0 +1,134 @@
+"""A small source with frames, as the pair tests need it: no video, no decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storage_schemas.analysis import AgentAction, CaptionAnalysis, LocatedObject
+from storage_schemas.frames import ColorSpec, Planes, write_frames
+from storage_schemas.ids import digest_frame
+from storage_schemas.pair import PairRecord
+from storage_schemas.source import Clip, Source
+from storage_schemas.store import FRAMES, Store
+from storage_schemas.timeline import Timeline
+from tasks.aspects.base import Models
+from tasks.pairs.degrade import DegradeResult, degrade_source, read_pair
+from tasks.pairs.draw import PairJob, source_jobs
+from tasks.pairs.facts import SourceFacts, clip_spans, frames_consumes
+from tasks.recipe import AspectRecipe, Recipe
+
+WIDTH, HEIGHT = 32, 16
+COLOR = ColorSpec("bt709")
+
+#: Seconds of each clip, and of the gap before it; the last gap is the end of the video.
+CLIPS = [(2, 4), (0, 3), (1, 5), (0, 2), (3, 4), (0, 6), (0, 3), (2, 4), (0, 1), (1, 5), (0, 3), (0, 4)]
+TAIL = 3
+
+#: The operations that need no model; aesthetics and flip make pixels, the others do not.
+ASPECTS = {
+    "aesthetics": AspectRecipe(operation="ffmpeg-eq"),
+    "spatial_relationship": AspectRecipe(operation="horizontal-flip"),
+    "dynamics_degree": AspectRecipe(operation="middle-frame"),
+    "comprehensiveness": AspectRecipe(operation="remove-clips"),
+    "temporal_flow": AspectRecipe(operation="reinsert-window"),
+}
+RECIPE = Recipe(name="test", seed=3, clips_per_pair=3, long_side=WIDTH, aspects=ASPECTS)
+
+EVERYTHING = CaptionAnalysis(
+    dynamic_degree=(AgentAction(agent="dog", action="runs"),),
+    spatial_relationship=(LocatedObject(location="left", object="tree"),),
+)
+
+
+class NoModels(Models):
+    """Has nothing, since nothing here needs a model."""
+
+    def get(self, name: str) -> Any:
+        raise AssertionError(f"model {name} was asked for")
+
+
+def picture(number: int) -> Planes:
+    """A frame with dark and light places, each number another one."""
+    rng = np.random.default_rng(number)
+    return rng.integers(16, 236, (HEIGHT * 3 // 2, WIDTH), dtype=np.uint8)
+
+
+@dataclass
+class Made:
+    """A store with one source in it."""
+
+    store: Store
+    facts: SourceFacts
+    recipe: Recipe
+    frames_id: str
+
+    def jobs(self, *aspects: str) -> list[PairJob]:
+        jobs, reasons = source_jobs(self.facts, self.recipe, NoModels(), aspects or tuple(ASPECTS))
+        assert not reasons, reasons
+        return jobs
+
+    def degrade(self, *aspects: str) -> DegradeResult:
+        return degrade_source(self.store, self.facts, self.jobs(*aspects), NoModels())
+
+    def pair(self, aspect: str) -> PairRecord:
+        """The pair of an aspect, made if it is not there."""
+        (job,) = self.jobs(aspect)
+        result = self.degrade(aspect)
+        assert not result.set_aside, result.set_aside
+        return read_pair(self.store, job.pair_id)
+
+
+def make_source(
+    root: Path,
+    show: Callable[[int], Planes] = picture,
+    analyses: tuple[CaptionAnalysis, ...] | None = None,
+    recipe: Recipe = RECIPE,
+    name: str = "one",
+) -> Made:
+    """Make a source from frames by number; `analyses` and `recipe` may be others."""
+    clips: list[Clip] = []
+    at = 0.0
+    for index, (gap, length) in enumerate(CLIPS):
+        at += gap
+        clips.append(Clip(index=index, start_s=at, end_s=at + length, caption=f"Clip {index}."))
+        at += length
+    count = int(at) + TAIL
+    source = Source(
+        id=name,
+        adapter="folder",
+        title=name,
+        video=f"{name}.mp4",
+        content_sha256=name.ljust(64, "0"),
+        clips=tuple(clips),
+    )
+    store = Store.create(root)
+    frames = [show(number) for number in range(count)]
+    times = [float(number) for number in range(count)]
+    with store.stage(FRAMES, frames_consumes(source, recipe)) as staged:
+        written = write_frames(staged.path / "planes.zarr", frames, times, COLOR)
+        staged.content_checksum = written.checksum
+    frames_id = next(
+        manifest.id
+        for manifest in store.manifests(FRAMES)
+        if manifest.consumes == frames_consumes(source, recipe)
+    )
+    timeline = Timeline(
+        width=WIDTH,
+        height=HEIGHT,
+        color=COLOR,
+        duration_s=float(count),
+        pts_s=tuple(times),
+        digests=tuple(digest_frame(planes) for planes in frames),
+    )
+    facts = SourceFacts(
+        source=source,
+        timeline=timeline,
+        spans=clip_spans(source, timeline),
+        analyses=analyses or (EVERYTHING,) * len(clips),
+    )
+    return Made(store, facts, recipe, frames_id)
