@@ -129,6 +129,6 @@ def build_options(
         )
     except ValidationError as problem:
         first = problem.errors()[0]
-        raise UserInputError(
-            f"{first['loc'][0] if first['loc'] else 'options'}: {first['msg'].removeprefix('Value error, ')} (got {first['input']!r})"
-        ) from problem
+        key = first["loc"][0] if first["loc"] else "options"
+        message = first["msg"].removeprefix("Value error, ")
+        raise UserInputError(f"{key}: {message} (got {first['input']!r})") from problem

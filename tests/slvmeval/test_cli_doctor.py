@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.profile import Profile
 from slvmeval.cli import main
 from slvmeval.commands.checks import (
     Verdict,
@@ -14,7 +15,6 @@ from slvmeval.commands.checks import (
     check_versions,
     check_weights,
 )
-from infra.profile import Profile
 from storage_schemas.store import Store
 
 
