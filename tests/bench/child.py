@@ -1,0 +1,195 @@
+"""The pieces of work that are measured, each run in a process of its own.
+
+``python -m tests.bench.child WORK ARGUMENT …`` does one and prints one line of JSON about itself; `cpu_s`
+there is the CPU time of the work alone, without starting Python and importing libraries.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+#: The aspects that need neither network nor diffusion.
+SEVEN = (
+    "aesthetics",
+    "technical_quality",
+    "appearance_style",
+    "temporal_flow",
+    "comprehensiveness",
+    "spatial_relationship",
+    "dynamics_degree",
+)
+
+
+def seven_recipe() -> Any:
+    """Return the recipe `cpu-approx` with the seven aspects alone."""
+    from tasks.recipe import load_recipe
+
+    recipe = load_recipe("cpu-approx")
+    return recipe.model_copy(update={"aspects": {name: recipe.aspects[name] for name in SEVEN}})
+
+
+def empty() -> dict[str, Any]:
+    """Import what ingest needs, and do nothing."""
+    import tasks.media.ingest  # noqa: F401
+
+    return {}
+
+
+def ingest(video: str, store: str) -> dict[str, Any]:
+    """Store the frames of a film in a new store."""
+    from storage_schemas.source import Source
+    from storage_schemas.store import FRAMES, Store
+    from tasks.media.ingest import ingest_source
+    from tasks.recipe import load_recipe
+
+    started = time.process_time()
+    opened = Store.create(Path(store))
+    source = Source(id="film", adapter="folder", title="film", video=video, content_sha256="0" * 64, clips=())
+    id_ = ingest_source(opened, source, load_recipe("cpu-approx"))
+    manifest = opened.manifest(FRAMES, id_)
+    return {
+        "cpu_s": time.process_time() - started,
+        "frames": manifest.content["frames"],
+        "decoder": manifest.provenance["decoder"],
+        "fallback_reason": manifest.provenance["fallback_reason"],
+    }
+
+
+def build(store: str, folder: str) -> dict[str, Any]:
+    """Build the seven aspects of a folder's films, in this process."""
+    from flows.build_run import build_inline
+    from flows.options import BuildOptions, SourceRoot
+
+    started = time.process_time()
+    result = build_inline(
+        BuildOptions(store=store, sources=(SourceRoot(path=folder),), recipe=seven_recipe())
+    )
+    return {
+        "cpu_s": time.process_time() - started,
+        "pairs": len(result.release.pairs()),
+        "frames": sum(source.frame_count for source in result.release.sources()),
+        "version": result.release.version,
+        "new": result.new,
+    }
+
+
+def materialise(store: str, pair_id: str, folder: str) -> dict[str, Any]:
+    """Write the low side of a pair; the source's encoded video is there already."""
+    from storage_schemas.release import Release
+    from storage_schemas.store import Store
+    from tasks.publish.materialise import encode_source, materialise_pair
+
+    opened = Store.open(Path(store))
+    release = Release.open(opened)
+    record = release.pair(pair_id)
+    clips = release.clips(record.source_id)
+    encode_source(opened, record.frames_id, record.high_frames, clips, record.fps)
+    started = time.process_time()
+    paths = materialise_pair(opened, record, clips, Path(folder), sides=("low",))
+    return {
+        "cpu_s": time.process_time() - started,
+        "aspect": record.aspect,
+        "frames": record.low_frames,
+        "bytes": paths["low"].stat().st_size,
+    }
+
+
+def encode_whole(store: str, pair_id: str, folder: str) -> dict[str, Any]:
+    """Encode every frame of the low side of a pair, with the same encoder and settings."""
+    from storage_schemas.release import Release
+    from storage_schemas.store import Store
+    from tasks.media.encode import encode_units
+    from tasks.pairs.view import open_record
+
+    release = Release.open(Store.open(Path(store)))
+    record = release.pair(pair_id)
+    path = Path(folder) / "whole.mp4"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    started = time.process_time()
+    low = open_record(release.store, record, "").low
+    frames = encode_units(path, [low], low.width, low.height, low.color, low.fps)
+    return {
+        "cpu_s": time.process_time() - started,
+        "aspect": record.aspect,
+        "frames": frames,
+        "bytes": path.stat().st_size,
+    }
+
+
+def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, Any]:
+    """Build the seven aspects through the flow, or in processes, and time the part after the start-up."""
+    import psutil
+
+    from flows import build_run
+    from flows.options import BuildOptions, SourceRoot
+    from infra.executor import ProcessExecutor
+    from infra.progress import BuildProgress
+
+    here = psutil.Process()
+    marks: dict[str, tuple[float, float]] = {}
+
+    def mark(name: str) -> None:
+        if name in marks:
+            return
+        cpu_s = 0.0
+        for process in [here, *here.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):  # it ended just now
+                times = process.cpu_times()
+                cpu_s += times.user + times.system
+        marks[name] = time.monotonic(), cpu_s
+
+    write_release = build_run.write_release
+
+    def write_and_mark(*arguments: Any, **options: Any) -> Any:
+        written = write_release(*arguments, **options)
+        mark("end")
+        return written
+
+    def mark_submits(executor: Any) -> None:
+        submit = executor.submit
+
+        def submit_and_mark(*arguments: Any) -> Any:
+            mark("begin")
+            return submit(*arguments)
+
+        executor.submit = submit_and_mark
+
+    build_run.write_release = write_and_mark
+    options = BuildOptions(store=store, sources=(SourceRoot(path=folder),), recipe=seven_recipe())
+    started = time.monotonic()
+    if way == "flow":
+        from infra.embedded_server import prefect_environment
+
+        prefect_environment()
+        from flows.build import run_build_flow
+        from flows.prefect_executor import PrefectExecutor
+
+        mark_submits(PrefectExecutor)
+        result = run_build_flow(options, workers=int(workers), quiet=True)
+    else:
+        mark_submits(ProcessExecutor)
+        with BuildProgress(quiet=True) as progress:
+            build = build_run.Build(options, progress)
+            build.prepare()
+            result = build.run(lambda: ProcessExecutor(int(workers)))
+    return {
+        "work_wall_s": marks["end"][0] - marks["begin"][0],
+        "work_cpu_s": marks["end"][1] - marks["begin"][1],
+        "wall_s": time.monotonic() - started,
+        "pairs": len(result.release.pairs()),
+        "low_checksums": sorted(record.low_checksum for record in result.release.pairs()),
+    }
+
+
+WORKS: dict[str, Callable[..., dict[str, Any]]] = {
+    work.__name__: work for work in (empty, ingest, build, materialise, encode_whole, orchestrate)
+}
+
+if __name__ == "__main__":
+    print(json.dumps(WORKS[sys.argv[1]](*sys.argv[2:])))

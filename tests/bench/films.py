@@ -1,0 +1,150 @@
+"""The films that are measured: two real ones, and files made of them that are kept between runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import av
+
+from slvmeval.demo.fetch import fetch_demo, read_captions
+
+BUNNY = "big_buck_bunny.mp4"
+CITY = "cityCC0.mpg"
+
+#: Other names under which the films may lie in a folder that is given.
+_NAMES = {BUNNY: (BUNNY, "bbb.mp4"), CITY: (CITY,)}
+
+
+def run_ffmpeg(*arguments: str | Path) -> None:
+    """Run the ffmpeg command quietly."""
+    command = ["ffmpeg", "-nostdin", "-v", "error", "-y", *map(str, arguments)]
+    subprocess.run(command, check=True)
+
+
+@dataclass(frozen=True)
+class Films:
+    """The films in one folder, and a folder for what is made of them."""
+
+    bunny: Path
+    city: Path
+    models: Path
+    work: Path
+
+    @classmethod
+    def find(cls, given: Path | None, work: Path, demo: Path) -> Films:
+        """Return the films in the folder `given`, else those of the demonstration, fetched if need be.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the folder that was given does not have them.
+        """
+        work.mkdir(parents=True, exist_ok=True)
+        if given is None:
+            files = fetch_demo(demo)
+            return cls(files.videos / BUNNY, files.videos / CITY, files.u2netp.parent, work)
+        found = {}
+        for film, names in _NAMES.items():
+            paths = [given / name for name in names if (given / name).is_file()]
+            if not paths:
+                raise FileNotFoundError(f"{given} has no {' or '.join(names)}")
+            found[film] = paths[0].resolve()
+        return cls(found[BUNNY], found[CITY], given.resolve(), work)
+
+    def _made(self, name: str, *arguments: str | Path) -> Path:
+        """Return a file that ffmpeg makes with these arguments, once."""
+        path = self.work / name
+        if not path.is_file():
+            draft = path.with_name(f"draft-{name}")
+            run_ffmpeg(*arguments, draft)
+            draft.replace(path)
+        return path
+
+    def open_gop(self) -> Path:
+        """Return the film coded anew with open groups of pictures: no plan is safe for it."""
+        x264 = ["-c:v", "libx264", "-preset", "veryfast", "-crf", "23"]
+        groups = ["-x264-params", "open-gop=1:bframes=3:keyint=96"]
+        return self._made("open_gop.mp4", "-i", self.bunny, "-an", *x264, *groups)
+
+    def long_city(self) -> Path:
+        """Return the city film (MPEG-2) forty times in a row, five minutes: 8 s measure the start alone."""
+        loop = ["-stream_loop", "39", "-i", self.city]
+        return self._made("long_city.mpg", *loop, "-map", "0:v", "-c", "copy")
+
+    def three_hours(self) -> Path:
+        """Return the film eighteen times in a row, without coding it again."""
+        loop = ["-stream_loop", "17", "-i", self.bunny]
+        return self._made("three_hours.mp4", *loop, "-map", "0:v", "-c", "copy")
+
+    def folder(self, name: str) -> Path:
+        """Return an empty folder of sources."""
+        path = self.work / "sources" / name
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+        return path
+
+    def whole(self) -> Path:
+        """Return a folder of sources with the whole film."""
+        folder = self.folder("whole")
+        _place(self.bunny, folder / BUNNY)
+        (folder / BUNNY).with_suffix(".jsonl").write_bytes(read_captions("big_buck_bunny.jsonl"))
+        return folder
+
+    def parts(self, name: str, starts_s: Sequence[float], seconds: float) -> Path:
+        """Return a folder of sources, each a part of the film that begins at a key frame.
+
+        Parameters
+        ----------
+        starts_s
+            Where the parts begin at the earliest; parts may overlap.
+        seconds
+            How long each is.
+        """
+        folder = self.folder(name)
+        keys = _key_frames(self.bunny)
+        for start in starts_s:
+            begin = next(key for key in keys if key >= start)
+            part = f"part_{begin:.3f}_{seconds:g}.mp4"
+            cut = ["-ss", f"{begin:.6f}", "-i", self.bunny, "-t", f"{seconds:g}"]
+            _place(self._made(part, *cut, "-map", "0:v", "-c", "copy"), folder / part)
+            captions = _shifted_captions(begin, seconds)
+            (folder / part).with_suffix(".jsonl").write_text(captions, encoding="utf-8")
+        return folder
+
+
+def _place(film: Path, target: Path) -> None:
+    """Put a film into a folder of sources, which may have no links out of it."""
+    try:
+        os.link(film, target)
+    except OSError:
+        shutil.copyfile(film, target)
+
+
+def _key_frames(film: Path) -> list[float]:
+    with av.open(str(film)) as container:
+        stream = container.streams.video[0]
+        base = stream.time_base
+        assert base is not None
+        return [
+            float(packet.pts * base)
+            for packet in container.demux(stream)
+            if packet.is_keyframe and packet.pts is not None
+        ]
+
+
+def _shifted_captions(begin: float, seconds: float) -> str:
+    """Return the captions of the clips that lie wholly within a part, in the part's own time."""
+    lines = [json.loads(line) for line in read_captions("big_buck_bunny.jsonl").splitlines()]
+    inside = [line for line in lines if line["start_s"] >= begin and line["end_s"] <= begin + seconds - 0.5]
+    for line in inside:
+        line["start_s"] = round(line["start_s"] - begin, 3)
+        line["end_s"] = round(line["end_s"] - begin, 3)
+    assert all(first["end_s"] <= second["start_s"] + 1e-6 for first, second in pairwise(inside))
+    return "".join(json.dumps(line) + "\n" for line in inside)

@@ -1,0 +1,59 @@
+"""The figure of orchestration: the flow over the same work called directly."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+from tests.bench.measuring import Usage, child, compare
+from tests.bench.report import Measured
+from tests.bench.settings import Settings
+
+WORKERS = "2"
+SECONDS = 250.0
+STARTS = tuple(float(start) for start in range(0, 344, 49))
+
+
+def orchestrated_over_direct(settings: Settings) -> Measured:
+    """Wall time of the flow over that of plain processes: eight sources, from first stage to release."""
+    folder = settings.films.parts("eight", STARTS, SECONDS)
+
+    def built(way: str) -> Usage:
+        with settings.scratch() as scratch:
+            prefect = scratch / "prefect"
+            return child("orchestrate", way, scratch / "store", folder, WORKERS, environment=_quiet(prefect))
+
+    compared = compare(
+        lambda: built("flow"),
+        lambda: built("direct"),
+        settings.times(3),
+        lambda usage: float(usage.said["work_wall_s"]),
+    )
+    sides = [(run["numerator"], run["denominator"]) for run in compared.runs]
+    if any(flow["said"]["low_checksums"] != direct["said"]["low_checksums"] for flow, direct in sides):
+        raise RuntimeError("the two ways did not build the same pairs")
+    for side in (side for pair in sides for side in pair):
+        del side["said"]["low_checksums"]
+    return Measured(
+        compared.ratio,
+        compared.numerator,
+        compared.denominator,
+        "s",
+        f"run_build_flow(workers={WORKERS}) over plain processes (--direct, {WORKERS} of them), from the "
+        "first stage submitted to the release written: start of server and cluster apart",
+        [f"{len(STARTS)} parts of {settings.films.bunny.name}, {SECONDS:g} s each"],
+        {
+            "pairs": sides[0][0]["said"]["pairs"],
+            "ratio_of_cpu": _median(sides, "work_cpu_s"),
+            "ratio_with_start": _median(sides, "wall_s"),
+        },
+        compared.runs,
+    )
+
+
+def _quiet(home: Path) -> dict[str, str]:
+    return {"PREFECT_HOME": str(home), "PREFECT_API_URL": ""}
+
+
+def _median(sides: list[tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]], name: str) -> float:
+    return round(statistics.median(flow["said"][name] / direct["said"][name] for flow, direct in sides), 4)

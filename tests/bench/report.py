@@ -1,0 +1,163 @@
+"""The report: what the machine is, every figure with its aim, and the raw runs, as JSON and as a table."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from storage_schemas.commit import write_atomic
+
+RATIOS = "ratios.json"
+
+#: Packages whose version changes the figures.
+PACKAGES = (
+    "av",
+    "numpy",
+    "zarr",
+    "numcodecs",
+    "opencv-contrib-python-headless",
+    "pillow",
+    "pyarrow",
+    "pydantic",
+    "spacy",
+    "onnxruntime",
+    "prefect",
+    "prefect-dask",
+    "distributed",
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One figure as it was measured.
+
+    Parameters
+    ----------
+    ratio
+        The figure itself, `numerator` over `denominator` (the median of several runs).
+    unit
+        Unit of numerator and denominator.
+    what
+        What was divided by what, with the command.
+    files
+        The video files it was measured on.
+    details
+        The same in other units or ways.
+    runs
+        Every single run.
+    """
+
+    ratio: float
+    numerator: float
+    denominator: float
+    unit: str
+    what: str
+    files: list[str]
+    details: dict[str, Any] = field(default_factory=dict)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """The bound of a figure: at most `value`, or exactly `value`."""
+
+    value: float
+    exact: bool = False
+
+    def met(self, ratio: float) -> bool:
+        """Return whether a ratio keeps the bound."""
+        return ratio == self.value if self.exact else ratio <= self.value
+
+    def __str__(self) -> str:
+        return f"{'=' if self.exact else '≤'} {self.value:g}"
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on: processor, memory, Python, libraries, ffmpeg."""
+    import av
+    import psutil
+
+    libraries = {name: ".".join(map(str, number)) for name, number in av.library_versions.items()}
+    said = subprocess.run(["ffmpeg", "-version"], check=True, capture_output=True, text=True).stdout
+    return {
+        "cpu": _cpu_model(),
+        "cores": psutil.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in PACKAGES},
+        "pyav_libraries": dict(sorted(libraries.items())),
+        "ffmpeg": said.splitlines()[0].split(" Copyright")[0].removeprefix("ffmpeg version "),
+    }
+
+
+def _cpu_model() -> str:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def write_figure(
+    folder: Path, key: str, measured: Measured, aim: Aim, about: dict[str, Any]
+) -> dict[str, Any]:
+    """Put one figure into ``ratios.json``, leaving the others as they are, and return the report.
+
+    Parameters
+    ----------
+    folder
+        Where ``ratios.json`` is, or will be.
+    about
+        What :func:`machine` says.
+    """
+    path = folder / RATIOS
+    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    values = asdict(measured)
+    runs = values.pop("runs")
+    figure = {
+        "ratio": round(values.pop("ratio"), 4),
+        "aim": str(aim),
+        "met": aim.met(measured.ratio),
+        **values,
+        "measured_at": now,
+        "runs": runs,
+    }
+    figures = {**report.get("figures", {}), key: figure}
+    report = {"machine": about, "measured_at": now, "figures": figures}
+    write_atomic(path, (json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode())
+    return report
+
+
+def print_report(report: dict[str, Any], order: list[str], console: Console | None = None) -> None:
+    """Print the figures as a table, in this order."""
+    about = report["machine"]
+    table = Table(
+        title=f"{about['cpu']}, {about['cores']} cores, {about['memory_gb']} GB, Python {about['python']}, "
+        f"ffmpeg {about['ffmpeg']}"
+    )
+    for name in ("figure", "ratio", "aim", "met", "numerator", "denominator", "runs"):
+        table.add_column(name, justify="left" if name in ("figure", "unit") else "right")
+    figures = report["figures"]
+    for key in [key for key in order if key in figures]:
+        figure = figures[key]
+        unit = figure["unit"]
+        table.add_row(
+            key,
+            f"{figure['ratio']:.3f}",
+            figure["aim"],
+            "[green]yes[/]" if figure["met"] else "[red]no[/]",
+            f"{figure['numerator']:,.4g} {unit}",
+            f"{figure['denominator']:,.4g} {unit}",
+            str(len(figure["runs"])),
+        )
+    (console or Console()).print(table)

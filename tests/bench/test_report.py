@@ -1,0 +1,99 @@
+"""The report keeps what was measured before and says what was missed; nothing is timed here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.bench.__main__ import FIGURES
+from tests.bench.measuring import ROOT, Usage, compare, run
+from tests.bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
+
+
+def measured(ratio: float) -> Measured:
+    return Measured(ratio, ratio * 4, 4.0, "CPU s", "this over that", ["a.mp4"], {"more": 1}, [{"run": 1}])
+
+
+def test_a_figure_joins_those_that_are_there(tmp_path: Path) -> None:
+    about = {"cpu": "a processor"}
+    write_figure(tmp_path, "first", measured(0.5), Aim(0.65), about)
+    report = write_figure(tmp_path, "second", measured(0.7), Aim(0.65), about)
+    assert report == json.loads((tmp_path / RATIOS).read_text(encoding="utf-8"))
+    assert report["machine"] == about
+    assert [(key, value["met"]) for key, value in report["figures"].items()] == [
+        ("first", True),
+        ("second", False),
+    ]
+    figure = report["figures"]["first"]
+    assert figure["ratio"] == 0.5
+    assert figure["aim"] == "≤ 0.65"
+    assert figure["numerator"] / figure["denominator"] == figure["ratio"]
+    assert figure["unit"] == "CPU s"
+    assert figure["files"] == ["a.mp4"]
+    assert figure["runs"] == [{"run": 1}]
+
+
+def test_measured_again_a_figure_is_replaced(tmp_path: Path) -> None:
+    write_figure(tmp_path, "first", measured(0.5), Aim(0.65), {})
+    report = write_figure(tmp_path, "first", measured(0.6), Aim(0.65), {})
+    assert report["figures"]["first"]["ratio"] == 0.6
+
+
+def test_an_exact_aim_takes_nothing_else() -> None:
+    assert Aim(1.0, exact=True).met(1.0)
+    assert not Aim(1.0, exact=True).met(0.9999)
+    assert Aim(1.1).met(1.1)
+
+
+def test_the_machine_is_described() -> None:
+    about = machine()
+    assert about["cores"] > 0
+    assert about["memory_gb"] > 0
+    assert about["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert {"av", "zarr", "prefect"} <= set(about["packages"])
+
+
+def test_the_table_names_every_figure(tmp_path: Path) -> None:
+    about = machine()
+    for key in FIGURES:
+        report = write_figure(tmp_path, key, measured(0.5), Aim(0.65), about)
+    text = StringIO()
+    print_report(report, list(FIGURES), Console(file=text, width=200))
+    assert all(key in text.getvalue() for key in FIGURES)
+
+
+def test_the_ratio_is_the_median_of_neighbours() -> None:
+    values = iter([2.0, 1.0, 1.0, 30.0, 3.0, 1.0])  # the second turn measures the denominator first
+
+    def usage() -> Usage:
+        return Usage(next(values), 0.0, 0.0)
+
+    assert compare(usage, usage, 3).ratio == 3.0
+
+
+def test_children_count_with_all_that_they_start() -> None:
+    spin = "import time\nwhile time.process_time() < 0.2: pass"
+    alone = run([sys.executable, "-c", spin])
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {spin!r}], check=True)"
+    print_json = "; print('{\"said\": 1}')"
+    started = run([sys.executable, "-c", parent + print_json])
+    assert min(alone.cpu_s, started.cpu_s) >= 0.19
+    assert started.said == {"said": 1}
+    assert started.peak_mb > 1
+
+
+def test_a_child_that_fails_says_why() -> None:
+    with pytest.raises(RuntimeError, match="nothing but trouble"):
+        run([sys.executable, "-c", "raise ValueError('nothing but trouble')"])
+
+
+def test_it_runs_as_make_bench_runs_it() -> None:
+    command = [sys.executable, "-m", "tests.bench", "--help"]
+    said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert "orchestrated_over_direct" in said
