@@ -79,7 +79,7 @@ class VideoSide(Side):
     @cached_property
     def _extent(self) -> tuple[int, int]:
         """The sampler's number of the first frame, and the count; decodes once where only that can tell."""
-        if self.sampler.first_index is not None and self.sampler.frame_count is not None:
+        if self.sampler.first_index is not None and self.sampler.frame_count:
             return self.sampler.first_index, self.sampler.frame_count
         first, count = 0, 0
         for frame in self.sampler:

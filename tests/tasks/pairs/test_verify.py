@@ -20,6 +20,11 @@ from tasks.pairs.verify import expected_intervals, verified_consumes, verify_dee
 from tests.tasks.pairs.synthetic import ASPECTS, COLOR, Made, picture
 
 
+@pytest.fixture
+def source(built: Made) -> Made:
+    return built
+
+
 def verify(source: Made, record: PairRecord) -> str:
     """What verification says of a pair, deep and not; empty if nothing."""
     found = verify_pairs(source.store, [record.pair_id])

@@ -16,6 +16,11 @@ from tasks.pairs.view import Pair, Side, open_record
 from tests.tasks.pairs.synthetic import ASPECTS, COLOR, HEIGHT, WIDTH, Made, picture
 
 
+@pytest.fixture
+def source(built: Made) -> Made:
+    return built
+
+
 class Counted(Side):
     """Frames that are their own number, and a note of which were read."""
 

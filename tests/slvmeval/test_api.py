@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import slvmeval
+from storage_schemas.migrations import migrate
+from tests.storage_schemas.store_v1 import COUNT, make_store_v1, picture
+
+ROOT = Path(slvmeval.__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("api") / "store"
+    make_store_v1(root)
+    migrate(root)
+    return root
+
+
+def run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    heavy = "('numpy', 'zarr', 'pyarrow', 'pydantic', 'av', 'cv2', 'prefect', 'tasks', 'storage_schemas')"
+    assert run(f"import sys, slvmeval; print([m for m in {heavy} if m in sys.modules])").strip() == "[]"
+
+
+def test_errors_come_without_the_machinery() -> None:
+    program = (
+        "import sys, slvmeval; slvmeval.SlvmevalError; print('zarr' in sys.modules or 'numpy' in sys.modules)"
+    )
+    assert run(program).strip() == "False"
+
+
+def test_importing_is_fast() -> None:
+    program = "import time; t = time.perf_counter(); import slvmeval; print(time.perf_counter() - t)"
+    assert min(float(run(program)) for _ in range(3)) < 0.2
+
+
+def test_every_public_name_is_there() -> None:
+    for name in slvmeval.__all__:
+        assert getattr(slvmeval, name) is not None
+        assert name in dir(slvmeval)
+    assert sorted(slvmeval.__all__) == list(slvmeval.__all__)
+
+
+def test_other_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'open_piar'"):
+        _ = slvmeval.open_piar
+
+
+def test_a_release_is_opened_and_its_pairs_read(store: Path) -> None:
+    release = slvmeval.open_release(str(store))
+    assert (release.name, release.version) == ("main", 1)
+    assert slvmeval.open_release(slvmeval.open_store(store), "main", 1).path == release.path
+    (pair,) = slvmeval.iter_pairs(release)
+    assert [found.id for found in slvmeval.iter_pairs(release, "aesthetics")] == [pair.id]
+    assert list(slvmeval.iter_pairs(release, "color")) == []
+    again = slvmeval.open_pair(release, pair.id[:8])
+    assert (again.id, again.prompt, again.aspect) == (pair.id, "A cat sleeps.\nA dog runs.", "aesthetics")
+    assert len(again.high) == len(again.low) == COUNT
+    assert np.array_equal(again.high[5], picture(5))
+    assert np.array_equal(again.low[5], 255 - picture(5))
+    assert again.low_intervals == ((4.0, 9.0),)
+
+
+def test_errors_are_those_of_the_project(store: Path, tmp_path: Path) -> None:
+    with pytest.raises(slvmeval.StoreError, match="there is no store"):
+        slvmeval.open_store(tmp_path)
+    with pytest.raises(slvmeval.UserInputError, match="there is no release"):
+        slvmeval.open_release(store, "other")
+    with pytest.raises(slvmeval.SlvmevalError):
+        slvmeval.open_pair(slvmeval.open_release(store), "xyz")
+    with pytest.raises(slvmeval.UserInputError, match=r"none\.jsonl"):
+        slvmeval.open_pairs_file(tmp_path / "none.jsonl")
+    with pytest.raises(slvmeval.UserInputError, match="line 1"):
+        (tmp_path / "pairs.jsonl").write_text("{")
+        slvmeval.open_pairs_file(str(tmp_path / "pairs.jsonl"))

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from storage_schemas.errors import Reason, SetAside, UserInputError
+from tasks.media.decode import FrameSampler, sample_frames
+from tasks.pairs.brought import KEPT_FRAMES, VideoSide, open_brought, read_pairs_file
+
+LONG_SIDE = 64
+
+
+@pytest.fixture(scope="session")
+def videos(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small films: H.264 with one key frame a second, MPEG-2 in a stream, and one of a second."""
+    folder = tmp_path_factory.mktemp("videos")
+    x264 = ("-c:v", "libx264", "-preset", "ultrafast", "-g", "12", "-threads", "1")
+    for name, seconds, coding in (
+        ("film.mp4", 90, x264),
+        ("other.mp4", 8, x264),
+        ("short.mp4", 1, x264),
+        ("flash.mp4", 0.25, x264),
+        ("old.mpg", 20, ("-c:v", "mpeg2video", "-threads", "1")),
+    ):
+        picture = f"testsrc2=s=64x48:r={12 if name.endswith('mp4') else 25}:d={seconds}"
+        command = [ffmpeg, "-v", "error", "-nostdin", "-f", "lavfi", "-i", picture, *coding, folder / name]
+        subprocess.run(command, check=True)
+    (folder / "text.mp4").write_text("not a video")
+    return folder
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of the frames that samplers gave out."""
+    numbers: list[int] = []
+    original = FrameSampler.frames
+
+    def frames(self: FrameSampler, start: int = 0, stop: int | None = None) -> Any:
+        for frame in original(self, start, stop):
+            numbers.append(frame.index)
+            yield frame
+
+    monkeypatch.setattr(FrameSampler, "frames", frames)
+    return numbers
+
+
+def expected(path: Path) -> list[Any]:
+    return [frame.planes for frame in sample_frames(path, long_side=LONG_SIDE)]
+
+
+@pytest.mark.parametrize("name", ["film.mp4", "old.mpg", "short.mp4"])
+def test_a_side_is_the_sampled_video(videos: Path, name: str) -> None:
+    frames = expected(videos / name)
+    side = VideoSide(videos / name, long_side=LONG_SIDE)
+    assert len(side) == len(frames)
+    assert all(np.array_equal(a, b) for a, b in zip(side, frames, strict=True))
+    assert np.array_equal(side[-1], frames[-1])
+    assert side.times_s.tolist() == [float(k) for k in range(len(frames))]
+    assert (side.width, side.height, side.fps) == (64, 48, 1.0)
+    assert side.rgb(0).shape == (48, 64, 3)
+
+
+@pytest.mark.parametrize("name", ["film.mp4", "old.mpg"])
+def test_frames_in_any_order(videos: Path, name: str) -> None:
+    frames = expected(videos / name)
+    side = VideoSide(videos / name, long_side=LONG_SIDE)
+    for places in ([7], [3, 4, 5], [12, 2, 12, 3], [15, 16], [17], [0]):
+        assert np.array_equal(side.planes(places), np.stack([frames[place] for place in places]))
+    assert side.planes([]).shape == (0, 72, 64)
+    part = side[5:15:2]
+    assert np.array_equal(part.planes([1, 0]), np.stack([frames[7], frames[5]]))
+    for place in (-1, len(frames)):
+        with pytest.raises(IndexError, match=name):
+            side.planes([place])
+
+
+def test_only_touched_frames_are_decoded(videos: Path, decoded: list[int]) -> None:
+    side = VideoSide(videos / "film.mp4", long_side=LONG_SIDE)
+    assert len(side) == 90
+    part = side[20:40]
+    assert (len(part), decoded) == (20, [])
+    _ = part[3]
+    assert decoded == [23]
+    _ = side.planes(range(22, 26))
+    assert decoded == [23, 22, 24, 25]
+    _ = side.planes([25, 23])
+    assert len(decoded) == 4
+
+
+def test_few_frames_are_kept(videos: Path, decoded: list[int]) -> None:
+    side = VideoSide(videos / "film.mp4", long_side=LONG_SIDE)
+    for _ in side:
+        pass
+    assert decoded == list(range(90))
+    assert len(side._kept) == KEPT_FRAMES
+    _ = side[89]
+    assert len(decoded) == 90
+    _ = side[0]
+    assert decoded[90:] == [0]
+
+
+def test_where_all_must_be_decoded_going_on_costs_once(videos: Path, decoded: list[int]) -> None:
+    side = VideoSide(videos / "old.mpg", long_side=LONG_SIDE)
+    assert side.sampler.mode == "filter_graph"
+    count = len(side)
+    assert decoded == list(range(count))
+    decoded.clear()
+    side._kept.clear()
+    for start in range(0, count, 4):
+        _ = side.planes(range(start, min(start + 4, count)))
+    assert decoded == list(range(count))
+
+
+def test_gold_says_which_is_high(videos: Path) -> None:
+    a, b = videos / "film.mp4", videos / "other.mp4"
+    for gold, high in (("a", a), ("b", b), ("tie", a)):
+        pair = open_brought(a, b, "A test picture.", "color", gold, long_side=LONG_SIDE)  # type: ignore[arg-type]
+        assert isinstance(pair.high, VideoSide) and isinstance(pair.low, VideoSide)
+        assert pair.high.path == high
+        assert {pair.high.path, pair.low.path} == {a, b}
+        assert pair.details == {"gold": gold, "video_a": str(a), "video_b": str(b)}
+        assert (pair.high_intervals, pair.low_intervals, pair.record) == ((), (), None)
+        assert (pair.prompt, pair.aspect) == ("A test picture.", "color")
+    assert len(pair.high) == 90 and len(pair.low) == 8
+
+
+def test_opening_reads_no_video(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.pairs.brought.FrameSampler", None)
+    assert open_brought(videos / "film.mp4", videos / "text.mp4", "p", "color", "a").aspect == "color"
+
+
+def test_ids_are_the_same_wherever_the_files_lie(videos: Path, tmp_path: Path) -> None:
+    (tmp_path / "film.mp4").write_bytes((videos / "film.mp4").read_bytes())
+    (tmp_path / "other.mp4").write_bytes((videos / "other.mp4").read_bytes())
+
+    def id_(folder: Path, prompt: str = "p") -> str:
+        return open_brought(folder / "film.mp4", folder / "other.mp4", prompt, "color", "a").id
+
+    assert id_(videos) == id_(tmp_path)
+    assert id_(videos) != id_(videos, "q")
+
+
+def test_very_short_videos_need_a_higher_rate(videos: Path) -> None:
+    flash, short = videos / "flash.mp4", videos / "short.mp4"
+    pair = open_brought(flash, short, "p", "color", "a", fps=Fraction(8), long_side=LONG_SIDE)
+    assert (len(pair.high), len(pair.low)) == (2, 8)
+    assert pair.low.times_s.tolist() == [k / 8 for k in range(8)]
+    slow = open_brought(flash, short, "p", "color", "a", long_side=LONG_SIDE)
+    assert len(list(slow.low)) == 1
+    with pytest.raises(SetAside, match="higher fps") as caught:
+        len(slow.high)
+    assert caught.value.reason is Reason.NO_FRAMES
+
+
+def test_what_is_no_video_is_said_when_it_is_touched(videos: Path) -> None:
+    side = VideoSide(videos / "text.mp4")
+    with pytest.raises(SetAside) as caught:
+        len(side)
+    assert caught.value.reason is Reason.NOT_A_VIDEO
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"first": Path("nowhere.mp4")}, "there is no video nowhere.mp4"),
+        ({"aspect": "colour"}, "did you mean 'color'"),
+        ({"aspect": "xyz"}, "there are aesthetics,"),
+        ({"gold": "first"}, "say a, b or tie"),
+        ({"fps": Fraction(0)}, "above 0"),
+    ],
+)
+def test_mistakes_are_said(videos: Path, change: dict[str, Any], message: str) -> None:
+    values: dict[str, Any] = {
+        "first": videos / "film.mp4",
+        "second": videos / "other.mp4",
+        "prompt": "p",
+        "aspect": "color",
+        "gold": "a",
+    }
+    with pytest.raises(UserInputError, match=message):
+        open_brought(**{**values, **change})
+
+
+LINE: dict[str, Any] = {
+    "id": "one",
+    "video_a": "film.mp4",
+    "video_b": "deep/other.mp4",
+    "prompt": "Grün\nund rot",
+    "aspect": "temporal_flow",
+    "gold": "b",
+}
+
+
+@pytest.fixture
+def write(videos: Path, tmp_path: Path) -> Callable[..., Path]:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "film.mp4").symlink_to(videos / "film.mp4")
+    (tmp_path / "deep" / "other.mp4").symlink_to(videos / "other.mp4")
+
+    def write(*lines: dict[str, Any] | bytes) -> Path:
+        path = tmp_path / "pairs.jsonl"
+        raw = [
+            line if isinstance(line, bytes) else json.dumps(line, ensure_ascii=False).encode()
+            for line in lines
+        ]
+        path.write_bytes(b"\n".join(raw))
+        return path
+
+    return write
+
+
+def test_a_pairs_file(write: Callable[..., Path], videos: Path) -> None:
+    absolute = {**LINE, "id": "zwei ✓", "video_a": str(videos / "other.mp4"), "gold": "tie"}
+    path = write(b"\xef\xbb\xbf" + json.dumps(LINE).encode() + b"\r", b"", absolute, b"")
+    one, two = read_pairs_file(path, long_side=LONG_SIDE)
+    assert (one.id, one.prompt, one.aspect, one.details["gold"]) == (
+        "one",
+        LINE["prompt"],
+        LINE["aspect"],
+        "b",
+    )
+    assert (len(one.high), len(one.low)) == (8, 90)
+    assert (two.id, two.details["gold"], len(two.high)) == ("zwei ✓", "tie", 8)
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (b"{", "not JSON at character 2"),
+        (b"[1]", "a pair is a JSON object, this is a list"),
+        (b'{"id": "\xff"}', "not UTF-8 at byte 8"),
+        ({**LINE, "id": "two", "vidoe_a": "x"}, "vidoe_a: Extra inputs are not permitted"),
+        ({key: LINE[key] for key in LINE if key != "gold"}, "gold: Field required"),
+        ({**LINE, "id": "two", "gold": "first"}, "gold: Input should be 'a', 'b' or 'tie'"),
+        ({**LINE, "id": "two", "prompt": 3}, "prompt: Input should be a valid string"),
+        ({**LINE, "id": "two", "aspect": "temporal-flow"}, "did you mean 'temporal_flow'"),
+        ({**LINE, "id": "two", "video_b": "other.mp4"}, "there is no video .*other.mp4"),
+        ({**LINE, "id": "two", "video_b": "http://host/other.mp4"}, "there is no video .*http"),
+        ({**LINE, "id": "two", "video_b": ""}, "video_b: String should have at least 1"),
+        ({**LINE, "id": "two", "video_b": "deep"}, "there is no video .*deep"),
+        ({**LINE, "id": "../two"}, "give the source another id"),
+        ({**LINE, "id": "x" * 300}, "shorten it to 200"),
+        (LINE, "line 1 has the id 'one' already"),
+    ],
+)
+def test_a_mistake_names_its_line(
+    write: Callable[..., Path], second: dict[str, Any] | bytes, message: str
+) -> None:
+    path = write(LINE, b"", second)
+    with pytest.raises(UserInputError, match=rf"(?s)pairs\.jsonl, line 3: .*{message}"):
+        read_pairs_file(path)
+
+
+def test_a_file_without_pairs_is_refused(write: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="holds no pair"):
+        read_pairs_file(write(b"", b" "))
+    with pytest.raises(UserInputError, match="No such file"):
+        read_pairs_file(tmp_path / "none.jsonl")
