@@ -18,7 +18,7 @@ from infra.embedded_server import prefect_server
 from infra.executor import InlineExecutor
 from infra.local_cluster import local_cluster
 from infra.progress import BuildProgress
-from tasks.publish.contact_sheet import aspect_sheets
+from tasks.publish.pictures import contact_sheet, data_uri
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,12 @@ def _publish(build: Build, result: BuildResult) -> None:
     create_table_artifact(
         rows, key=f"summary-{_key(name)}", description=f"Release {name}, version {result.release.version}"
     )
-    for aspect, sheet in aspect_sheets(build.store, result.release):
+    for aspect in result.release.summary():
+        records = result.release.pairs(aspect)
+        if not records:
+            continue
+        clips = result.release.clips(records[0].source_id)
+        sheet = data_uri(contact_sheet(build.store, records[0], clips))
         create_markdown_artifact(
             f"### {aspect}\n\n![High quality above, degraded below]({sheet})\n",
             key=f"sheet-{_key(name)}-{_key(aspect)}",

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from flows.kept import KeptPairs, kept_pairs
 from flows.options import BuildOptions
@@ -41,6 +40,7 @@ from tasks.pairs.stages import (
     source_row,
 )
 from tasks.publish.release import source_rows, write_release
+from tasks.recipe import Recipe
 from tasks.sources.registry import open_sources
 
 #: Items in flight for each worker: enough to keep it busy, few enough to keep the scheduler small.
@@ -81,7 +81,7 @@ class Build:
     kept: KeptPairs = field(default_factory=KeptPairs)
 
     @property
-    def recipe(self) -> Any:
+    def recipe(self) -> Recipe:
         """The recipe."""
         return self.options.recipe
 
@@ -98,7 +98,7 @@ class Build:
         UserInputError, StoreError, PrerequisiteError
             If the build cannot start at all; nothing was done then.
         """
-        self.options.recipe.check()
+        self.recipe.check()
         self.store = Store.create(Path(self.options.store))
         self.store.clear_abandoned()
         self._check_models()
@@ -115,7 +115,7 @@ class Build:
         for source in inline:
             self._take(inspect_stage(self.work, source, tuple(self.recipe.aspects)))
         self._use_failures(failures)
-        self.kept = kept_pairs(self.store, parent, self.options.recipe, self.sources)
+        self.kept = kept_pairs(self.store, parent, self.recipe, self.sources)
         self._draw()
 
     def idle(self) -> bool:
@@ -239,14 +239,14 @@ class Build:
     def _pairs_of(self, source_id: str) -> tuple[PlannedPair, ...]:
         report = self.reports.get(source_id)
         pairs = report.pairs if report is not None else ()
-        if self.options.recipe.pins:
-            pinned = {pin.pair_id for pin in self.options.recipe.pins}
+        if self.recipe.pins:
+            pinned = {pin.pair_id for pin in self.recipe.pins}
             return tuple(pair for pair in pairs if pair.pair_id in pinned)
         return pairs
 
     def _draw(self) -> None:
-        if self.options.recipe.pins:
-            self.candidates = pinned_candidates(self.options.recipe, self.reports)
+        if self.recipe.pins:
+            self.candidates = pinned_candidates(self.recipe, self.reports)
             return
         summaries = [
             SourceSummary(source_id=r.source_id, duration_s=r.duration_s, aspects=r.aspects)
@@ -351,7 +351,7 @@ class Build:
                     if pair.done:
                         records.append(read_pair(self.store, pair.pair_id))
                         used.add(candidate.source_id)
-        self.rows += pin_problems(self.options.recipe.pins, records, self.sources)
+        self.rows += pin_problems(self.recipe.pins, records, self.sources)
         lost = [row for row in self.rows if not row.aspect or row.stage in ("degrade", "verify")]
         for row in lost:
             if row.aspect in planned:
@@ -361,7 +361,7 @@ class Build:
         release, new = write_release(
             self.store,
             self.options.release,
-            self.options.recipe,
+            self.recipe,
             records,
             source_table,
             clip_table,
@@ -381,12 +381,12 @@ class Build:
         ]
 
     def _source_tables(self, used: set[str]) -> tuple[list[SourceRow], list[ClipRow]]:
-        sources, clips = self.kept.tables(used)
+        sources, clips = self.kept.tables(used, self.sources)
         for source_id in sorted(used):
-            facts = source_facts(self.store, self.sources[source_id], self.options.recipe)
+            facts = source_facts(self.store, self.sources[source_id], self.recipe)
             id_ = timeline_id(facts.source, self.recipe)
             checksum = self.store.manifest(TIMELINE, id_).content_checksum
-            row, rows = source_rows(facts, self.options.recipe, checksum)
+            row, rows = source_rows(facts, self.recipe, checksum)
             sources.append(row)
             clips += rows
         return sources, clips

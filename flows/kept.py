@@ -47,15 +47,26 @@ class KeptPairs:
             or (place.source_id in reports and place.aspect in reports[place.source_id].aspects)
         ]
 
-    def tables(self, others: set[str]) -> tuple[list[SourceRow], list[ClipRow]]:
-        """Return the rows of the sources of kept pairs, but for those that come from elsewhere."""
+    def tables(self, others: set[str], now: Mapping[str, Source]) -> tuple[list[SourceRow], list[ClipRow]]:
+        """Return the rows of the sources of kept pairs, but for those that come from elsewhere.
+
+        What a source says of itself now (title, licence, credit) counts: a right that was withdrawn is
+        withdrawn from the next version on.
+        """
         sources: list[SourceRow] = []
         clips: list[ClipRow] = []
         if self.parent is not None:
             for source_id in sorted({r.source_id for r in self.records} - others):
-                sources.append(self.parent.source(source_id))
+                sources.append(_as_now(self.parent.source(source_id), now.get(source_id)))
                 clips += self.parent.clips(source_id)
         return sources, clips
+
+
+def _as_now(row: SourceRow, source: Source | None) -> SourceRow:
+    if source is None:
+        return row
+    names = ("title", "video", "licence", "redistributable", "credit")
+    return row.model_copy(update={name: getattr(source, name) for name in names})
 
 
 def kept_pairs(

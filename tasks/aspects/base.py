@@ -200,6 +200,16 @@ class PixelOperation(Operation[P]):
             works on planes and merges there, so that nothing else changes.
         """
 
+    def settle(self, changed: int, frames: int, parameters: P) -> dict[str, Any]:
+        """Return what to record with the choices once all `frames` are done, `changed` of them differing.
+
+        Raises
+        ------
+        ClipNotDegradable
+            If too few frames were changed.
+        """
+        return {}
+
 
 class FrameMapOperation(Operation[P]):
     """Shows other frames of the same clip.

@@ -139,7 +139,8 @@ def _write_clip(
             rgb = planes_to_rgb(planes, timeline.color)
             return rgb_to_planes(operation.apply(rgb, place, clip, job.parameters, choice), timeline.color)
 
-        difference = _each_batch(frames, degraded, writer, timeline.pts_s)
+        difference, changed = _each_batch(frames, degraded, writer, timeline.pts_s)
+        choice |= operation.settle(changed, span.frame_count, job.parameters)
         if difference < operation.threshold:
             raise NotDifferentEnough(
                 f"clip {span.index}: mean difference {difference:.2f} is below {operation.threshold:g}"
@@ -168,16 +169,19 @@ def _each_batch(
     degraded: Callable[[Planes, int], Planes],
     writer: FrameWriter,
     pts_s: tuple[float, ...],
-) -> float:
-    span, total, size = frames.span, 0, 0
+) -> tuple[float, int]:
+    """Write all frames of a clip; return their mean difference, and how many differ at all."""
+    span, total, size, changed = frames.span, 0, 0, 0
     for place in range(0, span.frame_count, BATCH_FRAMES):
         before = frames.read(place, min(BATCH_FRAMES, span.frame_count - place))
         after = degraded(before, place)
-        total += absolute_difference(before, after)
         size += before.size
         for offset, planes in enumerate(after):
+            frame_difference = absolute_difference(before[offset], planes)
+            total += frame_difference
+            changed += frame_difference > 0
             writer.append(planes, pts_s[span.first_frame + place + offset])
-    return total / size
+    return total / size, changed
 
 
 def absolute_difference(before: Planes, after: Planes) -> int:

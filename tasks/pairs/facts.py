@@ -118,7 +118,10 @@ def source_facts(store: Store, source: Source, recipe: Recipe) -> SourceFacts:
             f"{source.title} lasts {timeline.duration_s:.1f} s, recipe {recipe.name} wants at least "
             f"{recipe.least_duration_s:g} s (least_duration_s)",
         )
-    check_clips_against_duration(source.clips, timeline.duration_s)
+    try:
+        check_clips_against_duration(source.clips, timeline.duration_s)
+    except SetAside as problem:
+        raise SetAside(problem.reason, f"{source.title}: {problem.message}") from problem
     return SourceFacts(
         source=source,
         timeline=timeline,

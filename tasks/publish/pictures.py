@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from collections.abc import Sequence
 
@@ -137,3 +138,10 @@ def _removed(size: tuple[int, int]) -> Image.Image:
     for start in range(-size[1], size[0], 16):
         draw.line([(start, size[1]), (start + size[1], 0)], fill=_STRIPE, width=5)
     return tile
+
+
+def data_uri(image: Image.Image) -> str:
+    """Return a picture as a JPEG data URI."""
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=_JPEG_QUALITY)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
