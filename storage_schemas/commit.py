@@ -50,12 +50,22 @@ def storage_errors(where: Path) -> Iterator[None]:
                 f"no space left below {where}: free some (slvmeval gc --frames drops what can be made again) "
                 "and run the build again",
             ) from problem
-        if problem.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        if problem.errno == errno.EROFS or (
+            problem.errno in (errno.EACCES, errno.EPERM) and _concerns(problem, where)
+        ):
             raise SetAside(
                 Reason.READ_ONLY_STORE,
                 f"{where} cannot be written ({problem.strerror}): make it writable or choose another --store",
             ) from problem
         raise
+
+
+def _concerns(problem: OSError, where: Path) -> bool:
+    """Return whether an error may lie with `where`: a video that may not be read is not the store's fault."""
+    if not isinstance(problem.filename, str | bytes | os.PathLike) or problem.filename2 is not None:
+        return True
+    path = Path(os.fsdecode(problem.filename)).absolute()
+    return path.is_relative_to(where) or where.is_relative_to(path)
 
 
 def sync_path(path: Path) -> None:

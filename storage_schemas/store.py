@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -224,7 +224,9 @@ class Store:
         """Remove what killed processes of this machine left in staging; return how many folders."""
         left = abandoned(self.staging)
         for folder in left:
-            shutil.rmtree(folder)
+            # another build may clear it at the same moment
+            with suppress(FileNotFoundError):
+                shutil.rmtree(folder)
         return len(left)
 
     def free_bytes(self) -> int:

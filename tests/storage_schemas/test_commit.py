@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,9 +15,12 @@ import pytest
 
 from storage_schemas.commit import COMMIT_POINTS, abandoned, set_commit_hook, write_atomic
 from storage_schemas.errors import Reason, SetAside, StoreError
+from storage_schemas.failures import append_failures, known_failures
 from storage_schemas.frames import ColorSpec, write_frames
 from storage_schemas.ids import artifact_id
-from storage_schemas.store import FRAMES, PAIR, Store, check_files
+from storage_schemas.set_aside import SetAsideRow
+from storage_schemas.store import FRAMES, PAIR, TIMELINE, Store, check_files
+from storage_schemas.timeline import TIMELINE_FILE, write_timeline_file
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -215,6 +220,34 @@ def test_no_store_can_be_made_on_a_read_only_disk(small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     with pytest.raises(SetAside) as caught:
         Store.create(small_disk / "store")
+    assert caught.value.reason is Reason.READ_ONLY_STORE
+
+
+def test_a_table_on_a_full_disk_has_the_same_reason(small_disk: Path) -> None:
+    store = Store.create(small_disk)
+    noise = np.random.default_rng(0).random(300_000).tolist()
+    with pytest.raises(SetAside) as caught, store.stage(TIMELINE, CONSUMES) as staged:
+        write_timeline_file(staged.path / TIMELINE_FILE, noise, list(range(300_000)))
+    assert caught.value.reason is Reason.OUT_OF_SPACE
+    assert list(store.staging.iterdir()) == []
+
+
+def test_a_full_disk_loses_no_earlier_failure(small_disk: Path) -> None:
+    store = Store.create(small_disk)
+    row = SetAsideRow(source_id="s", stage="ingest", reason=Reason.NOT_A_VIDEO, message="m", key="k")
+    append_failures(store, [row])
+    (small_disk / ".filler").write_bytes(bytes(shutil.disk_usage(small_disk).free))
+    with pytest.raises(SetAside) as caught:
+        append_failures(store, [row.model_copy(update={"key": str(n)}) for n in range(5000)])
+    assert caught.value.reason is Reason.OUT_OF_SPACE
+    assert set(known_failures(store)) == {"k"}
+
+
+def test_what_may_not_be_read_elsewhere_is_not_the_stores_fault(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(PermissionError), store.stage(PAIR, CONSUMES):
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "video.mp4"))
+    with pytest.raises(SetAside) as caught, store.stage(PAIR, CONSUMES) as staged:
+        raise PermissionError(errno.EACCES, "Permission denied", str(staged.path / "pair.json"))
     assert caught.value.reason is Reason.READ_ONLY_STORE
 
 
