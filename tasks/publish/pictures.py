@@ -142,6 +142,4 @@ def _removed(size: tuple[int, int]) -> Image.Image:
 
 def data_uri(image: Image.Image) -> str:
     """Return a picture as a JPEG data URI."""
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=_JPEG_QUALITY)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return "data:image/jpeg;base64," + base64.b64encode(jpeg(image)).decode()

@@ -123,7 +123,9 @@ def write_release(
     consumes = {
         "recipe": digest_value(recipe),
         "pairs": release_checksum(ordered),
-        "sources": digest_value(sorted([r.source_id, r.licence, r.redistributable, r.credit, r.title] for r in sources)),
+        "sources": digest_value(
+            sorted([r.source_id, r.licence, r.redistributable, r.credit, r.title] for r in sources)
+        ),
         "clips": digest_value([row.model_dump() for row in clips]),
         "planned": dict(planned),
         "set_aside": sorted([r.source_id, r.aspect, r.reason.value] for r in set_aside),
