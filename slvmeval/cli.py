@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 import typer
 
@@ -39,12 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     0: done. 1: failed, with a message. 2: wrong usage. 3: built, but something was set aside.
-    130: interrupted.
+    130 and 143: interrupted or terminated.
     """
     try:
-        app(arguments)
+        with _ending_cleanly():
+            app(arguments)
     except SystemExit as ended:
-        if ended.code == 130:
+        if ended.code in (_INTERRUPTED, _TERMINATED):
             typer.echo("interrupted; run the same command again to go on", err=True)
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except Exception as problem:
@@ -55,3 +60,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         typer.echo(f"error: {problem}", err=True)
         return 1
     return 0
+
+
+_INTERRUPTED = 128 + signal.SIGINT
+_TERMINATED = 128 + signal.SIGTERM
+
+
+@contextmanager
+def _ending_cleanly() -> Iterator[None]:
+    """Let SIGTERM (a cancelled job) unwind as an interrupt does, so that worker processes are ended."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(_TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

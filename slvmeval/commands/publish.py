@@ -83,7 +83,9 @@ def materialise(
 
 
 def export(
-    out: OutOption,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where it goes; with --recipe-only also FILE.json.")
+    ],
     release: shared.ReleaseArgument = None,
     recipe_only: Annotated[
         bool,
@@ -92,24 +94,34 @@ def export(
             help="Only the recipe, its pairs pinned: whoever has the sources makes the same pairs from it.",
         ),
     ] = False,
+    private: Annotated[
+        bool, typer.Option("--private", help="Also sources that may not be passed on, for use in house.")
+    ] = False,
     version: shared.VersionOption = None,
     store: shared.StoreOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Write a release as a folder that Hugging Face `datasets` loads, with card, licences and credits.
 
-    Of sources that may not be passed on only the pinned recipe leaves the store.
+    Of sources that may not be passed on nothing but the pinned recipe leaves the store.
 
     Example: `slvmeval export demo --store STORE --out DATASET`
     """
     from slvmeval.commands.frames import restore_frames
-    from tasks.publish.export import export_pinned_recipe, export_release
+    from tasks.publish.export import export_recipe, export_release
 
     opened = shared.open_release(store, release, version)
     if recipe_only:
-        path = export_pinned_recipe(opened, out)
-        shared.say(str(path), f"make the same pairs: slvmeval build --recipe {path} --sources KIND:PATH")
+        path = export_recipe(opened, out if out.suffix == ".json" else out / "recipe.json")
+        shared.say(str(path), f"the same pairs: slvmeval build --recipe {path} --sources KIND:PATH")
         return
-    restore_frames(opened, quiet=quiet)
+    wanted = [row.source_id for row in opened.sources() if private or row.redistributable]
+    restore_frames(opened, wanted, quiet=quiet)
     with shared.step_bar("export", quiet) as step:
-        shared.say(str(export_release(opened.store, opened, out, progress=step)))
+        result = export_release(opened.store, opened, out, private=private, progress=step)
+    shared.say(f"{result.pairs} pairs in {result.path}")
+    if result.left_out:
+        shared.say(
+            f"{len(result.left_out)} sources may not be passed on and were left out; the pinned recipe has "
+            "their pairs"
+        )
