@@ -258,7 +258,11 @@ class Build:
             seed=self.recipe.seed,
             bin_seconds=self.recipe.bin_seconds,
             pairs_per_bin=self.recipe.pairs_per_bin,
-            kept=self.kept.candidates(self.reports),
+            kept=[
+                place
+                for place in self.kept.candidates(self.reports)
+                if (place.source_id, place.aspect) not in self.excluded
+            ],
             excluded=self.excluded,
         )
 
