@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.bench import building, media, orchestration, publishing
+from tests.bench import building, exactness, media, orchestration, publishing
 from tests.bench.films import Films
 from tests.bench.measuring import ROOT
 from tests.bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
@@ -24,7 +24,7 @@ from tests.bench.settings import Settings
 FIGURES: dict[str, tuple[Callable[[Settings], Measured], Aim]] = {
     "ingest_over_ffmpeg": (media.ingest_over_ffmpeg, Aim(0.65)),
     "ingest_fallback_over_ffmpeg": (media.ingest_fallback_over_ffmpeg, Aim(1.15)),
-    "frames_exact": (media.frames_exact, Aim(1.0, exact=True)),
+    "frames_exact": (exactness.frames_exact, Aim(1.0, exact=True)),
     "build7_over_ingest": (building.build7_over_ingest, Aim(1.6)),
     "build7_over_script": (building.build7_over_script, Aim(0.12)),
     "degraded_bytes": (building.degraded_bytes, Aim(1.1)),

@@ -144,9 +144,9 @@ def degraded_bytes(settings: Settings) -> Measured:
         changed, frames = changed + new, frames + record.low_frames
     return Measured(
         stored / copies / (changed / frames),
-        stored,
-        copies,
-        "bytes",
+        stored / 1e6,
+        copies / 1e6,
+        "MB",
         "bytes of the degraded clips over those of full copies of the low-quality videos in the same coding, "
         "divided by the share of frames that changed; the pairs that have pixels of their own",
         [settings.films.bunny.name],

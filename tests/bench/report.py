@@ -141,23 +141,26 @@ def write_figure(
 def print_report(report: dict[str, Any], order: list[str], console: Console | None = None) -> None:
     """Print the figures as a table, in this order."""
     about = report["machine"]
-    table = Table(
-        title=f"{about['cpu']}, {about['cores']} cores, {about['memory_gb']} GB, Python {about['python']}, "
-        f"ffmpeg {about['ffmpeg']}"
-    )
-    for name in ("figure", "ratio", "aim", "met", "numerator", "denominator", "runs"):
-        table.add_column(name, justify="left" if name in ("figure", "unit") else "right")
+    table = Table()
+    table.add_column("figure", no_wrap=True)
+    for name in ("ratio", "aim", "met", "numerator", "denominator"):
+        table.add_column(name, justify="right")
+    table.add_column("unit")
     figures = report["figures"]
     for key in [key for key in order if key in figures]:
         figure = figures[key]
-        unit = figure["unit"]
         table.add_row(
             key,
             f"{figure['ratio']:.3f}",
             figure["aim"],
             "[green]yes[/]" if figure["met"] else "[red]no[/]",
-            f"{figure['numerator']:,.4g} {unit}",
-            f"{figure['denominator']:,.4g} {unit}",
-            str(len(figure["runs"])),
+            f"{figure['numerator']:,.6g}",
+            f"{figure['denominator']:,.6g}",
+            figure["unit"],
         )
-    (console or Console()).print(table)
+    shown = console or Console()
+    shown.print(
+        f"{about['cpu']}, {about['cores']} cores, {about['memory_gb']} GB, Python {about['python']}, "
+        f"ffmpeg {about['ffmpeg']}"
+    )
+    shown.print(table)
