@@ -1,0 +1,36 @@
+"""Run the flow on a server of its own and print what Prefect recorded: ``flow_on_server.py OPTIONS``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+
+def main(options_file: str) -> None:
+    from flows.build import run_build_flow
+    from flows.options import BuildOptions
+    from infra.embedded_server import prefect_server
+
+    options = BuildOptions.model_validate_json(Path(options_file).read_text())
+    with prefect_server():
+        result = run_build_flow(options, workers=2, quiet=True)
+        print("RECORDED " + json.dumps(recorded()), flush=True)
+    print("CHECKSUM " + result.release.manifest.content_checksum, flush=True)
+
+
+def recorded() -> dict[str, object]:
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        runs = client.read_flow_runs()
+        return {
+            "states": [str(run.state_name) for run in runs],
+            "names": [run.name for run in runs],
+            "tasks": sorted(run.name for run in client.read_task_runs()),
+            "artifacts": sorted({artifact.key or "" for artifact in client.read_artifacts()}),
+        }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

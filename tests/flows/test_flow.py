@@ -1,0 +1,106 @@
+"""The flow on a real Prefect server and a real Dask cluster, against the same work without them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flows.build_run import build_inline
+from flows.options import BuildOptions
+from tests.flows.test_resume import committed
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+
+AddFilm = Callable[[Path, int], Path]
+
+
+def start_flow(options: BuildOptions, folder: Path) -> subprocess.Popen[str]:
+    (folder / "options.json").write_text(options.model_dump_json())
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(folder / "prefect")}
+    environment.pop("PREFECT_API_URL", None)
+    command = [sys.executable, str(ROOT / "tests/flows/flow_on_server.py"), str(folder / "options.json")]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def answers(output: str) -> dict[str, str]:
+    words = (line.split(" ", 1) for line in output.splitlines() if " " in line)
+    return {word: rest for word, rest in words if word in ("RECORDED", "CHECKSUM")}
+
+
+@pytest.fixture
+def direct(options: BuildOptions, add_film: AddFilm, tmp_path: Path) -> str:
+    """The checksum of the release that two films give without any orchestrator."""
+    for number in (1, 2):
+        add_film(tmp_path / "videos", number)
+    elsewhere = options.model_copy(update={"store": str(tmp_path / "direct")})
+    return build_inline(elsewhere).release.manifest.content_checksum
+
+
+def test_the_flow_makes_the_same_and_shows_it(options: BuildOptions, direct: str, tmp_path: Path) -> None:
+    process = start_flow(options, tmp_path)
+    output, _ = process.communicate(timeout=400)
+    said = answers(output)
+    assert said["CHECKSUM"] == direct
+    recorded = json.loads(said["RECORDED"])
+    assert recorded["states"] == ["Completed"]
+    assert recorded["names"] == ["main"]
+    stages = ("inspect", "ingest", "degrade", "verify")
+    assert recorded["tasks"] == sorted(f"{stage} film{n}" for stage in stages for n in (1, 2))
+    aspects = [aspect.replace("_", "-") for aspect in options.recipe.aspects]
+    wanted = {"summary-main", *(f"progress-{stage}" for stage in stages)}
+    wanted |= {f"sheet-main-{aspect}" for aspect in aspects}
+    assert wanted <= set(recorded["artifacts"])
+
+
+def test_where_nothing_is_new_no_server_is_started(
+    options: BuildOptions, direct: str, tmp_path: Path
+) -> None:
+    again = options.model_copy(update={"store": str(tmp_path / "direct")})
+    script = (
+        "import sys; import flows.build as b; from flows.options import BuildOptions\n"
+        "b.prefect_server = lambda: sys.exit('a server was started')\n"
+        "result = b.run_build_flow(BuildOptions.model_validate_json(sys.stdin.read()))\n"
+        "print(result.new, result.release.manifest.content_checksum)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=again.model_dump_json(),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path / "prefect")},
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", direct]
+
+
+def test_a_killed_worker_costs_nothing_but_time(options: BuildOptions, direct: str, tmp_path: Path) -> None:
+    process = start_flow(options, tmp_path)
+    store = tmp_path / "store"
+    deadline = time.monotonic() + 300
+    while not list(store.glob("artifacts/timeline/*/*/manifest.json")):
+        assert time.monotonic() < deadline and process.poll() is None, "no frames came"
+        time.sleep(0.05)
+    workers = [
+        child
+        for child in psutil.Process(process.pid).children(recursive=True)
+        if "multiprocessing.spawn" in " ".join(child.cmdline())
+    ]
+    assert workers, "no worker process was found"
+    os.kill(workers[-1].pid, signal.SIGKILL)
+    before = committed(store)
+    output, _ = process.communicate(timeout=400)
+    assert answers(output)["CHECKSUM"] == direct
+    assert before.items() <= committed(store).items()
