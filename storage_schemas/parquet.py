@@ -31,6 +31,16 @@ def _cell(value: Any, kind: pa.DataType) -> Any:
     return canonical_json(value) if pa.types.is_string(kind) and isinstance(value, dict | list) else value
 
 
+def read_table(path: Path) -> pa.Table:
+    """Read a whole Parquet file.
+
+    ``pq.read_table`` reads data sets of many files too, and for that imports pandas wherever it is
+    installed: more than a second of every command.
+    """
+    with pq.ParquetFile(path) as file:
+        return file.read()
+
+
 def read_dicts(path: Path) -> list[dict[str, Any]]:
     """Read a Parquet file as one dict a row.
 
@@ -42,7 +52,7 @@ def read_dicts(path: Path) -> list[dict[str, Any]]:
         If it is no Parquet file, or a damaged one.
     """
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+        rows: list[dict[str, Any]] = read_table(path).to_pylist()
     except FileNotFoundError as problem:
         raise StoreError(f"{path} is missing") from problem
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:

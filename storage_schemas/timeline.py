@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from storage_schemas.frames import ColorSpec
 from storage_schemas.model import Frozen
+from storage_schemas.parquet import read_table
 from storage_schemas.store import TIMELINE, Store
 
 TIMELINE_FILE = "timeline.parquet"
@@ -62,7 +63,7 @@ def read_timeline(store: Store, id_: str) -> Timeline:
         If it is not there.
     """
     content = store.manifest(TIMELINE, id_).content
-    table = pq.read_table(store.artifact_path(TIMELINE, id_) / TIMELINE_FILE)
+    table = read_table(store.artifact_path(TIMELINE, id_) / TIMELINE_FILE)
     return Timeline(
         width=content["width"],
         height=content["height"],

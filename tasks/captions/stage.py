@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from storage_schemas.analysis import ANALYSES, CaptionAnalysis
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from storage_schemas.ids import artifact_id, digest_value
-from storage_schemas.parquet import write_rows
+from storage_schemas.parquet import read_table, write_rows
 from storage_schemas.provenance import provenance
 from storage_schemas.source import Source
 from storage_schemas.store import ANALYSIS, Store
@@ -80,7 +80,5 @@ def write_analyses(path: Path, source_id: str, analyser: str, analyses: tuple[Ca
 
 def read_analyses(path: Path) -> tuple[CaptionAnalysis, ...]:
     """Read what :func:`write_analyses` wrote."""
-    import pyarrow.parquet as pq
-
-    texts = pq.read_table(path).column("analysis").to_pylist()
+    texts = read_table(path).column("analysis").to_pylist()
     return _LIST.validate_json("[" + ",".join(texts) + "]")
