@@ -19,15 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
-import zarr
-import zarr.codecs
 from numpy.typing import NDArray
 
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import digest_frame, digest_frames
+
+if TYPE_CHECKING:
+    # imported where frames are read or written: what touches none need not wait for it
+    import zarr
 
 #: Frames a shard: 28 MB of planes at 512×288, the most that a writer holds at once.
 SHARD_FRAMES = 128
@@ -75,6 +77,9 @@ class FrameWriter:
     ) -> None:
         if height % 4 or width % 2:
             raise ValueError(f"frames of {width}×{height}: height must be a multiple of 4, width of 2")
+        import zarr
+        import zarr.codecs
+
         self._shape = (height * 3 // 2, width)
         self._group = zarr.create_group(
             store=str(path), attributes={"matrix": color.matrix, "full_range": color.full_range}
@@ -136,6 +141,8 @@ class FrameWriter:
 
     def finish(self) -> WrittenFrames:
         """Write what is held and the small arrays; the array is complete after this."""
+        import zarr.codecs
+
         self._flush()
         count = self.count
         for name, values in (
@@ -170,6 +177,8 @@ class FrameReader:
     """
 
     def __init__(self, path: Path) -> None:
+        import zarr
+
         self.path = path
         try:
             self._group = zarr.open_group(store=str(path), mode="r")
