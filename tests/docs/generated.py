@@ -1,0 +1,134 @@
+"""Tables of the documents that repeat the code; ``python -m tests.docs.generated`` writes them anew.
+
+Such a table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slvmeval.commands.schema import table_schemas
+from tasks.aspects.base import FrameMapOperation, OrderOperation, PixelOperation
+from tasks.aspects.registry import BUILT_IN as ASPECT_NAMES
+from tasks.aspects.registry import aspect
+from tasks.models.hub import MODEL_SPECS
+from tasks.recipe import BUILT_IN
+
+ROOT = Path(__file__).parents[2]
+SECTION = re.compile(r"(<!-- generated: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [list(head), ["---"] * len(head), *([str(cell) for cell in row] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def aspects_table() -> str:
+    rows = []
+    for name in ASPECT_NAMES:
+        found = aspect(name)
+        least = "5" if found.least_clips == 1 else f"5, and {5 * found.least_clips} in the source"
+        rows.append((f"`{name}`", found.category, f"`{found.dimension}`", found.needs, least))
+    return table(("aspect", "category", "paper's dimension", "the caption names", "clips needed"), rows)
+
+
+def operations_table() -> str:
+    rows = []
+    for name in ASPECT_NAMES:
+        for operation in aspect(name).operations.values():
+            match operation:
+                case PixelOperation():
+                    kind, threshold = f"new pixels, in {operation.works_on}", f"{operation.threshold:g}"
+                case FrameMapOperation():
+                    kind, threshold = "other frames of the clip", f"{operation.threshold:g}"
+                case OrderOperation():
+                    kind, threshold = "order of the clips", "–"
+            head = (f"`{operation.name}`", operation.version, f"`{name}`", kind, threshold)
+            rows.append((*head, ", ".join(operation.models) or "–"))
+    return table(("operation", "version", "aspect", "what it makes", "threshold", "model, one of"), rows)
+
+
+def strengths_table() -> str:
+    rows = []
+    for name in ASPECT_NAMES:
+        for operation in aspect(name).operations.values():
+            for strength in operation.strengths:
+                values = operation.parameters(strength).model_dump(mode="json")
+                default = " (default)" if strength == operation.default_strength else ""
+                rows.append((f"`{operation.name}`", f"`{strength}`{default}", parameters(values)))
+    return table(("operation", "strength", "parameters"), rows)
+
+
+def parameters(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{key}` {value(entry)}" for key, entry in values.items()) or "none"
+
+
+def value(entry: Any) -> str:
+    if isinstance(entry, list | tuple):
+        return " ".join(map(str, entry))
+    if isinstance(entry, bool):
+        return "yes" if entry else "no"
+    return "none" if entry is None else str(entry)
+
+
+def built_in_table() -> str:
+    rows = []
+    for name in ASPECT_NAMES:
+        cells = [f"`{name}`"]
+        for recipe in BUILT_IN.values():
+            entry = recipe.aspects.get(name)
+            if entry is None:
+                cells.append("–")
+                continue
+            changed = f", {parameters(entry.parameters)}" if entry.parameters else ""
+            cells.append(f"`{entry.operation}`, {recipe.strength(name)}{changed}")
+        rows.append(cells)
+    return table(("aspect", *(f"`{name}`" for name in BUILT_IN)), rows)
+
+
+def tables() -> str:
+    parts = []
+    for name, schema in table_schemas().items():
+        columns = ", ".join(f"`{field.name}` {field.type}" for field in schema)
+        parts.append((f"`{name}`", columns))
+    return table(("table", "columns"), parts)
+
+
+def models_table() -> str:
+    rows = [
+        (f"`{spec.name}`", spec.file, f"{spec.size / 1e6:.1f} MB", spec.licence, f"`{spec.command}`")
+        for spec in MODEL_SPECS.values()
+    ]
+    return table(("model", "file", "size", "licence", "command"), rows)
+
+
+GENERATED: Mapping[str, Callable[[], str]] = {
+    "aspects": aspects_table,
+    "operations": operations_table,
+    "strengths": strengths_table,
+    "built-in": built_in_table,
+    "tables": tables,
+    "models": models_table,
+}
+
+
+def documents() -> list[Path]:
+    """Return every document of the repository that people read."""
+    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("slurm/*.md")])
+
+
+def renewed(text: str) -> str:
+    """Return a document's text with its tables made anew."""
+    return SECTION.sub(lambda found: found[1] + GENERATED[found[2]]() + found[4], text)
+
+
+if __name__ == "__main__":
+    for path in documents():
+        before = path.read_text(encoding="utf-8")
+        after = renewed(before)
+        if after != before:
+            path.write_text(after, encoding="utf-8")
+            print(path.relative_to(ROOT))

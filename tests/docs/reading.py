@@ -1,0 +1,42 @@
+"""Documents as the tests read them: blocks of code, headings, links."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: what stands behind the fence, its text, and its line."""
+
+    language: str
+    text: str
+    path: Path
+    line: int
+
+
+def blocks(path: Path, language: str) -> list[Block]:
+    text = path.read_text(encoding="utf-8")
+    return [
+        Block(found[1].strip(), found[2], path, text.count("\n", 0, found.start()) + 1)
+        for found in FENCE.finditer(text)
+        if found[1].strip() == language
+    ]
+
+
+def prose(path: Path) -> str:
+    """Return a document without its fenced blocks."""
+    return FENCE.sub("", path.read_text(encoding="utf-8"))
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors that a web page gives to a document's headings."""
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE):
+        plain = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+        found.add(plain.replace(" ", "-"))
+    return found
