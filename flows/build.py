@@ -15,7 +15,6 @@ from flows.build_run import Build, BuildResult
 from flows.options import BuildOptions
 from flows.prefect_executor import PrefectExecutor
 from infra.embedded_server import prefect_server
-from infra.executor import InlineExecutor
 from infra.local_cluster import local_cluster
 from infra.progress import BuildProgress
 from tasks.publish.pictures import contact_sheet, data_uri
@@ -115,15 +114,7 @@ def _key(text: str) -> str:
 
 
 def run_build_flow(options: BuildOptions, workers: int = 2, quiet: bool = False) -> BuildResult:
-    """Run the flow on this machine: one embedded server, one local Dask cluster, both gone afterwards.
-
-    Where nothing has to be made, no server and no cluster is started.
-    """
-    with BuildProgress(quiet=True) as silent:
-        build = Build(options, silent)
-        build.prepare()
-        if build.idle():
-            return build.run(InlineExecutor)
+    """Run the flow on this machine: one embedded server, one local Dask cluster, both gone afterwards."""
     with prefect_server():
         runner = DaskTaskRunner(
             cluster_class=local_cluster,  # type: ignore[arg-type]

@@ -6,16 +6,17 @@ re-build; where it is empty nothing is started.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from flows.kept import KeptPairs, kept_pairs
 from flows.options import BuildOptions
 from flows.pinned import pin_problems, pinned_candidates
-from infra.executor import Executor, Handle, InlineExecutor, WorkerDied
+from flows.through_stages import Stage, StageItem, through_stages
+from infra.executor import Executor, InlineExecutor
 from infra.progress import BuildProgress
 from storage_schemas.errors import Reason, UserInputError
 from storage_schemas.failures import append_failures, known_failures
@@ -42,11 +43,6 @@ from tasks.pairs.stages import (
 from tasks.publish.release import source_rows, write_release
 from tasks.recipe import Recipe
 from tasks.sources.registry import open_sources
-
-#: Items in flight for each worker: enough to keep it busy, few enough to keep the scheduler small.
-WINDOW = 3
-#: How often an item is started again when its worker process died.
-MOST_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -131,27 +127,32 @@ class Build:
             Called once, if there is work.
         """
         with ExitStack() as stack:
-            executor: Executor | None = None
-            if not self.idle():
-                executor = stack.enter_context(open_executor())
-            unknown = self._unknown()
-            if unknown and executor is not None:
-                self.progress.expect("inspect", len(unknown))
-                for outcome in self._map(executor, "inspect", unknown):
-                    self._take(outcome)
-            self._use_failures({} if self.options.retry else known_failures(self.store))
-            self._draw()
+            executor = cache(lambda: stack.enter_context(open_executor()))
+            self.inspect(executor)
             plan = self.plan()
-            first = True
+            if self._todo():
+                check_space(plan, self.store, self.options.quota_bytes)
             while todo := self._todo():
-                if executor is None:
-                    executor = stack.enter_context(open_executor())
-                if first:
-                    check_space(plan, self.store, self.options.quota_bytes)
-                    first = False
-                self._make(executor, todo)
+                self._make(executor(), todo)
                 self._draw()
         return self._release(plan)
+
+    def inspect(self, executor: Callable[[], Executor]) -> None:
+        """Inspect the sources that no earlier build knows, and draw the candidates.
+
+        Parameters
+        ----------
+        executor
+            Called if there are any.
+        """
+        unknown = self._unknown()
+        if unknown:
+            self.progress.expect("inspect", len(unknown))
+            stages: list[Stage] = [("inspect", inspect_stage)]
+            items = [StageItem(source, tuple(self.recipe.aspects), list(stages)) for source in unknown]
+            through_stages(executor(), self.work, items, self.progress, self._take)
+            self._use_failures({} if self.options.retry else known_failures(self.store))
+            self._draw()
 
     def plan(self) -> ReleasePlan:
         """Return the plan: all pairs of the release to be, and what making the missing ones takes."""
@@ -273,24 +274,20 @@ class Build:
             if self.kept.has(candidate.source_id, candidate.aspect):
                 continue
             for pair in self._pairs_of(candidate.source_id):
-                if pair.aspect == candidate.aspect and not pair.done and pair.pair_id not in self.settled:
+                # a pair that is there needs its source's timeline too, which only ingest makes
+                there = pair.done and self.reports[candidate.source_id].exact
+                if pair.aspect == candidate.aspect and not there and pair.pair_id not in self.settled:
                     todo.setdefault(candidate.source_id, []).append(candidate.aspect)
                     break
         return {source_id: tuple(aspects) for source_id, aspects in todo.items()}
 
     # -- running -------------------------------------------------------------------------------------
 
-    def _map(self, executor: Executor, stage: str, sources: Iterable[Source]) -> Iterable[Outcome]:
-        aspects = tuple(self.recipe.aspects)
-        items = [_Item(source, aspects, [(stage, inspect_stage)]) for source in sources]
-        yield from self._flow_through(executor, items)
-
     def _make(self, executor: Executor, todo: Mapping[str, tuple[str, ...]]) -> None:
         for stage, _ in STAGES:
             self.progress.expect(stage, len(todo))
-        items = [_Item(self.sources[id_], aspects, list(STAGES)) for id_, aspects in todo.items()]
-        for outcome in self._flow_through(executor, items):
-            self._take(outcome)
+        items = [StageItem(self.sources[id_], aspects, list(STAGES)) for id_, aspects in todo.items()]
+        through_stages(executor, self.work, items, self.progress, self._take)
         for source_id, aspects in todo.items():
             for pair in self._pairs_of(source_id):
                 if pair.aspect in aspects and not pair.done and pair.pair_id not in self.settled:
@@ -298,45 +295,6 @@ class Build:
                     message = f"{pair.aspect} of {source_id} was made but is not in the store"
                     row = source_row(self.sources[source_id], "verify", Reason.INTERNAL_ERROR, message)
                     self._lose_pair(pair, row.model_copy(update={"aspect": pair.aspect}))
-
-    def _flow_through(self, executor: Executor, items: list[_Item]) -> Iterable[Outcome]:
-        """Run each item through its stages, a bounded number at once, and yield outcomes as they come."""
-        waiting = deque(items)
-        running: dict[Handle, _Item] = {}
-        while waiting or running:
-            while waiting and len(running) < WINDOW * executor.workers:
-                item = waiting.popleft()
-                running[self._start(executor, item)] = item
-            for handle in executor.wait_any(running):
-                item = running.pop(handle)
-                stage = item.stages[0][0]
-                outcome = self._outcome(executor, handle, item, stage)
-                if outcome is None:
-                    waiting.appendleft(item)
-                    continue
-                self.progress.done(stage, item.source.title, len(outcome.rows))
-                yield outcome
-                item.stages.pop(0)
-                if item.stages and item.source.id in self.sources:
-                    # what has begun goes first, so that frames are used while they are warm
-                    waiting.appendleft(item)
-
-    def _start(self, executor: Executor, item: _Item) -> Handle:
-        stage, function = item.stages[0]
-        name = f"{stage} {item.source.title}"
-        return executor.submit(name, "cpu", function, self.work, item.source, item.aspects)
-
-    def _outcome(self, executor: Executor, handle: Handle, item: _Item, stage: str) -> Outcome | None:
-        try:
-            outcome: Outcome = executor.result(handle)
-            return outcome
-        except WorkerDied as problem:
-            item.tries += 1
-            if item.tries < MOST_TRIES:
-                return None
-            message = f"{stage} of {item.source.title}: {problem}, {item.tries} times; see the worker's log"
-            row = source_row(item.source, stage, Reason.WORKER_DIED, message)
-            return Outcome(item.source.id, stage, rows=(row,))
 
     # -- the release ---------------------------------------------------------------------------------
 
@@ -394,16 +352,6 @@ class Build:
             sources.append(row)
             clips += rows
         return sources, clips
-
-
-@dataclass(eq=False)
-class _Item:
-    """One source on its way through the stages."""
-
-    source: Source
-    aspects: tuple[str, ...]
-    stages: list[tuple[str, Callable[[Work, Source, tuple[str, ...]], Outcome]]]
-    tries: int = 0
 
 
 def build_inline(options: BuildOptions, progress: BuildProgress | None = None) -> BuildResult:

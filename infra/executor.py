@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Any
 
@@ -121,6 +124,15 @@ class ProcessExecutor(Executor):
         except BrokenProcessPool as problem:
             raise WorkerDied("a worker process died") from problem
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the processes; after an error at once, since what they do is redone from its last commit."""
+        if kind is not None:
+            for process in list((self._pool._processes or {}).values()):
+                process.terminate()
+        self.close()
+
     def close(self) -> None:
         """End the processes; what runs is finished, what waits is dropped."""
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -129,3 +141,14 @@ class ProcessExecutor(Executor):
 def prepare_worker() -> None:
     """Make a worker process use one core."""
     os.environ.update(SINGLE_THREADED)
+    # an interrupt ends a worker without a word: whatever it does is complete or absent
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    """End this process when its parent is gone, also by ``kill -9``: else it would wait for work for ever."""
+    parent.join()
+    os._exit(1)

@@ -51,12 +51,13 @@ def plan(
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="slvmeval-plan-"))
             options = options.model_copy(update={"store": scratch})
         from flows.build_run import Build
+        from infra.executor import InlineExecutor
         from infra.progress import BuildProgress
 
         progress = stack.enter_context(BuildProgress(quiet=as_json))
         build = Build(options, progress)
         build.prepare()
-        _inspect(build)
+        build.inspect(InlineExecutor)
         found = plan_values(build)
     found["store"] = str(place)
     found["bytes"]["free"] = shutil.disk_usage(_existing(place)).free
@@ -64,18 +65,6 @@ def plan(
         shared.print_json(found)
     else:
         _print(found)
-
-
-def _inspect(build: Build) -> None:
-    """Look at the sources that no build has seen, in this process."""
-    from infra.executor import InlineExecutor
-
-    unknown = build._unknown()
-    if unknown:
-        build.progress.expect("inspect", len(unknown))
-        for outcome in build._map(InlineExecutor(), "inspect", unknown):
-            build._take(outcome)
-        build._draw()
 
 
 def plan_values(build: Build) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
+from pydantic import ValidationError
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import SlvmevalError, UserInputError
@@ -142,8 +143,13 @@ class Operation(ABC, Generic[P]):
         values = {**self.strengths[chosen], **(overrides or {})}
         try:
             return self.parameters_type(**values)  # type: ignore[return-value]
-        except ValueError as problem:
-            raise UserInputError(f"parameters of operation {self.name}: {problem}") from problem
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "together"
+            known = ", ".join(self.parameters_type.model_fields)
+            raise UserInputError(
+                f"parameters of operation {self.name}: {where}: {first['msg']} (it takes: {known})"
+            ) from problem
 
     def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: P) -> bool:
         """Return whether this operation, with these parameters, takes a clip that the aspect takes."""

@@ -68,9 +68,11 @@ def test_where_nothing_is_new_no_server_is_started(
 ) -> None:
     again = options.model_copy(update={"store": str(tmp_path / "direct")})
     script = (
-        "import sys; import flows.build as b; from flows.options import BuildOptions\n"
-        "b.prefect_server = lambda: sys.exit('a server was started')\n"
-        "result = b.run_build_flow(BuildOptions.model_validate_json(sys.stdin.read()))\n"
+        "import sys; from flows.options import BuildOptions\n"
+        "from slvmeval.commands.running import run_build\n"
+        "options = BuildOptions.model_validate_json(sys.stdin.read())\n"
+        "result = run_build(options, 2, direct=False, quiet=True)\n"
+        "assert 'prefect' not in sys.modules and 'distributed' not in sys.modules\n"
         "print(result.new, result.release.manifest.content_checksum)"
     )
     done = subprocess.run(
