@@ -26,11 +26,15 @@ demo: env  ## fetch two free films, build all ten aspects, write the gallery int
 
 test: env lint test-fast  ## types, style, the import rule and the fast tests
 
-test-fast: env
+# the small U²-Net, 4.6 MB, that the tests of two aspects run
+build/models/u2netp.onnx: $(STAMP)
+	$(BIN)/slvmeval models fetch u2netp --models build/models
+
+test-fast: env build/models/u2netp.onnx
 	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
 
-test-slow: env  ## tests on whole films, with a real Prefect and Dask, with processes killed
-	$(BIN)/python -m pytest -m "slow and not browser"
+test-slow: env build/models/u2netp.onnx  ## tests on whole films, with a real Prefect and Dask, with processes killed
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "slow and not browser"
 
 test-browser: env  ## tests of the pages in a real Chromium
 	$(BIN)/python -m pytest -m browser
