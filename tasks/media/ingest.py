@@ -15,6 +15,7 @@ from storage_schemas.source import Source
 from storage_schemas.store import FRAMES, TIMELINE, Store
 from storage_schemas.timeline import TIMELINE_FILE, write_timeline_file
 from tasks.media.decode import FrameSampler
+from tasks.media.memory import return_large_blocks
 from tasks.pairs.facts import frames_consumes, frames_id, timeline_id
 from tasks.recipe import Recipe
 
@@ -45,6 +46,7 @@ def ingest_source(
     if store.has(FRAMES, id_) and store.has(TIMELINE, timeline_id(source, recipe)):
         return id_
     started, reported = time.monotonic(), time.monotonic()
+    return_large_blocks()
     consumes = frames_consumes(source, recipe)
     sampler = FrameSampler(Path(source.video), fps=recipe.fps, long_side=recipe.long_side)
     info, (width, height) = sampler.info, sampler.size

@@ -1,0 +1,40 @@
+"""Large blocks go back to the system although others were freed before them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import ctypes, re
+from pathlib import Path
+from tasks.media.memory import return_large_blocks
+if not return_large_blocks():
+    print(-1)
+    raise SystemExit
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+def resident():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+def block(size):
+    pointer = libc.malloc(size)
+    libc.memset(pointer, 1, size)
+    return pointer
+libc.free(block(30 << 20))  # from here on glibc would take blocks of up to 30 MB from its heap
+before = resident()
+blocks = [block(20 << 20) for _ in range(2)]
+libc.free(blocks[0])  # the second one lies above it in a heap
+print(resident() - before)
+"""
+
+
+def test_a_freed_block_does_not_stay() -> None:
+    said = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True).stdout
+    if int(said) == -1:
+        pytest.skip("no glibc")
+    assert int(said) < 30 << 20
