@@ -116,7 +116,7 @@ class Build:
 
     def idle(self) -> bool:
         """Return whether nothing has to be inspected or made."""
-        return not self._unknown() and not self._todo()
+        return not self._unknown() and not self._missing()
 
     def run(self, open_executor: Callable[[], Executor]) -> BuildResult:
         """Inspect what is new, make what is missing, and write the release.
@@ -130,10 +130,10 @@ class Build:
             executor = cache(lambda: stack.enter_context(open_executor()))
             self.inspect(executor)
             plan = self.plan()
-            if self._todo():
+            if self._missing():
                 check_space(plan, self.store, self.options.quota_bytes)
-            while todo := self._todo():
-                self._make(executor(), todo)
+            while missing := self._missing():
+                self._make(executor(), missing)
                 self._draw()
         return self._release(plan)
 
@@ -267,9 +267,9 @@ class Build:
             excluded=self.excluded,
         )
 
-    def _todo(self) -> dict[str, tuple[str, ...]]:
+    def _missing(self) -> dict[str, tuple[str, ...]]:
         """Return, by source, the aspects that still miss a pair."""
-        todo: dict[str, list[str]] = {}
+        missing: dict[str, list[str]] = {}
         for candidate in self.candidates:
             if self.kept.has(candidate.source_id, candidate.aspect):
                 continue
@@ -277,18 +277,18 @@ class Build:
                 # a pair that is there needs its source's timeline too, which only ingest makes
                 there = pair.done and self.reports[candidate.source_id].exact
                 if pair.aspect == candidate.aspect and not there and pair.pair_id not in self.settled:
-                    todo.setdefault(candidate.source_id, []).append(candidate.aspect)
+                    missing.setdefault(candidate.source_id, []).append(candidate.aspect)
                     break
-        return {source_id: tuple(aspects) for source_id, aspects in todo.items()}
+        return {source_id: tuple(aspects) for source_id, aspects in missing.items()}
 
     # -- running -------------------------------------------------------------------------------------
 
-    def _make(self, executor: Executor, todo: Mapping[str, tuple[str, ...]]) -> None:
+    def _make(self, executor: Executor, missing: Mapping[str, tuple[str, ...]]) -> None:
         for stage, _ in STAGES:
-            self.progress.expect(stage, len(todo))
-        items = [StageItem(self.sources[id_], aspects, list(STAGES)) for id_, aspects in todo.items()]
+            self.progress.expect(stage, len(missing))
+        items = [StageItem(self.sources[id_], aspects, list(STAGES)) for id_, aspects in missing.items()]
         through_stages(executor, self.work, items, self.progress, self._take)
-        for source_id, aspects in todo.items():
+        for source_id, aspects in missing.items():
             for pair in self._pairs_of(source_id):
                 if pair.aspect in aspects and not pair.done and pair.pair_id not in self.settled:
                     # made, and yet not there under the id that the plan says: never try for ever

@@ -58,13 +58,13 @@ def verify_pairs(
     differs from its source by the operation's threshold; the checksum of the low side follows.
     """
     failed: dict[str, SetAside] = {}
-    todo = []
+    unverified = []
     for pair_id in pair_ids:
         consumes = verified_consumes(pair_id)
         if not store.has(VERIFIED, artifact_id(VERIFIED, consumes)):
-            todo.append(pair_id)
+            unverified.append(pair_id)
     sources: dict[str, SourceCheck] = {}
-    for done, pair_id in enumerate(todo, 1):
+    for done, pair_id in enumerate(unverified, 1):
         started = time.monotonic()
         try:
             record = read_pair(store, pair_id)
@@ -82,7 +82,7 @@ def verify_pairs(
             staged.content = {"pair": pair_id, "frames_read": record.low_frames}
             staged.provenance = provenance(started)
         if progress is not None:
-            progress(done, len(todo))
+            progress(done, len(unverified))
     return failed
 
 
