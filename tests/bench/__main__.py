@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.bench import building, exactness, media, orchestration, publishing
 from tests.bench.films import Films
-from tests.bench.measuring import ROOT
+from tests.bench.measuring import ROOT, child
 from tests.bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
 from tests.bench.settings import Settings
 
@@ -40,6 +40,7 @@ FIGURES: dict[str, tuple[Callable[[Settings], Measured], Aim]] = {
 def measure(keys: Sequence[str], settings: Settings, out: Path) -> list[str]:
     """Measure figures one after the other, each written as soon as it is there; return those that failed."""
     about = machine()
+    child("warm_up")
     failed = []
     for place, key in enumerate(keys, 1):
         print(f"[{place}/{len(keys)}] {key} …", file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,19 @@ def seven_recipe() -> Any:
     return recipe.model_copy(update={"aspects": {name: recipe.aspects[name] for name in SEVEN}})
 
 
-def empty() -> dict[str, Any]:
-    """Import what ingest needs, and do nothing."""
-    import tasks.media.ingest  # noqa: F401
+def warm_up() -> dict[str, Any]:
+    """Import everything, so that Python has compiled it, and do nothing."""
+    from tasks.captions.rules import RulesAnalyser
 
-    return {}
+    for module in (
+        "tasks.media.ingest",
+        "tasks.publish.materialise",
+        "flows.build",
+        "slvmeval.cli",
+        "psutil",
+    ):
+        import_module(module)
+    return {"analysed": len(RulesAnalyser().analyse(["A red boat lies on the beach."]))}
 
 
 def ingest(video: str, store: str) -> dict[str, Any]:
@@ -188,7 +197,7 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
 
 
 WORKS: dict[str, Callable[..., dict[str, Any]]] = {
-    work.__name__: work for work in (empty, ingest, build, materialise, encode_whole, orchestrate)
+    work.__name__: work for work in (warm_up, ingest, build, materialise, encode_whole, orchestrate)
 }
 
 if __name__ == "__main__":

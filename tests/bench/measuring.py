@@ -18,6 +18,9 @@ from infra.executor import SINGLE_THREADED
 
 ROOT = Path(__file__).resolve().parents[2]
 
+#: Python keeps compiled modules, as it does unless it is told not to, and does so beside what it measures.
+PYTHON = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "bench" / "pycache")}
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -60,7 +63,7 @@ def run(command: Sequence[str | Path], environment: dict[str, str] | None = None
         If it fails, with the end of what it said.
     """
     words = [str(word) for word in command]
-    variables = {**os.environ, **SINGLE_THREADED, **(environment or {})}
+    variables = {**os.environ, **SINGLE_THREADED, **PYTHON, **(environment or {})}
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         started = time.monotonic()
         process = subprocess.Popen(words, cwd=ROOT, env=variables, stdout=output, stderr=errors)
