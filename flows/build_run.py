@@ -6,6 +6,7 @@ re-build; where it is empty nothing is started.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -308,7 +309,7 @@ class Build:
             if self.kept.has(candidate.source_id, candidate.aspect):
                 continue
             for pair in self._pairs_of(candidate.source_id):
-                if pair.aspect == candidate.aspect:
+                if pair.aspect == candidate.aspect and pair.pair_id not in self.settled:
                     planned[pair.aspect] += 1
                     if pair.done:
                         records.append(read_pair(self.store, pair.pair_id))
@@ -318,6 +319,8 @@ class Build:
         for row in lost:
             if row.aspect in planned:
                 planned[row.aspect] += 1
+        if self.recipe.pins:
+            planned.update(Counter(pin.aspect for pin in self.recipe.pins))
         set_aside = [*self.rows, *self._no_pair_rows()]
         source_table, clip_table = self._source_tables(used)
         release, new = write_release(
