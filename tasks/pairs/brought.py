@@ -165,8 +165,8 @@ def _runs(places: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def open_brought(
-    first: Path,
-    second: Path,
+    first: Path | str,
+    second: Path | str,
     prompt: str,
     aspect: str,
     gold: Gold,
@@ -194,6 +194,7 @@ def open_brought(
     UserInputError
         If a video is not there, or there is no such aspect, gold answer or rate.
     """
+    first, second = Path(first), Path(second)
     for path in (first, second):
         if not path.is_file():
             raise UserInputError(f"there is no video {path}")
