@@ -103,11 +103,16 @@ class SourceAdapter(ABC):
 
 
 def _made(make: Callable[[ContentHashes], Source], hashes: ContentHashes, location: str) -> Source:
-    """Make one source; a file system that fails on it fails on it alone."""
+    """Make one source; whatever its files hold, and however they fail, is its problem alone."""
     try:
         return make(hashes)
     except OSError as problem:
         raise SetAside(Reason.VIDEO_MISSING, f"{location} cannot be read ({problem})") from problem
+    except (ValueError, OverflowError, RecursionError) as problem:
+        raise SetAside(
+            Reason.CAPTIONS_MALFORMED,
+            f"{location} holds a value that no captions have ({problem}): mend or remove it",
+        ) from problem
 
 
 def _refuse_second(source: Source, location: str, by_id: dict[str, str], by_content: dict[str, str]) -> None:

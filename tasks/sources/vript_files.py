@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import shutil
+import struct
 import uuid
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -98,8 +101,19 @@ class DataFile:
             )
 
 
-# zipfile raises RuntimeError for an encrypted member and NotImplementedError for an unknown packing.
-_ARCHIVE_ERRORS = (zipfile.BadZipFile, zipfile.LargeZipFile, RuntimeError, EOFError, KeyError)
+# zipfile raises RuntimeError for an encrypted member and NotImplementedError for an unknown packing; the
+# unpackers beneath it have errors of their own, and names that are not UTF-8 are a ValueError.
+_ARCHIVE_ERRORS = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    RuntimeError,
+    EOFError,
+    KeyError,
+    ValueError,
+)
 
 
 def _bad_archive(location: str, problem: Exception) -> SetAside:

@@ -18,8 +18,10 @@ from typing import Any
 from storage_schemas.errors import Reason, SetAside
 from tasks.sources.clips import decode_utf8, load_json, seconds
 
-_SCENE = re.compile(r"-Scene-(\d+)(?:\.\w+)?$")
-_TIME_CODE = re.compile(r"(?:(\d+):)?(\d+):(\d+(?:[.,]\d+)?)")
+# Digits are bounded: Python refuses to make a number of thousands of them.
+_SCENE = re.compile(r"-Scene-(\d{1,9})(?:\.\w+)?$")
+_TIME_CODE = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:[.,]\d{1,9})?)")
+_DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?")
 
 # Clips are cut at frames; more than this between `end − start` and the stated duration is another unit.
 _DURATION_TOLERANCE_S = 1.0
@@ -56,7 +58,7 @@ def scene_number(clip_id: Any, where: str) -> int:
     found = _SCENE.search(clip_id) if isinstance(clip_id, str) else None
     if found is None:
         raise SetAside(
-            Reason.CAPTIONS_MALFORMED, f"{where}: {clip_id!r} is no clip id of the form ID-Scene-001"
+            Reason.CAPTIONS_MALFORMED, f"{where}: {clip_id!r:.80} is no clip id of the form ID-Scene-001"
         )
     return int(found[1])
 
@@ -122,7 +124,11 @@ def times_from_durations(data: bytes, where: str) -> Times:
 def parse_time(value: Any) -> float | None:
     """Return seconds from a number, its text, or a time code ``[HH:]MM:SS[.mmm]``; else ``None``."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value) if math.isfinite(value) else None
+        try:
+            time = float(value)
+        except OverflowError:  # JSON's whole numbers have no bound
+            return None
+        return time if math.isfinite(time) else None
     if not isinstance(value, str):
         return None
     text = value.strip()
@@ -130,7 +136,7 @@ def parse_time(value: Any) -> float | None:
     if code is not None:
         hours, minutes, rest = code.groups()
         return round(int(hours or 0) * 3600 + int(minutes) * 60 + float(rest.replace(",", ".")), 6)
-    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
+    return float(text) if _DECIMAL.fullmatch(text) else None
 
 
 def _start_and_end(clip: Mapping[str, Any], keys: TimeKeys, where: str) -> tuple[float, float]:

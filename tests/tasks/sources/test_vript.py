@@ -331,6 +331,60 @@ def test_a_damaged_member_is_a_bad_archive(layout: Layout, tmp_path: Path) -> No
     assert list((tmp_path / "cache" / "vript_videos").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"start": 10**400, "end": 10**401},
+        {"start": "9" * 5000, "end": "9" * 5001},
+        {"start": "9" * 5000 + ":00", "end": "9" * 5000 + ":01"},
+        {"start": "00:" + "9" * 5000, "end": "01:00"},
+        {"clip_id": f"{VID}-Scene-" + "9" * 5000, "start": 0, "end": 4},
+    ],
+    ids=["number", "digits", "minutes", "seconds", "scene"],
+)
+def test_times_that_no_number_holds_cost_their_own_source_only(layout: Layout, times: dict[str, Any]) -> None:
+    layout.add("good")
+    layout.add(VID, times=[times, {"start": 4, "end": 9}])
+    (source,), (row,) = layout.scan()
+    assert (source.id, row.source_id) == ("good", VID)
+    assert row.reason in (Reason.CLIP_BOUNDARIES_MISSING, Reason.CAPTIONS_MALFORMED)
+
+
+@pytest.mark.parametrize("problem", [ValueError("x"), OverflowError("x"), RecursionError("x")])
+def test_whatever_a_source_makes_go_wrong_stays_with_it(
+    layout: Layout, problem: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout.add("bad")
+    layout.add("good")
+    monkeypatch.setattr("tasks.sources.vript.times_from_cut_meta", failing_for("bad", problem))
+    (source,), (row,) = layout.scan()
+    assert (source.id, row.source_id, row.reason) == ("good", "bad", Reason.CAPTIONS_MALFORMED)
+
+
+def failing_for(vid: str, problem: Exception) -> Any:
+    def read(data: bytes, where: str, keys: TimeKeys | None = None) -> Any:
+        if vid in where:
+            raise problem
+        return times_from_cut_meta(data, where, keys)
+
+    return read
+
+
+def test_a_damaged_packing_is_a_bad_archive(layout: Layout, tmp_path: Path) -> None:
+    layout.add("good")
+    layout.captions(VID, captions(VID, ["A cat.", "A dog."]))
+    layout.times(VID, cut_meta(VID, {"start": 0, "end": 4}, {"start": 4, "end": 9}))
+    archive = layout.root / "vript_long_videos/video_1_of_9.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr(f"{VID}.mp4", bytes(range(256)) * 40)
+    start = 30 + len(f"{VID}.mp4")
+    data = bytearray(archive.read_bytes())
+    data[start : start + 40] = b"\xff" * 40
+    archive.write_bytes(data)
+    (source,), (row,) = layout.scan(cache=tmp_path / "cache", unpack=True)
+    assert (source.id, row.reason) == ("good", Reason.BAD_ARCHIVE)
+
+
 def test_links_that_leave_the_root_are_refused(layout: Layout, tmp_path: Path) -> None:
     layout.add(VID)
     video = layout.root / f"vript_long_videos/{VID}.mp4"
