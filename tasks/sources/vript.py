@@ -180,7 +180,8 @@ class VriptAdapter(SourceAdapter):
         if video is None:
             raise SetAside(
                 Reason.VIDEO_MISSING,
-                f"the video {source_id} is not below {_VIDEOS}: fetch it, or take only what is here",
+                f"the video {source_id} is not below {_VIDEOS}: fetch it, or take only what is here "
+                "with vript:PATH?only_present=true",
             )
         clips = self._clips(source_id, captions, file.location)
         path = self._video_path(source_id, video)
@@ -252,9 +253,9 @@ class VriptAdapter(SourceAdapter):
             raise SetAside(
                 Reason.VIDEO_MISSING,
                 f"the video {source_id} is still packed in {video.path.name}: "
-                "unzip the archive where it lies, or open the sources with unpack=True",
+                "unzip the archive where it lies, or give the sources as vript:PATH?unpack=true",
             )
-        return video.unpack(self.cache / "vript_videos" / video.name)
+        return video.unpack(self.root, self.cache / "vript_videos" / video.name)
 
 
 def _object(value: Any, key: str, where: str) -> dict[str, Any]:

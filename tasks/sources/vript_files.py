@@ -59,16 +59,18 @@ class DataFile:
             )
         return data
 
-    def unpack(self, target: Path) -> Path:
+    def unpack(self, root: Path, target: Path) -> Path:
         """Copy an archive's member to `target`, whole or not at all; one that is there stays.
 
         Raises
         ------
         SetAside
-            `bad_archive`, `unsafe_path`, `out_of_space` or `read_only_store`.
+            `bad_archive`, `unsafe_path` (also for an archive that is a link out of `root`), `out_of_space`
+            or `read_only_store`.
         """
         if self.member is None:
             return self.path
+        refuse_to_leave(self.path, root, self.location)
         self._refuse_unsafe_member()
         try:
             with zipfile.ZipFile(self.path) as archive:

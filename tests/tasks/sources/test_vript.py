@@ -220,7 +220,7 @@ def test_everything_still_packed(layout: Layout, tmp_path: Path) -> None:
     sources, (row,) = layout.scan()
     assert sources == []
     assert (row.source_id, row.reason) == (VID, Reason.VIDEO_MISSING)
-    assert "video_1_of_9.zip" in row.message
+    assert "video_1_of_9.zip" in row.message and "vript:PATH?unpack=true" in row.message
 
     cache = tmp_path / "cache"
     (source,), aside = layout.scan(cache=cache, unpack=True)
@@ -400,3 +400,14 @@ def test_another_layout_is_told(tmp_path: Path) -> None:
     empty = Layout(tmp_path / "Vript")
     with pytest.raises(UserInputError, match="no sources"):
         empty.scan()
+
+
+def test_an_archive_that_is_a_link_out_of_the_root_is_not_unpacked(layout: Layout, tmp_path: Path) -> None:
+    layout.add(VID)
+    (layout.root / f"vript_long_videos/{VID}.mp4").unlink()
+    layout.pack("../elsewhere.zip", {f"{VID}.mp4": b"a video of others"})
+    (layout.root / "vript_long_videos/video_1_of_9.zip").symlink_to(tmp_path / "elsewhere.zip")
+    sources, (row,) = layout.scan(cache=tmp_path / "cache", unpack=True)
+    assert sources == []
+    assert row.reason is Reason.UNSAFE_PATH
+    assert not (tmp_path / "cache" / "vript_videos").exists()
