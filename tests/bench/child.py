@@ -141,16 +141,19 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
     from infra.progress import BuildProgress
 
     here = psutil.Process()
-    marks: dict[str, tuple[float, float]] = {}
+    marks: dict[str, tuple[float, dict[str, float]]] = {}
 
     def mark(name: str) -> None:
         if name in marks:
             return
-        cpu_s = 0.0
+        ended = here.cpu_times()
+        cpu_s = {"ended": ended.children_user + ended.children_system}
         for process in [here, *here.children(recursive=True)]:
             with suppress(psutil.NoSuchProcess):  # it ended just now
-                times = process.cpu_times()
-                cpu_s += times.user + times.system
+                times, words = process.cpu_times(), " ".join(process.cmdline())
+                role = "server" if "prefect.server" in words else "workers"
+                role = "flow" if process == here else role
+                cpu_s[role] = cpu_s.get(role, 0.0) + times.user + times.system
         marks[name] = time.monotonic(), cpu_s
 
     write_release = build_run.write_release
@@ -189,7 +192,11 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
             result = build.run(lambda: ProcessExecutor(int(workers)))
     return {
         "work_wall_s": marks["end"][0] - marks["begin"][0],
-        "work_cpu_s": marks["end"][1] - marks["begin"][1],
+        "work_cpu_s": sum(marks["end"][1].values()) - sum(marks["begin"][1].values()),
+        "work_cpu_by_process": {
+            role: round(cpu_s - marks["begin"][1].get(role, 0.0), 2)
+            for role, cpu_s in marks["end"][1].items()
+        },
         "wall_s": time.monotonic() - started,
         "pairs": len(result.release.pairs()),
         "low_checksums": sorted(record.low_checksum for record in result.release.pairs()),
