@@ -42,7 +42,8 @@ class BuildProgress:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[note]}"),
+            # a title may hold anything, also what looks like markup
+            TextColumn("{task.fields[note]}", markup=False),
             console=self._console,
             disable=quiet or not sys.stderr.isatty(),
         )
@@ -87,7 +88,7 @@ class BuildProgress:
         """Tell a person something, above the bars."""
         log.info("%s", message)
         if not self._bars.disable:
-            self._bars.console.print(message)
+            self._bars.console.print(message, markup=False, emoji=False, highlight=False)
 
     def state(self, status: str) -> dict[str, Any]:
         """Return what the state file holds."""
