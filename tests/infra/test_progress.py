@@ -11,24 +11,18 @@ from infra.progress import BuildProgress
 class Terminal(io.StringIO):
     """Standard error that says it is a terminal, so that bars are drawn."""
 
-    encoding = "utf-8"
-
     def isatty(self) -> bool:
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    made = Terminal()
-    monkeypatch.setattr(sys, "stderr", made)
+@pytest.mark.parametrize("title", ["[/b]", "[bold]film", ":smile:"])
+def test_a_title_that_looks_like_markup_is_shown_as_it_is(
+    title: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    return made
-
-
-@pytest.mark.parametrize("title", ["[/b]", "[bold]film", ":smile:"])
-def test_a_title_that_looks_like_markup_is_shown_as_it_is(title: str, terminal: Terminal) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal)
     with BuildProgress() as progress:
         progress.expect("ingest", 2)
         progress.done("ingest", title)
