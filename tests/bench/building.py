@@ -17,6 +17,7 @@ from tasks.aspects.base import PixelOperation
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.pairs.view import open_record
 from tests.bench.measuring import Usage, child, compare, run
+from tests.bench.media import ingested
 from tests.bench.report import Measured
 from tests.bench.settings import Settings
 
@@ -47,12 +48,11 @@ def pixel_pairs(release: Release) -> list[PairRecord]:
 def build7_over_ingest(settings: Settings) -> Measured:
     """CPU of the whole build of seven aspects over that of ingest alone."""
     folder = settings.films.whole()
-
-    def ingested() -> Usage:
-        with settings.scratch() as scratch:
-            return child("ingest", settings.films.bunny, scratch / "store")
-
-    compared = compare(lambda: _built(settings, folder), ingested, settings.times(3))
+    compared = compare(
+        lambda: _built(settings, folder),
+        lambda: ingested(settings, settings.films.bunny),
+        settings.times(3),
+    )
     said = compared.runs[0]["numerator"]["said"]
     inner = [run["numerator"]["said"]["cpu_s"] / run["denominator"]["said"]["cpu_s"] for run in compared.runs]
     return Measured(

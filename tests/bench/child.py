@@ -50,7 +50,7 @@ def warm_up() -> dict[str, Any]:
     return {"analysed": len(RulesAnalyser().analyse(["A red boat lies on the beach."]))}
 
 
-def ingest(video: str, store: str) -> dict[str, Any]:
+def ingest(video: str, store: str, content_sha256: str) -> dict[str, Any]:
     """Store the frames of a film in a new store."""
     from storage_schemas.source import Source
     from storage_schemas.store import FRAMES, Store
@@ -59,7 +59,9 @@ def ingest(video: str, store: str) -> dict[str, Any]:
 
     started = time.process_time()
     opened = Store.create(Path(store))
-    source = Source(id="film", adapter="folder", title="film", video=video, content_sha256="0" * 64, clips=())
+    source = Source(
+        id="film", adapter="folder", title="film", video=video, content_sha256=content_sha256, clips=()
+    )
     id_ = ingest_source(opened, source, load_recipe("cpu-approx"))
     manifest = opened.manifest(FRAMES, id_)
     return {
