@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -37,7 +37,7 @@ class Severity(Frozen):
     strength; `strengths` are presets, at `clips_per_pair` clips, for the operations that have them.
     """
 
-    clips: tuple[int | Literal["all"], ...] = ()
+    clips: tuple[Annotated[int, Field(ge=1)] | Literal["all"], ...] = ()
     strengths: tuple[str, ...] = ()
 
 
@@ -95,7 +95,7 @@ class Recipe(Frozen):
     clips_per_pair: int = Field(default=5, ge=1)
     bin_seconds: int = Field(default=100, ge=1)
     pairs_per_bin: int = Field(default=20, ge=1)
-    least_duration_s: float = Field(default=30.0, ge=0)
+    least_duration_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
     caption_analysis: AnalyserRecipe = AnalyserRecipe()
     aspects: dict[str, AspectRecipe]
     severity: Severity = Severity()
@@ -145,16 +145,29 @@ class Recipe(Frozen):
         return list(dict.fromkeys(points))
 
     def check(self) -> None:
-        """Resolve every aspect, operation and parameter.
+        """Resolve every aspect, operation, parameter and strength, and the caption analyser.
 
         Raises
         ------
         UserInputError
             Naming the first that does not exist, with the choices.
+        PrerequisiteError
+            If the caption analyser needs something that is not installed.
         """
+        # The analysers take their part of the recipe from this module.
+        from tasks.captions.stage import make_analyser
+
         for name in self.aspects:
             for point in self.points(name):
                 self.parameters(name, point.strength)
+        known = list(dict.fromkeys(s for name in self.aspects for s in self.operation(name).strengths))
+        for strength in self.severity.strengths:
+            if strength not in known:
+                raise UserInputError(
+                    f"severity.strengths: no operation of this recipe has the strength {strength!r}: choose "
+                    f"among {', '.join(known)}"
+                )
+        make_analyser(self.caption_analysis).check()
 
 
 class SeverityPoint(Frozen):
@@ -220,11 +233,12 @@ def load_recipe(name_or_path: str) -> Recipe:
     try:
         text = path.read_text(encoding="utf-8")
         values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-        return recipe_from(values)
     except OSError as problem:
         raise UserInputError(f"recipe {path}: {problem.strerror}") from problem
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, json.JSONDecodeError) as problem:
+    except (ValueError, RecursionError) as problem:  # neither UTF-8, nor the format, nor endless values
         raise UserInputError(f"recipe {path} is not valid {path.suffix[1:].upper()}: {problem}") from problem
+    try:
+        return recipe_from(values)
     except UserInputError as problem:
         raise UserInputError(f"recipe {path}: {problem}") from problem
 
@@ -236,11 +250,17 @@ def recipe_from(values: Mapping[str, Any]) -> Recipe:
     ------
     UserInputError
         For a key or value that does not fit.
+    PrerequisiteError
+        If its caption analyser needs something that is not installed.
     """
+    if not isinstance(values, Mapping):
+        raise UserInputError(
+            f"a recipe is an object of fields (name, aspects, …), not a {type(values).__name__}"
+        )
     fields = dict(values)
     base = fields.pop("base", None)
     if base is not None:
-        if base not in BUILT_IN:
+        if not isinstance(base, str) or base not in BUILT_IN:
             raise UserInputError(f"base {base!r} is not a built-in recipe ({', '.join(BUILT_IN)})")
         fields = {**BUILT_IN[base].model_dump(mode="json"), **fields}
     try:
@@ -248,6 +268,6 @@ def recipe_from(values: Mapping[str, Any]) -> Recipe:
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UserInputError(f"{where}: {first['msg']} (got {first['input']!r})") from problem
+        raise UserInputError(f"{where}: {first['msg']} (got {first['input']!r:.200})") from problem
     recipe.check()
     return recipe

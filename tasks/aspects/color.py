@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import cv2
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
 from tasks.aspects.base import Aspect, ClipContext, ClipNotDegradable, ClipSpan, Parameters, PixelOperation
-from tasks.media.color_names import PALETTE, lab_to_rgb, named_colours, pixels_named, recolour, rgb_to_lab
+from tasks.media.color_names import lab_to_rgb, named_colours, pixels_named, recolour, rgb_to_lab
 from tasks.media.planes import Mask, merge_masked, planes_to_rgb, rgb_to_planes
+
+#: A colour that can be drawn (SLVMEval, appendix F.6).
+PaletteColour = Literal[
+    "black", "white", "red", "green", "yellow", "blue", "brown", "purple", "pink", "orange", "gray"
+]
 
 
 class HueShiftParameters(Parameters):
@@ -27,7 +32,7 @@ class HueShiftParameters(Parameters):
     Parameters
     ----------
     palette
-        The colours to draw the new one from; the original is never drawn.
+        The colours to draw the new one from, two or more; the original is never drawn.
     least_share
         A frame with a smaller share of pixels of the named colour is left as it is.
     least_frames
@@ -36,10 +41,17 @@ class HueShiftParameters(Parameters):
         How far the pixels move towards the new colour; 1 is all the way.
     """
 
-    palette: tuple[str, ...] = PALETTE
+    palette: tuple[PaletteColour, ...] = get_args(PaletteColour)
     least_share: float = Field(default=0.01, ge=0, le=1)
     least_frames: float = Field(default=0.5, gt=0, le=1)
     amount: float = Field(default=1.0, gt=0, le=1)
+
+    @field_validator("palette")
+    @classmethod
+    def _another_is_left(cls, value: tuple[PaletteColour, ...]) -> tuple[PaletteColour, ...]:
+        if len(set(value)) < 2 or len(set(value)) < len(value):
+            raise ValueError("give two or more colours, each once")
+        return value
 
 
 def colour_choices(analysis: CaptionAnalysis) -> list[tuple[str, str]]:

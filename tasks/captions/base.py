@@ -36,6 +36,16 @@ class CaptionAnalyser(ABC):
         return {"analyser": self.name, "version": self.version}
 
     @abstractmethod
+    def check(self) -> None:
+        """Check, without loading anything, that all it needs is there; asked before any work.
+
+        Raises
+        ------
+        PrerequisiteError
+            If something is missing, with the command that gets it.
+        """
+
+    @abstractmethod
     def analyse(self, captions: Sequence[str]) -> Sequence[CaptionAnalysis | NotAnalysed]:
         """Return one result a caption, in order; a caption that fails costs no other.
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from storage_schemas.analysis import CaptionAnalysis
@@ -70,6 +71,18 @@ class RulesAnalyser(CaptionAnalyser):
             "model_version": _version(MODEL_PACKAGE),
             "spacy": _version("spacy"),
         }
+
+    def check(self) -> None:
+        """Look for the library and its model without importing them.
+
+        Raises
+        ------
+        PrerequisiteError
+            If one of them is not installed.
+        """
+        for module, package in (("spacy", "spacy"), (MODEL, MODEL_PACKAGE)):
+            if find_spec(module) is None:
+                raise _not_installed(package)
 
     def analyse(self, captions: Sequence[str]) -> list[CaptionAnalysis]:
         """Return one analysis a caption, in order; empty where the caption is empty or not English.

@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from slvmeval.testing import synthetic_clip
 from storage_schemas.analysis import AgentAction, CaptionAnalysis, ColoredObject, LocatedObject
+from storage_schemas.errors import UserInputError
 from storage_schemas.frames import ColorSpec, Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan
 from tasks.aspects.color import NamedColourHueShift, colour_choices, names_one_colour
@@ -191,6 +192,15 @@ def test_the_new_colour_is_never_the_old_one(clip_of: Callable[..., ClipContext]
         for index in range(200)
     }
     assert drawn == set(PALETTE) - {"gray"}
+
+
+def test_the_palette_has_known_colours_and_more_than_one() -> None:
+    operation = NamedColourHueShift()
+    assert operation.parameters().palette == PALETTE
+    assert operation.parameters(overrides={"palette": ["red", "blue"]}).palette == ("red", "blue")
+    for palette in ([], ["red"], ["red", "red"], ["red", "teal"]):
+        with pytest.raises(UserInputError, match="palette"):
+            operation.parameters(overrides={"palette": palette})
 
 
 def test_a_caption_without_a_colour_is_not_degradable(clip_of: Callable[..., ClipContext]) -> None:
