@@ -19,8 +19,9 @@ from flows.pinned import pin_problems, pinned_candidates
 from flows.through_stages import Stage, StageItem, through_stages
 from infra.executor import Executor, InlineExecutor
 from infra.progress import BuildProgress
-from storage_schemas.errors import Reason, UserInputError
+from storage_schemas.errors import IntegrityError, Reason, UserInputError
 from storage_schemas.failures import append_failures, known_failures
+from storage_schemas.pair import PairRecord
 from storage_schemas.plan import PlannedPair, ReleasePlan, SourceReport
 from storage_schemas.provenance import utc_now
 from storage_schemas.release import Release
@@ -41,7 +42,7 @@ from tasks.pairs.stages import (
     model_hub,
     source_row,
 )
-from tasks.publish.release import source_rows, write_release
+from tasks.publish.release import ReleaseMoved, source_rows, write_release
 from tasks.recipe import Recipe
 from tasks.sources.registry import open_sources
 
@@ -76,6 +77,7 @@ class Build:
     settled: set[str] = field(default_factory=set)
     candidates: list[Candidate] = field(default_factory=list)
     kept: KeptPairs = field(default_factory=KeptPairs)
+    newest: int = 0
 
     @property
     def recipe(self) -> Recipe:
@@ -105,14 +107,12 @@ class Build:
             known = failures.get(ingest_key(source, self.recipe)) or failures.get(
                 inspect_key(source, self.recipe)
             )
-            if known is not None:
+            if self.store.has(TIMELINE, timeline_id(source, self.recipe)):
+                # it was ingested, whatever failed before; to inspect it again costs next to nothing
+                self._take(inspect_stage(self.work, source, tuple(self.recipe.aspects)))
+            elif known is not None:
                 self._lose_source(source, known)
-        parent = None if self.options.fresh else self._parent()
-        inline = [s for s in self.sources.values() if self.store.has(TIMELINE, timeline_id(s, self.recipe))]
-        for source in inline:
-            self._take(inspect_stage(self.work, source, tuple(self.recipe.aspects)))
         self._use_failures(failures)
-        self.kept = kept_pairs(self.store, parent, self.recipe, self.sources)
         self._draw()
 
     def idle(self) -> bool:
@@ -133,10 +133,15 @@ class Build:
             plan = self.plan()
             if self._missing():
                 check_space(plan, self.store, self.options.quota_bytes)
-            while missing := self._missing():
-                self._make(executor(), missing)
-                self._draw()
-        return self._release(plan)
+            while True:
+                while missing := self._missing():
+                    self._make(executor(), missing)
+                    self._draw()
+                try:
+                    return self._release(plan)
+                except ReleaseMoved:
+                    self.progress.say("another build wrote a version of this release: extending that one")
+                    self._draw()
 
     def inspect(self, executor: Callable[[], Executor]) -> None:
         """Inspect the sources that no earlier build knows, and draw the candidates.
@@ -172,11 +177,7 @@ class Build:
                 if isinstance(item, SetAsideRow):
                     self.rows.append(item.model_copy(update={"at": item.at or utc_now()}))
                 elif item.id in self.sources:
-                    first = self.sources[item.id]
-                    message = (
-                        f"{item.video} has the id of {first.video} ({item.id}): rename or remove one of them"
-                    )
-                    self.rows.append(source_row(item, "catalogue", Reason.DUPLICATE_ID, message))
+                    self.rows.append(_second_of_its_id(item, self.sources[item.id]))
                 else:
                     self.sources[item.id] = item
         if not self.sources and not self.rows and not self.options.sources:
@@ -247,6 +248,9 @@ class Build:
         return pairs
 
     def _draw(self) -> None:
+        parent = self._parent()
+        self.newest = parent.version if parent is not None else 0
+        self.kept = kept_pairs(self.store, None if self.options.fresh else parent, self.recipe, self.sources)
         if self.recipe.pins:
             self.candidates = pinned_candidates(self.recipe, self.reports)
             return
@@ -260,11 +264,7 @@ class Build:
             seed=self.recipe.seed,
             bin_seconds=self.recipe.bin_seconds,
             pairs_per_bin=self.recipe.pairs_per_bin,
-            kept=[
-                place
-                for place in self.kept.candidates(self.reports)
-                if (place.source_id, place.aspect) not in self.excluded
-            ],
+            kept=self.kept.candidates(self.reports, self.excluded),
             excluded=self.excluded,
         )
 
@@ -311,17 +311,19 @@ class Build:
             for pair in self._pairs_of(candidate.source_id):
                 if pair.aspect == candidate.aspect and pair.pair_id not in self.settled:
                     planned[pair.aspect] += 1
-                    if pair.done:
-                        records.append(read_pair(self.store, pair.pair_id))
+                    if pair.done and self._read(pair, candidate.source_id, records):
                         used.add(candidate.source_id)
-        self.rows += pin_problems(self.recipe.pins, records, self.sources)
-        lost = [row for row in self.rows if not row.aspect or row.stage in ("degrade", "verify")]
+        problems = pin_problems(self.recipe.pins, records, self.sources, self.rows)
+        wrong = {row.key for row in problems}
+        records = [record for record in records if record.pair_id not in wrong]
+        rows = [*self.rows, *problems]
+        lost = [row for row in rows if not row.aspect or row.stage in ("degrade", "verify")]
         for row in lost:
             if row.aspect in planned:
                 planned[row.aspect] += 1
         if self.recipe.pins:
             planned.update(Counter(pin.aspect for pin in self.recipe.pins))
-        set_aside = [*self.rows, *self._no_pair_rows()]
+        set_aside = [*rows, *self._no_pair_rows()]
         source_table, clip_table = self._source_tables(used)
         release, new = write_release(
             self.store,
@@ -333,8 +335,20 @@ class Build:
             set_aside,
             planned,
             extends=self.kept.version,
+            newest=None if self.options.fresh else self.newest,
         )
         return BuildResult(release, new, plan, tuple(set_aside), len(lost))
+
+    def _read(self, pair: PlannedPair, source_id: str, records: list[PairRecord]) -> bool:
+        """Add a pair that is in the store to the records; a damaged one becomes a row."""
+        try:
+            records.append(read_pair(self.store, pair.pair_id))
+        except IntegrityError as problem:
+            message = f"{problem}. `slvmeval verify --repair` removes it, so that it is made again"
+            row = source_row(self.sources[source_id], "verify", Reason.CHECKSUM_MISMATCH, message)
+            self.rows.append(row.model_copy(update={"aspect": pair.aspect}))
+            return False
+        return True
 
     def _no_pair_rows(self) -> list[SetAsideRow]:
         return [
@@ -346,7 +360,7 @@ class Build:
         ]
 
     def _source_tables(self, used: set[str]) -> tuple[list[SourceRow], list[ClipRow]]:
-        sources, clips = self.kept.tables(used, self.sources)
+        sources, clips = self.kept.tables()
         for source_id in sorted(used):
             facts = source_facts(self.store, self.sources[source_id], self.recipe)
             id_ = timeline_id(facts.source, self.recipe)
@@ -355,6 +369,14 @@ class Build:
             sources.append(row)
             clips += rows
         return sources, clips
+
+
+def _second_of_its_id(second: Source, first: Source) -> SetAsideRow:
+    if second.content_sha256 == first.content_sha256:
+        message = f"{second.video} has the same content as {first.video}: remove one of them"
+        return source_row(second, "catalogue", Reason.DUPLICATE_CONTENT, message)
+    message = f"{second.video} has the id of {first.video} ({first.id}): give one of them another id"
+    return source_row(second, "catalogue", Reason.DUPLICATE_ID, message)
 
 
 def build_inline(options: BuildOptions, progress: BuildProgress | None = None) -> BuildResult:

@@ -28,13 +28,22 @@ def pinned_candidates(recipe: Recipe, reports: Mapping[str, SourceReport]) -> li
 
 
 def pin_problems(
-    pins: Sequence[Pin], records: Iterable[PairRecord], known_sources: Iterable[str]
+    pins: Sequence[Pin],
+    records: Iterable[PairRecord],
+    known_sources: Iterable[str],
+    rows_so_far: Iterable[SetAsideRow],
 ) -> list[SetAsideRow]:
-    """Return a row for every pinned pair that was not made again, checksum by checksum."""
+    """Return a row for every pinned pair that was not made again, checksum by checksum.
+
+    A pair or source that has a row of its own already needs no other.
+    """
     made = {record.pair_id: record for record in records}
     sources = set(known_sources)
+    told = {row.key for row in rows_so_far} | {row.source_id for row in rows_so_far if not row.aspect}
     rows = []
     for pin in pins:
+        if pin.pair_id in told or pin.source_id in told:
+            continue
         record = made.get(pin.pair_id)
         if record is None:
             reason = Reason.VIDEO_MISSING if pin.source_id not in sources else Reason.CHECKSUM_MISMATCH
@@ -57,6 +66,7 @@ def pin_problems(
                 source_id=pin.source_id,
                 aspect=pin.aspect,
                 stage="verify",
+                key=pin.pair_id,
                 reason=reason,
                 message=message,
                 at=utc_now(),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.frames import ColorSpec, FrameWriter
+from storage_schemas.ids import digest_file
 from storage_schemas.provenance import provenance
 from storage_schemas.release import FRAMES_FOLDER
 from storage_schemas.source import Source
@@ -64,6 +65,7 @@ def ingest_source(
         if not writer.count:
             raise SetAside(Reason.NO_FRAMES, f"{source.video} has no frame to sample")
         written = writer.finish()
+        _check_unchanged(store, source, recipe, written.checksum)
         staged.content_checksum = written.checksum
         staged.content = {"frames": written.count, "width": width, "height": height}
         staged.provenance = provenance(
@@ -85,3 +87,20 @@ def ingest_source(
         }
         staged.provenance = provenance(started, packages=("av",), decoder=sampler.mode)
     return id_
+
+
+def _check_unchanged(store: Store, source: Source, recipe: Recipe, checksum: str) -> None:
+    """Refuse frames that are not those of the catalogued file, before they are committed under its id."""
+    if digest_file(Path(source.video)) != source.content_sha256:
+        raise SetAside(
+            Reason.VIDEO_CHANGED,
+            f"{source.video} is not the file that was catalogued any more: put it back, or build again so "
+            "that it is read anew",
+        )
+    id_ = timeline_id(source, recipe)
+    if store.has(TIMELINE, id_) and store.manifest(TIMELINE, id_).content_checksum != checksum:
+        raise SetAside(
+            Reason.CHECKSUM_MISMATCH,
+            f"{source.video} gives other frames than those that its pairs were made from: use the versions "
+            "of the lock file, on the same class of processor",
+        )

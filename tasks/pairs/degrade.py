@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +12,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from storage_schemas.errors import IntegrityError, SetAside
+from storage_schemas.errors import (
+    IntegrityError,
+    PrerequisiteError,
+    Reason,
+    SetAside,
+    UserInputError,
+)
 from storage_schemas.frames import FrameReader
 from storage_schemas.ids import digest_frames
 from storage_schemas.pair import PairRecord, Segment
@@ -23,6 +31,8 @@ from tasks.pairs.draw import PairJob
 from tasks.pairs.facts import SourceFacts
 from tasks.pairs.intervals import degraded_intervals, reordered, replaced, units
 
+log = logging.getLogger(__name__)
+
 PAIR_FILE = "pair.json"
 
 
@@ -33,8 +43,11 @@ class _Progress:
     job: PairJob
     taken: dict[int, DegradedClip] = field(default_factory=dict)
     passed_over: dict[int, ClipNotDegradable] = field(default_factory=dict)
+    broken: SetAside | None = None
 
     def next_clips(self) -> list[ClipSpan]:
+        if self.broken is not None:
+            return []
         tried = len(self.taken) + len(self.passed_over)
         return list(self.job.draw[tried : tried + self.job.clips - len(self.taken)])
 
@@ -77,7 +90,9 @@ def degrade_source(
             states.append(_Progress(job))
     _degrade_clips(store, facts, states, models, progress)
     for state in states:
-        if len(state.taken) < state.job.clips:
+        if state.broken is not None:
+            set_aside[state.job.pair_id] = state.broken
+        elif len(state.taken) < state.job.least:
             set_aside[state.job.pair_id] = pair_failure(state.job, state.passed_over, facts.source.title)
         else:
             _write_clip_pair(store, facts, state)
@@ -108,9 +123,22 @@ def _degrade_clips(
                     state.taken[span.index] = degrade_clip(store, facts, state.job, frames, models)
                 except ClipNotDegradable as problem:
                     state.passed_over[span.index] = problem
+                except (SetAside, UserInputError, PrerequisiteError):
+                    raise
+                except Exception as problem:  # noqa: BLE001 - kept as the pair's reason and in the log
+                    state.broken = _broken(state.job, facts, span, problem)
                 done += 1
                 if progress is not None:
                     progress(done, sum(s.job.clips + len(s.passed_over) for s in states))
+
+
+def _broken(job: PairJob, facts: SourceFacts, span: ClipSpan, problem: Exception) -> SetAside:
+    """Return why a pair cannot be made when its operation raised: the other pairs go on."""
+    where = f"{job.operation.name} on clip {span.index} of {facts.source.title}"
+    log.error("%s failed:\n%s", where, traceback.format_exc())
+    return SetAside(
+        Reason.INTERNAL_ERROR, f"{job.aspect.name}: {where} failed: {type(problem).__name__}: {problem}"
+    )
 
 
 def _write_clip_pair(store: Store, facts: SourceFacts, state: _Progress) -> None:
@@ -159,7 +187,7 @@ def _write_pair(
         operation_version=job.operation.version,
         parameters=job.parameters.model_dump(mode="json"),
         strength=job.strength,
-        clips_degraded=job.clips,
+        clips_degraded=len(drawn),
         fps=fps,
         frames_id=job.consumes["frames"],
         segments=tuple(segments),

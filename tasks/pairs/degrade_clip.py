@@ -213,5 +213,5 @@ def pair_failure(job: PairJob, passed_over: dict[int, ClipNotDegradable], title:
     return SetAside(
         reason,
         f"{job.aspect.name}: only {len(job.draw) - len(passed_over)} of the {len(job.draw)} eligible clips "
-        f"of {title} could be degraded, {job.clips} are needed (for example, {first})",
+        f"of {title} could be degraded, {job.least} are needed (for example, {first})",
     )

@@ -15,13 +15,17 @@ from tasks.aspects.registry import aspect as find_aspect
 from tasks.pairs.facts import SourceFacts, frames_id
 from tasks.recipe import Recipe, SeverityPoint
 
+#: Part of a pair's id: how edit lists and degraded intervals are made.
+EDIT_LIST_VERSION = 1
+
 
 @dataclass(frozen=True)
 class PairJob:
     """One pair to make: all that decides its content, known before any pixel changes.
 
     `draw` is the order in which eligible clips are tried; the first `clips` that can be degraded are
-    taken, so that a smaller draw lies within a larger one.
+    taken, so that a smaller draw lies within a larger one. With fewer than `least` there is no pair (that is
+    `clips`, unless all that may be were asked for).
     """
 
     aspect: Aspect
@@ -29,6 +33,7 @@ class PairJob:
     parameters: Parameters
     strength: str
     clips: int
+    least: int
     draw: tuple[ClipSpan, ...]
     seed: tuple[str | int, ...]
     fps: Fraction
@@ -65,6 +70,7 @@ def draw_pair(
         "parameters": parameters.model_dump(mode="json"),
         "eligible": [span.index for span in eligible],
         "count": clips,
+        "edit_list": EDIT_LIST_VERSION,
         "seed": str(derived_seed(*seed)),
         "models": operation.consumed_models(parameters, models),
         "analysis": digest_value(
@@ -77,6 +83,7 @@ def draw_pair(
         parameters=parameters,
         strength=point.strength,
         clips=clips,
+        least=recipe.clips_per_pair if point.clips == "all" else clips,
         draw=tuple(shuffled(eligible, *seed, "clips")),
         seed=seed,
         fps=recipe.fps,

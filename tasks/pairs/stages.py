@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from storage_schemas.errors import IntegrityError, Reason, SetAside, SlvmevalError
+from storage_schemas.errors import (
+    IntegrityError,
+    PrerequisiteError,
+    Reason,
+    SetAside,
+    SlvmevalError,
+    UserInputError,
+)
 from storage_schemas.ids import artifact_id, digest_value
 from storage_schemas.plan import NoPair, PlannedPair, SourceReport
 from storage_schemas.provenance import utc_now
@@ -93,7 +100,8 @@ def degrade_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outco
         rows = tuple(
             _pair_row(source, job, "degrade", failed[job.pair_id]) for job in jobs if job.pair_id in failed
         )
-        return Outcome(source.id, "degrade", rows=rows)
+        # what was predicted before ingest may not hold: the rows' keys are those of the true frames
+        return Outcome(source.id, "degrade", report(store, source, work.recipe, models, _all(work)), rows)
 
     return _guarded(source, "degrade", run)
 
@@ -110,10 +118,13 @@ def verify_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcom
         rows = tuple(
             _pair_row(source, job, "verify", failed[job.pair_id]) for job in there if job.pair_id in failed
         )
-        new_report = report(store, source, work.recipe, models, tuple(work.recipe.aspects))
-        return Outcome(source.id, "verify", new_report, rows)
+        return Outcome(source.id, "verify", report(store, source, work.recipe, models, _all(work)), rows)
 
     return _guarded(source, "verify", run)
+
+
+def _all(work: Work) -> tuple[str, ...]:
+    return tuple(work.recipe.aspects)
 
 
 #: The stages of a source, in order, after it was inspected.
@@ -215,6 +226,9 @@ def _guarded(source: Source, stage: str, run: Callable[[], Outcome], key: str = 
         reason, message = problem.reason, problem.message
     except IntegrityError as problem:
         reason, message = Reason.CHECKSUM_MISMATCH, str(problem)
+    except (UserInputError, PrerequisiteError):
+        # nothing is wrong with the source: the build as a whole cannot go on
+        raise
     except SlvmevalError as problem:
         reason, message = Reason.INTERNAL_ERROR, str(problem)
     except Exception as problem:  # noqa: BLE001 - kept as a row with its traceback, so that no other source is harmed

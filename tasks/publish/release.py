@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.commit import commit_folder, payload_files, staging_folder
+from storage_schemas.errors import StoreError
 from storage_schemas.ids import canonical_json, digest_value
 from storage_schemas.manifest import Manifest
 from storage_schemas.pair import DEGRADED_CLIPS, EDITS, PAIRS, DegradedClipRow, PairRecord
@@ -17,10 +18,14 @@ from storage_schemas.provenance import provenance, utc_now
 from storage_schemas.release import RELEASE, Release, release_versions
 from storage_schemas.set_aside import SET_ASIDE, SetAsideRow
 from storage_schemas.source import CLIPS, SOURCES, ClipRow, SourceRow
-from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
+from storage_schemas.store import DEGRADED_CLIP, Store
 from tasks.pairs.candidates import duration_bin
 from tasks.pairs.facts import SourceFacts, frames_id
 from tasks.recipe import Recipe
+
+
+class ReleaseMoved(StoreError):
+    """Another build wrote a version of the release since this one drew its pairs."""
 
 
 def source_rows(facts: SourceFacts, recipe: Recipe, checksum: str) -> tuple[SourceRow, list[ClipRow]]:
@@ -96,6 +101,7 @@ def write_release(
     set_aside: Sequence[SetAsideRow],
     planned: Mapping[str, int],
     extends: int | None = None,
+    newest: int | None = None,
 ) -> tuple[Release, bool]:
     """Write the next version of a release, or return the newest one where nothing changed.
 
@@ -105,11 +111,18 @@ def write_release(
         Number of planned pairs by aspect, for every aspect of the recipe.
     extends
         The version of the same release whose pairs were kept, if any.
+    newest
+        The newest version when the pairs were drawn, 0 if there was none; None where it does not matter.
 
     Returns
     -------
     tuple of Release and bool
         The version, and whether it is new.
+
+    Raises
+    ------
+    ReleaseMoved
+        If another build wrote a version since `newest`: its pairs have to be kept too.
     """
     started = time.monotonic()
     durations = {row.source_id: row.duration_s for row in sources}
@@ -120,23 +133,24 @@ def write_release(
         ),
         key=lambda r: (list(recipe.aspects).index(r.aspect), r.source_id, r.strength, r.clips_degraded),
     )
+    ordered_clips = sorted(clips, key=lambda row: (row.source_id, row.clip))
     consumes = {
         "recipe": digest_value(recipe),
         "pairs": release_checksum(ordered),
         "sources": digest_value(
-            sorted([r.source_id, r.licence, r.redistributable, r.credit, r.title] for r in sources)
+            sorted([r.source_id, r.video, r.licence, r.redistributable, r.credit, r.title] for r in sources)
         ),
-        "clips": digest_value([row.model_dump() for row in clips]),
+        "clips": digest_value([row.model_dump() for row in ordered_clips]),
         "planned": dict(planned),
         "set_aside": sorted([r.source_id, r.aspect, r.reason.value] for r in set_aside),
     }
     versions = release_versions(store, name)
     if versions:
-        newest = Release.open(store, name, versions[-1])
-        if newest.manifest.consumes == json.loads(canonical_json(consumes)):
-            return newest, False
+        last = Release.open(store, name, versions[-1])
+        if last.manifest.consumes == json.loads(canonical_json(consumes)):
+            return last, False
     with staging_folder(store.staging, RELEASE) as folder:
-        _write_tables(store, folder, ordered, sources, clips, set_aside)
+        _write_tables(store, folder, ordered, sources, ordered_clips, set_aside)
         (folder / "recipe.json").write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
         info = {
             "name": name,
@@ -159,7 +173,9 @@ def write_release(
                 files=payload_files(folder),
                 provenance=provenance(started),
             )
-            # another build may have taken the number since: a version is created exclusively
+            if newest is not None and max(release_versions(store, name), default=0) != newest:
+                raise ReleaseMoved(f"another build wrote a version of release {name} meanwhile")
+            # a version is created exclusively: another build may take the number at this moment
             target = store.versions(name) / str(number)
             if not target.exists() and commit_folder(folder, target, manifest):
                 return Release.open(store, name, number), True
@@ -188,8 +204,3 @@ def _write_tables(
     write_rows(folder / "sources.parquet", SOURCES, ordered_sources)
     write_rows(folder / "clips.parquet", CLIPS, clips)
     write_rows(folder / "set_aside.parquet", SET_ASIDE, set_aside)
-
-
-def frames_checksum(store: Store, id_: str) -> str:
-    """Return the content checksum of a source's stored frames."""
-    return store.manifest(FRAMES, id_).content_checksum

@@ -122,7 +122,7 @@ def test_a_second_run_reads_and_writes_nothing(source: Made, reads: list[tuple[s
 
 
 def test_what_was_committed_is_not_made_again(source: Made) -> None:
-    class StopError(Exception):
+    class StopError(BaseException):
         pass
 
     made: list[str] = []
