@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from slvmeval.commands import shared
-from slvmeval.commands.frames import restore_frames
+from slvmeval.commands.frames import needs_frames, restore_frames
 from storage_schemas.commit import write_atomic
 from storage_schemas.release import Release
 
@@ -17,7 +18,11 @@ STAMP_NAME = "shows.json"
 
 
 def gallery_once(release: Release, target: Path, quiet: bool = False, private: bool = True) -> Path:
-    """Write the gallery of a release version unless `target` shows it already; return the first page."""
+    """Write the gallery of a release version unless `target` shows it already; return the first page.
+
+    A source whose frames are gone and cannot be made again is shown without videos. That is said, and the
+    gallery is written anew when it is asked for next.
+    """
     target = target.resolve()
     first, stamp_file = target / "index.html", target / STAMP_NAME
     stamp = _stamp(release, private)
@@ -25,11 +30,30 @@ def gallery_once(release: Release, target: Path, quiet: bool = False, private: b
         return first
     from tasks.publish.gallery.write import write_gallery
 
-    restore_frames(release, quiet=quiet)
+    problems = restore_frames(release, _sources_to_restore(release, target, private), quiet=quiet)
+    for problem in problems.values():
+        shared.tell(f"shown without its videos: {problem}")
     with shared.step_bar("gallery", quiet) as step:
         page = write_gallery(release.store, release, target, private=private, progress=step)
-    write_atomic(stamp_file, json.dumps(stamp, indent=1).encode())
+    if problems:
+        stamp_file.unlink(missing_ok=True)
+    else:
+        write_atomic(stamp_file, json.dumps(stamp, indent=1).encode())
     return page
+
+
+def _sources_to_restore(release: Release, target: Path, private: bool) -> Iterator[str]:
+    """Yield the sources that are shown and of which something is missing that is made of frames."""
+    from tasks.publish.gallery_data import pair_slug, source_folder
+
+    for row in release.sources():
+        folder = source_folder(release, row, private)
+        records = release.pairs(source_id=row.source_id)
+        media = target / folder.media
+        pictures = [media / "clips.jpg", *(media / f"{pair_slug(record)}.jpg" for record in records)]
+        low = [record for record in records if not (media / f"{pair_slug(record)}.mp4").exists()]
+        if not folder.hidden and needs_frames(release, row.source_id, low, pictures):
+            yield row.source_id
 
 
 def _stamp(release: Release, private: bool) -> dict[str, Any]:

@@ -55,12 +55,14 @@ def materialise(
 ) -> None:
     """Write pairs as MP4: ASPECT/PAIR/high.mp4 and low.mp4. What did not change is encoded once a source.
 
-    Videos that are there already are left alone.
+    Videos that are there already are left alone. Exit code 3 if pairs were left out, because frames are gone
+    and cannot be made again.
 
     Example: `slvmeval materialise demo --store STORE --aspect color --out VIDEOS`
     """
-    from slvmeval.commands.frames import restore_frames
+    from slvmeval.commands.frames import needs_frames, restore_frames
     from storage_schemas.errors import UserInputError
+    from storage_schemas.pair import PairRecord
     from tasks.publish.materialise import SIDES, materialise_pair
 
     if side not in (None, *SIDES):
@@ -71,15 +73,22 @@ def materialise(
     if not records:
         planned = ", ".join(opened.info["planned"])
         raise UserInputError(f"no pair fits: release {opened.name} has pairs of {planned}")
-    restore_frames(opened, {record.source_id for record in records}, quiet=quiet)
+    sides = [name for name in SIDES if side in (None, name)]
+    low = {record.source_id: list[PairRecord]() for record in records}
+    for record in records:
+        low[record.source_id] += [record] if "low" in sides else []
+    wanted = [source_id for source_id, some in low.items() if needs_frames(opened, source_id, some)]
+    problems = restore_frames(opened, wanted, quiet=quiet)
+    lost = [record for record in records if record.source_id in problems]
+    records = [record for record in records if record.source_id not in problems]
     with shared.step_bar("videos", quiet) as step:
         for done, record in enumerate(records, 1):
             folder = out / record.aspect / record.pair_id[:16]
             clips = opened.clips(record.source_id)
-            sides = [name for name in SIDES if side in (None, name)]
             materialise_pair(opened.store, record, clips, folder, sides)
             step(done, len(records), str(folder))
     shared.say(f"{len(records)} pairs in {out.resolve()}")
+    _end_without(problems, len(lost))
 
 
 def export(
@@ -103,11 +112,12 @@ def export(
 ) -> None:
     """Write a release as a folder that Hugging Face `datasets` loads, with card, licences and credits.
 
-    Of sources that may not be passed on nothing but the pinned recipe leaves the store.
+    Of sources that may not be passed on nothing but the pinned recipe leaves the store. Exit code 3 if pairs
+    were left out, because frames are gone and cannot be made again.
 
     Example: `slvmeval export demo --store STORE --out DATASET`
     """
-    from slvmeval.commands.frames import restore_frames
+    from slvmeval.commands.frames import WithoutSources, needs_frames, restore_frames
     from tasks.publish.export import export_recipe, export_release
 
     opened = shared.open_release(store, release, version)
@@ -115,13 +125,28 @@ def export(
         path = export_recipe(opened, out if out.suffix == ".json" else out / "recipe.json")
         shared.say(str(path), f"the same pairs: slvmeval build --recipe {path} --sources KIND:PATH")
         return
-    wanted = [row.source_id for row in opened.sources() if private or row.redistributable]
-    restore_frames(opened, wanted, quiet=quiet)
+    passed = [row.source_id for row in opened.sources() if private or row.redistributable]
+    wanted = [id_ for id_ in passed if needs_frames(opened, id_, opened.pairs(source_id=id_))]
+    problems = restore_frames(opened, wanted, quiet=quiet)
     with shared.step_bar("export", quiet) as step:
-        result = export_release(opened.store, opened, out, private=private, progress=step)
+        rest = WithoutSources(opened, problems) if problems else opened
+        result = export_release(opened.store, rest, out, private=private, progress=step)
+    if problems:
+        # the recipe pins all pairs, also those whose videos could not be written now
+        export_recipe(opened, out / "recipe.json")
     shared.say(f"{result.pairs} pairs in {result.path}")
     if result.left_out:
         shared.say(
             f"{len(result.left_out)} sources may not be passed on and were left out; the pinned recipe has "
             "their pairs"
         )
+    _end_without(problems, sum(len(opened.pairs(source_id=id_)) for id_ in problems))
+
+
+def _end_without(problems: dict[str, str], pairs: int) -> None:
+    """Say which sources were left out and why, and end with the exit code that says so."""
+    if not problems:
+        return
+    shared.say(f"{pairs} pairs of {len(problems)} sources were left out:")
+    shared.say(*(f"  {problem}" for problem in problems.values()))
+    raise typer.Exit(shared.SOME_SET_ASIDE)

@@ -42,8 +42,8 @@ def verify(
         refuse_while_running(opened, "verify --repair")
     found = Release.open(opened, release, version)
     with shared.step_bar("verify", quiet or as_json) as step:
-        damages = check_release(found, deep, step)
-    done = repair_release(found, damages) if repair and damages else []
+        damages = check_release(found, deep, step, quiet or as_json)
+    done = repair_release(found, damages, quiet or as_json) if repair and damages else []
     pairs = found.manifest.content["pairs"]
     if as_json:
         shared.print_json(

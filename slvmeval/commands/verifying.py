@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slvmeval.commands.frames import restore_frames
 from storage_schemas.commit import retire_folder
-from storage_schemas.errors import IntegrityError, StoreError
+from storage_schemas.errors import IntegrityError, SetAside, StoreError
 from storage_schemas.ids import artifact_id
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import RELEASE, Release
@@ -29,10 +29,12 @@ class Damage:
     index: bool = False
 
 
-def check_release(release: Release, deep: bool, step: Callable[[int, int, str], None]) -> list[Damage]:
+def check_release(
+    release: Release, deep: bool, step: Callable[[int, int, str], None], quiet: bool = False
+) -> list[Damage]:
     """Return what is wrong with a release: its index, the frames of its sources, its pairs.
 
-    Frames that were evicted are made again first.
+    Frames that were evicted are made again first; where that fails it is what is wrong with the source.
 
     Parameters
     ----------
@@ -40,6 +42,8 @@ def check_release(release: Release, deep: bool, step: Callable[[int, int, str], 
         Read both sides of each pair through its view too, and compare every file with its checksum.
     step
         Called with (pairs done, pairs in all, what was checked).
+    quiet
+        Do not say whose frames are made again.
     """
     try:
         release.check()
@@ -50,7 +54,7 @@ def check_release(release: Release, deep: bool, step: Callable[[int, int, str], 
     done = 0
     for row in sources:
         records = release.pairs(source_id=row.source_id)
-        checked = _check_source(release, row.source_id, row.frames_id, deep)
+        checked = _check_source(release, row.source_id, row.frames_id, deep, quiet)
         if isinstance(checked, Damage):
             damages.append(checked)
         else:
@@ -61,13 +65,17 @@ def check_release(release: Release, deep: bool, step: Callable[[int, int, str], 
     return damages
 
 
-def _check_source(release: Release, source_id: str, frames_id: str, deep: bool) -> SourceCheck | Damage:
+def _check_source(
+    release: Release, source_id: str, frames_id: str, deep: bool, quiet: bool
+) -> SourceCheck | Damage:
     """Read the frames of a source; damaged ones are named once, not with every pair."""
     store = release.store
     what = f"frames of {release.source(source_id).title}"
     artifacts: tuple[tuple[str, str], ...] = ((FRAMES, frames_id),)
     try:
-        restore_frames(release, [source_id])
+        gone = restore_frames(release, [source_id], quiet=quiet).get(source_id)
+        if gone is not None:
+            return Damage(what, gone, artifacts, source_id)
         timeline = artifact_id(TIMELINE, store.manifest(FRAMES, frames_id).consumes)
         artifacts = ((FRAMES, frames_id), (TIMELINE, timeline))
         check_files(store.artifact_path(TIMELINE, timeline))
@@ -75,7 +83,7 @@ def _check_source(release: Release, source_id: str, frames_id: str, deep: bool) 
         check = SourceCheck.read(store, frames_id)
         if deep:
             check_files(store.artifact_path(FRAMES, frames_id))
-    except StoreError as problem:
+    except (StoreError, SetAside) as problem:
         return Damage(what, str(problem), artifacts, source_id)
     if check.wrong:
         counts = f"{len(check.wrong)} of {check.reader.count} are damaged"
@@ -108,7 +116,7 @@ def _check_pair(store: Store, record: PairRecord, source: SourceCheck, deep: boo
     return [Damage(what, "; ".join(problems), (*again, *dict.fromkeys(bad_clips)))]
 
 
-def repair_release(release: Release, damages: list[Damage]) -> list[str]:
+def repair_release(release: Release, damages: list[Damage], quiet: bool = False) -> list[str]:
     """Remove what is damaged, and make frames again; return in words what was done.
 
     A damaged pair loses its note of verification too: the next build makes and verifies it again.
@@ -121,8 +129,12 @@ def repair_release(release: Release, damages: list[Damage]) -> list[str]:
             done.append(f"removed {kind} {id_[:12]}")
     for damage in damages:
         if damage.source_id:
-            restore_frames(release, [damage.source_id])
-            done.append(f"made again: {damage.what}")
+            problem = restore_frames(release, [damage.source_id], quiet=quiet).get(damage.source_id)
+            done.append(
+                f"made again: {damage.what}"
+                if problem is None
+                else f"not made again: {damage.what}: {problem}"
+            )
         if damage.index:
             retire_folder(store.staging, RELEASE, release.path)
             done.append(f"removed version {release.version} of release {release.name}")
