@@ -13,6 +13,7 @@ from storage_schemas.errors import PrerequisiteError, SetAside, UserInputError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import canonical_json
 from tasks.aspects.base import (
+    CUSTOM,
     Arrangement,
     Aspect,
     ClipContext,
@@ -185,6 +186,8 @@ def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
         yield f"preset {operation.default_strength!r} is not made of the parameters' own defaults"
     seen: dict[str, str] = {}
     for strength in operation.strengths:
+        if strength.startswith(CUSTOM):
+            yield f"preset {strength!r}: names that begin with {CUSTOM!r} are kept for changed parameters"
         parameters = operation.parameters(strength)
         text = canonical_json(parameters.model_dump(mode="json"))
         if kind.model_validate_json(text) != parameters:

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
-from tasks.aspects.base import Operation, Parameters
+from tasks.aspects.base import CUSTOM, Operation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
 
 
@@ -128,8 +128,23 @@ class Recipe(Frozen):
         return parameters
 
     def strength(self, aspect: str) -> str:
-        """Return the name of the strength that the recipe uses for an aspect."""
+        """Return the preset that the recipe starts from for an aspect; see :meth:`strength_label`."""
         return self.aspects[aspect].strength or self.operation(aspect).default_strength
+
+    def strength_label(self, aspect: str, strength: str | None = None) -> str:
+        """Return what a pair's strength is called, at the recipe's strength or at another one.
+
+        A preset's name stands for exactly its parameters: ``paper`` for the paper's and no others. Where
+        the recipe changes single values, it is the preset that these make, else `CUSTOM`; at a further
+        strength `CUSTOM` with that strength's name, so that the points of a series stay apart.
+        """
+        main = self.strength(aspect)
+        name = strength or main
+        operation, parameters = self.operation(aspect), self.parameters(aspect, strength)
+        for preset in (name, *operation.strengths):
+            if operation.parameters(preset) == parameters:
+                return preset
+        return CUSTOM if name == main else f"{CUSTOM}-{name}"
 
     def points(self, aspect: str) -> list[SeverityPoint]:
         """Return the severity points of an aspect, the recipe's main point first, none twice."""
@@ -171,7 +186,7 @@ class Recipe(Frozen):
 
 
 class SeverityPoint(Frozen):
-    """How many clips are degraded, and how strongly."""
+    """How many clips are degraded, and how strongly: the preset that parameters are made from."""
 
     strength: str
     clips: int | Literal["all"]
@@ -195,13 +210,14 @@ BUILT_IN: Mapping[str, Recipe] = {
         name="cpu-approx",
         aspects={
             **_EIGHT,
+            # The parameters are those of the preset; given here, they hold at further strengths too.
             "background_consistency": AspectRecipe(
                 operation="rembg-u2net",
-                strength="paper",
+                strength="small-network",
                 parameters={"model": "u2netp", "backgrounds": "procedural"},
             ),
             "dynamics_degree": AspectRecipe(
-                operation="middle-frame", strength="paper", parameters={"human_actions": True}
+                operation="middle-frame", strength="human-actions", parameters={"human_actions": True}
             ),
             "object_integrity": AspectRecipe(operation="saliency-telea-inpainting"),
             "color": AspectRecipe(operation="named-colour-hue-shift"),

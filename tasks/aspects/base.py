@@ -30,6 +30,9 @@ from storage_schemas.rng import keyed_rng
 Category = Literal["quality", "consistency"]
 Pool = Literal["cpu", "h100"]
 
+#: What a strength is called whose parameters are those of no preset; no preset's name begins so.
+CUSTOM = "custom"
+
 
 class Parameters(Frozen):
     """Base of every operation's parameters: frozen, strict, JSON-able."""
@@ -112,7 +115,7 @@ class Operation(ABC, Generic[P]):
     parameters_type
         The frozen parameter model; its defaults are the preset named by `default_strength`.
     strengths
-        Presets by name, each the fields that differ from the defaults.
+        Presets by name, from weak to strong, each the fields that differ from the defaults.
     pool
         Which workers run it.
     models

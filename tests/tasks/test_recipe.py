@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from tasks.recipe import BUILT_IN, load_recipe, recipe_from
+from tasks.aspects.registry import aspect as find_aspect
+from tasks.recipe import BUILT_IN, Recipe, load_recipe, recipe_from
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -87,3 +88,37 @@ def test_checking_a_recipe_loads_no_language_library() -> None:
         "sys.exit('spacy' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+@pytest.mark.parametrize("recipe", BUILT_IN.values(), ids=lambda recipe: recipe.name)
+def test_the_strength_paper_stands_for_the_papers_parameters_alone(recipe: Recipe) -> None:
+    for name, entry in recipe.aspects.items():
+        operation = find_aspect(name).operation(entry.operation)
+        papers = "paper" in operation.strengths and recipe.parameters(name) == operation.parameters("paper")
+        assert (recipe.strength_label(name) == "paper") is papers
+        assert operation.parameters(recipe.strength_label(name)) == recipe.parameters(name)
+
+
+def test_the_approximations_have_strengths_of_their_own() -> None:
+    recipe = BUILT_IN["cpu-approx"]
+    assert recipe.strength_label("background_consistency") == "small-network"
+    assert recipe.strength_label("dynamics_degree") == "human-actions"
+    # further strengths need no other weights
+    assert recipe.parameters("background_consistency", "weak").model_dump() == {
+        "model": "u2netp",
+        "backgrounds": "procedural",
+        "per": "frame",
+        "opacity": 0.35,
+    }
+
+
+def test_changed_values_make_a_strength_custom_or_the_preset_that_they_are() -> None:
+    def labels(**parameters: Any) -> list[str]:
+        entry = {"operation": "ffmpeg-eq", "strength": "paper", "parameters": parameters}
+        recipe = recipe_from(changed(aspects={"aesthetics": entry}))
+        return [recipe.strength_label("aesthetics", name) for name in (None, "paper", "weak")]
+
+    assert labels() == ["paper", "paper", "weak"]
+    assert labels(contrast=-0.8) == ["paper", "paper", "paper"]
+    assert labels(contrast=0.6) == ["weak", "weak", "weak"]
+    assert labels(contrast=-0.1) == ["custom", "custom", "custom-weak"]
