@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,25 @@ from infra.embedded_server import prefect_server
 from infra.local_cluster import local_cluster
 from infra.progress import BuildProgress
 from storage_schemas.errors import SlvmevalError
-from storage_schemas.store import FRAMES
+from storage_schemas.store import FRAMES, Store
 from tasks.publish.pictures import contact_sheet, data_uri
 
 log = logging.getLogger(__name__)
 
 
+_SHOW_EVERY_S = 2.0
+
+#: What a worker imports while the cluster starts, so that its first item does not wait for it.
+_PRELOAD = ["flows.prefect_executor", "tasks.pairs.stages"]
+
+
 class FlowProgress(BuildProgress):
     """Shows progress in Prefect's UI too, as one artifact a stage."""
 
-    def __init__(self, state: Path | None = None, quiet: bool = False) -> None:
-        super().__init__(state, quiet)
+    def __init__(self, cache: Path | None = None, quiet: bool = False) -> None:
+        super().__init__(cache, quiet)
         self._artifacts: dict[str, Any] = {}
+        self._shown: dict[str, float] = {}
 
     def expect(self, stage: str, total: int) -> None:
         """Say how many items a stage has, on top of those it had."""
@@ -45,6 +53,11 @@ class FlowProgress(BuildProgress):
         from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
         counts = self.state("running")["stages"][stage]
+        # an update is a request: not one for every source of thousands
+        soon = time.monotonic() - self._shown.get(stage, -_SHOW_EVERY_S) < _SHOW_EVERY_S
+        if soon and counts["done"] < counts["total"]:
+            return
+        self._shown[stage] = time.monotonic()
         share = 100.0 * counts["done"] / max(counts["total"], 1)
         if stage in self._artifacts:
             update_progress_artifact(self._artifacts[stage], progress=share)
@@ -72,8 +85,7 @@ def build_slvmeval(options: BuildOptions, workers: int = 2, quiet: bool = False)
     BuildResult
         The release version, whether it is new, and what was set aside.
     """
-    state = Path(options.store) / "cache" / "run.json"
-    with FlowProgress(state, quiet) as progress:
+    with FlowProgress(Store.create(Path(options.store)).cache, quiet) as progress:
         build = Build(options, progress)
         build.prepare()
         result = build.run(partial(PrefectExecutor, workers))
@@ -125,7 +137,7 @@ def run_build_flow(options: BuildOptions, workers: int = 2, quiet: bool = False)
     with prefect_server():
         runner = DaskTaskRunner(
             cluster_class=local_cluster,  # type: ignore[arg-type]
-            cluster_kwargs={"workers": workers, "resources": {"cpu": 1}},
+            cluster_kwargs={"workers": workers, "resources": {"cpu": 1}, "preload": _PRELOAD},
         )
         here = build_slvmeval.with_options(
             task_runner=runner,  # type: ignore[arg-type]
