@@ -203,6 +203,17 @@ def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
         yield f"parameters({wrong}) is not refused"
 
 
+class _AskedModels(Models):
+    """Passes models on and keeps the names that were asked for."""
+
+    def __init__(self, models: Models) -> None:
+        self.models, self.names = models, set[str]()
+
+    def get(self, name: str) -> Any:
+        self.names.add(name)
+        return self.models.get(name)
+
+
 class _Trial:
     """One clip on which an operation is tried."""
 
@@ -216,14 +227,14 @@ class _Trial:
     ) -> None:
         self.overrides = overrides
         self.planes = planes
+        self.asked = _AskedModels(models)
         works_on = getattr(operation, "works_on", "planes")
         self.clip = ClipContext(
             span=ClipSpan(3, 40, len(planes)),
             color=ColorSpec(),
             analysis=analysis,
-            caption="A red ball rolls from the left over a meadow under a blue sky.",
             seed=_SEED,
-            models=models,
+            models=self.asked,
         )
         self.frames = planes_to_rgb(planes, self.clip.color) if works_on == "rgb" else planes.copy()
 
@@ -245,6 +256,7 @@ def _pixel_breaches(operation: PixelOperation[Any], trial: _Trial) -> Iterator[s
     for strength in operation.strengths:
         parameters = operation.parameters(strength, trial.overrides)
         where = f"preset {strength!r}: "
+        trial.asked.names.clear()
         try:
             choice = operation.choose(trial.clip, parameters)
             after = operation.apply(trial.frames, 0, trial.clip, parameters, choice)
@@ -270,6 +282,10 @@ def _pixel_breaches(operation: PixelOperation[Any], trial: _Trial) -> Iterator[s
         ]
         if not np.array_equal(np.concatenate(parts), after):
             yield f"{where}gives other pixels in batches of two: only a frame and its place may count"
+        if trial.asked.names:
+            consumed = operation.consumed_models(parameters, trial.asked.models)
+            for name in sorted(trial.asked.names - set(consumed)):
+                yield f"{where}uses model {name!r}, which consumed_models does not name: declare it in models"
         difference = trial.difference(after)
         if difference < operation.threshold:
             yield f"{where}changes {difference:.3f} steps, less than the threshold {operation.threshold:g}"

@@ -56,7 +56,7 @@ class ClipSpan:
 
 @dataclass(frozen=True)
 class ClipContext:
-    """What an operation may know of the clip that it degrades.
+    """What an operation may know of the clip that it degrades: nothing that is in no id.
 
     Parameters
     ----------
@@ -66,8 +66,6 @@ class ClipContext:
         Colour matrix and range of the planes.
     analysis
         What the clip's caption names.
-    caption
-        The caption itself.
     seed
         Key of all random draws of this operation on this source: (release seed, source id, aspect).
     models
@@ -77,7 +75,6 @@ class ClipContext:
     span: ClipSpan
     color: ColorSpec
     analysis: CaptionAnalysis
-    caption: str
     seed: tuple[str | int, ...]
     models: Models
 
@@ -119,7 +116,7 @@ class Operation(ABC, Generic[P]):
     pool
         Which workers run it.
     models
-        Names of the models it loads.
+        Names of the models that it may load.
     """
 
     name: ClassVar[str]
@@ -159,8 +156,18 @@ class Operation(ABC, Generic[P]):
         return True
 
     def consumed_models(self, parameters: P, models: Models) -> dict[str, Any]:
-        """Return id and checksum of each model, for the artifact's id."""
-        return {}
+        """Return name and checksum of each model that is used with these parameters, for the artifact's id.
+
+        Left as it is, these are all that `models` names.
+
+        Raises
+        ------
+        PrerequisiteError
+            If one is missing, with the command that fetches it.
+        """
+        from tasks.models.hub import consumed_model  # which takes `Models` from this module
+
+        return {name: sum_ for model in self.models for name, sum_ in consumed_model(models, model).items()}
 
     def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
         """Return the part of a clip's analysis that changes this operation's pixels, JSON-able."""

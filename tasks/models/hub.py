@@ -195,6 +195,8 @@ class ModelHub(Models):
 def consumed_model(models: Models, name: str) -> dict[str, str]:
     """Return a model's name and checksum, for the id of what it makes; it must be there.
 
+    A model that is in no table has its checksum as an attribute `checksum`.
+
     Raises
     ------
     PrerequisiteError
@@ -202,8 +204,8 @@ def consumed_model(models: Models, name: str) -> dict[str, str]:
     """
     if isinstance(models, ModelHub):
         return {name: models.checksum(name)}
-    model = models.get(name)
-    return {name: model.checksum if isinstance(model, BackgroundSet) else model_spec(name).sha256}
+    checksum = getattr(models.get(name), "checksum", None)
+    return {name: str(checksum) if checksum is not None else model_spec(name).sha256}
 
 
 def digest_md5(path: Path) -> str:

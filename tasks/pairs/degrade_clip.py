@@ -123,7 +123,6 @@ def _write_clip(
         span=span,
         color=timeline.color,
         analysis=facts.analyses[span.index],
-        caption=facts.source.clips[span.index].caption,
         seed=job.seed,
         models=models,
     )

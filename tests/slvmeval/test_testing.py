@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
@@ -18,8 +18,10 @@ from storage_schemas.frames import Planes
 from tasks.aspects.base import (
     Arrangement,
     Aspect,
+    ClipContext,
     ClipSpan,
     FrameMapOperation,
+    Models,
     Operation,
     OrderOperation,
     Parameters,
@@ -115,6 +117,23 @@ class Random(Invert):
         return {"place": np.random.default_rng().integers(1 << 40), "set": {1}}
 
 
+class Lamp:
+    """A model of the author's own."""
+
+    checksum = "0123"
+
+
+class Lamps(Models):
+    def get(self, name: str) -> Any:
+        return Lamp()
+
+
+class Lit(Invert):
+    def apply(self, frames: Planes, first: int, clip: ClipContext, *_: Any) -> Planes:
+        assert isinstance(clip.models.get("lamp"), Lamp)
+        return 255 - frames
+
+
 class DependsOnBatch(Invert):
     def apply(self, frames: Planes, *_: Any) -> Planes:
         return np.broadcast_to(255 - frames[:1], frames.shape).copy()
@@ -153,6 +172,28 @@ def frame_map(shown: Any) -> Aspect:
             return result
 
     return with_operation(Shows())
+
+
+def test_a_model_that_is_used_is_consumed() -> None:
+    with pytest.raises(ConformanceError, match="uses model 'lamp', which consumed_models does not name"):
+        check_aspect(with_operation(Lit()), clip=SMALL, models=Lamps())
+
+    class Declared(Lit):
+        models: ClassVar[tuple[str, ...]] = ("lamp",)
+
+    check_aspect(with_operation(Declared()), clip=SMALL, models=Lamps())
+    assert Declared().consumed_models(Nothing(), Lamps()) == {"lamp": "0123"}
+
+
+def test_names_of_presets_do_not_begin_as_changed_ones_do() -> None:
+    class Wrong(Invert):
+        strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {}, "custom-weak": {}}
+
+    assert "names that begin with 'custom'" in breaches(with_operation(Wrong()))
+
+
+def test_an_operation_is_given_nothing_that_is_in_no_id() -> None:
+    assert {field.name for field in fields(ClipContext)} == {"span", "color", "analysis", "seed", "models"}
 
 
 def test_what_frame_maps_do_wrong() -> None:

@@ -60,7 +60,6 @@ def clip_of(stub_models: Models) -> Callable[..., ClipContext]:
             span=ClipSpan(index, index * 100, frames),
             color=COLOR,
             analysis=analysis,
-            caption="",
             seed=(7, source, "aspect"),
             models=stub_models,
         )

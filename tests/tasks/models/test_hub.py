@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from PIL import Image
 
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_file
+from tasks.aspects.spatial_relationship import HorizontalFlip
 from tasks.models import hub as hub_module
 from tasks.models.backgrounds import DrawnLandscapes
 from tasks.models.hub import MODEL_SPECS, ModelHub, ModelSpec, consumed_model, digest_md5
@@ -101,3 +103,17 @@ def test_what_an_operation_consumes_is_checked_before_any_work(toy: ModelSpec, t
         consumed_model(ModelHub([tmp_path]), "toy")
     name = "backgrounds:procedural"
     assert consumed_model(ModelHub([]), name) == {name: DrawnLandscapes().checksum}
+
+
+def test_an_operation_that_says_nothing_else_consumes_the_models_that_it_declares(
+    toy: ModelSpec, tmp_path: Path
+) -> None:
+    class Flip(HorizontalFlip):
+        models: ClassVar[tuple[str, ...]] = ("toy",)
+
+    operation = Flip()
+    hub = ModelHub([tmp_path / "right"])
+    assert operation.consumed_models(operation.parameters(), hub) == {"toy": toy.sha256}
+    assert HorizontalFlip().consumed_models(operation.parameters(), hub) == {}
+    with pytest.raises(PrerequisiteError, match="slvmeval models fetch toy"):
+        operation.consumed_models(operation.parameters(), ModelHub([]))
