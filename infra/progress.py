@@ -1,10 +1,11 @@
-"""Progress of a build: to a terminal, to the log, and to a file that `slvmeval status` reads."""
+"""Progress of a build: to a terminal, to the log, and to a file of its own that `slvmeval status` reads."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import socket
 import sys
 import time
 from collections import Counter
@@ -21,6 +22,8 @@ from storage_schemas.provenance import utc_now
 log = logging.getLogger(__name__)
 
 _WRITE_EVERY_S = 1.0
+#: Files of builds that are over are removed, but for so many of the newest.
+KEPT_RUNS = 5
 
 
 class BuildProgress:
@@ -28,14 +31,15 @@ class BuildProgress:
 
     Parameters
     ----------
-    state
-        File that `slvmeval status` reads, or None.
+    cache
+        Cache folder of the store, where a file ``run-HOST-PID.json`` says what this process does, from the
+        first moment on; or None to write nothing. Several in one process share the file.
     quiet
         Draw no bars.
     """
 
-    def __init__(self, state: Path | None = None, quiet: bool = False) -> None:
-        self._state_path = state
+    def __init__(self, cache: Path | None = None, quiet: bool = False) -> None:
+        self._run_file = None if cache is None else cache / f"run-{_host()}-{os.getpid()}.json"
         self._console = Console(stderr=True)
         self._bars = Progress(
             TextColumn("{task.description:<10}"),
@@ -51,11 +55,15 @@ class BuildProgress:
         self._done: Counter[str] = Counter()
         self._total: Counter[str] = Counter()
         self._set_aside: Counter[str] = Counter()
+        self._elsewhere: dict[str, Any] = {}
         self._written = 0.0
         self._started = utc_now()
 
     def __enter__(self) -> BuildProgress:
-        """Start drawing."""
+        """Say that a build runs, and start drawing."""
+        if self._run_file is not None:
+            _remove_old_runs(self._run_file.parent)
+        self._write("running", force=True)
         self._bars.start()
         return self
 
@@ -64,6 +72,9 @@ class BuildProgress:
     ) -> None:
         """Stop drawing and note how it ended."""
         self._bars.stop()
+        if self._run_file is not None and not self._total:
+            # nothing was counted here: what another one of this process counted meanwhile stays
+            self._elsewhere = (read_run(self._run_file) or {}).get("stages", {})
         self._write("failed" if kind else "ended", force=True)
 
     def expect(self, stage: str, total: int) -> None:
@@ -91,13 +102,15 @@ class BuildProgress:
             self._bars.console.print(message, markup=False, emoji=False, highlight=False)
 
     def state(self, status: str) -> dict[str, Any]:
-        """Return what the state file holds."""
+        """Return what the file of this process holds."""
         return {
             "status": status,
+            "host": _host(),
             "pid": os.getpid(),
             "started_at": self._started,
             "updated_at": utc_now(),
-            "stages": {
+            "stages": self._elsewhere
+            | {
                 stage: {
                     "done": self._done[stage],
                     "total": self._total[stage],
@@ -108,7 +121,50 @@ class BuildProgress:
         }
 
     def _write(self, status: str, force: bool = False) -> None:
-        if self._state_path is None or not (force or time.monotonic() - self._written > _WRITE_EVERY_S):
+        if self._run_file is None or not (force or time.monotonic() - self._written > _WRITE_EVERY_S):
             return
         self._written = time.monotonic()
-        write_atomic(self._state_path, json.dumps(self.state(status), indent=1).encode())
+        write_atomic(self._run_file, json.dumps(self.state(status), indent=1).encode())
+
+
+def read_runs(cache: Path) -> list[dict[str, Any]]:
+    """Return what the builds of a store do or did, newest first, each with the `file` that says so.
+
+    A build that says it is running but whose process on this machine is gone has ``died``. Of another
+    machine's processes nothing is known but what they say.
+    """
+    runs = [run for path in cache.glob("run-*.json") if (run := read_run(path)) is not None]
+    return sorted(runs, key=lambda run: (run["started_at"], run["updated_at"]), reverse=True)
+
+
+def read_run(path: Path) -> dict[str, Any] | None:
+    """Return what one file says, see :func:`read_runs`; a damaged one says no more than a missing one."""
+    try:
+        run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if run["status"] == "running" and run["host"] == _host() and not _alive(int(run["pid"])):
+            run["status"] = "died"
+        return {key: run[key] for key in ("status", "host", "pid", "started_at", "updated_at", "stages")} | {
+            "file": str(path)
+        }
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _remove_old_runs(cache: Path) -> None:
+    over = [run for run in read_runs(cache) if run["status"] != "running"]
+    for run in over[KEPT_RUNS:]:
+        Path(run["file"]).unlink(missing_ok=True)
+
+
+def _host() -> str:
+    return socket.gethostname()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -13,7 +13,6 @@ from flows.build_run import Build, BuildResult
 from flows.options import BuildOptions
 from infra.executor import InlineExecutor, ProcessExecutor
 from infra.progress import BuildProgress
-from slvmeval.commands.state import STATE_NAME
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
@@ -32,27 +31,25 @@ def run_build(options: BuildOptions, workers: int, direct: bool, quiet: bool) ->
     _log_to_stderr(quiet)
     # first of all: nothing is written into a folder that turns out to be no store
     store = Store.create(Path(options.store))
-    state = store.cache / STATE_NAME
     write_atomic(_asked_path(store, options.release), options.model_dump_json(indent=1).encode())
     if direct:
-        with BuildProgress(state, quiet) as progress:
+        with BuildProgress(store.cache, quiet) as progress:
             build = Build(options, progress)
             build.prepare()
             return build.run(partial(ProcessExecutor, workers))
-    with BuildProgress(quiet=True) as silent:
+    # it runs from here on, also while the sources are read and the server starts
+    with BuildProgress(store.cache, quiet=True) as silent:
         build = Build(options, silent)
         build.prepare()
-    if build.idle():
-        # importing the orchestrator alone takes seconds, and nothing is to be done
-        with BuildProgress(state, quiet) as progress:
-            build.progress = progress
+        if build.idle():
+            # importing the orchestrator alone takes seconds, and nothing is to be done
             return build.run(InlineExecutor)
-    from infra.embedded_server import prefect_environment
+        from infra.embedded_server import prefect_environment
 
-    prefect_environment()
-    from flows.build import run_build_flow
+        prefect_environment()
+        from flows.build import run_build_flow
 
-    return run_build_flow(options, workers, quiet)
+        return run_build_flow(options, workers, quiet)
 
 
 def last_options(store: Store, release: str) -> BuildOptions:

@@ -1,56 +1,35 @@
-"""What the last build of a store is doing or did: read from the file that its progress writes."""
+"""What the builds of a store are doing or did: read from the files that their progress writes."""
 
 from __future__ import annotations
 
-import json
-import os
 from typing import Any
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 
-#: The progress of the last build of a store, below the store's cache.
-STATE_NAME = "run.json"
 
+def run_states(store: Store) -> list[dict[str, Any]]:
+    """Return the state of every build of a store that is known: the running ones first, each newest first.
 
-def run_state(store: Store) -> dict[str, Any] | None:
-    """Return the state of the store's last build, or None where none is known.
-
-    A build that says it is running but whose process is gone has ``died``.
+    A build that says it is running but whose process on this machine is gone has ``died``.
     """
-    try:
-        state: dict[str, Any] = json.loads((store.cache / STATE_NAME).read_text(encoding="utf-8"))
-        if state["status"] == "running" and not _alive(int(state["pid"])):
-            state["status"] = "died"
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError):
-        # a cache: a damaged one says no more than a missing one
-        return None
-    return state
+    from infra.progress import read_runs
+
+    return sorted(read_runs(store.cache), key=lambda run: run["status"] != "running")
 
 
 def refuse_while_running(store: Store, what: str) -> None:
-    """Refuse to touch a store in which a build of this machine is running.
+    """Refuse to touch a store in which a build is running.
 
     Raises
     ------
     UserInputError
-        With the build's process id.
+        With the build's machine and process id, and what to do if that process is no more.
     """
-    state = run_state(store)
-    if state is not None and state["status"] == "running":
-        raise UserInputError(
-            f"a build is running in {store.root} (process {state['pid']}): {what} would take away what it "
-            "needs; wait for it (slvmeval status --watch) or stop it"
-        )
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    for run in run_states(store):
+        if run["status"] == "running":
+            raise UserInputError(
+                f"a build is running in {store.root} (process {run['pid']} on {run['host']}): {what} would "
+                "take away what it needs; wait for it (slvmeval status --watch) or stop it; if that process "
+                f"is no more, remove {run['file']}"
+            )

@@ -38,7 +38,7 @@ def status(
     if as_json:
         shared.print_json(found)
         return
-    for line in _run_lines(found["run"]):
+    for line in _run_lines(found["runs"]):
         shared.say(line)
     rows = [
         (
@@ -62,13 +62,15 @@ def status(
 
 def status_values(store: Store) -> dict[str, Any]:
     """Return what there is to say of a store, JSON-able."""
-    from slvmeval.commands.state import run_state
+    from slvmeval.commands.state import run_states
     from storage_schemas.gc import kind_sizes
     from storage_schemas.release import release_names
 
+    runs = run_states(store)
     return {
         "store": str(store.root),
-        "run": run_state(store),
+        "run": runs[0] if runs else None,
+        "runs": runs,
         "releases": [{"name": name, "versions": _versions(store, name)} for name in release_names(store)],
         "sizes": {size.kind: {"count": size.count, "bytes": size.bytes} for size in kind_sizes(store)},
         "bytes_free": store.free_bytes(),
@@ -96,15 +98,23 @@ def _versions(store: Store, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def _run_lines(run: dict[str, Any] | None) -> list[str]:
-    if run is None:
+def _run_lines(runs: list[dict[str, Any]]) -> list[str]:
+    """Return lines on every build that is running, or on the last one."""
+    if not runs:
         return ["no build is known in this store"]
+    running = [run for run in runs if run["status"] == "running"]
+    return [line for run in running or runs[:1] for line in _one_run(run)]
+
+
+def _one_run(run: dict[str, Any]) -> list[str]:
+    process = f"process {run['pid']} on {run['host']}"
     what = {
-        "running": f"running (process {run['pid']})",
-        "died": f"died (process {run['pid']} is gone): the same build command goes on where it was",
+        "running": f"running ({process})",
+        "died": f"died ({process} is gone): the same build command goes on where it was",
         "failed": "failed: the same build command goes on where it was",
     }.get(run["status"], run["status"])
-    lines = [f"last build: {what}; started {run['started_at']}, last heard of {run['updated_at']}"]
+    last = "build" if run["status"] == "running" else "last build"
+    lines = [f"{last}: {what}; started {run['started_at']}, last heard of {run['updated_at']}"]
     for stage, counts in run["stages"].items():
         aside = f", {counts['set_aside']} set aside" if counts["set_aside"] else ""
         lines.append(f"  {stage:<10} {counts['done']}/{counts['total']}{aside}")
@@ -115,12 +125,12 @@ def _watch(store: Store) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    from slvmeval.commands.state import run_state
+    from slvmeval.commands.state import run_states
 
     with Live(console=shared.console(), auto_refresh=False) as live:
         while True:
-            run = run_state(store)
-            live.update(Text("\n".join(_run_lines(run))), refresh=True)
-            if run is None or run["status"] != "running":
+            runs = run_states(store)
+            live.update(Text("\n".join(_run_lines(runs))), refresh=True)
+            if not runs or runs[0]["status"] != "running":
                 return
             time.sleep(_WATCH_EVERY_S)

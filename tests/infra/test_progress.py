@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 
 import pytest
 
-from infra.progress import BuildProgress
+from infra.progress import BuildProgress, read_runs
 
 
 class Terminal(io.StringIO):
@@ -30,3 +31,18 @@ def test_a_title_that_looks_like_markup_is_shown_as_it_is(
     shown = terminal.getvalue()
     assert f"said of {title}" in shown
     assert shown.count(title) > 1, "in the bar too"
+
+
+def test_what_another_progress_of_the_process_counted_stays(tmp_path: Path) -> None:
+    with BuildProgress(tmp_path, quiet=True):
+        (run,) = read_runs(tmp_path)
+        assert (run["status"], run["stages"]) == ("running", {})
+        with BuildProgress(tmp_path, quiet=True) as inner:
+            inner.expect("verify", 2)
+            inner.done("verify", "one")
+    (run,) = read_runs(tmp_path)
+    assert (run["status"], run["stages"]["verify"]["done"]) == ("ended", 1)
+    with pytest.raises(ValueError, match="x"), BuildProgress(tmp_path, quiet=True):
+        raise ValueError("x")
+    (run,) = read_runs(tmp_path)
+    assert (run["status"], run["stages"]) == ("failed", {})

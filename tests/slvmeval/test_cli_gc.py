@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from infra.progress import BuildProgress
 from slvmeval.cli import main
+from storage_schemas.errors import UserInputError
 from storage_schemas.gc import kind_sizes
 from storage_schemas.store import ANALYSIS, DEGRADED_CLIP, ENCODED, FRAMES, PAIR, TIMELINE, VERIFIED, Store
 
@@ -80,9 +82,34 @@ def test_what_a_killed_process_left_is_cleared(store: Store, capsys: pytest.Capt
 def test_nothing_is_taken_from_under_a_running_build(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store.cache.mkdir()
-    state = {"status": "running", "pid": os.getpid(), "started_at": "", "updated_at": "", "stages": {}}
-    (store.cache / "run.json").write_text(json.dumps(state), encoding="utf-8")
-    assert run(store, "--frames") == 1
-    assert "a build is running" in capsys.readouterr().err
+    # it says so from its first moment on: reading the sources alone can take hours
+    with BuildProgress(store.cache, quiet=True):
+        assert run(store, "--frames") == 1
+        assert "a build is running" in capsys.readouterr().err
+        assert run(store, "--frames", "--dry-run") == 0
+        for words in (["schema", "migrate"], ["verify", "--repair"]):
+            assert main([*words, "--store", str(store.root)]) == 1
+            assert f"{' '.join(words)} would take away" in capsys.readouterr().err
     assert FRAMES in kinds(store)
+    assert run(store, "--frames") == 0
+
+
+@pytest.mark.parametrize("more", [["--direct"], []])
+def test_nothing_is_taken_while_the_sources_are_read(
+    more: list[str], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def scan(_: object) -> Iterator[object]:
+        seen.append(run(store, "--frames"))
+        raise UserInputError("enough seen")
+
+    monkeypatch.setattr("tasks.sources.folder.FolderAdapter.scan", scan)
+    (tmp_path / "videos").mkdir()
+    words = ["build", "--store", str(store.root), "--sources", str(tmp_path / "videos"), "--quiet", *more]
+    # without the aspects whose weights have to be there
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('name = "small"\n[aspects.aesthetics]\noperation = "ffmpeg-eq"\nstrength = "paper"\n')
+    assert main([*words, "--recipe", str(recipe)]) == 1
+    assert seen == [1]
+    assert json.loads(next(store.cache.glob("run-*.json")).read_text())["status"] == "failed"

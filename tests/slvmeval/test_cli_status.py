@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,11 +19,15 @@ def store(tmp_path: Path) -> Store:
     return Store.create(tmp_path / "store")
 
 
-def write_state(store: Store, status: str, pid: int) -> None:
+def write_state(
+    store: Store, status: str, pid: int, started_at: str = "then", host: str = socket.gethostname()
+) -> Path:
     store.cache.mkdir(exist_ok=True)
     stages = {"ingest": {"done": 1, "total": 3, "set_aside": 1}}
-    state = {"status": status, "pid": pid, "started_at": "then", "updated_at": "later", "stages": stages}
-    (store.cache / "run.json").write_text(json.dumps(state), encoding="utf-8")
+    state = {"status": status, "host": host, "pid": pid, "started_at": started_at, "updated_at": "later"}
+    path = store.cache / f"run-{host}-{pid}.json"
+    path.write_text(json.dumps(state | {"stages": stages}), encoding="utf-8")
+    return path
 
 
 def status(store: Store, capsys: pytest.CaptureFixture[str]) -> str:
@@ -44,7 +49,8 @@ def test_a_running_build_and_one_whose_process_is_gone(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_state(store, "running", os.getpid())
-    assert f"running (process {os.getpid()})" in status(store, capsys)
+    assert f"build: running (process {os.getpid()} on " in status(store, capsys)
+    write_state(store, "ended", os.getpid(), "before")
     write_state(store, "running", dead_pid())
     shown = status(store, capsys)
     assert "died" in shown and "the same build command goes on" in shown
@@ -52,7 +58,7 @@ def test_a_running_build_and_one_whose_process_is_gone(
 
 
 def test_what_progress_writes_is_read(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    with BuildProgress(store.cache / "run.json", quiet=True) as progress:
+    with BuildProgress(store.cache, quiet=True) as progress:
         progress.expect("degrade", 2)
         progress.done("degrade", "one", set_aside=1)
         assert main(["status", "--store", str(store.root), "--json"]) == 0
@@ -65,7 +71,7 @@ def test_what_progress_writes_is_read(store: Store, capsys: pytest.CaptureFixtur
 
 def test_a_damaged_state_is_no_state(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     store.cache.mkdir()
-    (store.cache / "run.json").write_text("{", encoding="utf-8")
+    (store.cache / "run-here-1.json").write_text("{", encoding="utf-8")
     assert "no build is known" in status(store, capsys)
 
 
@@ -73,3 +79,41 @@ def test_watching_ends_with_the_build(store: Store, capsys: pytest.CaptureFixtur
     write_state(store, "ended", dead_pid())
     assert main(["status", "--store", str(store.root), "--watch"]) == 0
     assert "last build: ended" in capsys.readouterr().out
+
+
+def test_the_end_of_one_build_says_nothing_of_another(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = write_state(store, "running", os.getppid(), "2020-01-01")
+    with BuildProgress(store.cache, quiet=True):
+        assert status(store, capsys).count("build: running") == 2
+    shown = status(store, capsys)
+    assert f"running (process {os.getppid()}" in shown and "ended" not in shown
+    assert main(["gc", "--store", str(store.root)]) == 1
+    assert f"process {os.getppid()} on {socket.gethostname()}" in capsys.readouterr().err
+    other.unlink()
+    assert "last build: ended" in status(store, capsys)
+
+
+def test_a_build_of_another_machine_is_taken_at_its_word(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_state(store, "running", dead_pid(), host="elsewhere")
+    assert "on elsewhere)" in status(store, capsys)
+    assert main(["gc", "--store", str(store.root)]) == 1
+    assert f"if that process is no more, remove {path}" in capsys.readouterr().err
+
+
+def test_the_newest_build_comes_first_and_old_ones_are_forgotten(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for day in range(1, 10):
+        write_state(store, "failed" if day % 2 else "ended", 10_000_000 + day, f"2020-01-0{day}")
+    running = write_state(store, "running", os.getppid(), "2019-01-01")
+    assert main(["status", "--store", str(store.root), "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["started_at"][-2:] for run in runs] == ["01", *(f"0{day}" for day in range(9, 0, -1))]
+    with BuildProgress(store.cache, quiet=True):
+        pass
+    left = sorted(path.stem[-1] for path in store.cache.glob("run-*-1000000*.json"))
+    assert left == list("56789") and running.exists()
