@@ -13,6 +13,7 @@ from flows.build_run import Build, BuildResult
 from flows.options import BuildOptions
 from infra.executor import InlineExecutor, ProcessExecutor
 from infra.progress import BuildProgress
+from slvmeval.commands.options import typed_options
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
@@ -62,7 +63,13 @@ def last_options(store: Store, release: str) -> BuildOptions:
     """
     path = _asked_path(store, release)
     try:
-        return BuildOptions.model_validate_json(path.read_bytes())
+        asked = BuildOptions.model_validate_json(path.read_bytes())
+        # in JSON they have lost their types
+        sources = tuple(
+            root.model_copy(update={"options": typed_options(root.kind, root.options)})
+            for root in asked.sources
+        )
+        return asked.model_copy(update={"sources": sources})
     except FileNotFoundError as problem:
         raise UserInputError(
             f"no build of release {release!r} was started in {store.root}: run `slvmeval build` first, or "

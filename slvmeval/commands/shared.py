@@ -33,7 +33,8 @@ SourcesOption = Annotated[
         "--sources",
         "-s",
         metavar="KIND:PATH",
-        help="A data set: folder:PATH or vript:PATH; a plain PATH is a folder. May be given several times.",
+        help="A data set: folder:PATH or vript:PATH; a plain PATH is a folder. Options follow a ?: "
+        "'vript:PATH?unpack=true&only_present=true'. May be given several times.",
         rich_help_panel=SOURCES_PANEL,
     ),
 ]

@@ -28,7 +28,11 @@ def _group() -> None:
 @app.command()
 def scan(
     root: Annotated[
-        str, typer.Argument(metavar="KIND:PATH", help="folder:PATH or vript:PATH; a plain PATH is a folder.")
+        str,
+        typer.Argument(
+            metavar="KIND:PATH",
+            help="folder:PATH or vript:PATH; a plain PATH is a folder. Options as for build.",
+        ),
     ],
     settle: shared.SettleOption = None,
     as_json: shared.JsonOption = False,
@@ -40,11 +44,14 @@ def scan(
     Example: `slvmeval sources scan folder:VIDEOS`
     """
     from slvmeval.commands.options import source_root
+    from storage_schemas.errors import UserInputError
     from storage_schemas.set_aside import SetAsideRow
     from tasks.sources.registry import open_sources
 
     data_set = source_root(root)
-    adapter = open_sources(data_set.kind, Path(data_set.path), None, settle or 0.0)
+    if data_set.options.get("unpack"):
+        raise UserInputError("sources scan writes nothing and unpacks nothing: leave out unpack=true")
+    adapter = open_sources(data_set.kind, Path(data_set.path), None, settle or 0.0, **data_set.options)
     rows: list[dict[str, Any]] = []
     with shared.step_bar("sources", as_json) as step:
         total = adapter.count()

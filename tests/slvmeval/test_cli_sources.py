@@ -1,0 +1,89 @@
+"""Options of a data set, from the command line to its adapter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.options import BuildOptions
+from slvmeval.cli import main
+from slvmeval.commands.options import source_root
+from slvmeval.commands.running import _asked_path, last_options
+from storage_schemas.errors import UserInputError
+from storage_schemas.store import Store
+from tasks.recipe import load_recipe
+from tasks.sources.vript_times import TimeKeys
+
+
+def test_options_follow_a_question_mark() -> None:
+    root = source_root(
+        'vript:/data/v?unpack=true&only_present=true&time_keys={"start": ["from"], "end": ["to"]}'
+    )
+    assert (root.kind, root.path) == ("vript", "/data/v")
+    keys = TimeKeys(start=("from",), end=("to",))
+    assert root.options == {"unpack": True, "only_present": True, "time_keys": keys}
+    assert source_root("vript:/data/v?unpack=false").options == {"unpack": False}
+    assert source_root("vript:/data/v").options == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("vript:/v?unpak=true", "its options are unpack, only_present, time_keys. Did you mean 'unpack'?"),
+        ("vript:/v?unpack", "write KEY=VALUE"),
+        ("vript:/v?unpack=7", "option unpack"),
+        ("vript:/v?time_keys=from", "option time_keys"),
+        ('vript:/v?time_keys={"begin": ["from"]}', "its keys are start, end, pair, duration"),
+        ("folder:/v?unpack=true", "it has no options"),
+        ("/v?unpack=true", "it has no options"),
+        ("vript:?unpack=true", "give the folder"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_said(text: str, said: str) -> None:
+    with pytest.raises(UserInputError) as problem:
+        source_root(text)
+    assert said in str(problem.value)
+
+
+def test_a_question_mark_may_be_part_of_a_folder_that_exists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("why?unpack=true", "why?", "vript:x"):
+        (tmp_path / name).mkdir()
+    assert source_root("vript:why?unpack=true").path == "why?unpack=true"
+    assert source_root("why?unpack=true").path == "why?unpack=true"
+    both = source_root("vript:why??unpack=true")
+    assert (both.path, both.options) == ("why?", {"unpack": True})
+    assert source_root("vript:x").kind == "folder"
+
+
+def vript(folder: Path) -> Path:
+    """Vript's layout with one captioned video that is not there."""
+    for name in ("vript_captions", "vript_long_videos", "vript_long_videos_clips"):
+        (folder / name).mkdir(parents=True)
+    scene = {"a-Scene-001": {"caption": {"content": "A red ball."}}}
+    value = {"meta": {"video_id": "a"}, "data": scene}
+    (folder / "vript_captions" / "a_caption.json").write_text(json.dumps(value))
+    return folder
+
+
+def test_the_adapter_gets_its_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = vript(tmp_path / "vript")
+    assert main(["sources", "scan", f"vript:{root}", "--json"]) == 3
+    assert "video_missing" in capsys.readouterr().out
+    assert main(["sources", "scan", f"vript:{root}?only_present=true", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert main(["sources", "scan", f"vript:{root}?unpack=true"]) == 1
+    assert "unpacks nothing" in capsys.readouterr().err
+
+
+def test_retry_asks_the_adapter_for_the_same(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "store")
+    root = source_root('vript:/v?unpack=true&time_keys={"start": ["from"]}')
+    asked = BuildOptions(store=str(store.root), sources=(root,), recipe=load_recipe("cpu-approx"))
+    store.cache.mkdir()
+    _asked_path(store, "main").write_text(asked.model_dump_json())
+    assert last_options(store, "main").sources == (root,)
