@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.frames import Planes
-from storage_schemas.ids import digest_value
+from storage_schemas.ids import digest_file, digest_value
 from storage_schemas.rng import keyed_rng
 
 _SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp"})
@@ -65,8 +65,7 @@ class DrawnLandscapes(BackgroundSet):
 class ImageFiles(BackgroundSet):
     """A folder of image files (and of its subfolders), or of Parquet files with a column `image`.
 
-    The id of an image is its path in the folder, with ``#row`` for a row of a Parquet file. A set is taken
-    as unchanging: its checksum is made of its files' names and sizes, not of gigabytes of content.
+    The id of an image is its path in the folder, with ``#row`` for a row of a Parquet file.
 
     Raises
     ------
@@ -88,15 +87,14 @@ class ImageFiles(BackgroundSet):
                 f"{folder} holds no image: put JPEG, PNG or WebP files, or Parquet files with a column "
                 "`image`, into it"
             )
-        used = [*self._images, *tables]
-        self._checksum = digest_value(
-            [[path.relative_to(folder).as_posix(), path.stat().st_size] for path in used]
-        )
+        self._files = [*self._images, *tables]
 
-    @property
+    @cached_property
     def checksum(self) -> str:
-        """Digest of the files' names and sizes."""
-        return self._checksum
+        """Digest of the files' names and contents, read when it is first asked for, once a process."""
+        return digest_value(
+            [[path.relative_to(self._folder).as_posix(), _file_digest(path)] for path in self._files]
+        )
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -125,6 +123,17 @@ class ImageFiles(BackgroundSet):
                 f"background image {id_} of {self._folder}: {problem}; remove it"
             ) from problem
         return np.asarray(fitted)
+
+
+def _file_digest(path: Path) -> str:
+    """Return the checksum of a file's content, read once a process for each state of the file."""
+    state = path.stat()
+    return _digest_of_state(path, state.st_size, state.st_mtime_ns, state.st_ino)
+
+
+@cache
+def _digest_of_state(path: Path, size: int, modified_ns: int, inode: int) -> str:
+    return digest_file(path)
 
 
 @lru_cache(maxsize=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -70,7 +71,42 @@ def test_the_checksum_follows_the_files(tmp_path: Path) -> None:
     before = ImageFiles(tmp_path).checksum
     assert ImageFiles(tmp_path).checksum == before
     (tmp_path / "b.png").write_bytes(png(20))
+    more = ImageFiles(tmp_path).checksum
+    assert more != before
+    (tmp_path / "b.png").rename(tmp_path / "c.png")
+    assert ImageFiles(tmp_path).checksum not in (before, more)
+
+
+def test_another_image_of_the_same_name_and_size_is_another_set(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(png(10) + b"\0")
+    state = path.stat()
+    before = ImageFiles(tmp_path).checksum
+    other = png(200)
+    (tmp_path / "new").write_bytes(other + bytes(state.st_size - len(other)))
+    os.utime(tmp_path / "new", ns=(state.st_mtime_ns, state.st_mtime_ns))
+    (tmp_path / "new").replace(path)
+    assert path.stat().st_size == state.st_size
     assert ImageFiles(tmp_path).checksum != before
+
+
+def test_each_file_is_hashed_once_and_not_before_it_matters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+
+    def digest(path: Path) -> str:
+        hashed.append(path.name)
+        return path.name
+
+    monkeypatch.setattr("tasks.models.backgrounds.digest_file", digest)
+    (tmp_path / "a.png").write_bytes(png(10))
+    pq.write_table(pa.table({"image": [png(40), png(50)]}), tmp_path / "b.parquet")
+    images = ImageFiles(tmp_path)
+    images.image(images.draw(keyed_rng(0)), 20, 20)
+    assert hashed == []
+    assert images.checksum == images.checksum == ImageFiles(tmp_path).checksum
+    assert hashed == ["a.png", "b.parquet"]
 
 
 def test_an_empty_folder_says_what_to_put_there(tmp_path: Path) -> None:
