@@ -71,7 +71,7 @@ def write_gallery(
         A folder: new, empty, or of an earlier gallery.
     private
         True for pages that stay with whoever has the sources: everything is shown, and the page says
-        so. False for pages to be served: of a source that may not be redistributed no video, picture,
+        so if a source may not be passed on. False for pages to be served: of a source that may not be redistributed no video, picture,
         caption or title leaves the store.
     settings
         How to encode the videos.
@@ -93,6 +93,7 @@ def write_gallery(
         source_id: [] if folder.hidden else list(_media_names(folder, records[source_id]))
         for source_id, folder in folders.items()
     }
+    marked = private and any(not row.redistributable for row in release.sources())
     owned.announce(chain(*media.values(), (folder.page for folder in folders.values())))
     done, total = 0, sum(len(records[source_id]) for source_id, names in media.items() if names)
     for source_id, names in media.items():
@@ -112,9 +113,9 @@ def write_gallery(
         owned.write(f"assets/{name}", files(__package__).joinpath("assets", name).read_bytes())
     for folder in folders.values():
         data = page_data(release, folder, private, differences)
-        owned.write(folder.page, _page("pair.html.j2", data, root="../", title=data["source"]["title"]))
+        owned.write(folder.page, _page("pair.html.j2", data, "../", data["source"]["title"], marked))
     data = index_data(store, release, folders, private)
-    owned.write("index.html", _page("index.html.j2", data, root="", title=release.name))
+    owned.write("index.html", _page("index.html.j2", data, "", release.name, marked))
     owned.settle()
     return target / "index.html"
 
@@ -151,7 +152,8 @@ def _write_media(
         yield f"{row.title}: {record.aspect}"
 
 
-def _page(template: str, data: dict[str, Any], root: str, title: str) -> bytes:
+def _page(template: str, data: dict[str, Any], root: str, title: str, marked: bool) -> bytes:
+    """Return a page; `marked` ones say that they may not be served."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tasks.publish.gallery"),
         autoescape=True,
@@ -162,6 +164,6 @@ def _page(template: str, data: dict[str, Any], root: str, title: str) -> bytes:
     # the one string that goes in as it is: every "<" of it is escaped by script_json
     embedded = Markup(script_json(data))
     page = environment.get_template(template).render(
-        data=embedded, root=root, title=title, release=data["release"]
+        data=embedded, root=root, title=title, release=data["release"], marked=marked
     )
     return page.encode("utf-8", "replace")

@@ -147,6 +147,20 @@ def test_public_pages_keep_what_may_not_be_passed_on(small: Any, tmp_path: Path)
     assert all(row["message"] == "" for row in data["set_aside"])
 
 
+def test_pages_are_marked_private_only_if_a_source_may_not_be_passed_on(
+    gallery: Path, small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = [gallery / "index.html", *(gallery / "sources").iterdir()]
+    assert all('class="badge"' in path.read_text(encoding="utf-8") for path in pages)
+    assert "Private pages." in pages[0].read_text(encoding="utf-8")
+    free = [row.model_copy(update={"redistributable": True}) for row in small.release.sources()]
+    monkeypatch.setattr(small.release, "sources", lambda: free)
+    write_gallery(small.store, small.release, tmp_path)
+    for path in (tmp_path / "index.html", *(tmp_path / "sources").iterdir()):
+        text = path.read_text(encoding="utf-8")
+        assert 'class="badge"' not in text and "Private pages." not in text
+
+
 def test_files_of_others_are_left_alone(small: Any, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(UserInputError, match="something else"):
