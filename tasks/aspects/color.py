@@ -16,7 +16,8 @@ from pydantic import Field, field_validator
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, ClipNotDegradable, ClipSpan, Parameters, PixelOperation
+from tasks.aspects.base import Aspect, ClipContext, ClipNotDegradable, ClipSpan
+from tasks.aspects.finding import FindingOperation, FoundParameters
 from tasks.media.color_names import lab_to_rgb, named_colours, pixels_named, recolour, rgb_to_lab
 from tasks.media.planes import Mask, merge_masked, planes_to_rgb, rgb_to_planes
 
@@ -26,7 +27,7 @@ PaletteColour = Literal[
 ]
 
 
-class HueShiftParameters(Parameters):
+class HueShiftParameters(FoundParameters):
     """Which pixels move, and how far.
 
     Parameters
@@ -35,15 +36,12 @@ class HueShiftParameters(Parameters):
         The colours to draw the new one from, two or more; the original is never drawn.
     least_share
         A frame with a smaller share of pixels of the named colour is left as it is.
-    least_frames
-        Share of the clip's frames that must change.
     amount
         How far the pixels move towards the new colour; 1 is all the way.
     """
 
     palette: tuple[PaletteColour, ...] = get_args(PaletteColour)
     least_share: float = Field(default=0.01, ge=0, le=1)
-    least_frames: float = Field(default=0.5, gt=0, le=1)
     amount: float = Field(default=1.0, gt=0, le=1)
 
     @field_validator("palette")
@@ -72,7 +70,7 @@ def colour_mask(rgb: Planes, colour: str, least_share: float) -> Mask:
     return mask if mask.mean() >= least_share else np.zeros_like(mask)
 
 
-class NamedColourHueShift(PixelOperation[HueShiftParameters]):
+class NamedColourHueShift(FindingOperation[HueShiftParameters]):
     """The pixels of the colour that the caption names become another colour; their shading stays.
 
     The threshold of 0.5 steps is what one hundredth of the picture makes when it turns from dark to light.
@@ -88,6 +86,7 @@ class NamedColourHueShift(PixelOperation[HueShiftParameters]):
     default_strength: ClassVar[str] = "standard"
     works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
     threshold = 0.5
+    finds = "the named colour shows"
 
     def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
         """Return the colours and things to draw from."""
@@ -128,23 +127,6 @@ class NamedColourHueShift(PixelOperation[HueShiftParameters]):
             moved = recolour(lab, mask, choice["new_color"])
             changed[place] = lab_to_rgb(lab + (moved - lab) * np.float32(parameters.amount))
         return merge_masked(frames, rgb_to_planes(changed, clip.color), masks)
-
-    def settle(self, changed: int, frames: int, parameters: HueShiftParameters) -> dict[str, Any]:
-        """Return what to record once all frames of the clip are done.
-
-        Parameters
-        ----------
-        changed, frames
-            How many frames of the clip differ at all, and how many it has.
-
-        Raises
-        ------
-        ClipNotDegradable
-            If the colour was found in too few frames.
-        """
-        if changed < parameters.least_frames * frames:
-            raise ClipNotDegradable(f"the named colour shows in {changed} of {frames} frames only")
-        return {"changed_frames": changed, "frames": frames}
 
 
 def names_one_colour(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:

@@ -16,19 +16,12 @@ from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
-from tasks.aspects.base import (
-    Aspect,
-    ClipContext,
-    ClipNotDegradable,
-    ClipSpan,
-    Models,
-    Parameters,
-    PixelOperation,
-)
+from tasks.aspects.base import Aspect, ClipContext, ClipNotDegradable, ClipSpan, Models
+from tasks.aspects.finding import FindingOperation, FoundParameters
 from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_planes
 
 
-class InpaintingParameters(Parameters):
+class InpaintingParameters(FoundParameters):
     """How the subject is found and painted over.
 
     Parameters
@@ -50,8 +43,6 @@ class InpaintingParameters(Parameters):
     least_share, most_share
         A frame whose mask covers less or more of the picture is left as it is: nothing was found, or
         nothing would be left to paint from.
-    least_frames
-        Share of the clip's frames that must change.
     amount
         How much of the subject is painted over; 1 is all of it.
     """
@@ -65,7 +56,6 @@ class InpaintingParameters(Parameters):
     radius: float = Field(default=5.0, gt=0, le=50)
     least_share: float = Field(default=0.005, ge=0, le=1)
     most_share: float = Field(default=0.6, gt=0, le=1)
-    least_frames: float = Field(default=0.5, gt=0, le=1)
     amount: float = Field(default=1.0, gt=0, le=1)
 
 
@@ -99,7 +89,7 @@ def paint_over(frame: Rgb, mask: Mask, parameters: InpaintingParameters) -> Rgb:
     return np.where(mask[..., None], np.asarray(whole, np.uint8), frame)
 
 
-class SaliencyTeleaInpainting(PixelOperation[InpaintingParameters]):
+class SaliencyTeleaInpainting(FindingOperation[InpaintingParameters]):
     """The salient subject of each frame painted over by Telea's method.
 
     The threshold of 0.5 steps over the whole clip asks for more than a speck in a few frames: a subject of a
@@ -117,6 +107,7 @@ class SaliencyTeleaInpainting(PixelOperation[InpaintingParameters]):
     models: ClassVar[tuple[str, ...]] = ("u2net", "u2netp")
     works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
     threshold = 0.5
+    finds = "a subject stands out"
 
     def consumed_models(self, parameters: InpaintingParameters, models: Models) -> dict[str, Any]:
         """Return the network's checksum by its name."""
@@ -159,23 +150,6 @@ class SaliencyTeleaInpainting(PixelOperation[InpaintingParameters]):
             mixed = filled.astype(np.int32) * share + frame.astype(np.int32) * (256 - share)
             painted[place] = (mixed + 128) >> 8
         return merge_masked(frames, rgb_to_planes(painted, clip.color), masks)
-
-    def settle(self, changed: int, frames: int, parameters: InpaintingParameters) -> dict[str, Any]:
-        """Return what to record once all frames of the clip are done.
-
-        Parameters
-        ----------
-        changed, frames
-            How many frames of the clip differ at all, and how many it has.
-
-        Raises
-        ------
-        ClipNotDegradable
-            If a subject was found in too few frames.
-        """
-        if changed < parameters.least_frames * frames:
-            raise ClipNotDegradable(f"a subject stands out in {changed} of {frames} frames only")
-        return {"changed_frames": changed, "frames": frames}
 
 
 def names_a_subject(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:

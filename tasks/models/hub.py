@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -206,9 +205,3 @@ def consumed_model(models: Models, name: str) -> dict[str, str]:
         return {name: models.checksum(name)}
     checksum = getattr(models.get(name), "checksum", None)
     return {name: str(checksum) if checksum is not None else model_spec(name).sha256}
-
-
-def digest_md5(path: Path) -> str:
-    """Return a file's md5 in hexadecimal: what rembg compares, not a protection."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -19,6 +19,7 @@ from storage_schemas.frames import ColorSpec, Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan
 from tasks.aspects.color import NamedColourHueShift, colour_choices, names_one_colour
 from tasks.aspects.dynamics_degree import MiddleFrame, moves
+from tasks.aspects.finding import FindingOperation, FoundParameters
 from tasks.aspects.object_integrity import SaliencyTeleaInpainting, paint_over, subject_mask
 from tasks.aspects.spatial_relationship import HorizontalFlip, names_a_side
 from tasks.media.color_names import PALETTE, named_colours, pixels_named, recolour, rgb_to_lab
@@ -132,6 +133,12 @@ def test_too_few_changed_frames_make_the_clip_not_degradable(operation: Any) -> 
     assert operation.settle(5, 10, parameters) == {"changed_frames": 5, "frames": 10}
     with pytest.raises(ClipNotDegradable, match="4 of 10"):
         operation.settle(4, 10, parameters)
+
+
+def test_what_finds_something_settles_in_one_place() -> None:
+    for operation in (SaliencyTeleaInpainting, NamedColourHueShift):
+        assert issubclass(operation.parameters_type, FoundParameters)
+        assert operation.settle is FindingOperation.settle
 
 
 def test_at_full_size_the_filling_is_opencvs_telea(photographs: Planes) -> None:
