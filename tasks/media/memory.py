@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
-#: ``M_MMAP_THRESHOLD`` of ``mallopt(3)``.
-_M_MMAP_THRESHOLD = -3
+#: ``M_TRIM_THRESHOLD`` and ``M_MMAP_THRESHOLD`` of ``mallopt(3)``.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _LARGE_BYTES = 1 << 20
+_KEPT_BYTES = 32 << 20
 
 
 @cache
@@ -16,6 +17,9 @@ def return_large_blocks() -> bool:
 
     By itself glibc stops doing so once the first such block was freed. The index of a long film, which
     FFmpeg lets grow piece by piece, then leaves holes as large as itself: 12 MB for three hours.
+
+    Up to 32 MB of smaller blocks stay with the process: setting the one value would fix the other at
+    128 kB, and arrays of a frame would be given back and taken anew at every step, at twice the time.
 
     Returns
     -------
@@ -26,4 +30,4 @@ def return_large_blocks() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return False
-    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES))
+    return bool(mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)) and bool(mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES))

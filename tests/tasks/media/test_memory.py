@@ -38,3 +38,26 @@ def test_a_freed_block_does_not_stay() -> None:
     if int(said) == -1:
         pytest.skip("no glibc")
     assert int(said) < 30 << 20
+
+
+SMALL = """
+import ctypes, resource
+from tasks.media.memory import return_large_blocks
+return_large_blocks()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(100):
+    pointer = libc.malloc(600_000)
+    libc.memset(pointer, 1, 600_000)
+    libc.free(pointer)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def test_a_frame_sized_block_is_used_again() -> None:
+    said = subprocess.run([sys.executable, "-c", SMALL], check=True, capture_output=True, text=True).stdout
+    assert int(said) < 1000  # 147 pages each time it were taken anew
