@@ -32,6 +32,7 @@ class PairJob:
     operation: Operation[Any]
     parameters: Parameters
     strength: str
+    main: bool
     clips: int
     least: int
     draw: tuple[ClipSpan, ...]
@@ -81,7 +82,8 @@ def draw_pair(
         aspect=aspect,
         operation=operation,
         parameters=parameters,
-        strength=point.strength,
+        strength=recipe.strength_label(aspect_name, point.strength),
+        main=point == recipe.points(aspect_name)[0],
         clips=clips,
         least=recipe.clips_per_pair if point.clips == "all" else clips,
         draw=tuple(shuffled(eligible, *seed, "clips")),

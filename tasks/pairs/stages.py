@@ -32,7 +32,7 @@ from tasks.media.ingest import ingest_source
 from tasks.models.hub import ModelHub
 from tasks.pairs.degrade import degrade_source
 from tasks.pairs.draw import PairJob, source_jobs
-from tasks.pairs.facts import SourceFacts, frames_consumes, frames_id, source_facts
+from tasks.pairs.facts import frames_consumes, frames_id, source_facts
 from tasks.pairs.verify import verified_consumes, verify_pairs
 from tasks.recipe import Recipe
 
@@ -168,7 +168,7 @@ def report(
         height=facts.timeline.height,
         exact=facts.timeline.exact,
         has_frames=store.has(FRAMES, frames_id(source, recipe)),
-        pairs=tuple(_planned(store, facts, recipe, job) for job in jobs),
+        pairs=tuple(_planned(store, job) for job in jobs),
         no_pair=tuple(
             NoPair(aspect=name, reason=problem.reason, message=problem.message)
             for name, problem in reasons.items()
@@ -176,7 +176,7 @@ def report(
     )
 
 
-def _planned(store: Store, facts: SourceFacts, recipe: Recipe, job: PairJob) -> PlannedPair:
+def _planned(store: Store, job: PairJob) -> PlannedPair:
     pixels = isinstance(job.operation, PixelOperation)
     return PlannedPair(
         pair_id=job.pair_id,
@@ -184,7 +184,7 @@ def _planned(store: Store, facts: SourceFacts, recipe: Recipe, job: PairJob) -> 
         operation=job.operation.name,
         strength=job.strength,
         clips=job.clips,
-        main=job.strength == recipe.strength(job.aspect.name) and job.clips == recipe.clips_per_pair,
+        main=job.main,
         new_frames=sum(span.frame_count for span in job.draw[: job.clips]) if pixels else 0,
         pool=job.operation.pool,
         done=store.has(PAIR, job.pair_id)

@@ -185,7 +185,7 @@ def test_severity_draws_are_nested(options: BuildOptions, add_film: AddFilm, tmp
     severe = with_recipe(options, severity=Severity(clips=(1, 2, "all"), strengths=("weak",)))
     release = build_inline(severe).release
     for aspect in ("aesthetics", "comprehensiveness", "temporal_flow", "dynamics_degree"):
-        strength = options.recipe.strength(aspect)
+        strength = options.recipe.strength_label(aspect)
         drawn = sorted((set(r.drawn_clips) for r in release.pairs(aspect) if r.strength == strength), key=len)
         assert [len(clips) for clips in drawn][:3] == [1, 2, 5]
         assert all(small < large for small, large in pairwise(drawn))
