@@ -26,7 +26,11 @@ def local_cluster(workers: int, resources: dict[str, float], **options: Any) -> 
     # arrays as small as a frame.
     before_start = dict(dask.config.get("distributed.nanny.pre-spawn-environ"))
     before_start.pop("MALLOC_TRIM_THRESHOLD_", None)
-    with dask.config.set({"distributed.nanny.pre-spawn-environ": before_start}):
+    settings = {
+        "distributed.nanny.pre-spawn-environ": before_start,
+        "distributed.worker.profile.enabled": False,  # a hundred looks a second at every stack
+    }
+    with dask.config.set(settings):
         return LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=workers,
             threads_per_worker=1,
