@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -58,6 +60,7 @@ def prefect_server() -> Iterator[str]:
             "running server, or build with --direct, which needs none"
         ) from problem
     os.environ["PREFECT_API_URL"] = server.api_url
+    guard = _end_with_us(server.server_process.pid) if server.server_process is not None else None
     try:
         with temporary_settings({PREFECT_API_URL: server.api_url}):
             try:
@@ -67,6 +70,28 @@ def prefect_server() -> Iterator[str]:
     finally:
         del os.environ["PREFECT_API_URL"]
         server.stop()
+        if guard is not None:
+            guard.communicate()
+
+
+#: Waits until its input closes, as it does when the process that holds the other end is gone.
+_GUARD = """
+import os, signal, sys
+sys.stdin.read()
+try:
+    os.kill(int(sys.argv[1]), signal.SIGTERM)
+except ProcessLookupError:
+    pass
+"""
+
+
+def _end_with_us(server_pid: int) -> subprocess.Popen[bytes]:
+    """Start a small process that ends the server when this process is gone, also by ``kill -9``."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-c", _GUARD, str(server_pid)],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 def _drain() -> None:

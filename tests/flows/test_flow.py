@@ -88,6 +88,28 @@ def test_where_nothing_is_new_no_server_is_started(
     assert done.stdout.split() == ["False", direct]
 
 
+def test_a_killed_flow_leaves_no_process_behind(
+    options: BuildOptions, add_film: AddFilm, tmp_path: Path
+) -> None:
+    """Server, cluster and workers end by themselves, and the next build goes on."""
+    add_film(tmp_path / "videos", 1)
+    process = start_flow(options, tmp_path)
+    store = tmp_path / "store"
+    deadline = time.monotonic() + 300
+    while not list(store.glob("artifacts/timeline/*/*/manifest.json")):
+        assert time.monotonic() < deadline and process.poll() is None, "no frames came"
+        time.sleep(0.05)
+    others = psutil.Process(process.pid).children(recursive=True)
+    assert any("uvicorn" in " ".join(other.cmdline()) for other in others)
+    process.kill()
+    process.communicate()
+    _, left = psutil.wait_procs(others, timeout=60)
+    assert [other.cmdline() for other in left if other.status() != psutil.STATUS_ZOMBIE] == []
+    before = committed(store)
+    assert build_inline(options).exit_code == 0
+    assert before.items() <= committed(store).items()
+
+
 def test_a_killed_worker_costs_nothing_but_time(options: BuildOptions, direct: str, tmp_path: Path) -> None:
     process = start_flow(options, tmp_path)
     store = tmp_path / "store"
