@@ -74,13 +74,13 @@ class Films:
         return self._made("open_gop.mp4", "-i", self.bunny, "-an", *x264, *groups)
 
     def long_city(self) -> Path:
-        """Return the city film forty times in a row, five minutes of MPEG-2: 8 s measure the start alone.
+        """Return the city film eighty times in a row, ten minutes of MPEG-2: 8 s measure the start alone.
 
         Coded again, since its last group of pictures refers to one that would not follow.
         """
-        loop = ["-stream_loop", "39", "-i", self.city, "-map", "0:v", "-r", "25"]
+        loop = ["-stream_loop", "79", "-i", self.city, "-map", "0:v", "-r", "25"]
         mpeg2 = ["-c:v", "mpeg2video", "-q:v", "4", "-g", "15", "-bf", "2"]
-        return self._made("long_city.mpg", *loop, *mpeg2)
+        return self._made("ten_minutes_of_city.mpg", *loop, *mpeg2)
 
     def three_hours(self) -> Path:
         """Return the film eighteen times in a row, without coding it again."""
