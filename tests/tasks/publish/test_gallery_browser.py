@@ -63,9 +63,15 @@ def page(browser: Any) -> Iterator[Any]:
 
 def open_source(page: Any, gallery: Path, aspect: str, source: str = "Film film/<b>one</b>") -> None:
     page.goto((gallery / "index.html").as_uri())
-    page.get_by_role("link", name=f"{aspect}: {source}").first.click()
+    follow(page, f"{aspect}: {source}")
     wait(page, "gallery.players && !gallery.players.target && !document.getElementById('high').seeking")
     wait(page, "document.getElementById('low').readyState >= 2")
+
+
+def follow(page: Any, name: str) -> None:
+    """Click the link that leads to a source, and wait until its page is there with its scripts run."""
+    with page.expect_navigation(wait_until="load"):
+        page.get_by_role("link", name=name).first.click()
 
 
 def wait(page: Any, expression: str, seconds: float = 15) -> None:
@@ -269,7 +275,7 @@ def test_a_source_that_may_not_be_shown_still_tells_its_numbers(
 ) -> None:
     write_gallery(small.store, small.release, tmp_path / "pages", private=False)
     page.goto((tmp_path / "pages" / "index.html").as_uri())
-    page.get_by_role("link", name="Aesthetics: Source that may not be shown").click()
+    follow(page, "Aesthetics: Source that may not be shown")
     assert "does not allow" in text(page, "#hidden-note")
     assert page.locator("#stage").is_hidden()
     assert page.locator("[role=slider]").count() == 2
