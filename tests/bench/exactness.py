@@ -2,66 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import av
 import numpy as np
-from av.filter import Graph
 from av.video.frame import VideoFrame
 
 from tasks.media.decode import FrameSampler
-from tasks.media.source_file import open_video
 from tests.bench.report import Measured
 from tests.bench.settings import Settings
 from tests.tasks.media.corpus import CASES
+from tests.tasks.media.reference import Planes, filtered_frames, told_graph
 from tests.tasks.media.test_decode import MENDED_CLOCK, TURNED, command_choice, command_frames
-
-Planes = np.ndarray[Any, np.dtype[np.uint8]]
 
 #: How near the time of a frame must be to that of the ffmpeg command's, seconds; its log has six digits.
 _SAME_TIME_S = 0.002
-
-
-def _graph(frame: VideoFrame, time_base: Fraction, filters: Sequence[str]) -> Graph:
-    """Return a filter graph whose source is told what the ffmpeg command tells it, colours included."""
-    size = f"video_size={frame.width}x{frame.height}:pix_fmt={frame.format.name}:pixel_aspect=1/1"
-    told = f":time_base={time_base}:colorspace={frame.colorspace}:range={frame.color_range}"
-    graph = Graph()
-    nodes = [graph.add("buffer", size + told)]
-    nodes += [graph.add(*step.split("=", 1)) for step in filters]
-    graph.link_nodes(*nodes, graph.add("buffersink")).configure()
-    return graph
-
-
-def _filtered(video: Path, width: int, height: int, turn: list[str]) -> dict[int, Planes]:
-    """Return the frames by number that one graph gives which turns, chooses and scales all images."""
-    found: dict[int, Planes] = {}
-    with open_video(video) as opened:
-        offset, time_base = opened.offset, opened.time_base
-    filters = [*turn, "fps=1", f"scale={width}:{height}:flags=lanczos", "format=yuv420p"]
-    graph: Graph | None = None
-
-    def drain(graph: Graph) -> None:
-        while True:
-            try:
-                frame = graph.vpull()
-            except (av.BlockingIOError, av.EOFError):
-                return
-            found[frame.pts] = frame.to_ndarray()
-
-    with av.open(str(video)) as container:
-        for image in container.decode(video=0):
-            graph = graph or _graph(image, time_base, filters)
-            image.pts += offset
-            graph.vpush(image)
-            drain(graph)
-    assert graph is not None
-    graph.vpush(None)
-    drain(graph)
-    return found
 
 
 def _same_pixels(name: str, video: Path, sampler: FrameSampler) -> dict[int, bool]:
@@ -71,7 +27,7 @@ def _same_pixels(name: str, video: Path, sampler: FrameSampler) -> dict[int, boo
         # the command mends the clock, which the bare filters do not: choose by it, scale by PyAV's
         expected = _scaled_command_frames(video, width, height)
     else:
-        expected = _filtered(video, width, height, TURNED.get(name, []))
+        expected = filtered_frames(video, width, height, TURNED.get(name, []))
     found = {frame.index: frame.planes for frame in sampler}
     numbers = {number for number in expected if number >= 0} | set(found)
     return {
@@ -84,7 +40,7 @@ def _scaled_command_frames(video: Path, width: int, height: int) -> dict[int, Pl
     """Return the frames that the ffmpeg command chooses (4:2:0, not turned), scaled by PyAV's filters."""
     with av.open(str(video)) as container:
         image = next(container.decode(video=0))
-    graph = _graph(image, Fraction(1), [f"scale={width}:{height}:flags=lanczos", "format=yuv420p"])
+    graph = told_graph(image, Fraction(1), [f"scale={width}:{height}:flags=lanczos", "format=yuv420p"])
     data = np.frombuffer(command_frames("ffmpeg", video), np.uint8)
     numbers = [number for number, _ in command_choice("ffmpeg", video)]
     found = {}

@@ -135,6 +135,11 @@ CASES = [
     Case("ten_bit", "packet_plan", made("ten.mp4", *X264, "-pix_fmt", "yuv420p10le")),
     Case("odd_size", "packet_plan", made("odd.mp4", *X264, "-pix_fmt", "yuv444p", vf="scale=321:179")),
     Case("cropped_size", "packet_plan", made("crop.mp4", *X264, "-pix_fmt", "yuv420p", vf="scale=322:182")),
+    Case(
+        "tagged_bt709",
+        "packet_plan",
+        made("bt709.mp4", *X264, *"-colorspace bt709 -color_primaries bt709 -color_trc bt709".split()),
+    ),
     Case("full_range", "packet_plan", made("full.mp4", *X264, "-pix_fmt", "yuvj420p")),
     Case("turned_90", "packet_plan", remade("turned90.mp4", "-metadata:s:v", "rotate=90")),
     Case("turned_180", "packet_plan", remade("turned180.mp4", "-metadata:s:v", "rotate=180")),

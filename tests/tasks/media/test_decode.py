@@ -8,18 +8,15 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
-from av.filter import Graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from tasks.media.decode import FrameSampler, SampledFrame, sample_frames
-from tasks.media.source_file import open_video
 from tests.tasks.media.corpus import CASES, Case, run
+from tests.tasks.media.reference import filtered_frames
 
 Video = Callable[[str], Path]
 
@@ -62,40 +59,6 @@ def command_choice(ffmpeg: str, path: Path) -> list[tuple[int, list[float]]]:
     return [(k, shown[checksum]) for k, checksum in chosen]
 
 
-def graph_frames(path: Path, width: int, height: int, turn: list[str]) -> dict[int, NDArray[np.uint8]]:
-    """Frames by number from one libavfilter graph that turns, chooses and scales all images."""
-    found: dict[int, NDArray[np.uint8]] = {}
-    with open_video(path) as video:
-        offset, time_base = video.offset, video.time_base
-    with av.open(str(path)) as container:
-        stream = container.streams.video[0]
-        graph: Graph | None = None
-
-        def drain(graph: Graph) -> None:
-            while True:
-                try:
-                    frame = graph.vpull()
-                except (av.BlockingIOError, av.EOFError):
-                    return
-                found[frame.pts] = frame.to_ndarray()
-
-        for image in container.decode(stream):
-            if graph is None:
-                graph = Graph()
-                nodes = [graph.add_buffer(template=stream, format=image.format.name, time_base=time_base)]
-                nodes += [graph.add(*step.split("=", 1)) for step in turn]
-                nodes += [graph.add("fps", "1"), graph.add("scale", f"{width}:{height}:flags=lanczos")]
-                nodes += [graph.add("format", "yuv420p"), graph.add("buffersink")]
-                graph.link_nodes(*nodes).configure()
-            image.pts += offset
-            graph.vpush(image)
-            drain(graph)
-        assert graph is not None
-        graph.vpush(None)
-        drain(graph)
-    return found
-
-
 @cases
 def test_way_and_frames_are_those_of_the_ffmpeg_command(case: Case, video: Video, ffmpeg: str) -> None:
     path = video(case.name)
@@ -131,7 +94,7 @@ def test_both_ways_give_the_bytes_of_one_filter_graph_over_all_images(case: Case
         assert planned.times_s.tolist() == [frame.pts_s for frame in frames.values()]
         assert (planned.first_index, planned.frame_count) == (min(frames), len(frames))
     if case.name not in MENDED_CLOCK:
-        expected = graph_frames(path, *planned.size, TURNED.get(case.name, []))
+        expected = filtered_frames(path, *planned.size, TURNED.get(case.name, []))
         assert sorted(k for k in expected if k >= 0) == list(frames)
         for k, frame in frames.items():
             assert np.array_equal(frame.planes, expected[k]), k
