@@ -137,7 +137,7 @@ def run_build_flow(options: BuildOptions, workers: int = 2, quiet: bool = False)
     with prefect_server():
         runner = DaskTaskRunner(
             cluster_class=local_cluster,  # type: ignore[arg-type]
-            cluster_kwargs={"workers": workers, "resources": {"cpu": 1}, "preload": _PRELOAD},
+            cluster_kwargs={"workers": workers, "preload": _PRELOAD},
         )
         here = build_slvmeval.with_options(
             task_runner=runner,  # type: ignore[arg-type]

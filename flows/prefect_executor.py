@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -21,15 +22,25 @@ def run_stage(name: str, call: Callable[[], Any]) -> Any:
 
 
 class PrefectExecutor(Executor):
-    """Submits stages to the task runner of the flow that is running."""
+    """Submits stages to the task runner of the flow that is running.
 
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
+    Parameters
+    ----------
+    workers
+        How many items run at once.
+    pools
+        The worker pools of the cluster, if its workers have such resources. Where there is one kind of worker
+        only, naming it would tie an item to the worker that it was first given to, however long that
+        one is busy: Dask moves no item that asks for a resource.
+    """
+
+    def __init__(self, workers: int, pools: Collection[str] = ()) -> None:
+        self.workers, self.pools = workers, frozenset(pools)
 
     def submit(self, name: str, pool: str, function: Callable[..., Any], *arguments: Any) -> Handle:
         """Start a stage as a Prefect task in a worker pool."""
         stage = name.split(" ", 1)[0]
-        with annotate(resources={pool: 1}):
+        with annotate(resources={pool: 1}) if pool in self.pools else nullcontext():
             # a partial: the arguments are frozen models, Prefect need not look for futures in them
             return run_stage.with_options(tags={stage, pool}).submit(name, partial(function, *arguments))
 

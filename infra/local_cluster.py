@@ -10,15 +10,13 @@ from distributed import LocalCluster
 from infra.executor import SINGLE_THREADED
 
 
-def local_cluster(workers: int, resources: dict[str, float], **options: Any) -> LocalCluster:
-    """Return a local Dask cluster whose workers have these resources.
+def local_cluster(workers: int, **options: Any) -> LocalCluster:
+    """Return a local Dask cluster.
 
     Parameters
     ----------
     workers
         Number of worker processes.
-    resources
-        Resources of each worker; a task that asks for one runs only where it is.
     options
         Passed on to :class:`distributed.LocalCluster`.
     """
@@ -35,7 +33,6 @@ def local_cluster(workers: int, resources: dict[str, float], **options: Any) -> 
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
-            resources=resources,
             env=SINGLE_THREADED,
             memory_limit=0,  # frames are bounded by design; Dask's own limit would count the page cache
             dashboard_address="127.0.0.1:0",
