@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from storage_schemas.commit import write_atomic
+from storage_schemas.commit import process_alive, write_atomic
 from storage_schemas.provenance import utc_now
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ def read_run(path: Path) -> dict[str, Any] | None:
     """Return what one file says, see :func:`read_runs`; a damaged one says no more than a missing one."""
     try:
         run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if run["status"] == "running" and run["host"] == _host() and not _alive(int(run["pid"])):
+        if run["status"] == "running" and run["host"] == _host() and not process_alive(int(run["pid"])):
             run["status"] = "died"
         return {key: run[key] for key in ("status", "host", "pid", "started_at", "updated_at", "stages")} | {
             "file": str(path)
@@ -158,13 +158,3 @@ def _remove_old_runs(cache: Path) -> None:
 
 def _host() -> str:
     return socket.gethostname()
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -190,7 +190,7 @@ def abandoned(staging: Path) -> list[Path]:
         parts = folder.name.split(".")
         if len(parts) != 4 or not parts[2].isdigit():
             raise StoreError(f"{folder} is not one of ours: look at it and remove it by hand")
-        if parts[1] == _host() and not _alive(int(parts[2])):
+        if parts[1] == _host() and not process_alive(int(parts[2])):
             left.append(folder)
     return left
 
@@ -199,7 +199,8 @@ def _host() -> str:
     return socket.gethostname().replace(".", "_")
 
 
-def _alive(pid: int) -> bool:
+def process_alive(pid: int) -> bool:
+    """Return whether a process of this machine is there, also one of another user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -20,7 +20,7 @@ from storage_schemas.commit import write_atomic
 from storage_schemas.ids import canonical_json, digest_file
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
-from storage_schemas.source import ClipRow, SourceRow
+from storage_schemas.source import CLIPS, ClipRow, SourceRow
 from storage_schemas.store import Store
 from tasks.media.encode import DEFAULT_SETTINGS, EncoderSettings
 from tasks.publish.dataset_card import card, licence_notes
@@ -76,18 +76,6 @@ SOURCES_EXPORT = pa.schema(
         ("width", pa.int32()),
         ("height", pa.int32()),
         ("video", pa.string()),
-    ]
-)
-
-CLIPS_EXPORT = pa.schema(
-    [
-        ("source_id", pa.string()),
-        ("clip", pa.int32()),
-        ("start_s", pa.float64()),
-        ("end_s", pa.float64()),
-        ("first_frame", pa.int64()),
-        ("frame_count", pa.int64()),
-        ("caption", pa.string()),
     ]
 )
 
@@ -172,7 +160,7 @@ def export_release(
         owned.write("data/pairs.parquet", _table(PAIRS_EXPORT, _with_prompts(rows, prompts)))
         owned.write("data/sources.parquet", _table(SOURCES_EXPORT, map(_source_row, passed)))
         clips = (clip for folder in passed for clip in release.clips(folder.row.source_id))
-        owned.write("data/clips.parquet", _table(CLIPS_EXPORT, map(ClipRow.model_dump, clips)))
+        owned.write("data/clips.parquet", _table(CLIPS, map(ClipRow.model_dump, clips)))
     owned.write("recipe.json", recipe_text(release).encode())
     owned.write("LICENSE.md", licence_notes([f.row for f in passed], left_out, private).encode())
     owned.keep(["README.md"])
