@@ -11,6 +11,8 @@ import distributed
 from dask.base import annotate
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
+from prefect_dask.task_runners import DaskTaskRunner
 
 from infra.executor import Executor, Handle, WorkerDied
 
@@ -37,12 +39,20 @@ class PrefectExecutor(Executor):
     def __init__(self, workers: int, pools: Collection[str] = ()) -> None:
         self.workers, self.pools = workers, frozenset(pools)
 
+    def __enter__(self) -> PrefectExecutor:
+        """Start the cluster, which Prefect would do with the first task."""
+        context = FlowRunContext.get()
+        if context is not None and isinstance(context.task_runner, DaskTaskRunner):
+            _ = context.task_runner.client
+        return self
+
     def submit(self, name: str, pool: str, function: Callable[..., Any], *arguments: Any) -> Handle:
         """Start a stage as a Prefect task in a worker pool."""
         stage = name.split(" ", 1)[0]
         with annotate(resources={pool: 1}) if pool in self.pools else nullcontext():
-            # a partial: the arguments are frozen models, Prefect need not look for futures in them
-            return run_stage.with_options(tags={stage, pool}).submit(name, partial(function, *arguments))
+            # a partial: the arguments are frozen models, Prefect need not look for futures in them. No tags:
+            # for each tag of a task run the worker asks the server for a place, which takes up to seconds.
+            return run_stage.with_options(name=stage).submit(name, partial(function, *arguments))
 
     def wait_any(self, handles: Iterable[Handle]) -> set[Handle]:
         """Block until at least one is done."""

@@ -165,14 +165,16 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
         mark("end")
         return written
 
-    def mark_submits(executor: Any) -> None:
-        submit = executor.submit
+    def mark_start(executor: Any, warm: Callable[[Any], None]) -> None:
+        enter = executor.__enter__
 
-        def submit_and_mark(*arguments: Any) -> Any:
+        def enter_and_mark(self: Any) -> Any:
+            entered = enter(self)
+            warm(entered)
             mark("begin")
-            return submit(*arguments)
+            return entered
 
-        executor.submit = submit_and_mark
+        executor.__enter__ = enter_and_mark
 
     build_run.write_release = write_and_mark
     options = BuildOptions(store=store, sources=(SourceRoot(path=folder),), recipe=seven_recipe())
@@ -184,10 +186,11 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
         from flows.build import run_build_flow
         from flows.prefect_executor import PrefectExecutor
 
-        mark_submits(PrefectExecutor)
+        # its workers have imported the stages when the cluster is there
+        mark_start(PrefectExecutor, lambda _: None)
         result = run_build_flow(options, workers=int(workers), quiet=True)
     else:
-        mark_submits(ProcessExecutor)
+        mark_start(ProcessExecutor, _import_stages)
         with BuildProgress(quiet=True) as progress:
             build = build_run.Build(options, progress)
             build.prepare()
@@ -203,6 +206,18 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
         "pairs": len(result.release.pairs()),
         "low_checksums": sorted(record.low_checksum for record in result.release.pairs()),
     }
+
+
+def _import_stages(executor: Any) -> None:
+    """Have every process of a pool started, with the stages imported, as the workers of the cluster are."""
+    left = {executor.submit("import", "cpu", _imported) for _ in range(executor.workers)}
+    while left:
+        left -= executor.wait_any(left)
+
+
+def _imported() -> None:
+    import_module("tasks.pairs.stages")
+    time.sleep(1.0)  # so that no process gets two of these
 
 
 WORKS: dict[str, Callable[..., dict[str, Any]]] = {

@@ -41,7 +41,7 @@ def orchestrated_over_direct(settings: Settings) -> Measured:
         compared.denominator,
         "s",
         f"run_build_flow(workers={WORKERS}) over plain processes (--direct, {WORKERS} of them), from the "
-        "first stage submitted to the release written: start of server and cluster apart",
+        "workers ready to the release written: start of server, cluster and processes apart",
         [f"{len(STARTS)} parts of {settings.films.bunny.name}, {SECONDS:g} s each"],
         {
             "pairs": sides[0][0]["said"]["pairs"],
