@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from infra.pool import Pool, PoolName, check_pools
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 
@@ -22,6 +23,10 @@ from storage_schemas.model import Frozen
 ENVIRONMENT_PREFIX = "SLVMEVAL_"
 #: Names the profile's file.
 PROFILE_VARIABLE = "SLVMEVAL_PROFILE"
+
+
+#: Lists and tables, which do not fit into a variable (`models` does: folders, as in ``PATH``).
+_ONLY_IN_FILES = ("sources", "pools", "placement", "model_servers")
 
 
 def default_models_folder() -> str:
@@ -63,6 +68,51 @@ class Profile(Frozen):
         default=0.0, ge=0, description="Leave files alone that changed less than this many seconds ago."
     )
     release: str = Field(default="main", description="Name of the release.")
+    sources: tuple[str, ...] = Field(
+        default=(), description="Data sets of a build that names none, each KIND:PATH."
+    )
+    gallery: str | None = Field(
+        default=None, description="Folder of the gallery that builds on a schedule write."
+    )
+    gallery_url: str | None = Field(default=None, description="Address at which that folder is served.")
+    prefect_api_url: str | None = Field(
+        default=None, description="Prefect server, such as 'http://head:4200/api'; else one of its own."
+    )
+    pools: dict[PoolName, Pool] = Field(
+        default_factory=dict, description="Worker pools made of SLURM jobs; without any, this machine."
+    )
+    placement: dict[str, PoolName] = Field(
+        default_factory=dict, description="Pools of single aspects, in place of those they ask for."
+    )
+    allow_cpu_models: bool = Field(
+        default=False, description="Let work of the pool h100 run on workers that see no GPU; for tests."
+    )
+    job_logs: str | None = Field(
+        default=None, description="Folder of the jobs' logs, seen by the nodes; in the store by default."
+    )
+    scheduler_interface: str | None = Field(
+        default=None, description="Network interface on which this machine's scheduler listens, as 'ib0'."
+    )
+    dashboard_port: int = Field(
+        default=0, ge=0, le=65535, description="Port of the Dask dashboard; 0 takes a free one."
+    )
+    poll_s: float = Field(default=10.0, gt=0, description="How often SLURM is asked about the jobs, seconds.")
+    model_servers: dict[str, str] = Field(
+        default_factory=dict, description="Addresses of OpenAI-compatible servers by name, for doctor."
+    )
+
+    @field_validator("pools")
+    @classmethod
+    def _pools_fit(cls, value: dict[PoolName, Pool]) -> dict[PoolName, Pool]:
+        check_pools(value)
+        return value
+
+    @model_validator(mode="after")
+    def _placed_in_pools(self) -> Profile:
+        for aspect, pool in self.placement.items():
+            if self.pools and pool not in self.pools:
+                raise ValueError(f"placement of {aspect}: there is no pool {pool!r}")
+        return self
 
     @field_validator("models")
     @classmethod
@@ -105,7 +155,7 @@ def load_profile(
             values[key], origin[key] = value, f"profile {path}"
     for key in Profile.model_fields:
         variable = ENVIRONMENT_PREFIX + key.upper()
-        if variables.get(variable):
+        if variables.get(variable) and key not in _ONLY_IN_FILES:
             text = variables[variable]
             values[key] = text.split(os.pathsep) if key == "models" else text
             origin[key] = f"environment variable {variable}"
@@ -115,12 +165,7 @@ def load_profile(
     try:
         return Profile.model_validate(values)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        key = str(first["loc"][0]) if first["loc"] else "?"
-        raise UserInputError(
-            f"{origin.get(key, 'profile')}: {key}: {first['msg'].removeprefix('Value error, ')} "
-            f"(got {first['input']!r})"
-        ) from problem
+        raise UserInputError(_explained(problem, origin, path)) from problem
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -138,11 +183,28 @@ def _read(path: Path) -> dict[str, Any]:
             raise UserInputError(
                 f"profile {path}: there is no key {key!r}.{hint} Keys: {', '.join(Profile.model_fields)}"
             )
-    if isinstance(values.get("store"), str):
-        values["store"] = _from(path, values["store"])
+    for key in ("store", "gallery", "job_logs"):
+        if isinstance(values.get(key), str):
+            values[key] = _from(path, values[key])
     if isinstance(values.get("models"), list):
         values["models"] = [_from(path, m) if isinstance(m, str) else m for m in values["models"]]
     return values
+
+
+def _explained(problem: ValidationError, origin: Mapping[str, str], path: Path | None) -> str:
+    """Return where the first wrong value stands, what is wrong with it, and what there is to choose from."""
+    first = problem.errors()[0]
+    where = [str(part) for part in first["loc"] if part != "[key]"]
+    source = origin.get(where[0], "profile") if where else f"profile {path or ''}".strip()
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(where[-1], Pool.model_fields, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return (
+            f"{source}: {'.'.join(where)}: there is no such key.{hint} Keys: {', '.join(Pool.model_fields)}"
+        )
+    got = "" if isinstance(first["input"], dict | Profile | Pool) else f" (got {first['input']!r})"
+    return f"{source}: {'.'.join(where) or 'values'}: {message}{got}"
 
 
 def _from(profile: Path, value: str) -> str:

@@ -1,0 +1,137 @@
+"""A worker pool of a cluster: what each of its SLURM jobs asks for, and how many there may be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from dask.utils import parse_bytes
+from pydantic import Field, field_validator, model_validator
+
+from storage_schemas.model import Frozen
+
+PoolName = Literal["cpu", "h100"]
+#: The Dask resource that marks a pool's workers; each worker has one of it and works on one item at a time.
+RESOURCES: dict[str, str] = {"cpu": "CPU", "h100": "GPU"}
+
+_WALLTIME = re.compile(r"(?:(\d+)-)?(\d{1,3}):([0-5]\d):([0-5]\d)")
+
+
+def seconds_of(walltime: str) -> int:
+    """Return a time limit of SLURM, ``HH:MM:SS`` or ``D-HH:MM:SS``, in seconds.
+
+    Raises
+    ------
+    ValueError
+        If it is written otherwise.
+    """
+    match = _WALLTIME.fullmatch(walltime)
+    if match is None:
+        raise ValueError(f"write a time as HH:MM:SS or D-HH:MM:SS, not {walltime!r}")
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+class Pool(Frozen):
+    """One pool of a profile, ``[pools.cpu]`` or ``[pools.h100]``."""
+
+    partition: str = Field(description="Partition that the jobs are sent to.")
+    cores: int = Field(ge=1, description="Cores of one job.")
+    memory: str = Field(description="Memory of one job, such as '64GiB'.")
+    walltime: str = Field(description="Time limit of one job, HH:MM:SS or D-HH:MM:SS.")
+    gpus: int = Field(default=0, ge=0, description="GPUs of one job; each has a worker process of its own.")
+    gres: str = Field(default="gpu:h100", description="What SLURM calls such a GPU; used where gpus > 0.")
+    workers: int | None = Field(
+        default=None, ge=1, description="Worker processes of one job; as many as its GPUs, else its cores."
+    )
+    minimum: int = Field(default=0, ge=0, description="Jobs that stay while a build runs, also when idle.")
+    maximum: int = Field(default=1, ge=1, description="Most jobs at once.")
+    account: str | None = Field(default=None, description="Account (project) that is charged.")
+    qos: str | None = Field(default=None, description="Quality of service.")
+    constraint: str | None = Field(default=None, description="Features that the nodes must have.")
+    directives: tuple[str, ...] = Field(
+        default=(), description="More options of sbatch, such as '--exclude=n13'."
+    )
+    setup: tuple[str, ...] = Field(
+        default=(), description="Shell lines before the worker starts, such as 'module load cuda'."
+    )
+    scratch: str | None = Field(
+        default=None, description="Folder on the node for Dask's own files; may use $SLURM_JOB_ID."
+    )
+    interface: str | None = Field(default=None, description="Network interface of the nodes, such as 'ib0'.")
+    python: str | None = Field(
+        default=None, description="Python of the environment on the nodes; the one that runs now by default."
+    )
+    longest_item: str = Field(
+        default="00:30:00",
+        description="No worker is given new work when it has less time left than this, HH:MM:SS.",
+    )
+    idle_s: float = Field(
+        default=60.0, ge=0, description="A job that had nothing to do for so long is ended, seconds."
+    )
+
+    @field_validator("walltime", "longest_item")
+    @classmethod
+    def _time(cls, value: str) -> str:
+        seconds_of(value)
+        return value
+
+    @field_validator("memory")
+    @classmethod
+    def _bytes(cls, value: str) -> str:
+        try:
+            parse_bytes(value)
+        except ValueError as problem:
+            raise ValueError("write an amount of memory such as '64GiB'") from problem
+        return value
+
+    @field_validator("partition", "account", "qos", "constraint", "gres")
+    @classmethod
+    def _one_word(cls, value: str | None) -> str | None:
+        # they stand in a line of the job script
+        if value is not None and (not value or any(c.isspace() for c in value)):
+            raise ValueError("this is one word, without spaces")
+        return value
+
+    @field_validator("directives", "setup")
+    @classmethod
+    def _lines(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any("\n" in line for line in value):
+            raise ValueError("give each line as an item of its own")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Pool:
+        if self.minimum > self.maximum:
+            raise ValueError(f"minimum ({self.minimum}) is more than maximum ({self.maximum})")
+        if self.processes > self.cores:
+            raise ValueError(f"{self.processes} workers need as many cores; the job has {self.cores}")
+        if self.gpus and self.processes != self.gpus:
+            raise ValueError(f"each GPU has one worker: gpus = {self.gpus}, workers = {self.workers}")
+        if 2 * seconds_of(self.longest_item) > seconds_of(self.walltime):
+            raise ValueError(
+                f"longest_item ({self.longest_item}) is more than half of walltime ({self.walltime}): "
+                "a worker would hardly be given work"
+            )
+        return self
+
+    @property
+    def processes(self) -> int:
+        """Worker processes of one job."""
+        return self.workers or self.gpus or self.cores
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of one job in bytes."""
+        return int(parse_bytes(self.memory))
+
+
+def check_pools(pools: Mapping[PoolName, Pool]) -> None:
+    """Raise ValueError where the pools of a profile do not fit together."""
+    if pools and "cpu" not in pools:
+        raise ValueError("a cluster needs a pool 'cpu': most of the work is done there")
+    if "cpu" in pools and pools["cpu"].gpus:
+        raise ValueError("pool 'cpu' asks for GPUs, which nothing there would use")
+    if "h100" in pools and not pools["h100"].gpus:
+        raise ValueError("pool 'h100' has no GPUs: set gpus to those of one job")
