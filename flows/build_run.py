@@ -6,6 +6,7 @@ re-build; where it is empty nothing is started.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from pathlib import Path
 from flows.kept import KeptPairs, kept_pairs
 from flows.options import BuildOptions
 from flows.pinned import pin_problems, pinned_candidates
-from flows.through_stages import Stage, StageItem, through_stages
+from flows.through_stages import StageItem, through_stages
 from infra.executor import Executor, InlineExecutor
 from infra.progress import BuildProgress
 from storage_schemas.errors import IntegrityError, Reason, UserInputError
@@ -33,18 +34,24 @@ from tasks.pairs.degrade import read_pair
 from tasks.pairs.estimate import check_space, plan_release
 from tasks.pairs.facts import source_facts, timeline_id
 from tasks.pairs.stages import (
+    INSPECT,
     STAGES,
     Outcome,
+    Stage,
     Work,
     ingest_key,
     inspect_key,
     inspect_stage,
     model_hub,
     source_row,
+    stages_for,
 )
 from tasks.publish.release import ReleaseMoved, source_rows, write_release
 from tasks.recipe import Recipe
 from tasks.sources.registry import open_sources
+
+#: Most tasks of one run: with many more, the server's recorder falls behind and loses some.
+MOST_TASKS = 2000
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,18 @@ class Build:
     @property
     def work(self) -> Work:
         """What the stages need to know."""
-        return Work(store=str(self.store.root), recipe=self.options.recipe, models=self.options.models)
+        return Work(
+            store=str(self.store.root),
+            recipe=self.options.recipe,
+            models=self.options.models,
+            placement=self.options.placement,
+            allow_cpu_models=self.options.allow_cpu_models,
+        )
+
+    @property
+    def batch(self) -> int:
+        """How many sources run as one task, so that a run has no more tasks than a server takes well."""
+        return math.ceil(len(self.sources) * (1 + len(STAGES)) / MOST_TASKS) or 1
 
     def prepare(self) -> None:
         """Open the store, scan the sources, and inspect those that earlier builds know.
@@ -154,9 +172,8 @@ class Build:
         unknown = self._unknown()
         if unknown:
             self.progress.expect("inspect", len(unknown))
-            stages: list[Stage] = [("inspect", inspect_stage)]
-            items = [StageItem(source, tuple(self.recipe.aspects), list(stages)) for source in unknown]
-            through_stages(executor(), self.work, items, self.progress, self._take)
+            items = [StageItem(source, tuple(self.recipe.aspects), [INSPECT]) for source in unknown]
+            self._through(executor(), items)
             self._use_failures({} if self.options.retry else known_failures(self.store))
             self._draw()
 
@@ -285,10 +302,18 @@ class Build:
     # -- running -------------------------------------------------------------------------------------
 
     def _make(self, executor: Executor, missing: Mapping[str, tuple[str, ...]]) -> None:
-        for stage, _ in STAGES:
-            self.progress.expect(stage, len(missing))
-        items = [StageItem(self.sources[id_], aspects, list(STAGES)) for id_, aspects in missing.items()]
-        through_stages(executor, self.work, items, self.progress, self._take)
+        items = []
+        for source_id, aspects in missing.items():
+            pools = {
+                self.work.pool_of(pair.aspect, pair.pool)
+                for pair in self._pairs_of(source_id)
+                if pair.aspect in aspects and pair.pair_id not in self.settled
+            }
+            items.append(StageItem(self.sources[source_id], aspects, stages_for(pools)))
+        expected = Counter(stage.name for item in items for stage in item.stages)
+        for name, total in expected.items():
+            self.progress.expect(name, total)
+        self._through(executor, items)
         for source_id, aspects in missing.items():
             for pair in self._pairs_of(source_id):
                 if pair.aspect in aspects and not pair.done and pair.pair_id not in self.settled:
@@ -296,6 +321,28 @@ class Build:
                     message = f"{pair.aspect} of {source_id} was made but is not in the store"
                     row = source_row(self.sources[source_id], "verify", Reason.INTERNAL_ERROR, message)
                     self._lose_pair(pair, row.model_copy(update={"aspect": pair.aspect}))
+
+    def _through(self, executor: Executor, items: list[StageItem]) -> None:
+        through_stages(executor, self.work, items, self.progress, self._take, self._died, self.batch)
+
+    def _died(self, item: StageItem, message: str) -> Outcome:
+        """Return the rows of a source that ended its worker; their keys keep the next build from it."""
+        stage, source = item.next.name, item.source
+        row = source_row(source, stage, Reason.WORKER_DIED, message)
+        keys = {"inspect": inspect_key, "ingest": ingest_key}
+        if stage in keys:
+            rows = [row.model_copy(update={"key": keys[stage](source, self.recipe)})]
+        else:
+            # it was ingested: what cannot be made are these pairs
+            rows = [
+                row.model_copy(update={"aspect": pair.aspect, "key": pair.pair_id})
+                for pair in self._pairs_of(source.id)
+                if pair.aspect in item.aspects and not pair.done and self._made_in(pair, item.next)
+            ]
+        return Outcome(source.id, stage, rows=tuple(rows))
+
+    def _made_in(self, pair: PlannedPair, stage: Stage) -> bool:
+        return stage.name == "verify" or self.work.pool_of(pair.aspect, pair.pool) == stage.pool
 
     # -- the release ---------------------------------------------------------------------------------
 

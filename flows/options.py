@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from storage_schemas.model import Frozen
+from tasks.aspects.base import Pool
 from tasks.recipe import Recipe
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -42,6 +43,10 @@ class BuildOptions(Frozen):
         Leave files alone that changed less than this many seconds ago.
     quota_bytes
         Most bytes the store may have, or None.
+    placement
+        Worker pools of single aspects, in place of those that their operations ask for.
+    allow_cpu_models
+        Whether work of the pool ``h100`` may run on a worker that sees no GPU.
     """
 
     store: str
@@ -53,6 +58,8 @@ class BuildOptions(Frozen):
     retry: bool = False
     settle_s: float = 0.0
     quota_bytes: int | None = None
+    placement: dict[str, Pool] = Field(default_factory=dict)
+    allow_cpu_models: bool = False
 
     @field_validator("release")
     @classmethod

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from contextlib import nullcontext
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import distributed
+import httpx
 from dask.base import annotate
+from distributed.deploy.cluster import Cluster
+from infra.slurm.cluster import SlurmCluster
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
+from prefect.exceptions import PrefectException
+from prefect.states import Crashed
 from prefect_dask.task_runners import DaskTaskRunner
 
 from infra.executor import Executor, Handle, WorkerDied
+from infra.pool import RESOURCES
+
+log = logging.getLogger(__name__)
 
 
 @task(name="stage", task_run_name="{name}", persist_result=False, cache_policy=NO_CACHE, retries=0)
@@ -29,43 +40,78 @@ class PrefectExecutor(Executor):
     Parameters
     ----------
     workers
-        How many items run at once.
-    pools
-        The worker pools of the cluster, if its workers have such resources. Where there is one kind of worker
-        only, naming it would tie an item to the worker that it was first given to, however long that
-        one is busy: Dask moves no item that asks for a resource.
+        How many items run at once on this machine.
+    cluster
+        Starts the Dask cluster: one on this machine, or one whose workers are jobs (:class:`SlurmCluster`).
     """
 
-    def __init__(self, workers: int, pools: Collection[str] = ()) -> None:
-        self.workers, self.pools = workers, frozenset(pools)
+    #: A Dask worker has a process of its own, but what waited in the one that died dies with it.
+    deaths_before_alone = 2
+
+    def __init__(self, workers: int, cluster: Callable[[], Cluster]) -> None:
+        self.workers, self._open = workers, cluster
+        self._pools: SlurmCluster | None = None
 
     def __enter__(self) -> PrefectExecutor:
         """Start the cluster, which Prefect would do with the first task."""
         context = FlowRunContext.get()
-        if context is not None and isinstance(context.task_runner, DaskTaskRunner):
-            _ = context.task_runner.client
+        if context is None or not isinstance(context.task_runner, DaskTaskRunner):
+            raise RuntimeError("a PrefectExecutor is opened in a flow whose task runner is a DaskTaskRunner")
+        runner = context.task_runner
+        runner.cluster_class = self._open
+        connected = runner.client.cluster
+        self._pools = connected if isinstance(connected, SlurmCluster) else None
         return self
+
+    def room(self, pool: str, wanted: int) -> int:
+        """Return how many items may be in flight in a pool now."""
+        return super().room(pool, wanted) if self._pools is None else self._pools.room(pool, wanted)
+
+    def state(self) -> dict[str, dict[str, Any]]:
+        """Return how many jobs and workers each pool has."""
+        return {} if self._pools is None else self._pools.state()
 
     def submit(self, name: str, pool: str, function: Callable[..., Any], *arguments: Any) -> Handle:
         """Start a stage as a Prefect task in a worker pool."""
-        stage = name.split(" ", 1)[0]
-        with annotate(resources={pool: 1}) if pool in self.pools else nullcontext():
+        with self._in_pool(pool):
             # a partial: the arguments are frozen models, Prefect need not look for futures in them. No tags:
             # for each tag of a task run the worker asks the server for a place, which takes up to seconds.
-            return run_stage.with_options(name=stage).submit(name, partial(function, *arguments))
+            stage = run_stage.with_options(name=name.split(" ", 1)[0])
+            return stage.submit(name, partial(function, *arguments))
 
-    def wait_any(self, handles: Iterable[Handle]) -> set[Handle]:
-        """Block until at least one is done."""
+    def _in_pool(self, pool: str) -> AbstractContextManager[Any]:
+        """Pin what is submitted to a pool's workers; the only place where that is said.
+
+        On one machine there is one kind of worker. Naming it would tie an item to the worker that it was
+        first given to, however long that one is busy: Dask moves no item that asks for a resource.
+        """
+        if pool not in RESOURCES:
+            raise ValueError(f"there is no worker pool {pool!r}, only {', '.join(RESOURCES)}")
+        return nullcontext() if self._pools is None else annotate(resources={RESOURCES[pool]: 1})
+
+    def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
+        """Block until at least one is done, or the time is over."""
         by_future = {handle.wrapped_future: handle for handle in handles}
         client = next(iter(by_future)).client
-        with client.as_current():
-            waited = distributed.wait(list(by_future), return_when="FIRST_COMPLETED")  # type: ignore[no-untyped-call]
-        return {by_future[future] for future in waited.done}
+        with client.as_current(), suppress(TimeoutError):
+            waited = distributed.wait(list(by_future), timeout_s, "FIRST_COMPLETED")  # type: ignore[no-untyped-call]
+            return {by_future[future] for future in waited.done}
+        return set()
 
     def result(self, handle: Handle) -> Any:
         """Return what the stage returned."""
         try:
             return handle.result()
         except distributed.KilledWorker as problem:
-            # this bypasses Prefect's own retries and leaves its task run Running
-            raise WorkerDied(f"the workers that ran it died ({problem})") from problem
+            _end_task_run(handle.task_run_id, str(problem))
+            raise WorkerDied(f"the worker that ran it died ({problem})") from problem
+
+
+def _end_task_run(id_: UUID, message: str) -> None:
+    """Tell the server that a task run is over: its process cannot any more."""
+    with get_client(sync_client=True) as client:
+        try:
+            client.set_task_run_state(id_, Crashed(message=message), force=True)
+        except (httpx.HTTPError, PrefectException) as problem:
+            # it is of no use to the build
+            log.warning("the end of a task run could not be recorded: %s", problem)

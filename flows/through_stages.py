@@ -1,23 +1,24 @@
-"""Sources on their way through the stages, a bounded number at once."""
+"""Sources on their way through the stages: a bounded number at once, each stage in its worker pool."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from infra.executor import Executor, Handle, WorkerDied
 from infra.progress import BuildProgress
-from storage_schemas.errors import Reason
 from storage_schemas.source import Source
-from tasks.pairs.stages import Outcome, Work, source_row
+from tasks.pairs.stages import Outcome, Stage, Work, run_stage_of_batch
 
-#: Items in flight for each worker: enough to keep it busy, few enough to keep the scheduler small.
-WINDOW = 3
-#: How often a worker may die while it has one item alone, before that item is set aside.
+log = logging.getLogger(__name__)
+
+#: How often a worker may die while it has one source alone, before that source is set aside.
 MOST_DEATHS = 2
-
-Stage = tuple[str, Callable[[Work, Source, tuple[str, ...]], Outcome]]
+#: How long the driver waits at most before it looks again how many workers there are, in seconds.
+LOOK_EVERY_S = 1.0
 
 
 @dataclass(eq=False)
@@ -28,31 +29,76 @@ class StageItem:
     aspects: tuple[str, ...]
     stages: list[Stage]
     deaths: int = 0
+    deaths_alone: int = 0
+
+    @property
+    def next(self) -> Stage:
+        """The stage that comes now."""
+        return self.stages[0]
 
 
-class _Items:
-    """The items that wait, and those that were running when a worker died.
+@dataclass(eq=False)
+class Batch:
+    """Items whose next stage runs as one task."""
 
-    A dying worker can take what runs beside it along, so nobody knows whose fault it was: each of them is
-    tried again alone, and only a death while alone counts.
+    items: list[StageItem]
+    alone: bool = False
+
+    @property
+    def stage(self) -> Stage:
+        """The stage of all of them."""
+        return self.items[0].next
+
+    @property
+    def name(self) -> str:
+        """What a person reads."""
+        more = f" and {len(self.items) - 1} more" if len(self.items) > 1 else ""
+        return f"{self.stage.name} {self.items[0].source.title}{more}"
+
+
+@dataclass
+class _Queues:
+    """The batches that wait, by pool, and those that were running when a worker died.
+
+    A dying worker can take what runs beside it along, so nobody knows whose fault it was: each source is
+    tried again, in the end alone, and only deaths while alone count.
     """
 
-    def __init__(self, items: Sequence[StageItem]) -> None:
-        self.waiting = deque(items)
-        self.suspects: deque[StageItem] = deque()
-        self.running: dict[Handle, StageItem] = {}
-        self.alone: StageItem | None = None
+    batch: int
+    ready: dict[str, deque[Batch]] = field(default_factory=dict)
+    suspects: deque[Batch] = field(default_factory=deque)
+    running: dict[Handle, Batch] = field(default_factory=dict)
 
-    def next(self, most: int) -> StageItem | None:
-        """Return the item to start now, if one may be started."""
-        if self.alone is not None or len(self.running) >= most:
-            return None
-        if self.waiting:
-            return self.waiting.popleft()
-        if self.suspects and not self.running:
-            self.alone = self.suspects.popleft()
-            return self.alone
-        return None
+    def add(self, items: Iterable[StageItem], first: bool = False) -> None:
+        """Let items wait for their next stage, in batches of one stage each."""
+        by_stage: dict[str, list[StageItem]] = {}
+        for item in items:
+            by_stage.setdefault(item.next.name, []).append(item)
+        for group in by_stage.values():
+            queue = self.ready.setdefault(group[0].next.pool, deque())
+            batches = [Batch(group[n : n + self.batch]) for n in range(0, len(group), self.batch)]
+            if first:
+                queue.extendleft(reversed(batches))
+            else:
+                queue.extend(batches)
+
+    def left(self) -> bool:
+        """Return whether anything waits or runs."""
+        return bool(self.suspects or self.running or any(self.ready.values()))
+
+    def startable(self, executor: Executor) -> Iterable[Batch]:
+        """Yield the batches to start now; each has to be started before the next is asked for."""
+        if any(batch.alone for batch in self.running.values()):
+            return
+        in_flight: Counter[str] = Counter(batch.stage.pool for batch in self.running.values())
+        for pool, queue in self.ready.items():
+            room = executor.room(pool, in_flight[pool] + len(queue))
+            while queue and in_flight[pool] < room:
+                in_flight[pool] += 1
+                yield queue.popleft()
+        waits = bool(self.suspects) and not self.running and not any(self.ready.values())
+        if waits and executor.room(self.suspects[0].stage.pool, 1):
+            yield self.suspects.popleft()
 
 
 def through_stages(
@@ -61,6 +107,8 @@ def through_stages(
     items: Sequence[StageItem],
     progress: BuildProgress,
     goes_on: Callable[[Outcome], bool],
+    died: Callable[[StageItem, str], Outcome],
+    batch: int = 1,
 ) -> None:
     """Run every item through its stages.
 
@@ -68,37 +116,75 @@ def through_stages(
     ----------
     goes_on
         Called with each outcome as it comes; says whether the source goes on to its next stage.
+    died
+        Called with an item that ended its worker again and again, and a message; says what becomes of it.
+    batch
+        How many sources run as one task.
     """
-    left = _Items(items)
-    while left.waiting or left.suspects or left.running:
-        while (item := left.next(WINDOW * executor.workers)) is not None:
-            stage, function = item.stages[0]
-            name = f"{stage} {item.source.title}"
-            left.running[executor.submit(name, "cpu", function, work, item.source, item.aspects)] = item
-        for handle in executor.wait_any(left.running):
-            item = left.running.pop(handle)
-            was_alone, left.alone = left.alone is item, None if left.alone is item else left.alone
-            outcome = _outcome(executor, handle, item, was_alone)
-            if outcome is None:
-                left.suspects.append(item)
-                continue
-            stage, _ = item.stages.pop(0)
-            progress.done(stage, item.source.title, len(outcome.rows))
-            if goes_on(outcome) and item.stages:
-                # what has begun goes first, so that frames are used while they are warm
-                (left.suspects if was_alone else left.waiting).appendleft(item)
+    queues = _Queues(batch)
+    queues.add(items)
+    while queues.left():
+        for started in queues.startable(executor):
+            calls = tuple((item.source, item.aspects) for item in started.items)
+            stage = started.stage
+            handle = executor.submit(
+                started.name, stage.pool, run_stage_of_batch, stage.function, work, calls
+            )
+            queues.running[handle] = started
+        progress.note_pools(executor.state())
+        if not queues.running:
+            time.sleep(LOOK_EVERY_S)  # until there are workers
+            continue
+        for handle in executor.wait_any(queues.running, LOOK_EVERY_S):
+            ended = queues.running.pop(handle)
+            try:
+                outcomes: Sequence[Outcome] = executor.result(handle)
+            except WorkerDied as problem:
+                outcomes = _after_death(queues, ended, problem, executor.deaths_before_alone, died)
+            _go_on(queues, ended, outcomes, progress, goes_on)
 
 
-def _outcome(executor: Executor, handle: Handle, item: StageItem, alone: bool) -> Outcome | None:
-    """Return what a stage said, or None where it has to be started again."""
-    try:
-        outcome: Outcome = executor.result(handle)
-        return outcome
-    except WorkerDied as problem:
-        item.deaths += alone
-        if item.deaths < MOST_DEATHS:
-            return None
-        stage = item.stages[0][0]
-        message = f"{stage} of {item.source.title}: {problem}, {item.deaths} times; see the worker's log"
-        row = source_row(item.source, stage, Reason.WORKER_DIED, message)
-        return Outcome(item.source.id, stage, rows=(row,))
+def _go_on(
+    queues: _Queues,
+    ended: Batch,
+    outcomes: Sequence[Outcome],
+    progress: BuildProgress,
+    goes_on: Callable[[Outcome], bool],
+) -> None:
+    """Take the outcomes of a batch, and let what goes on wait for its next stage."""
+    by_source = {item.source.id: item for item in ended.items}
+    further = []
+    for outcome in outcomes:
+        item = by_source[outcome.source_id]
+        stage = item.stages.pop(0)
+        progress.done(stage.name, item.source.title, len(outcome.rows))
+        if goes_on(outcome) and item.stages:
+            further.append(item)
+    if ended.alone:
+        queues.suspects.extendleft(Batch([item], alone=True) for item in further)
+    else:
+        # what has begun goes first, so that frames are used while they are warm
+        queues.add(further, first=True)
+
+
+def _after_death(
+    queues: _Queues,
+    ended: Batch,
+    problem: WorkerDied,
+    before_alone: int,
+    died: Callable[[StageItem, str], Outcome],
+) -> list[Outcome]:
+    """Let what ran on a worker that died be tried again; return outcomes of what may not be."""
+    log.warning("%s: %s", ended.name, problem)
+    outcomes = []
+    for item in ended.items:
+        item.deaths += 1
+        item.deaths_alone += ended.alone
+        if item.deaths_alone >= MOST_DEATHS:
+            message = f"{item.next.name} of {item.source.title}: {problem}, {item.deaths} times"
+            outcomes.append(died(item, f"{message}; see the worker's log"))
+        elif item.deaths > before_alone:
+            queues.suspects.append(Batch([item], alone=True))
+        else:
+            queues.ready.setdefault(item.next.pool, deque()).append(Batch([item]))
+    return outcomes

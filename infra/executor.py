@@ -28,6 +28,9 @@ SINGLE_THREADED = {
 
 Handle = Any
 
+#: Items in flight for each worker: enough to keep it busy, few enough to keep the scheduler small.
+WINDOW = 3
+
 
 class WorkerDied(SlvmevalError):
     """The process that ran an item died (out of memory, killed); the item may be tried again."""
@@ -38,14 +41,24 @@ class Executor(ABC):
 
     #: How many items run at once.
     workers: int
+    #: How often an item is tried again beside others after its worker died, before it is tried alone.
+    deaths_before_alone = 0
+
+    def room(self, pool: str, wanted: int) -> int:
+        """Return how many items may be in flight in a pool now, `wanted` being those there or waiting."""
+        return WINDOW * self.workers
+
+    def state(self) -> dict[str, dict[str, Any]]:
+        """Return, by pool, how many jobs and workers there are; empty where there are no pools."""
+        return {}
 
     @abstractmethod
     def submit(self, name: str, pool: str, function: Callable[..., Any], *arguments: Any) -> Handle:
         """Start ``function(*arguments)`` in a worker pool; `name` is for a person."""
 
     @abstractmethod
-    def wait_any(self, handles: Iterable[Handle]) -> set[Handle]:
-        """Block until at least one is done; return all that are."""
+    def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
+        """Block until at least one is done, or the time is over; return all that are done."""
 
     @abstractmethod
     def result(self, handle: Handle) -> Any:
@@ -83,7 +96,7 @@ class InlineExecutor(Executor):
         done.set_result(function(*arguments))
         return done
 
-    def wait_any(self, handles: Iterable[Handle]) -> set[Handle]:
+    def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
         """Return all: everything is done already."""
         return set(handles)
 
@@ -113,9 +126,9 @@ class ProcessExecutor(Executor):
             self._pool = self._start()
             return self._pool.submit(function, *arguments)
 
-    def wait_any(self, handles: Iterable[Handle]) -> set[Handle]:
-        """Block until at least one is done."""
-        return wait(list(handles), return_when=FIRST_COMPLETED).done
+    def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
+        """Block until at least one is done, or the time is over."""
+        return wait(list(handles), timeout_s, return_when=FIRST_COMPLETED).done
 
     def result(self, handle: Handle) -> Any:
         """Return what the function returned."""

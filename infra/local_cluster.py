@@ -27,6 +27,7 @@ def local_cluster(workers: int, **options: Any) -> LocalCluster:
     settings = {
         "distributed.nanny.pre-spawn-environ": before_start,
         "distributed.worker.profile.enabled": False,  # a hundred looks a second at every stack
+        "distributed.scheduler.allowed-failures": 0,  # the driver tries again, and counts
     }
     with dask.config.set(settings):
         return LocalCluster(  # type: ignore[no-untyped-call]

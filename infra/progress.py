@@ -56,6 +56,7 @@ class BuildProgress:
         self._total: Counter[str] = Counter()
         self._set_aside: Counter[str] = Counter()
         self._elsewhere: dict[str, Any] = {}
+        self._pools: dict[str, dict[str, Any]] = {}
         self._written = 0.0
         self._started = utc_now()
 
@@ -101,6 +102,12 @@ class BuildProgress:
         if not self._bars.disable:
             self._bars.console.print(message, markup=False, emoji=False, highlight=False)
 
+    def note_pools(self, pools: dict[str, dict[str, Any]]) -> None:
+        """Note how many jobs and workers each worker pool has; see ``Executor.state``."""
+        if pools != self._pools:
+            self._pools = pools
+            self._write("running")
+
     def state(self, status: str) -> dict[str, Any]:
         """Return what the file of this process holds."""
         return {
@@ -109,6 +116,7 @@ class BuildProgress:
             "pid": os.getpid(),
             "started_at": self._started,
             "updated_at": utc_now(),
+            "pools": self._pools,
             "stages": self._elsewhere
             | {
                 stage: {

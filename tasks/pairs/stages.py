@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from storage_schemas.errors import (
     IntegrityError,
@@ -28,7 +29,9 @@ from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import Source
 from storage_schemas.store import FRAMES, PAIR, VERIFIED, Store
 from tasks.aspects.base import Models, PixelOperation
+from tasks.aspects.base import Pool as PoolName
 from tasks.media.ingest import ingest_source
+from tasks.models.device import require_gpu
 from tasks.models.hub import ModelHub
 from tasks.pairs.degrade import degrade_source
 from tasks.pairs.draw import PairJob, source_jobs
@@ -46,6 +49,14 @@ class Work:
     store: str
     recipe: Recipe
     models: tuple[str, ...]
+    #: Pools of single aspects, in place of those that their operations ask for.
+    placement: Mapping[str, PoolName] = field(default_factory=dict)
+    #: Whether work of the pool h100 may run where no GPU is visible.
+    allow_cpu_models: bool = False
+
+    def pool_of(self, aspect: str, wanted: str) -> str:
+        """Return the pool in which an aspect is made, `wanted` being what its operation asks for."""
+        return self.placement.get(aspect, wanted)
 
     def open(self) -> tuple[Store, Models]:
         """Return the store and the models of this process."""
@@ -90,12 +101,29 @@ def ingest_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcom
 
 
 def degrade_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
-    """Make the pairs of a source for some aspects."""
+    """Make those pairs of a source for some aspects that belong into the pool `cpu`."""
+    return _degrade(work, source, aspects, "cpu")
 
+
+def degrade_h100_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+    """Make those pairs of a source for some aspects that belong into the pool `h100`.
+
+    Raises
+    ------
+    PrerequisiteError
+        If no GPU is visible here and the site does not allow that.
+    """
+    if not work.allow_cpu_models:
+        require_gpu()
+    return _degrade(work, source, aspects, "h100")
+
+
+def _degrade(work: Work, source: Source, aspects: tuple[str, ...], pool: PoolName) -> Outcome:
     def run() -> Outcome:
         store, models = work.open()
         facts = source_facts(store, source, work.recipe)
         jobs, _ = source_jobs(facts, work.recipe, models, aspects)
+        jobs = [job for job in jobs if work.pool_of(job.aspect.name, job.operation.pool) == pool]
         failed = degrade_source(store, facts, jobs, models).set_aside
         rows = tuple(
             _pair_row(source, job, "degrade", failed[job.pair_id]) for job in jobs if job.pair_id in failed
@@ -127,12 +155,38 @@ def _all(work: Work) -> tuple[str, ...]:
     return tuple(work.recipe.aspects)
 
 
+StageFunction = Callable[[Work, Source, tuple[str, ...]], Outcome]
+
+
+class Stage(NamedTuple):
+    """One step of a source: its name, the pool in which it runs, and what it does."""
+
+    name: str
+    pool: PoolName
+    function: StageFunction
+
+
+INSPECT = Stage("inspect", "cpu", inspect_stage)
 #: The stages of a source, in order, after it was inspected.
-STAGES: tuple[tuple[str, Callable[[Work, Source, tuple[str, ...]], Outcome]], ...] = (
-    ("ingest", ingest_stage),
-    ("degrade", degrade_stage),
-    ("verify", verify_stage),
+STAGES = (
+    Stage("ingest", "cpu", ingest_stage),
+    Stage("degrade", "cpu", degrade_stage),
+    # frames are read once more on another node, but the GPU waits for no decoding
+    Stage("degrade-h100", "h100", degrade_h100_stage),
+    Stage("verify", "cpu", verify_stage),
 )
+
+
+def stages_for(pools: Collection[str]) -> list[Stage]:
+    """Return the stages of a source whose missing pairs belong into some pools."""
+    return [stage for stage in STAGES if not stage.name.startswith("degrade") or stage.pool in pools]
+
+
+def run_stage_of_batch(
+    function: StageFunction, work: Work, calls: Sequence[tuple[Source, tuple[str, ...]]]
+) -> list[Outcome]:
+    """Run one stage of several sources, one after the other."""
+    return [function(work, source, aspects) for source, aspects in calls]
 
 
 def inspect_key(source: Source, recipe: Recipe) -> str:

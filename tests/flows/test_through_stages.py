@@ -1,0 +1,175 @@
+"""Sources go through their stages: bounded, in their pools, in batches, and past workers that die."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows import through_stages as module
+from flows.through_stages import MOST_DEATHS, StageItem, through_stages
+from infra.executor import Executor, Handle, InlineExecutor, ProcessExecutor, WorkerDied
+from infra.progress import BuildProgress
+from storage_schemas.errors import Reason
+from storage_schemas.source import Source
+from tasks.pairs.stages import Outcome, Stage, Work, source_row
+from tasks.recipe import BUILT_IN
+
+
+def source(name: str) -> Source:
+    return Source(id=name, adapter="test", title=name, video=name, content_sha256="0", clips=())
+
+
+def stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+    with (Path(work.store) / source.id).open("a") as log:
+        log.write("x")
+    if source.id == "poison":
+        os._exit(1)
+    time.sleep(0.02)
+    return Outcome(source.id, "work")
+
+
+def at_once(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+    return Outcome(source.id, "work")
+
+
+CPU = Stage("work", "cpu", at_once)
+GPU = Stage("paint", "h100", at_once)
+MORE = Stage("more", "cpu", at_once)
+
+
+def died(item: StageItem, message: str) -> Outcome:
+    row = source_row(item.source, item.next.name, Reason.WORKER_DIED, message)
+    return Outcome(item.source.id, item.next.name, rows=(row,))
+
+
+def through(executor: Executor, items: Sequence[StageItem], store: str = "", batch: int = 1) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+
+    def note(outcome: Outcome) -> bool:
+        outcomes.append(outcome)
+        return not outcome.rows
+
+    work = Work(store=store, recipe=BUILT_IN["cpu-approx"], models=())
+    with executor, BuildProgress(quiet=True) as progress:
+        through_stages(executor, work, items, progress, note, died, batch)
+    return outcomes
+
+
+class Recorded(InlineExecutor):
+    """Keeps what was submitted, ends one task a turn, and lets chosen sources end their worker."""
+
+    deaths_before_alone = 2
+
+    def __init__(self, room: dict[str, int], deaths: Callable[[str], bool] = lambda _: False) -> None:
+        self.rooms, self.deaths = room, deaths
+        self.submitted: list[tuple[str, str]] = []
+        self.in_flight: dict[Handle, str] = {}
+        self.most: Counter[str] = Counter()
+        self.wanted: Counter[str] = Counter()
+
+    def room(self, pool: str, wanted: int) -> int:
+        self.wanted[pool] = max(self.wanted[pool], wanted)
+        return self.rooms[pool]
+
+    def submit(self, name: str, pool: str, function: Callable[..., Any], *arguments: Any) -> Handle:
+        handle: Future[Any] = Future()
+        _, _, calls = arguments
+        if any(self.deaths(source.id) for source, _ in calls):
+            handle.set_exception(WorkerDied("the worker that ran it died"))
+        else:
+            handle.set_result(function(*arguments))
+        self.submitted.append((name, pool))
+        self.in_flight[handle] = pool
+        for of, number in Counter(self.in_flight.values()).items():
+            self.most[of] = max(self.most[of], number)
+        return handle
+
+    def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
+        first = next(iter(handles))
+        del self.in_flight[first]
+        return {first}
+
+
+def test_only_the_source_that_kills_its_worker_is_set_aside(tmp_path: Path) -> None:
+    names = ["poison", *(f"good{n}" for n in range(8))]
+    stages = [Stage("work", "cpu", stage), Stage("more", "cpu", stage)]
+    items = [StageItem(source(name), (), list(stages)) for name in names]
+    outcomes = through(ProcessExecutor(2), items, str(tmp_path))
+    bad = [outcome for outcome in outcomes if outcome.rows]
+    assert [(o.source_id, o.rows[0].reason) for o in bad] == [("poison", Reason.WORKER_DIED)]
+    assert sorted(o.source_id for o in outcomes if not o.rows) == sorted(names[1:] * 2)
+    assert len((tmp_path / "poison").read_text()) <= MOST_DEATHS + 1
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    number=st.integers(1, 30),
+    gpu=st.integers(0, 30),
+    batch=st.integers(1, 7),
+    room=st.fixed_dictionaries({"cpu": st.integers(1, 5), "h100": st.integers(1, 3)}),
+    poison=st.sets(st.integers(0, 29), max_size=3),
+)
+def test_every_source_ends_whatever_happens(
+    number: int, gpu: int, batch: int, room: dict[str, int], poison: set[int]
+) -> None:
+    items = [StageItem(source(f"s{n}"), (), [CPU, *([GPU] if n < gpu else []), MORE]) for n in range(number)]
+    bad = {f"s{n}" for n in poison if n < number}
+    executor = Recorded(room, deaths=lambda name: name in bad)
+    outcomes = through(executor, items, batch=batch)
+    assert sorted(o.source_id for o in outcomes if o.rows) == sorted(bad)
+    good = Counter(o.source_id for o in outcomes if not o.rows)
+    assert good == {f"s{n}": 2 + (n < gpu) for n in range(number) if f"s{n}" not in bad}
+    assert all(executor.most[pool] <= room[pool] for pool in room)
+    assert {name.split()[0] for name, pool in executor.submitted if pool == "h100"} <= {"paint"}
+
+
+def test_a_pool_without_workers_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [StageItem(source("a"), (), [GPU]), StageItem(source("b"), (), [CPU])]
+    executor = Recorded({"cpu": 1, "h100": 0})
+    waited = []
+
+    def workers_come(seconds: float) -> None:
+        waited.append(seconds)
+        executor.rooms["h100"] = 1
+
+    monkeypatch.setattr(module.time, "sleep", workers_come)
+    through(executor, items)
+    assert executor.submitted == [("work b", "cpu"), ("paint a", "h100")]
+    assert waited == [module.LOOK_EVERY_S]
+    assert executor.wanted["h100"] == 1
+
+
+def test_batches_hold_several_sources_and_a_death_costs_one() -> None:
+    items = [StageItem(source(f"s{n}"), (), [CPU]) for n in range(10)]
+    executor = Recorded({"cpu": 4}, deaths=lambda name: name == "s5")
+    outcomes = through(executor, items, batch=4)
+    assert [name for name, _ in executor.submitted[:3]] == [
+        "work s0 and 3 more",
+        "work s4 and 3 more",
+        "work s8 and 1 more",
+    ]
+    assert [o.source_id for o in outcomes if o.rows] == ["s5"]
+    # once in its batch, twice beside others, then alone
+    of_poison = [name for name, _ in executor.submitted if name == "work s5"]
+    assert len(of_poison) == executor.deaths_before_alone + MOST_DEATHS
+
+
+def test_a_worker_that_dies_now_and_then_costs_no_source() -> None:
+    """A cancelled job, a drained node: nobody's fault, and never twice while alone."""
+    left = {f"s{n}": n % 4 for n in range(12)}
+
+    def sometimes(name: str) -> bool:
+        left[name] -= 1
+        return left[name] >= 0
+
+    items = [StageItem(source(name), (), [CPU, MORE]) for name in left]
+    assert not [o for o in through(Recorded({"cpu": 3}, deaths=sometimes), items) if o.rows]
