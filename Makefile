@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help env demo test test-fast test-slow test-browser bench lint lock clean
+.PHONY: help env demo test test-fast test-slow test-browser test-slurm bench lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -32,13 +32,20 @@ build/models/u2netp.onnx: $(STAMP)
 	$(BIN)/slvmeval models fetch u2netp --models build/models
 
 test-fast: env build/models/u2netp.onnx
-	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
+	$(BIN)/python -m pytest -n auto -m "not slow and not browser and not slurm"
 
 test-slow: env build/models/u2netp.onnx  ## tests on whole films, with a real Prefect and Dask, with processes killed
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "slow and not browser"
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "slow and not browser and not slurm"
 
 test-browser: env  ## tests of the pages in a real Chromium
-	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest -m "browser and not slurm"
+
+test-slurm: env build/models/u2netp.onnx  ## tests on a real Slurm that they start here; installs Debian's packages where root may
+	@missing=""; for package in slurmctld slurmd slurm-client munge; do \
+	  dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; fi
+	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest -m slurm
 
 bench: env  ## measure; the ratios land in build/bench/ratios.json
 	$(BIN)/python -m tests.bench
