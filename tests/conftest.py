@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+pytest_plugins = ["tests.small_films"]
+
 
 @pytest.fixture(scope="session")
 def ffmpeg() -> str:
