@@ -67,7 +67,13 @@ class FlowProgress(BuildProgress):
             )
 
 
-@flow(name="build-slvmeval", flow_run_name="{options.release}", validate_parameters=True)
+@flow(
+    name="build-slvmeval",
+    flow_run_name="{options.release}",
+    task_runner=DaskTaskRunner(),  # type: ignore[arg-type] # PrefectExecutor tells it which cluster to start
+    validate_parameters=True,
+    persist_result=False,
+)
 def build_slvmeval(options: BuildOptions, workers: int = 2, quiet: bool = False) -> BuildResult:
     """Build or extend an SLVMEval release from the sources.
 
@@ -88,7 +94,8 @@ def build_slvmeval(options: BuildOptions, workers: int = 2, quiet: bool = False)
     with FlowProgress(Store.create(Path(options.store)).cache, quiet) as progress:
         build = Build(options, progress)
         build.prepare()
-        result = build.run(partial(PrefectExecutor, workers))
+        cluster = partial(local_cluster, workers=workers, preload=_PRELOAD)
+        result = build.run(partial(PrefectExecutor, workers, cluster))
     try:
         _publish(build, result)
     except SlvmevalError:
@@ -135,12 +142,4 @@ def _key(text: str) -> str:
 def run_build_flow(options: BuildOptions, workers: int = 2, quiet: bool = False) -> BuildResult:
     """Run the flow on this machine: one embedded server, one local Dask cluster, both gone afterwards."""
     with prefect_server():
-        runner = DaskTaskRunner(
-            cluster_class=local_cluster,  # type: ignore[arg-type]
-            cluster_kwargs={"workers": workers, "preload": _PRELOAD},
-        )
-        here = build_slvmeval.with_options(
-            task_runner=runner,  # type: ignore[arg-type]
-            persist_result=False,
-        )
-        return here(options=options, workers=workers, quiet=quiet)
+        return build_slvmeval(options=options, workers=workers, quiet=quiet)

@@ -13,7 +13,6 @@ import distributed
 import httpx
 from dask.base import annotate
 from distributed.deploy.cluster import Cluster
-from infra.slurm.cluster import SlurmCluster
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
@@ -23,7 +22,7 @@ from prefect.states import Crashed
 from prefect_dask.task_runners import DaskTaskRunner
 
 from infra.executor import Executor, Handle, WorkerDied
-from infra.pool import RESOURCES
+from infra.pool import RESOURCES, WorkerPools
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ class PrefectExecutor(Executor):
     workers
         How many items run at once on this machine.
     cluster
-        Starts the Dask cluster: one on this machine, or one whose workers are jobs (:class:`SlurmCluster`).
+        Starts the Dask cluster: one on this machine, or one in pools (:class:`infra.pool.WorkerPools`).
     """
 
     #: A Dask worker has a process of its own, but what waited in the one that died dies with it.
@@ -50,7 +49,7 @@ class PrefectExecutor(Executor):
 
     def __init__(self, workers: int, cluster: Callable[[], Cluster]) -> None:
         self.workers, self._open = workers, cluster
-        self._pools: SlurmCluster | None = None
+        self._pools: WorkerPools | None = None
 
     def __enter__(self) -> PrefectExecutor:
         """Start the cluster, which Prefect would do with the first task."""
@@ -58,10 +57,14 @@ class PrefectExecutor(Executor):
         if context is None or not isinstance(context.task_runner, DaskTaskRunner):
             raise RuntimeError("a PrefectExecutor is opened in a flow whose task runner is a DaskTaskRunner")
         runner = context.task_runner
-        runner.cluster_class = self._open
+        runner.cluster_class = self._start
         connected = runner.client.cluster
-        self._pools = connected if isinstance(connected, SlurmCluster) else None
+        self._pools = connected if isinstance(connected, WorkerPools) else None
         return self
+
+    def _start(self) -> Cluster:
+        # Prefect asks for its qualified name, which a partial has not
+        return self._open()
 
     def room(self, pool: str, wanted: int) -> int:
         """Return how many items may be in flight in a pool now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from dask.utils import parse_bytes
 from pydantic import Field, field_validator, model_validator
@@ -31,6 +31,17 @@ def seconds_of(walltime: str) -> int:
         raise ValueError(f"write a time as HH:MM:SS or D-HH:MM:SS, not {walltime!r}")
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+@runtime_checkable
+class WorkerPools(Protocol):
+    """A cluster whose workers come and go by pool."""
+
+    def room(self, pool: str, wanted: int) -> int:
+        """Note that `wanted` items are in flight or wait; return how many may be in flight now."""
+
+    def state(self) -> dict[str, dict[str, Any]]:
+        """Return how many jobs and workers each pool has."""
 
 
 class Pool(Frozen):
