@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -57,6 +58,7 @@ class BuildProgress:
         self._set_aside: Counter[str] = Counter()
         self._elsewhere: dict[str, Any] = {}
         self._pools: dict[str, dict[str, Any]] = {}
+        self._summary: list[dict[str, Any]] = []
         self._written = 0.0
         self._started = utc_now()
 
@@ -75,7 +77,9 @@ class BuildProgress:
         self._bars.stop()
         if self._run_file is not None and not self._total:
             # nothing was counted here: what another one of this process counted meanwhile stays
-            self._elsewhere = (read_run(self._run_file) or {}).get("stages", {})
+            there = read_run(self._run_file) or {}
+            self._elsewhere = there.get("stages", {})
+            self._summary = self._summary or there.get("summary", [])
         self._write("failed" if kind else "ended", force=True)
 
     def expect(self, stage: str, total: int) -> None:
@@ -96,17 +100,30 @@ class BuildProgress:
         log.info("%s %d/%d: %s", stage, self._done[stage], self._total[stage], note)
         self._write("running")
 
+    def note_pools(self, pools: Mapping[str, Mapping[str, Any]]) -> None:
+        """Note the state of the worker pools, see ``Executor.state``; there may be none.
+
+        It may be called often: the file is written once a second, a line of the log where jobs changed.
+        """
+        for name, pool in pools.items():
+            before = self._pools.get(name, {})
+            if any(before.get(key) != pool[key] for key in ("jobs", "pending", "reason")):
+                why = f" ({pool['reason']})" if pool["reason"] else ""
+                log.info("pool %s: %d jobs run, %d wait%s", name, pool["jobs"], pool["pending"], why)
+        self._pools = {name: dict(pool) for name, pool in pools.items()}
+        if pools:
+            self._write("running")
+
+    def note_summary(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Note what became of each aspect: aspect, planned, built, set_aside, and reasons with numbers."""
+        self._summary = [dict(row) for row in rows]
+        self._write("running", force=True)
+
     def say(self, message: str) -> None:
         """Tell a person something, above the bars."""
         log.info("%s", message)
         if not self._bars.disable:
             self._bars.console.print(message, markup=False, emoji=False, highlight=False)
-
-    def note_pools(self, pools: dict[str, dict[str, Any]]) -> None:
-        """Note how many jobs and workers each worker pool has; see ``Executor.state``."""
-        if pools != self._pools:
-            self._pools = pools
-            self._write("running")
 
     def state(self, status: str) -> dict[str, Any]:
         """Return what the file of this process holds."""
@@ -116,7 +133,6 @@ class BuildProgress:
             "pid": os.getpid(),
             "started_at": self._started,
             "updated_at": utc_now(),
-            "pools": self._pools,
             "stages": self._elsewhere
             | {
                 stage: {
@@ -126,6 +142,9 @@ class BuildProgress:
                 }
                 for stage in self._total
             },
+            # its jobs end with a build
+            "pools": self._pools if status == "running" else {},
+            "summary": self._summary,
         }
 
     def _write(self, status: str, force: bool = False) -> None:
@@ -151,8 +170,12 @@ def read_run(path: Path) -> dict[str, Any] | None:
         run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if run["status"] == "running" and run["host"] == _host() and not process_alive(int(run["pid"])):
             run["status"] = "died"
-        return {key: run[key] for key in ("status", "host", "pid", "started_at", "updated_at", "stages")} | {
-            "file": str(path)
+        known = {key: run[key] for key in ("status", "host", "pid", "started_at", "updated_at", "stages")}
+        # an older version wrote no pools
+        return known | {
+            "pools": run.get("pools", {}),
+            "summary": run.get("summary", []),
+            "file": str(path),
         }
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None

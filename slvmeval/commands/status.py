@@ -27,7 +27,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Follow the running build until it ends.")] = False,
     as_json: shared.JsonOption = False,
 ) -> None:
-    """Show the last or running build, the releases with their versions, and the sizes of a store.
+    """Show the last or running build with its worker pools, the releases, and the sizes of a store.
 
     Example: `slvmeval status --store STORE --watch`
     """
@@ -38,8 +38,10 @@ def status(
     if as_json:
         shared.print_json(found)
         return
-    for line in _run_lines(found["runs"]):
-        shared.say(line)
+    from slvmeval.commands.run_view import runs_view
+
+    for part in runs_view(found["runs"]):
+        shared.console().print(part)
     rows = [
         (
             f"{release['name']} {version['version']}",
@@ -98,39 +100,17 @@ def _versions(store: Store, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def _run_lines(runs: list[dict[str, Any]]) -> list[str]:
-    """Return lines on every build that is running, or on the last one."""
-    if not runs:
-        return ["no build is known in this store"]
-    running = [run for run in runs if run["status"] == "running"]
-    return [line for run in running or runs[:1] for line in _one_run(run)]
-
-
-def _one_run(run: dict[str, Any]) -> list[str]:
-    process = f"process {run['pid']} on {run['host']}"
-    what = {
-        "running": f"running ({process})",
-        "died": f"died ({process} is gone): the same build command goes on where it was",
-        "failed": "failed: the same build command goes on where it was",
-    }.get(run["status"], run["status"])
-    last = "build" if run["status"] == "running" else "last build"
-    lines = [f"{last}: {what}; started {run['started_at']}, last heard of {run['updated_at']}"]
-    for stage, counts in run["stages"].items():
-        aside = f", {counts['set_aside']} set aside" if counts["set_aside"] else ""
-        lines.append(f"  {stage:<10} {counts['done']}/{counts['total']}{aside}")
-    return lines
-
-
 def _watch(store: Store) -> None:
+    from rich.console import Group
     from rich.live import Live
-    from rich.text import Text
 
+    from slvmeval.commands.run_view import runs_view
     from slvmeval.commands.state import run_states
 
     with Live(console=shared.console(), auto_refresh=False) as live:
         while True:
             runs = run_states(store)
-            live.update(Text("\n".join(_run_lines(runs))), refresh=True)
+            live.update(Group(*runs_view(runs)), refresh=True)
             if not runs or runs[0]["status"] != "running":
                 return
             time.sleep(_WATCH_EVERY_S)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import json
+import logging
 import sys
 from pathlib import Path
 
@@ -46,3 +48,37 @@ def test_what_another_progress_of_the_process_counted_stays(tmp_path: Path) -> N
         raise ValueError("x")
     (run,) = read_runs(tmp_path)
     assert (run["status"], run["stages"]) == ("failed", {})
+
+
+POOL = {"jobs": 1, "pending": 2, "reason": "Priority", "workers": 4, "draining": 0, "wanted": 9}
+
+
+def test_pools_are_kept_while_it_runs_and_logged_where_jobs_changed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with BuildProgress(tmp_path, quiet=True) as progress:
+        for wanted in (9, 8, 7):
+            progress.note_pools({"cpu": POOL | {"wanted": wanted}})
+        assert progress.state("running")["pools"]["cpu"]["wanted"] == 7
+        assert caplog.messages == ["pool cpu: 1 jobs run, 2 wait (Priority)"]
+        progress.note_pools({"cpu": POOL | {"jobs": 3, "pending": 0, "reason": ""}})
+        assert caplog.messages[1:] == ["pool cpu: 3 jobs run, 0 wait"]
+    (run,) = read_runs(tmp_path)
+    assert run["pools"] == {}
+
+
+def test_what_became_of_the_aspects_stays_when_another_progress_of_the_process_ends(tmp_path: Path) -> None:
+    rows = [{"aspect": "color", "planned": 2, "built": 1, "set_aside": 1, "reasons": {"WHY": 1}}]
+    with BuildProgress(tmp_path, quiet=True), BuildProgress(tmp_path, quiet=True) as inner:
+        inner.expect("degrade", 1)
+        inner.note_summary(rows)
+    (run,) = read_runs(tmp_path)
+    assert (run["status"], run["summary"]) == ("ended", rows)
+
+
+def test_the_file_of_an_older_version_is_read(tmp_path: Path) -> None:
+    run = {"status": "ended", "host": "h", "pid": 1, "started_at": "a", "updated_at": "b", "stages": {}}
+    (tmp_path / "run-h-1.json").write_text(json.dumps(run), encoding="utf-8")
+    (read,) = read_runs(tmp_path)
+    assert (read["pools"], read["summary"]) == ({}, [])

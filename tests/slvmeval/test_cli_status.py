@@ -5,6 +5,8 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,64 @@ def test_the_newest_build_comes_first_and_old_ones_are_forgotten(
         pass
     left = sorted(path.stem[-1] for path in store.cache.glob("run-*-1000000*.json"))
     assert left == list("56789") and running.exists()
+
+
+POOLS = {
+    "cpu": {"jobs": 2, "pending": 0, "reason": "", "workers": 8, "draining": 1, "wanted": 30},
+    "h100": {"jobs": 0, "pending": 3, "reason": "Resources", "workers": 0, "draining": 0, "wanted": 7},
+}
+SUMMARY = [
+    {"aspect": "color", "planned": 9, "built": 7, "set_aside": 2, "reasons": {"TOO_DARK": 2}},
+    {"aspect": "aesthetics", "planned": 4, "built": 4, "set_aside": 0, "reasons": {}},
+]
+
+
+def cells(shown: str, first: str) -> list[str]:
+    """Return the cells of the line of a table that begins so."""
+    (line,) = [line for line in shown.splitlines() if line.strip().startswith(f"{first} ")]
+    return line.split()
+
+
+def test_pools_and_aspects_of_a_running_build_are_tables(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with BuildProgress(store.cache, quiet=True) as progress:
+        progress.note_pools(POOLS)
+        progress.note_summary(SUMMARY)
+        shown = status(store, capsys)
+        assert cells(shown, "cpu") == ["cpu", "2", "0", "8", "1", "30"]
+        assert cells(shown, "h100") == ["h100", "0", "3", "0", "0", "7", "Resources"]
+        assert cells(shown, "color") == ["color", "9", "7", "2", "TOO_DARK", "2"]
+    # the jobs are gone with the build; what became of each aspect stays
+    shown = status(store, capsys)
+    assert "h100" not in shown
+    assert cells(shown, "color") == ["color", "9", "7", "2", "TOO_DARK", "2"]
+    assert main(["status", "--store", str(store.root), "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)["run"]
+    assert (run["pools"], run["summary"]) == ({}, SUMMARY)
+
+
+def test_watching_shows_the_pools_until_the_build_ends(store: Store, tmp_path: Path) -> None:
+    path = write_state(store, "running", os.getpid())
+    state = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(state | {"pools": POOLS, "summary": SUMMARY}), encoding="utf-8")
+    out = tmp_path / "out"
+    # a terminal, in which each picture is drawn
+    command = [
+        "script",
+        "-qec",
+        f"{sys.executable} -m slvmeval status --watch --store {store.root}",
+        "/dev/null",
+    ]
+    with out.open("wb") as file, subprocess.Popen(command, stdout=file, stdin=subprocess.DEVNULL) as watching:
+        wait_for(lambda: b"Resources" in out.read_bytes())
+        path.write_text(json.dumps(state | {"status": "ended", "summary": SUMMARY}), encoding="utf-8")
+        assert watching.wait(timeout=30) == 0
+    assert b"last build: ended" in out.read_bytes()
+
+
+def wait_for(reached: Callable[[], bool], limit_s: float = 30.0) -> None:
+    end = time.monotonic() + limit_s
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.1)
