@@ -188,6 +188,8 @@ def _read(path: Path) -> dict[str, Any]:
             values[key] = _from(path, values[key])
     if isinstance(values.get("models"), list):
         values["models"] = [_from(path, m) if isinstance(m, str) else m for m in values["models"]]
+    if isinstance(values.get("sources"), list):
+        values["sources"] = [_source_from(path, s) if isinstance(s, str) else s for s in values["sources"]]
     return values
 
 
@@ -210,6 +212,15 @@ def _explained(problem: ValidationError, origin: Mapping[str, str], path: Path |
 def _from(profile: Path, value: str) -> str:
     """Return a path of a profile file; a relative one counts from the file's folder."""
     return str(profile.resolve().parent / Path(value).expanduser())
+
+
+def _source_from(profile: Path, text: str) -> str:
+    """Return a data set ``KIND:PATH?OPTIONS`` of a profile file with its path counted from the file's folder."""
+    kind, colon, rest = text.partition(":")
+    if not (colon and kind.isidentifier()):
+        kind, colon, rest = "", "", text
+    path, mark, options = rest.partition("?")
+    return f"{kind}{colon}{_from(profile, path) if path else path}{mark}{options}"
 
 
 def profile_schema() -> dict[str, Any]:

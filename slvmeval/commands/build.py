@@ -73,11 +73,13 @@ def build(
     Other things: `slvmeval build -s vript:/data/vript --recipe paper-eight --release vript-eight`,
     `slvmeval build -s VIDEOS --set clips_per_pair=3`
     """
-    from slvmeval.commands.options import build_options, recipe_with
+    from flows.recipe_changes import recipe_with
+    from flows.resolve import build_options
 
     site = shared.settings(
         profile, store=store, models=models, workers=workers, settle_s=settle, release=release
     )
+    shared.need_sources(sources, site)
     options = build_options(
         site, sources or [], recipe_with(recipe, changes or ()), fresh=fresh, retry=retry_failed
     )
@@ -121,9 +123,9 @@ def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quie
     print_summary(result)
     paths = {"release": release.path}
     if gallery is not None:
-        from slvmeval.commands.gallery_once import gallery_once
+        from slvmeval.commands.publish import show_gallery
 
-        paths["gallery"] = gallery_once(release, gallery, quiet)
+        paths["gallery"] = show_gallery(release, gallery, quiet)
         if summary is not None:
             write_summary(summary, build_summary(result, paths["gallery"]))
     if summary is not None:

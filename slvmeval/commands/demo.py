@@ -31,8 +31,9 @@ def demo(
 
     Example: `slvmeval demo --folder build/demo`
     """
+    from flows.recipe_changes import recipe_with
+    from flows.resolve import build_options
     from slvmeval.commands.build import finish
-    from slvmeval.commands.options import build_options, recipe_with
     from slvmeval.commands.running import run_build
     from slvmeval.demo.fetch import fetch_demo
 

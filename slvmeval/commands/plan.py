@@ -41,9 +41,11 @@ def plan(
 
     Example: `slvmeval plan --sources folder:VIDEOS --store STORE`
     """
-    from slvmeval.commands.options import build_options, recipe_with
+    from flows.recipe_changes import recipe_with
+    from flows.resolve import build_options
 
     site = shared.settings(profile, store=store, models=models, settle_s=settle, release=release)
+    shared.need_sources(sources, site)
     options = build_options(site, sources or [], recipe_with(recipe, changes or ()), fresh=fresh, retry=retry)
     with ExitStack() as stack:
         place = Path(options.store)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slvmeval.commands import shared
+
+if TYPE_CHECKING:
+    from storage_schemas.release import Release
 
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where it goes.")]
 
@@ -33,12 +36,20 @@ def gallery(
 
     Example: `slvmeval gallery demo --store STORE --out GALLERY --open`
     """
-    from slvmeval.commands.gallery_once import gallery_once
-
-    page = gallery_once(shared.open_release(store, release, version), out, quiet, private=not public)
+    page = show_gallery(shared.open_release(store, release, version), out, quiet, private=not public)
     shared.say(str(page))
     if open_it:
         typer.launch(page.as_uri())
+
+
+def show_gallery(release: Release, target: Path, quiet: bool = False, private: bool = True) -> Path:
+    """Write a gallery and show how far it is; return its first page."""
+    from tasks.publish.gallery_once import gallery_once
+
+    with shared.step_bar("gallery", quiet) as step:
+        return gallery_once(
+            release, target, private=private, tell=shared.teller(quiet), warn=shared.tell, progress=step
+        )
 
 
 def materialise(
@@ -60,9 +71,9 @@ def materialise(
 
     Example: `slvmeval materialise demo --store STORE --aspect color --out VIDEOS`
     """
-    from slvmeval.commands.frames import needs_frames, restore_frames
     from storage_schemas.errors import UserInputError
     from storage_schemas.pair import PairRecord
+    from tasks.publish.frames import needs_frames, restore_frames
     from tasks.publish.materialise import SIDES, materialise_pair
 
     if side not in (None, *SIDES):
@@ -78,7 +89,7 @@ def materialise(
     for record in records:
         low[record.source_id] += [record] if "low" in sides else []
     wanted = [source_id for source_id, some in low.items() if needs_frames(opened, source_id, some)]
-    problems = restore_frames(opened, wanted, quiet=quiet)
+    problems = restore_frames(opened, wanted, shared.teller(quiet))
     lost = [record for record in records if record.source_id in problems]
     records = [record for record in records if record.source_id not in problems]
     with shared.step_bar("videos", quiet) as step:
@@ -117,8 +128,8 @@ def export(
 
     Example: `slvmeval export demo --store STORE --out DATASET`
     """
-    from slvmeval.commands.frames import WithoutSources, needs_frames, restore_frames
     from tasks.publish.export import export_recipe, export_release
+    from tasks.publish.frames import WithoutSources, needs_frames, restore_frames
 
     opened = shared.open_release(store, release, version)
     if recipe_only:
@@ -127,7 +138,7 @@ def export(
         return
     passed = [row.source_id for row in opened.sources() if private or row.redistributable]
     wanted = [id_ for id_ in passed if needs_frames(opened, id_, opened.pairs(source_id=id_))]
-    problems = restore_frames(opened, wanted, quiet=quiet)
+    problems = restore_frames(opened, wanted, shared.teller(quiet))
     with shared.step_bar("export", quiet) as step:
         rest = WithoutSources(opened, problems) if problems else opened
         result = export_release(opened.store, rest, out, private=private, progress=step)

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from flows.build_run import Build, BuildResult
 from flows.options import BuildOptions
+from flows.source_roots import typed_options
 from infra.executor import InlineExecutor, ProcessExecutor
 from infra.progress import BuildProgress
-from slvmeval.commands.options import typed_options
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store

@@ -142,6 +142,11 @@ def tell(line: str) -> None:
     typer.echo(line, err=True)
 
 
+def teller(quiet: bool) -> Callable[[str], None]:
+    """Return what prints a line of progress, or nothing where it is to be quiet."""
+    return (lambda _line: None) if quiet else tell
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
     typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
@@ -219,6 +224,12 @@ def settings(
         **others,
     }
     return load_profile(profile, given)
+
+
+def need_sources(sources: Sequence[str] | None, site: Profile) -> None:
+    """Say that the command line is wrong where neither it nor the profile names a data set."""
+    if not sources and not site.sources:
+        raise typer.BadParameter("give at least one: folder:PATH or vript:PATH", param_hint="--sources")
 
 
 def open_store(store: Path | None, profile: Path | None = None) -> Store:

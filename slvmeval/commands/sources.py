@@ -43,7 +43,7 @@ def scan(
 
     Example: `slvmeval sources scan folder:VIDEOS`
     """
-    from slvmeval.commands.options import source_root
+    from flows.source_roots import source_root
     from storage_schemas.errors import UserInputError
     from storage_schemas.set_aside import SetAsideRow
     from tasks.sources.registry import open_sources

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slvmeval.commands.frames import restore_frames
+from slvmeval.commands.shared import teller
 from storage_schemas.commit import retire_folder
 from storage_schemas.errors import IntegrityError, SetAside, StoreError
 from storage_schemas.ids import artifact_id
@@ -13,6 +13,7 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.release import RELEASE, Release
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store, check_files
 from tasks.pairs.verify import SourceCheck, pair_problems, verified_consumes, verify_deep
+from tasks.publish.frames import restore_frames
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def _check_source(
     what = f"frames of {release.source(source_id).title}"
     artifacts: tuple[tuple[str, str], ...] = ((FRAMES, frames_id),)
     try:
-        gone = restore_frames(release, [source_id], quiet=quiet).get(source_id)
+        gone = restore_frames(release, [source_id], teller(quiet)).get(source_id)
         if gone is not None:
             return Damage(what, gone, artifacts, source_id)
         timeline = artifact_id(TIMELINE, store.manifest(FRAMES, frames_id).consumes)
@@ -129,7 +130,7 @@ def repair_release(release: Release, damages: list[Damage], quiet: bool = False)
             done.append(f"removed {kind} {id_[:12]}")
     for damage in damages:
         if damage.source_id:
-            problem = restore_frames(release, [damage.source_id], quiet=quiet).get(damage.source_id)
+            problem = restore_frames(release, [damage.source_id], teller(quiet)).get(damage.source_id)
             done.append(
                 f"made again: {damage.what}"
                 if problem is None

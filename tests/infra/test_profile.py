@@ -35,6 +35,18 @@ def test_the_environment_names_the_file_and_lists_folders(tmp_path: Path) -> Non
     assert load_profile(file, {}, {"SLVMEVAL_MODELS": f"/a{os.pathsep}/b"}).models == ("/a", "/b")
 
 
+def test_sources_of_a_file_count_from_its_folder(tmp_path: Path) -> None:
+    texts = ["films", "vript:data/v?unpack=true", "folder:/else", "/a:b/c", "folder:"]
+    (tmp_path / "site.toml").write_text(f"sources = {texts}", encoding="utf-8")
+    assert load_profile(tmp_path / "site.toml", environment={}).sources == (
+        f"{tmp_path}/films",
+        f"vript:{tmp_path}/data/v?unpack=true",
+        "folder:/else",
+        "/a:b/c",
+        "folder:",
+    )
+
+
 def test_an_unknown_key_names_file_key_and_choices(tmp_path: Path) -> None:
     file = write(tmp_path / "site.toml", "worker = 3\n")
     with pytest.raises(UserInputError) as problem:

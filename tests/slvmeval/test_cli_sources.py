@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from flows.options import BuildOptions
+from flows.source_roots import source_root
 from slvmeval.cli import main
-from slvmeval.commands.options import source_root
 from slvmeval.commands.running import _asked_path, last_options
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from slvmeval.commands import shared
 from storage_schemas.errors import SetAside, StoreError
 from storage_schemas.ids import artifact_id
 from storage_schemas.pair import PairRecord
@@ -15,9 +15,11 @@ from storage_schemas.store import ENCODED, FRAMES
 from tasks.pairs.facts import frames_consumes
 from tasks.recipe import Recipe, recipe_from
 
+log = logging.getLogger(__name__)
+
 
 def restore_frames(
-    release: Release, source_ids: Iterable[str] | None = None, *, quiet: bool = False
+    release: Release, source_ids: Iterable[str] | None = None, tell: Callable[[str], None] = log.info
 ) -> dict[str, str]:
     """Ingest again the sources of a release whose frames are gone.
 
@@ -25,6 +27,8 @@ def restore_frames(
     ----------
     source_ids
         Which sources are wanted; all by default.
+    tell
+        Called with a line for each source whose frames are made.
 
     Returns
     -------
@@ -44,13 +48,13 @@ def restore_frames(
     recipe = recipe_from(release.recipe)
     for row in gone:
         try:
-            _restore(release, row, recipe, quiet)
+            _restore(release, row, recipe, tell)
         except (StoreError, SetAside) as problem:
             problems[row.source_id] = str(problem)
     return problems
 
 
-def _restore(release: Release, row: SourceRow, recipe: Recipe, quiet: bool) -> None:
+def _restore(release: Release, row: SourceRow, recipe: Recipe, tell: Callable[[str], None]) -> None:
     from tasks.media.ingest import ingest_source
 
     source = source_of(release, row.source_id)
@@ -64,8 +68,7 @@ def _restore(release: Release, row: SourceRow, recipe: Recipe, quiet: bool) -> N
             f"the frames of {row.title} were evicted, and its video is not at {row.video} any more: "
             "put it back, or build again from where it is now"
         )
-    if not quiet:
-        shared.tell(f"making the frames of {row.title} again")
+    tell(f"making the frames of {row.title} again")
     ingest_source(release.store, source, recipe)
 
 

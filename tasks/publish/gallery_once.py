@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from slvmeval.commands import shared
-from slvmeval.commands.frames import needs_frames, restore_frames
 from storage_schemas.commit import write_atomic
 from storage_schemas.release import Release
+from tasks.publish.frames import needs_frames, restore_frames
+
+log = logging.getLogger(__name__)
 
 #: Says which release version a gallery shows; lies beside its first page.
 STAMP_NAME = "shows.json"
 
 
-def gallery_once(release: Release, target: Path, quiet: bool = False, private: bool = True) -> Path:
+def gallery_once(
+    release: Release,
+    target: Path,
+    *,
+    private: bool = True,
+    tell: Callable[[str], None] = log.info,
+    warn: Callable[[str], None] = log.warning,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Path:
     """Write the gallery of a release version unless `target` shows it already; return the first page.
 
     A source whose frames are gone and cannot be made again is shown without videos. That is said, and the
     gallery is written anew when it is asked for next.
+
+    Parameters
+    ----------
+    private
+        Show also what may not be passed on.
+    tell, warn
+        Called with a line on each source whose frames are made again, or cannot be.
+    progress
+        Called with (steps done, all steps, what was done).
     """
     target = target.resolve()
     first, stamp_file = target / "index.html", target / STAMP_NAME
@@ -30,11 +49,10 @@ def gallery_once(release: Release, target: Path, quiet: bool = False, private: b
         return first
     from tasks.publish.gallery.write import write_gallery
 
-    problems = restore_frames(release, _sources_to_restore(release, target, private), quiet=quiet)
+    problems = restore_frames(release, _sources_to_restore(release, target, private), tell)
     for problem in problems.values():
-        shared.tell(f"shown without its videos: {problem}")
-    with shared.step_bar("gallery", quiet) as step:
-        page = write_gallery(release.store, release, target, private=private, progress=step)
+        warn(f"shown without its videos: {problem}")
+    page = write_gallery(release.store, release, target, private=private, progress=progress)
     if problems:
         stamp_file.unlink(missing_ok=True)
     else:
