@@ -47,17 +47,15 @@ class Reason(StrEnum):
     NO_ARRANGEMENT = "no_arrangement"
     VERIFICATION_FAILED = "verification_failed"
     CHECKSUM_MISMATCH = "checksum_mismatch"
+    WORKER_DIED = "worker_died"
     # the machine: tried again by the next build without being asked
     OUT_OF_SPACE = "out_of_space"
     READ_ONLY_STORE = "read_only_store"
-    WORKER_DIED = "worker_died"
     INTERNAL_ERROR = "internal_error"
 
 
 #: Reasons that lie with the machine, not with the input: the next build tries the item again.
-TRANSIENT_REASONS = frozenset(
-    {Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE, Reason.WORKER_DIED, Reason.INTERNAL_ERROR}
-)
+TRANSIENT_REASONS = frozenset({Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE, Reason.INTERNAL_ERROR})
 
 
 class SlvmevalError(Exception):

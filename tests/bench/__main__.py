@@ -34,6 +34,7 @@ FIGURES: dict[str, tuple[Callable[[Settings], Measured], Aim]] = {
     "rebuild_over_build": (building.rebuild_over_build, Aim(0.02)),
     "one_new_over_alone": (building.one_new_over_alone, Aim(1.2)),
     "orchestrated_over_direct": (orchestration.orchestrated_over_direct, Aim(1.15)),
+    "orchestration_growth": (orchestration.overhead_growth, Aim(1.25)),
 }
 
 

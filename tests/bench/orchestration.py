@@ -1,17 +1,21 @@
-"""The figure of orchestration: the flow over the same work called directly."""
+"""The figures of orchestration: the flow over the same work called directly."""
 
 from __future__ import annotations
 
 import statistics
+import sys
 from pathlib import Path
+from typing import Any
 
-from tests.bench.measuring import Usage, child, compare
+from tests.bench.measuring import Usage, child, compare, run
 from tests.bench.report import Measured
 from tests.bench.settings import Settings
 
 WORKERS = "2"
 #: Orchestration has its price a stage, however long the source; the paper's last 1,141 s on average.
 SECONDS = 400.0
+#: Numbers of simulated sources.
+SIMULATED = (100, 1000, 10_000)
 STARTS = tuple(float(start) for start in range(0, 176, 25))
 
 
@@ -49,6 +53,42 @@ def orchestrated_over_direct(settings: Settings) -> Measured:
             "ratio_with_start": _median(sides, "wall_s"),
         },
         compared.runs,
+    )
+
+
+def overhead_growth(settings: Settings) -> Measured:
+    """What a task costs more through the flow than directly: among 10,000 sources, over among 100."""
+    sizes: dict[int, dict[str, Any]] = {}
+    for sources in SIMULATED:
+        with settings.scratch() as scratch:
+            flow, direct = (
+                run(
+                    [sys.executable, "-m", "tests.bench.simulated", way, str(sources), WORKERS],
+                    _quiet(scratch / "prefect"),
+                ).said
+                for way in ("flow", "direct")
+            )
+        over = flow["wall_s"] - direct["wall_s"]
+        sizes[sources] = {
+            "flow": flow,
+            "direct": direct,
+            "overhead_s": round(over, 2),
+            "overhead_per_task_s": round(over / flow["tasks"], 4),
+            "overhead_per_source_s": round(over / sources, 4),
+        }
+        if flow["recorded"] != flow["tasks"]:
+            raise RuntimeError(f"the server recorded {flow['recorded']} of {flow['tasks']} tasks")
+    few, many = (sizes[size]["overhead_per_task_s"] for size in (SIMULATED[0], SIMULATED[-1]))
+    return Measured(
+        many / few,
+        many,
+        few,
+        "s a task",
+        f"simulated sources that sleep, {SIMULATED[-1]} over {SIMULATED[0]}: wall through flow and Dask less "
+        f"that of {WORKERS} plain processes, by task",
+        [f"{size} simulated sources" for size in SIMULATED],
+        {str(size): values for size, values in sizes.items()},
+        [],
     )
 
 

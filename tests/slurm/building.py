@@ -1,0 +1,183 @@
+"""A build on the Slurm of the tests, started as a user starts it, and what must be true of it in the end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from storage_schemas.release import Release
+from storage_schemas.store import Store
+from tests.flows.test_resume import committed
+from tests.slurm.conftest import Slurm
+
+ROOT = Path(__file__).resolve().parents[2]
+END_S = 300.0
+
+#: Small jobs that come and go quickly; two aspects are made in the pool h100.
+PROFILE = """
+name = "test"
+store = "{store}"
+allow_cpu_models = true
+poll_s = 1.0
+prefect_api_url = "{api}"
+
+[placement]
+aesthetics = "h100"
+spatial_relationship = "h100"
+
+[pools.cpu]
+partition = "cpu"
+cores = 2
+memory = "2GiB"
+walltime = "00:10:00"
+longest_item = "00:00:30"
+maximum = 2
+idle_s = 3
+python = "{python}"
+{cpu}
+
+[pools.h100]
+partition = "h100"
+cores = 1
+gpus = 1
+memory = "1GiB"
+walltime = "00:10:00"
+longest_item = "00:00:30"
+maximum = 2
+idle_s = 3
+python = "{python}"
+"""
+
+
+@dataclass
+class Building:
+    """One build of a folder of videos, which may be started again and again."""
+
+    slurm: Slurm
+    folder: Path
+    api: str
+    cpu_lines: str = ""
+    variables: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[str] | None = None
+
+    @property
+    def store(self) -> Path:
+        """Folder of the store."""
+        return self.folder / "store"
+
+    def start(self) -> subprocess.Popen[str]:
+        """Start the build command."""
+        profile = self.folder / "site.toml"
+        profile.write_text(
+            PROFILE.format(store=self.store, api=self.api, python=sys.executable, cpu=self.cpu_lines)
+        )
+        command = [sys.executable, "-m", "slvmeval", "build", "--profile", str(profile)]
+        command += ["--sources", str(self.folder / "videos"), "--recipe", str(self.folder / "recipe.json")]
+        environment = self.slurm.environment | {
+            "PYTHONPATH": str(ROOT),
+            "PYTHONSAFEPATH": "1",
+            "PREFECT_HOME": str(self.folder / "prefect"),
+            **self.variables,
+        }
+        environment.pop("PREFECT_API_URL", None)
+        log = (self.folder / "build.log").open("a")
+        self.process = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, text=True, env=environment, cwd=self.folder
+        )
+        log.close()
+        return self.process
+
+    def reached(self, number: int, kind: str = "*") -> None:
+        """Wait until so many artifacts are committed."""
+        self.wait(lambda: len(list(self.store.glob(f"artifacts/{kind}/*/*/manifest.json"))) >= number)
+
+    def wait(self, there: Callable[[], object], limit_s: float = END_S) -> None:
+        """Wait until something is so, while the build runs."""
+        assert self.process is not None
+        end = time.monotonic() + limit_s
+        while not there():
+            assert self.process.poll() is None, f"the build ended before:\n{self.said()}"
+            assert time.monotonic() < end, f"not reached:\n{self.slurm.squeue()}\n{self.said()}"
+            time.sleep(0.05)
+
+    def end(self) -> int:
+        """Wait for the end of the command and return its exit code."""
+        assert self.process is not None
+        try:
+            return self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"it did not end:\n{self.slurm.squeue()}\n{self.said()}") from None
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """End the command itself, not what it started, with a signal."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        self.process.wait(60)
+
+    def said(self) -> str:
+        """Return the end of what the command and its jobs said."""
+        logs = [self.folder / "build.log", *sorted(self.store.glob("cache/slurm-logs/*"))]
+        return "\n".join(f"--- {log.name}\n{log.read_text()[-2000:]}" for log in logs if log.exists())
+
+    def committed(self) -> dict[str, int]:
+        """Return every committed artifact and when its manifest was written."""
+        return committed(self.store)
+
+    def checksum(self) -> str:
+        """Return the checksum of the newest release."""
+        return Release.open(Store.open(self.store), "main").manifest.content_checksum
+
+    def workers(self, pool: str) -> list[psutil.Process]:
+        """Return the processes that work in a pool's jobs on this machine."""
+        jobs = {job["id"] for job in self.slurm.squeue("-p", pool)}
+        return [
+            process
+            for process in psutil.process_iter()
+            if _variable(process, "SLURM_JOB_ID") in jobs and "spawn_main" in " ".join(_words(process))
+        ]
+
+
+def _variable(process: psutil.Process, name: str) -> str | None:
+    try:
+        return process.environ().get(name)
+    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+        return None
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+        return []
+
+
+def states_of_runs(api: str) -> dict[str, list[str]]:
+    """Return the states of all flow runs and task runs that a Prefect server knows."""
+    import httpx
+
+    found = {}
+    for what in ("flow_runs", "task_runs"):
+        runs = httpx.post(f"{api}/{what}/filter", json={}).raise_for_status().json()
+        found[what] = [run["state_type"] for run in runs]
+    return found
+
+
+def write_recipe(folder: Path, recipe: object) -> None:
+    """Write the recipe that builds in this folder follow."""
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+
+
+def has_ended(pid: int) -> bool:
+    """Return whether a process is gone."""
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
