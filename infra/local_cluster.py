@@ -7,6 +7,7 @@ from typing import Any
 import dask.config
 from distributed import LocalCluster
 
+from infra.dask_settings import dask_settings
 from infra.executor import SINGLE_THREADED
 
 
@@ -20,16 +21,7 @@ def local_cluster(workers: int, **options: Any) -> LocalCluster:
     options
         Passed on to :class:`distributed.LocalCluster`.
     """
-    # Dask has its workers give memory back to the system at every turn, which triples the time of work on
-    # arrays as small as a frame.
-    before_start = dict(dask.config.get("distributed.nanny.pre-spawn-environ"))
-    before_start.pop("MALLOC_TRIM_THRESHOLD_", None)
-    settings = {
-        "distributed.nanny.pre-spawn-environ": before_start,
-        "distributed.worker.profile.enabled": False,  # a hundred looks a second at every stack
-        "distributed.scheduler.allowed-failures": 0,  # the driver tries again, and counts
-    }
-    with dask.config.set(settings):
+    with dask.config.set(dask_settings()):
         return LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=workers,
             threads_per_worker=1,

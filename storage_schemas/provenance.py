@@ -13,6 +13,8 @@ from typing import Any
 
 #: Set by SLURM in every job; says where an artifact was made on a cluster.
 _JOB_VARIABLES = {"partition": "SLURM_JOB_PARTITION", "job": "SLURM_JOB_ID", "node": "SLURMD_NODENAME"}
+#: Set by a worker that has a GPU: the name of that GPU.
+GPU_VARIABLE = "SLVMEVAL_GPU"
 
 
 def provenance(started: float, packages: Iterable[str] = (), **extra: Any) -> dict[str, Any]:
@@ -35,8 +37,18 @@ def provenance(started: float, packages: Iterable[str] = (), **extra: Any) -> di
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in ("slvmeval", "numpy", "zarr", *packages)},
         **{key: os.environ[name] for key, name in _JOB_VARIABLES.items() if name in os.environ},
+        **_device(),
         **extra,
     }
+
+
+def _device() -> dict[str, str]:
+    """Return which GPU this process may use, or that it may use none, where that was said."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return {}
+    name = os.environ.get(GPU_VARIABLE)
+    return {"device": f"GPU {visible}" + (f" ({name})" if name else "") if visible else "CPU"}
 
 
 def utc_now() -> str:

@@ -1,0 +1,1 @@
+"""Worker pools made of SLURM jobs: their scripts, how many there are, and what their workers must see."""

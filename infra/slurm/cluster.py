@@ -1,0 +1,239 @@
+"""One Dask scheduler in this process, and pools of workers that are SLURM jobs, by demand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import dask.config
+from distributed import Scheduler
+from distributed.deploy.spec import SpecCluster
+
+from infra.dask_settings import dask_settings
+from infra.guard import Guard
+from infra.profile import Profile
+from infra.slurm import commands
+from infra.slurm.commands import SlurmAway
+from infra.slurm.ending import end_jobs, guard_jobs, refuse_names_in_use
+from infra.slurm.job_script import job_name, job_script, log_path
+from infra.slurm.listening import LOOPBACK, check_prefect_server, scheduler_options
+from infra.slurm.pool_jobs import PoolJobs
+from infra.slurm.run_folder import log_folder, remove_run_folder, run_folder, write_run_file
+from infra.slurm.workers import Member, Members
+from storage_schemas.errors import PrerequisiteError, UserInputError
+
+log = logging.getLogger(__name__)
+
+#: Dask's answer to a worker that does not beat, seconds; work that holds Python's lock for long is alive.
+WORKER_TTL_S = 300
+#: SLURM is asked no more often than this, seconds, also when more is wanted.
+SOONEST_S = 1.0
+
+
+class SlurmCluster(SpecCluster):
+    """A Dask cluster whose workers are SLURM jobs in pools, which this process submits and ends.
+
+    It has no worker specifications. Every ``profile.poll_s`` seconds it asks SLURM what there is, and
+    submits, drains and ends jobs of each pool by what :meth:`room` was told.
+
+    Parameters
+    ----------
+    profile
+        The site, with its pools.
+    store
+        Folder of the store, which exists.
+    name
+        Name of the run; its jobs are named ``slvmeval-{name}-{pool}``, so no other run may have it.
+    preload
+        Modules that a worker imports before it is given work.
+
+    Raises
+    ------
+    UserInputError
+        If the profile has no pools, or a value that cannot stand in a job script.
+    PrerequisiteError
+        If SLURM is not here, or a run of that name has jobs.
+    SlurmAway
+        If SLURM does not answer.
+    """
+
+    def __init__(self, profile: Profile, store: Path, name: str, preload: Sequence[str] = ()) -> None:
+        if not profile.pools:
+            raise UserInputError("the profile has no pools: write a table [pools.cpu]")
+        self.profile, self.store, self.run, self.preload = profile, store.resolve(), name, tuple(preload)
+        self.members = Members(self._came)
+        self._pools: dict[str, PoolJobs] = {
+            pool_name: PoolJobs(
+                job_name(name, pool_name),
+                pool_name,
+                pool,
+                self.members,
+                self._log_of(pool_name),
+                profile.poll_s,
+            )
+            for pool_name, pool in profile.pools.items()
+        }
+        self._index = 0
+        self._stopping = False
+        self._control: asyncio.Task[None] | None = None
+        self._guard: Guard | None = None
+        for pool_name in profile.pools:
+            # what cannot stand in a script is said now
+            self._script(pool_name, "tcp://scheduler:0")
+        refuse_names_in_use(self._names)
+        options = scheduler_options(profile, commands.nodes())
+        check_prefect_server(profile, options)
+        log_folder(profile, self.store).mkdir(parents=True, exist_ok=True)
+        settings = {
+            **dask_settings(),
+            "distributed.scheduler.idle-timeout": None,
+            "distributed.scheduler.no-workers-timeout": None,
+        }
+        with dask.config.set(settings):
+            super().__init__(  # type: ignore[no-untyped-call]
+                workers={},
+                scheduler={
+                    "cls": Scheduler,
+                    "options": {
+                        **options,
+                        "allowed_failures": 0,
+                        "worker_ttl": f"{WORKER_TTL_S} s",
+                        "dashboard": True,
+                        "dashboard_address": f"{LOOPBACK}:{profile.dashboard_port}",
+                    },
+                },
+                name=name,
+            )
+        try:
+            self.sync(self._begin)  # type: ignore[no-untyped-call]
+        except BaseException:
+            self.close()
+            raise
+
+    def room(self, pool: str, wanted: int) -> int:
+        """Say that `wanted` items of a pool are in flight or wait; return how many may be in flight now.
+
+        That is one for each worker that is up, fit and not draining, and what draining ones still work on.
+
+        Raises
+        ------
+        UserInputError
+            If the profile has no such pool.
+        PrerequisiteError
+            If the pool cannot work: a worker is unfit, or jobs end again and again without a worker.
+        """
+        jobs = self._pools.get(pool)
+        if jobs is None:
+            raise UserInputError(
+                f"the profile has no pool {pool!r}, but there is work for it: write a table [pools.{pool}], "
+                "or place the aspects that need it elsewhere with [placement]"
+            )
+        if self._control is not None and self._control.done() and not self._stopping:
+            self._control.result()
+        if jobs.problem is not None:
+            raise PrerequisiteError(str(jobs.problem))
+        if jobs.say(wanted) and self.loop is not None:
+            self.loop.add_callback(self._wake.set)
+        return jobs.room()
+
+    def state(self) -> dict[str, dict[str, Any]]:
+        """Return, by pool, how many jobs run and wait and why, how many workers there are, what is wanted."""
+        return {pool: jobs.state() for pool, jobs in self._pools.items()}
+
+    @property
+    def _scheduler(self) -> Scheduler:
+        assert isinstance(self.scheduler, Scheduler)
+        return self.scheduler
+
+    @property
+    def _names(self) -> list[str]:
+        return [jobs.name for jobs in self._pools.values()]
+
+    def _log_of(self, pool_name: str) -> Callable[[str], Path]:
+        name = job_name(self.run, pool_name)
+        return lambda job: log_path(self.profile, self.store, name, job)
+
+    def _script(self, pool_name: str, scheduler: str) -> str:
+        return job_script(
+            self.profile,
+            pool_name,
+            run=self.run,
+            index=self._index,
+            scheduler=scheduler,
+            store=self.store,
+            preload=self.preload,
+        )
+
+    async def _begin(self) -> None:
+        """Start to look after the jobs."""
+        self._wake = asyncio.Event()
+        self._scheduler.add_plugin(self.members)
+        write_run_file(self.store, self.run, self._scheduler.address)
+        self._guard = guard_jobs(self._names, run_folder(self.store, self.run))
+        self._control = asyncio.create_task(self._look_after_jobs())
+
+    async def _look_after_jobs(self) -> None:
+        while not self._stopping:
+            began = time.monotonic()
+            try:
+                await self._look()
+            except SlurmAway as problem:
+                log.warning("SLURM does not answer, it is asked again: %s", problem)
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self.profile.poll_s)
+            self._wake.clear()
+            if not self._stopping:
+                soonest = min(self.profile.poll_s, SOONEST_S)
+                await asyncio.sleep(max(0.0, soonest - (time.monotonic() - began)))
+
+    async def _look(self) -> None:
+        """Ask SLURM what there is, and do what is to be done."""
+        listed = await asyncio.to_thread(commands.jobs, self._names)
+        for jobs in self._pools.values():
+            jobs.update(listed)
+        for jobs in self._pools.values():
+            decision = jobs.decide()
+            cancel = (*decision.cancel, *jobs.hanging())
+            if cancel:
+                await asyncio.to_thread(commands.cancel, cancel)
+                jobs.cancelled(cancel)
+            for _ in range(decision.submit):
+                if self._stopping or not await self._submit(jobs):
+                    break
+
+    async def _submit(self, jobs: PoolJobs) -> bool:
+        """Submit one job; return False if SLURM refuses it."""
+        script = self._script(jobs.pool_name, self._scheduler.address)
+        self._index += 1
+        try:
+            jobs.submitted(await asyncio.to_thread(commands.submit, script))
+        except PrerequisiteError as problem:
+            jobs.refused(problem, others=any(each.any_live() for each in self._pools.values()))
+            return False
+        return True
+
+    def _came(self, member: Member) -> None:
+        """Take note of a worker, before it is given work."""
+        jobs = self._pools.get(member.pool)
+        if jobs is not None:
+            jobs.worker_came(member)
+
+    async def _close(self) -> None:
+        control, self._control = self._control, None
+        if control is not None:
+            self._stopping = True
+            self._wake.set()
+            # it ends what it does: a job that is being submitted is known then
+            await asyncio.wait({control})
+            if not control.cancelled() and control.exception() is not None:
+                log.error("looking after the jobs had failed", exc_info=control.exception())
+        if self._guard is not None and await end_jobs(self._names):
+            self._guard.dismiss()
+            self._guard = None
+            remove_run_folder(self.store, self.run)
+        await super()._close()  # type: ignore[no-untyped-call]

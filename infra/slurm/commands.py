@@ -1,0 +1,277 @@
+"""SLURM's commands: sbatch, squeue, scancel and sinfo, with answers that a program can read."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from infra.pool import seconds_of
+from storage_schemas.errors import PrerequisiteError, SlvmevalError
+
+#: How long one command may take, seconds; a busy controller answers late.
+TIMEOUT_S = 60.0
+
+#: The user's own settings of these commands change what they print and override what a job script says.
+_THEIR_SETTINGS = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SINFO_", "SALLOC_", "SRUN_")
+#: These say which SLURM it is.
+_KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT")
+
+#: What SLURM says while its controller is away or overloaded.
+_AWAY = re.compile(
+    r"unable to contact|connect failure|timed out|temporarily|try again|zero bytes|connection refused|"
+    r"communication connection|in standby mode",
+    re.IGNORECASE,
+)
+
+_PENDING = frozenset(
+    {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
+)
+_RUNNING = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"})
+
+
+class SlurmAway(SlvmevalError):
+    """SLURM does not answer, or takes nothing, now; the same may be asked again later."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as squeue shows it.
+
+    Parameters
+    ----------
+    id
+        Its number.
+    name
+        Its name.
+    state
+        Its state in capitals, such as ``RUNNING``.
+    reason
+        Why it waits, or why it ended, in SLURM's word.
+    node
+        Where it runs or ran; empty if it never did.
+    starts_at, ends_at
+        When it began and when its time is over, in seconds since 1970, where SLURM knows.
+    """
+
+    id: str
+    name: str
+    state: str
+    reason: str = ""
+    node: str = ""
+    starts_at: float | None = None
+    ends_at: float | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether it waits for a node."""
+        return self.state in _PENDING
+
+    @property
+    def running(self) -> bool:
+        """Whether it has its nodes."""
+        return self.state in _RUNNING
+
+    @property
+    def there(self) -> bool:
+        """Whether it waits, runs or is being ended."""
+        return self.pending or self.running or self.state == "COMPLETING"
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition: its name, whether it takes jobs, and its longest time in seconds (None: no limit)."""
+
+    name: str
+    up: bool
+    max_time_s: int | None
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node, with its memory in MiB; `partitions` are those that it is in."""
+
+    name: str
+    host: str
+    address: str
+    state: str
+    cpus: int
+    memory_mib: int
+    gres: str
+    features: tuple[str, ...]
+    partitions: tuple[str, ...]
+
+
+def submit(script: str) -> str:
+    """Send a job script to SLURM and return the job's number.
+
+    Raises
+    ------
+    SlurmAway
+        If SLURM takes nothing now.
+    PrerequisiteError
+        If it refuses this script, or is not installed.
+    """
+    answer = _run(["sbatch", "--parsable"], script).strip()
+    job = answer.split("\n")[-1].split(";")[0]
+    if not job.isdigit():
+        raise SlurmAway(f"sbatch answered {answer!r}, not with a job's number")
+    return job
+
+
+def check(script: str) -> None:
+    """Have SLURM look at a job script without submitting it.
+
+    Raises
+    ------
+    SlurmAway, PrerequisiteError
+        As for :func:`submit`.
+    """
+    _run(["sbatch", "--test-only"], script)
+
+
+def jobs(names: Sequence[str]) -> list[Job]:
+    """Return this user's jobs of these names, also those that ended within the last minutes.
+
+    Raises
+    ------
+    SlurmAway, PrerequisiteError
+        As for :func:`submit`.
+    """
+    fields = "%i|%j|%T|%r|%N|%S|%e"
+    command = ["squeue", "--noheader", "--states=all", f"--user={user()}", f"--name={','.join(names)}"]
+    return [_job(line) for line in _run([*command, f"--format={fields}"]).splitlines() if line]
+
+
+def cancel(ids: Iterable[str]) -> None:
+    """End jobs; those that have ended already do not matter.
+
+    Raises
+    ------
+    SlurmAway, PrerequisiteError
+        As for :func:`submit`.
+    """
+    wanted = list(ids)
+    if wanted:
+        _run(["scancel", "--quiet", *wanted], fine="invalid job id")
+
+
+def cancel_by_name(names: Iterable[str]) -> None:
+    """End this user's jobs of these names.
+
+    Raises
+    ------
+    SlurmAway, PrerequisiteError
+        As for :func:`submit`.
+    """
+    for name in names:
+        _run(["scancel", "--quiet", f"--user={user()}", f"--name={name}"], fine="invalid job id")
+
+
+def partitions() -> list[Partition]:
+    """Return the partitions that this user sees.
+
+    Raises
+    ------
+    SlurmAway, PrerequisiteError
+        As for :func:`submit`.
+    """
+    found = {}
+    for line in _run(["sinfo", "--noheader", "--format=%R|%a|%l"]).splitlines():
+        name, available, limit = line.split("|")
+        found[name] = Partition(name, available == "up", _limit(limit))
+    return list(found.values())
+
+
+def nodes() -> list[Node]:
+    """Return the nodes that this user sees.
+
+    Raises
+    ------
+    SlurmAway, PrerequisiteError
+        As for :func:`submit`.
+    """
+    by_name: dict[str, Node] = {}
+    fields = "%N|%n|%o|%T|%c|%m|%G|%f|%R"
+    for line in _run(["sinfo", "--noheader", "--Node", f"--format={fields}"]).splitlines():
+        name, host, address, state, cpus, memory, gres, features, partition = line.split("|")
+        before = by_name[name].partitions if name in by_name else ()
+        by_name[name] = Node(
+            name=name,
+            host=host,
+            address=address,
+            state=state,
+            cpus=int(cpus.rstrip("+")),
+            memory_mib=int(memory.rstrip("+")),
+            gres="" if gres == "(null)" else gres,
+            features=() if features == "(null)" else tuple(features.split(",")),
+            partitions=(*before, partition),
+        )
+    return list(by_name.values())
+
+
+def user() -> int:
+    """Return the number of the user whose jobs these are."""
+    return os.getuid()
+
+
+def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment in which SLURM's commands run, and which a job inherits.
+
+    Without the user's settings of these commands: they go over what a job script says. A driver that runs
+    in a job itself would hand on that job's own variables.
+    """
+    given = os.environ if variables is None else variables
+    kept = {
+        name: value for name, value in given.items() if name in _KEPT or not name.startswith(_THEIR_SETTINGS)
+    }
+    return {**kept, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
+
+
+def _run(command: list[str], text: str | None = None, fine: str = "") -> str:
+    """Run one of SLURM's commands and return what it prints; an error that says `fine` is none."""
+    try:
+        done = subprocess.run(
+            command,
+            input=text,
+            stdin=subprocess.DEVNULL if text is None else None,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            env=environment(),
+            check=False,
+        )
+    except FileNotFoundError as problem:
+        raise PrerequisiteError(
+            f"there is no command {command[0]} here: start this where jobs are sent to SLURM from, or take "
+            "the tables [pools] out of the profile to build on this machine"
+        ) from problem
+    except subprocess.TimeoutExpired as problem:
+        raise SlurmAway(f"{command[0]} did not answer within {TIMEOUT_S:.0f} s") from problem
+    if done.returncode == 0 or (fine and fine in done.stderr.lower()):
+        return done.stdout
+    said = done.stderr.strip() or f"exit status {done.returncode}"
+    if _AWAY.search(said):
+        raise SlurmAway(f"{command[0]}: {said}")
+    raise PrerequisiteError(f"{' '.join(command[:2])} failed: {said}")
+
+
+def _job(line: str) -> Job:
+    id_, name, state, reason, node, start, end = line.split("|")
+    return Job(id_, name, state, reason if reason != "None" else "", node, _time(start), _time(end))
+
+
+def _time(text: str) -> float | None:
+    """Return seconds since 1970, or None where SLURM does not know."""
+    return float(text) if text.isdigit() else None
+
+
+def _limit(text: str) -> int | None:
+    """Return a partition's time limit in seconds; SLURM leaves out leading zeros."""
+    if text in ("infinite", "n/a"):
+        return None
+    days, _, clock = text.rpartition("-")
+    parts = ["00", "00", *clock.split(":")][-3:]
+    return seconds_of(f"{days or 0}-{':'.join(part.zfill(2) for part in parts)}")

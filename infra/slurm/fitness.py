@@ -1,0 +1,139 @@
+"""Whether a worker may be given work: it sees the driver's store, has the driver's packages, and a GPU.
+
+Each check returns what is wrong, for a person, or an empty list.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from infra.slurm.run_folder import read_run_file, run_folder
+from storage_schemas.store import Store
+
+#: A shared file system may show a new file late, seconds.
+SEEN_AFTER_S = 15.0
+
+_OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows", "slvmeval")
+
+
+def check_store(store: Path, run: str, scheduler: str, wait_s: float = SEEN_AFTER_S) -> list[str]:
+    """Check that `store` is the store of the driver whose scheduler this is, and that it can be written.
+
+    Parameters
+    ----------
+    wait_s
+        How long to wait for the run's file, which the driver wrote a moment ago, seconds.
+    """
+    if not store.is_dir():
+        return [
+            f"the store {store} is not seen here: put it on a file system that all nodes see under the same "
+            "path"
+        ]
+    end = time.monotonic() + wait_s
+    while (seen := read_run_file(store, run)) is None or seen.scheduler != scheduler:
+        if time.monotonic() >= end:
+            return [
+                f"the folder {store} is not the driver's store but another one of that name: it has no "
+                f"{run_folder(store, run).relative_to(Store(store).root)} of this run; put the store on a "
+                "file system that all nodes share"
+            ]
+        time.sleep(0.2)
+    try:
+        with tempfile.TemporaryFile(dir=run_folder(store, run)):
+            return []
+    except OSError as problem:
+        return [f"the store {store} cannot be written here ({problem.strerror}): mount it for writing"]
+
+
+def check_packages(here: Mapping[str, str], driver: Mapping[str, str]) -> list[str]:
+    """Check that versions are the driver's, and that our packages cannot be taken for others."""
+    found = [
+        f"{name} is {here.get(name, 'not installed')} here, but {wanted} in the driver"
+        for name, wanted in driver.items()
+        if here.get(name) != wanted
+    ]
+    if found:
+        found = [f"{'; '.join(found)}: let `python` of the pool be of an environment like the driver's"]
+    if not sys.flags.safe_path:
+        found.append("PYTHONSAFEPATH is not 1: the lines in `setup` of the pool must leave it")
+    homes = {name: _home(name) for name in _OUR_PACKAGES}
+    if len(set(homes.values())) > 1:
+        shown = ", ".join(f"{name} from {home}" for name, home in homes.items())
+        found.append(f"our packages come from several places ({shown}): look at PYTHONPATH in `setup`")
+    return found
+
+
+def _home(name: str) -> str:
+    spec = importlib.util.find_spec(name)
+    return str(Path(spec.origin).resolve().parent.parent) if spec is not None and spec.origin else "nowhere"
+
+
+def one_device(visible: str | None, index: int, gpus: Sequence[str]) -> str | None:
+    """Return the one device of a job that a worker process uses, or None if there is none for it.
+
+    Parameters
+    ----------
+    visible
+        ``CUDA_VISIBLE_DEVICES`` of the job, or None where SLURM does not set it.
+    index
+        Number of the worker process in its job.
+    gpus
+        What NVIDIA's tool lists, taken where `visible` is None.
+    """
+    devices = [str(number) for number in range(len(gpus))] if visible is None else visible.split(",")
+    return devices[index].strip() or None if index < len(devices) else None
+
+
+def check_gpu(device: str | None, name: str | None, visible: str | None, index: int) -> list[str]:
+    """Check that a worker process has a GPU of its own and sees it.
+
+    Parameters
+    ----------
+    device
+        What :func:`one_device` returned.
+    name
+        The GPU's name, or None where none answers.
+    """
+    if device is None:
+        return [
+            f"worker process {index} of the job has no GPU (CUDA_VISIBLE_DEVICES is {visible!r}): check gres "
+            "and gpus of the pool; allow_cpu_models = true in the profile lets it work without one"
+        ]
+    if name is None:
+        return [
+            f"SLURM gave it the GPU {device}, but none answers there: check the node's driver with "
+            "nvidia-smi -L; allow_cpu_models = true in the profile lets it work without one"
+        ]
+    return []
+
+
+def listed_gpus() -> list[tuple[str, str, str]]:
+    """Return index, id and name of each GPU that NVIDIA's tool lists; nothing where there is no such tool."""
+    if shutil.which("nvidia-smi") is None:
+        return []
+    command = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    rows = [line.split(", ", 2) for line in answer.stdout.splitlines()] if answer.returncode == 0 else []
+    return [(row[0], row[1], row[2]) for row in rows if len(row) == 3]
+
+
+def gpu_name(device: str, listed: Sequence[tuple[str, str, str]]) -> str | None:
+    """Return the name of a device, or None if there is no such GPU; `CUDA_VISIBLE_DEVICES` has to be set."""
+    for index, uuid, name in listed:
+        if device == index or uuid.startswith(device):
+            return name
+    if listed:
+        # a part of a GPU has an id of its own
+        return listed[0][2] if device.startswith("MIG-") else None
+    if importlib.util.find_spec("torch") is None:
+        return None
+    import torch
+
+    return str(torch.cuda.get_device_name(0)) if torch.cuda.is_available() else None

@@ -1,0 +1,92 @@
+"""On which address the driver's scheduler listens, so that workers on the nodes reach it."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from distributed.utils import get_ip_interface
+
+from infra.profile import Profile
+from infra.slurm.commands import Node
+from storage_schemas.errors import PrerequisiteError
+
+LOOPBACK = "127.0.0.1"
+
+
+def scheduler_options(profile: Profile, nodes: Sequence[Node]) -> dict[str, str]:
+    """Return where the scheduler listens: ``interface`` or ``host``.
+
+    The profile's interface if it names one. Else loopback if all nodes of the pools are this machine, and
+    else the address with which this machine reaches the first of them.
+
+    Parameters
+    ----------
+    nodes
+        The nodes of SLURM.
+
+    Raises
+    ------
+    PrerequisiteError
+        If the profile's interface is not there, or no way leads to the nodes.
+    """
+    if profile.scheduler_interface:
+        known = [name for _, name in socket.if_nameindex()]
+        if profile.scheduler_interface not in known:
+            raise PrerequisiteError(
+                f"scheduler_interface: there is no {profile.scheduler_interface!r} on this machine, only "
+                f"{', '.join(known)}"
+            )
+        return {"interface": profile.scheduler_interface}
+    partitions = {pool.partition for pool in profile.pools.values()}
+    ours = [node for node in nodes if partitions & set(node.partitions)]
+    if not ours or all(is_this_machine(node) for node in ours):
+        return {"host": LOOPBACK}
+    return {"host": _address_towards(next(node.address for node in ours if not is_this_machine(node)))}
+
+
+def is_this_machine(node: Node) -> bool:
+    """Return whether a node of SLURM is the machine that this runs on."""
+    return node.host == socket.gethostname().split(".")[0] or is_loopback(node.address)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or address leads to this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_prefect_server(profile: Profile, options: Mapping[str, str]) -> None:
+    """Raise PrerequisiteError where workers reach the scheduler, but not the Prefect server.
+
+    Parameters
+    ----------
+    options
+        What :func:`scheduler_options` returned.
+    """
+    url = profile.prefect_api_url or os.environ.get("PREFECT_API_URL")
+    server = urlsplit(url).hostname if url else None
+    scheduler = options.get("host") or str(get_ip_interface(options["interface"]))  # type: ignore[no-untyped-call]
+    if server is not None and is_loopback(server) and not is_loopback(scheduler):
+        raise PrerequisiteError(
+            f"the Prefect server at {url} answers on this machine only, the nodes cannot reach it: start one "
+            "that listens on the network and name it as prefect_api_url in the profile"
+        )
+
+
+def _address_towards(node: str) -> str:
+    """Return this machine's address on the way to a node; nothing is sent."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((node, 9))
+            return str(probe.getsockname()[0])
+    except OSError as problem:
+        raise PrerequisiteError(
+            f"this machine finds no way to the node {node} ({problem.strerror}): set scheduler_interface in "
+            "the profile to the network interface that the nodes reach"
+        ) from problem

@@ -1,0 +1,231 @@
+"""The jobs of one pool in one run: what SLURM says of them, what their workers do, what is to be done."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.pool import Pool
+from infra.slurm.commands import Job
+from infra.slurm.job_script import DEATH_TIMEOUT_S
+from infra.slurm.scaling import Decision, Demand, JobState, Starts, decide, needed_jobs
+from infra.slurm.workers import Member, Members
+from storage_schemas.errors import PrerequisiteError
+
+log = logging.getLogger(__name__)
+
+#: Lines of a log that an error shows.
+TAIL_LINES = 15
+#: A job that runs so long without a worker will never have one, seconds.
+WITHOUT_WORKER_S = DEATH_TIMEOUT_S + 120.0
+#: How long after it was ended a job may still be shown as running, seconds; then it is ended again.
+ENDING_S = 30.0
+
+#: Somebody ended it, or wanted its node: not the job's fault.
+_NOT_ITS_FAULT = frozenset({"CANCELLED", "PREEMPTED", "NODE_FAIL"})
+
+
+@dataclass(eq=False)
+class _Known:
+    """A job that was seen in the queue."""
+
+    job: Job
+    had_worker: bool = False
+    draining: bool = False
+    ended_at: float | None = None
+    idle_since: float | None = None
+    alone_since: float | None = None
+
+
+class PoolJobs:
+    """The jobs of one pool.
+
+    Parameters
+    ----------
+    name
+        Name of the jobs.
+    pool_name, pool
+        The pool.
+    members
+        The workers of all pools.
+    log_of
+        Returns where a job writes its log.
+    pause_s
+        How long to wait after a job that came to nothing, seconds; longer after more of them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pool_name: str,
+        pool: Pool,
+        members: Members,
+        log_of: Callable[[str], Path],
+        pause_s: float,
+    ) -> None:
+        self.name, self.pool_name, self.pool = name, pool_name, pool
+        self.log_of = log_of
+        self.demand = Demand(pool.idle_s)
+        self.starts = Starts(pause_s)
+        #: Set once the pool cannot work.
+        self.problem: PrerequisiteError | None = None
+        self._members = members
+        self._known: dict[str, _Known] = {}
+
+    def say(self, wanted: int) -> bool:
+        """Note what the driver wants; return whether more jobs are needed for it than there are."""
+        more = self.demand.say(wanted, time.time())
+        return more and needed_jobs(self.pool, wanted) > len(self._known)
+
+    def worker_came(self, member: Member) -> None:
+        """Note that a job has a worker, which may be unfit."""
+        known = self._known.setdefault(member.job, _Known(Job(member.job, self.name, "RUNNING")))
+        known.had_worker = True
+        self.starts.came_up()
+        if known.draining:
+            self._members.drain(member.job)
+        if member.problems and self.problem is None:
+            self.problem = PrerequisiteError(
+                f"pool {self.pool_name}: the worker {member.state.name} on node {member.node} (job "
+                f"{member.job}) cannot work: {'; '.join(member.problems)}. Its log: {self.log_of(member.job)}"
+            )
+
+    def update(self, listed: list[Job]) -> None:
+        """Take in what squeue says."""
+        here = {job.id: job for job in listed if job.name == self.name}
+        for job in here.values():
+            if job.id in self._known:
+                self._known[job.id].job = job
+            elif job.pending or job.running:
+                # submitted, but the answer was lost
+                self._known[job.id] = _Known(job)
+        for id_, known in list(self._known.items()):
+            ended = here.get(id_)
+            if ended is None or not ended.there:
+                del self._known[id_]
+                if not known.had_worker and known.ended_at is None and self._is_failure(ended, known.job):
+                    self._failed(known.job, known.job.state if ended is None else ended.state)
+
+    def _failed(self, job: Job, how: str) -> None:
+        """Note a job that came to nothing; after several in a row the pool cannot work."""
+        self.starts.failed(time.time())
+        path = self.log_of(job.id)
+        where = f"{how} on {job.node or 'its node'}"
+        log.warning("pool %s: job %s came to nothing (%s), see %s", self.pool_name, job.id, where, path)
+        if self.starts.hopeless and not self._members.of_pool(self.pool_name):
+            self.problem = PrerequisiteError(
+                f"pool {self.pool_name}: jobs end one after the other without a worker, the last one was "
+                f"{job.id} ({where}). {_tail(path)}"
+            )
+
+    def refused(self, problem: PrerequisiteError, others: bool) -> None:
+        """Note that SLURM takes no job; while there are `others` the user's share may be used up for now."""
+        self.starts.failed(time.time())
+        if others:
+            log.warning("pool %s: %s; it is tried again", self.pool_name, problem)
+        else:
+            self.problem = PrerequisiteError(
+                f"SLURM takes no job of the pool {self.pool_name}: {problem}. `slvmeval slurm script --pool "
+                f"{self.pool_name}` shows the job, `slvmeval doctor` what the profile may ask for"
+            )
+
+    def _is_failure(self, ended: Job | None, before: Job) -> bool:
+        """Return whether a job that had no worker failed, rather than was ended by someone.
+
+        `ended` is the job as squeue shows it after its end, None where it has forgotten it, and `before`
+        as it was before.
+        """
+        if ended is None:
+            return not before.pending or self.log_of(before.id).exists()
+        return ended.state not in _NOT_ITS_FAULT
+
+    def decide(self) -> Decision:
+        """Return what to do; no worker of a job that is to end is given work from here on."""
+        now = time.time()
+        wanted, lately = self.demand.look(now, self._members.in_flight(self.pool_name))
+        jobs = [self._seen(known, now) for known in self._known.values() if not _is_ending(known, now)]
+        decision = decide(self.pool, wanted, lately, jobs, now, self.starts.may_submit(now))
+        for id_ in (*decision.drain, *decision.cancel):
+            self._known[id_].draining = True
+            self._members.drain(id_)
+        return decision
+
+    def _seen(self, known: _Known, now: float) -> JobState:
+        """Return what matters of a job now."""
+        job = known.job
+        workers = self._members.of_job(job.id)
+        busy = any(member.busy for member in workers)
+        known.idle_since = None if job.pending or busy else known.idle_since or now
+        known.alone_since = None if job.pending or workers else known.alone_since or now
+        ends_at = None if job.pending else job.ends_at
+        return JobState(job.id, job.pending, busy, known.draining, known.idle_since, ends_at)
+
+    def hanging(self) -> tuple[str, ...]:
+        """Return the jobs that run without a worker and have for long, which are to be ended."""
+        now = time.time()
+        found = [
+            known
+            for known in self._known.values()
+            if known.alone_since is not None
+            and now - known.alone_since > WITHOUT_WORKER_S
+            and not _is_ending(known, now)
+        ]
+        for known in found:
+            if not known.had_worker:
+                self._failed(known.job, "no worker of it reported")
+        return tuple(known.job.id for known in found)
+
+    def submitted(self, id_: str) -> None:
+        """Note a new job."""
+        self._known.setdefault(id_, _Known(Job(id_, self.name, "PENDING")))
+
+    def cancelled(self, ids: tuple[str, ...]) -> None:
+        """Note that jobs were ended."""
+        for id_ in ids:
+            if id_ in self._known:
+                self._known[id_].ended_at = time.time()
+
+    def any_live(self) -> bool:
+        """Return whether any job waits, or has a worker."""
+        waits = any(known.job.pending for known in self._known.values())
+        return waits or bool(self._members.of_pool(self.pool_name))
+
+    def room(self) -> int:
+        """Return how many items may be in flight now."""
+        return self._members.room(self.pool_name)
+
+    def state(self) -> dict[str, Any]:
+        """Return how many jobs and workers there are, and why jobs wait."""
+        known = tuple(self._known.values())
+        waiting = [each.job for each in known if each.job.pending]
+        reasons = sorted({job.reason for job in waiting if job.reason})
+        return {
+            "jobs": sum(each.job.running for each in known),
+            "pending": len(waiting),
+            "reason": ", ".join(reasons),
+            "workers": len(self._members.of_pool(self.pool_name)),
+            "draining": sum(each.draining and each.job.running for each in known),
+            "wanted": self.demand.wanted,
+        }
+
+
+def _is_ending(known: _Known, now: float) -> bool:
+    """Return whether a job was ended, and is gone soon."""
+    if known.job.state == "COMPLETING":
+        return True
+    return known.ended_at is not None and now - known.ended_at <= ENDING_S
+
+
+def _tail(path: Path) -> str:
+    """Return the end of a job's log."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return (
+            f"It left no log {path}: do the nodes see that folder? job_logs in the profile names another one"
+        )
+    return f"The end of its log {path}:\n" + "\n".join(lines[-TAIL_LINES:])

@@ -1,0 +1,76 @@
+"""What a run leaves in the store for its workers: by it they know the driver's store and versions."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from infra.profile import Profile
+from storage_schemas.commit import write_atomic
+from storage_schemas.model import Frozen
+from storage_schemas.store import Store
+
+#: Packages whose version has to be the driver's: ours, and those through which work travels.
+SAME_VERSIONS = ("slvmeval", "dask", "distributed", "cloudpickle", "prefect", "prefect-dask", "pydantic")
+
+_NAME = "run.json"
+
+
+class RunFile(Frozen):
+    """The file of one run.
+
+    Parameters
+    ----------
+    scheduler
+        Address of the driver's scheduler, which no other run has.
+    versions
+        Versions of Python and of `SAME_VERSIONS` in the driver.
+    """
+
+    scheduler: str
+    versions: dict[str, str]
+
+
+def run_folder(store: Path, run: str) -> Path:
+    """Return the folder of a run in the store's cache."""
+    return Store(store).cache / "slurm" / run
+
+
+def log_folder(profile: Profile, store: Path) -> Path:
+    """Return where the jobs' logs lie."""
+    return Path(profile.job_logs).resolve() if profile.job_logs else Store(store).cache / "slurm-logs"
+
+
+def write_run_file(store: Path, run: str, scheduler: str) -> None:
+    """Write the file of a run, before its first worker looks for it."""
+    content = RunFile(scheduler=scheduler, versions=versions())
+    write_atomic(run_folder(store, run) / _NAME, content.model_dump_json().encode())
+
+
+def read_run_file(store: Path, run: str) -> RunFile | None:
+    """Return the file of a run, or None if it is not there or half seen."""
+    try:
+        return RunFile.model_validate(json.loads((run_folder(store, run) / _NAME).read_bytes()))
+    except (OSError, ValueError):
+        return None
+
+
+def remove_run_folder(store: Path, run: str) -> None:
+    """Remove what a run left in the store."""
+    shutil.rmtree(run_folder(store, run), ignore_errors=True)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a worker and its driver have to share."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"python": python, **{name: _version(name) for name in SAME_VERSIONS}}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,190 @@
+"""How many jobs a pool has: decided from what is wanted and what is there, with nothing started in here."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from infra.pool import Pool, seconds_of
+
+#: So many jobs in a row without ever a worker are no accident.
+MOST_FAILED_STARTS = 3
+#: The longest pause after a job without a worker, seconds.
+LONGEST_PAUSE_S = 300.0
+#: What the driver wanted counts so long, seconds; a driver that is busy elsewhere asks no more.
+ASKED_LATELY_S = 120.0
+
+
+@dataclass(frozen=True)
+class JobState:
+    """What matters of one job.
+
+    Parameters
+    ----------
+    id
+        Its number.
+    pending
+        Whether it waits for a node.
+    busy
+        Whether one of its workers works on something, or holds a result that nobody has taken yet.
+    draining
+        Whether its workers are given nothing new.
+    idle_since
+        Since when it has nothing to do, seconds; None while it is busy or pending.
+    ends_at
+        When its time limit is reached, seconds; None where that is not known.
+    """
+
+    id: str
+    pending: bool = False
+    busy: bool = False
+    draining: bool = False
+    idle_since: float | None = None
+    ends_at: float | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How many jobs to submit, which to end now, and which to give nothing new."""
+
+    submit: int
+    cancel: tuple[str, ...]
+    drain: tuple[str, ...]
+
+
+def decide(
+    pool: Pool,
+    wanted: int,
+    wanted_lately: int,
+    jobs: Sequence[JobState],
+    now: float,
+    may_submit: bool = True,
+) -> Decision:
+    """Return what to do about the jobs of a pool.
+
+    Parameters
+    ----------
+    wanted
+        Items that are in flight or wait.
+    wanted_lately
+        The most that was wanted within the last ``pool.idle_s`` seconds: nothing is ended before its time.
+    jobs
+        The jobs that wait or run, in the order of their submission, without those that are being ended.
+    now
+        The time, in the same seconds as those of the jobs.
+    may_submit
+        False while jobs fail.
+    """
+    expiring = [
+        job
+        for job in jobs
+        if not (job.draining or job.pending)
+        and job.ends_at is not None
+        and job.ends_at - now < seconds_of(pool.longest_item)
+    ]
+    draining = [job for job in jobs if job.draining] + expiring
+    live = [job for job in jobs if job not in draining]
+    ended = [job for job in draining if not job.busy]
+
+    surplus = max(0, len(live) - needed_jobs(pool, max(wanted, wanted_lately)))
+    waiting = [job for job in reversed(live) if job.pending][:surplus]
+    idle = sorted(
+        (j for j in live if not j.busy and j.idle_since is not None and now - j.idle_since >= pool.idle_s),
+        key=lambda job: job.idle_since or 0.0,
+    )
+    cancel = [*ended, *waiting, *idle[: surplus - len(waiting)]]
+
+    kept = [job for job in live if job not in cancel]
+    free = pool.maximum - (len(jobs) - len(cancel))
+    submit = max(0, min(needed_jobs(pool, wanted) - len(kept), free)) if may_submit else 0
+    return Decision(submit, tuple(job.id for job in cancel), tuple(job.id for job in expiring))
+
+
+def needed_jobs(pool: Pool, wanted: int) -> int:
+    """Return how many jobs a pool needs for so many items, within its bounds."""
+    return min(pool.maximum, max(pool.minimum, math.ceil(wanted / pool.processes)))
+
+
+class Demand:
+    """What the driver wants of a pool, now and within the last seconds; used from two threads.
+
+    Parameters
+    ----------
+    window_s
+        How far one looks back, seconds.
+    """
+
+    def __init__(self, window_s: float) -> None:
+        self._window_s = window_s
+        self._lock = threading.Lock()
+        self._said: list[tuple[float, int]] = [(-math.inf, 0)]
+        self._asked_at = -math.inf
+
+    @property
+    def wanted(self) -> int:
+        """What was wanted last."""
+        return self._said[-1][1]
+
+    def say(self, wanted: int, now: float) -> bool:
+        """Note what the driver wants from now on; return whether it is more than before."""
+        with self._lock:
+            self._asked_at = now
+            return self._note(wanted, now)
+
+    def look(self, now: float, in_flight: int) -> tuple[int, int]:
+        """Return what is wanted now, and the most that was wanted within the window.
+
+        Parameters
+        ----------
+        in_flight
+            Items that the workers have; it is all that counts when the driver has not asked for a while.
+        """
+        with self._lock:
+            if now - self._asked_at > ASKED_LATELY_S:
+                self._note(in_flight, now)
+            # drop what was no more wanted when the window began
+            while len(self._said) > 1 and self._said[1][0] <= now - self._window_s:
+                del self._said[0]
+            return max(self._said[-1][1], in_flight), max(wanted for _, wanted in self._said)
+
+    def _note(self, wanted: int, now: float) -> bool:
+        before = self._said[-1][1]
+        if wanted != before:
+            self._said.append((now, wanted))
+        return wanted > before
+
+
+class Starts:
+    """Whether the jobs of a pool come up: pauses grow while they do not, and end at some point.
+
+    Parameters
+    ----------
+    pause_s
+        The first pause, seconds; each further one is twice as long.
+    """
+
+    def __init__(self, pause_s: float) -> None:
+        self._pause_s = pause_s
+        self._failed = 0
+        self._not_before = -math.inf
+
+    def came_up(self) -> None:
+        """Note that a job has a worker."""
+        self._failed, self._not_before = 0, -math.inf
+
+    def failed(self, now: float) -> None:
+        """Note that a job ended, or was refused, without ever having had a worker."""
+        self._failed += 1
+        pause = min(self._pause_s * 2 ** (self._failed - 1), LONGEST_PAUSE_S)
+        self._not_before = now + pause
+
+    def may_submit(self, now: float) -> bool:
+        """Return whether the pause is over."""
+        return now >= self._not_before
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether so many failed in a row that more would as well."""
+        return self._failed >= MOST_FAILED_STARTS

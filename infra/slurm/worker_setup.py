@@ -1,0 +1,112 @@
+"""What a worker does before it reports to the scheduler: it looks whether it is fit, and says so.
+
+Dask loads this as a preload. A worker that is not fit has no resource, so it is given no work; what is wrong
+with it travels to the driver with its registration.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from distributed import Worker
+
+from infra.pool import RESOURCES
+from infra.slurm import fitness
+from infra.slurm.run_folder import read_run_file, versions
+from storage_schemas.provenance import GPU_VARIABLE
+
+log = logging.getLogger("distributed.worker")
+
+#: Key of what a worker says of itself, in ``WorkerState.extra``.
+REPORT = "slvmeval"
+
+# set by the job script
+POOL = "SLVMEVAL_WORKER_POOL"
+STORE = "SLVMEVAL_WORKER_STORE"
+RUN = "SLVMEVAL_WORKER_RUN"
+PRELOAD = "SLVMEVAL_WORKER_PRELOAD"
+ALLOW_CPU_MODELS = "SLVMEVAL_ALLOW_CPU_MODELS"
+
+
+def dask_setup(worker: Worker) -> None:
+    """Look at this worker, say what was found, and let it work only if it is fit."""
+    resources = dict(worker.state.total_resources)
+    _set_resources(worker, {})
+    report: dict[str, Any] = {**_where(), "problems": ["its check of itself failed; its log says why"]}
+    worker.startup_information[REPORT] = lambda _: report
+    report.update(look(str(worker.name), worker.scheduler.address))
+    if report["problems"]:
+        log.error("this worker is not fit: %s", "; ".join(report["problems"]))
+    else:
+        _set_resources(worker, resources)
+
+
+def _set_resources(worker: Worker, resources: dict[str, float]) -> None:
+    worker.state.total_resources = dict(resources)
+    worker.state.available_resources = dict(resources)
+
+
+def _where() -> dict[str, Any]:
+    """Return pool, job and place of this process."""
+    ends_at = os.environ.get("SLURM_JOB_END_TIME")
+    return {
+        "pool": os.environ[POOL],
+        "job": os.environ.get("SLURM_JOB_ID", ""),
+        "partition": os.environ.get("SLURM_JOB_PARTITION", ""),
+        "node": os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
+        "ends_at": float(ends_at) if ends_at else None,
+    }
+
+
+def look(name: str, scheduler: str) -> dict[str, Any]:
+    """Return the device and the problems of this worker process, which is thereby narrowed to its GPU.
+
+    Parameters
+    ----------
+    name
+        The worker's name: pool, number of the job and, where a job has several workers, number of the worker.
+    scheduler
+        Address of the scheduler.
+    """
+    # before anything that could look at a GPU is imported
+    device, problems = _take_gpu(name) if RESOURCES[os.environ[POOL]] == "GPU" else ("cpu", [])
+    problems += _check_shared(Path(os.environ[STORE]), os.environ[RUN], scheduler)
+    for module in () if problems else os.environ.get(PRELOAD, "").split():
+        try:
+            importlib.import_module(module)
+        except ImportError as problem:
+            problems.append(
+                f"{module} cannot be imported ({problem}): check `python` and `setup` of the pool"
+            )
+    return {"device": device, "problems": problems}
+
+
+def _check_shared(store: Path, run: str, scheduler: str) -> list[str]:
+    problems = fitness.check_store(store, run, scheduler)
+    driver = read_run_file(store, run)
+    return problems + fitness.check_packages(versions(), driver.versions if driver is not None else {})
+
+
+def _take_gpu(name: str) -> tuple[str, list[str]]:
+    """Narrow this process to its own GPU; return which that is, and what is wrong."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    index = worker_index(name)
+    listed = fitness.listed_gpus()
+    device = fitness.one_device(visible, index, [gpu for gpu, _, _ in listed])
+    os.environ["CUDA_VISIBLE_DEVICES"] = device or ""
+    model = fitness.gpu_name(device, listed) if device is not None else None
+    os.environ[GPU_VARIABLE] = model or "none seen"
+    problems = fitness.check_gpu(device, model, visible, index)
+    allowed = os.environ.get(ALLOW_CPU_MODELS) == "1"
+    return f"{device or 'no GPU'} ({model or 'none seen'})", [] if allowed else problems
+
+
+def worker_index(name: str) -> int:
+    """Return the number of a worker in its job, from its name such as ``h100-12-3``."""
+    parts = name.split("-")
+    return int(parts[2]) if len(parts) > 2 else 0
