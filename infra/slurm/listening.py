@@ -50,7 +50,7 @@ def scheduler_options(profile: Profile, nodes: Sequence[Node]) -> dict[str, str]
 
 def is_this_machine(node: Node) -> bool:
     """Return whether a node of SLURM is the machine that this runs on."""
-    return node.host == socket.gethostname().split(".")[0] or is_loopback(node.address)
+    return node.host.split(".")[0] == socket.gethostname().split(".")[0] or is_loopback(node.address)
 
 
 def is_loopback(host: str) -> bool:

@@ -54,8 +54,8 @@ class PoolJobs:
         The workers of all pools.
     log_of
         Returns where a job writes its log.
-    pause_s
-        How long to wait after a job that came to nothing, seconds; longer after more of them.
+    poll_s
+        How often the jobs are looked at, seconds; so long is waited after a first job that came to nothing.
     """
 
     def __init__(
@@ -65,15 +65,15 @@ class PoolJobs:
         pool: Pool,
         members: Members,
         log_of: Callable[[str], Path],
-        pause_s: float,
+        poll_s: float,
     ) -> None:
         self.name, self.pool_name, self.pool = name, pool_name, pool
         self.log_of = log_of
         self.demand = Demand(pool.idle_s)
-        self.starts = Starts(pause_s)
+        self.starts = Starts(poll_s)
         #: Set once the pool cannot work.
         self.problem: PrerequisiteError | None = None
-        self._members = members
+        self._members, self._poll_s = members, poll_s
         self._known: dict[str, _Known] = {}
 
     def say(self, wanted: int) -> bool:
@@ -161,7 +161,8 @@ class PoolJobs:
         busy = any(member.busy for member in workers)
         known.idle_since = None if job.pending or busy else known.idle_since or now
         known.alone_since = None if job.pending or workers else known.alone_since or now
-        ends_at = None if job.pending else job.ends_at
+        # the next look may come too late
+        ends_at = None if job.pending or job.ends_at is None else job.ends_at - self._poll_s
         return JobState(job.id, job.pending, busy, known.draining, known.idle_since, ends_at)
 
     def hanging(self) -> tuple[str, ...]:

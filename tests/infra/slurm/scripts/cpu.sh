@@ -1,0 +1,23 @@
+#!/bin/bash
+
+#SBATCH -J slvmeval-main-42-cpu
+#SBATCH -p cpu
+#SBATCH -n 1
+#SBATCH --cpus-per-task=4
+#SBATCH --mem=8192M
+#SBATCH -t 01:00:00
+#SBATCH --output="/data/group store/slvmeval/cache/slurm-logs/%x-%j.log"
+#SBATCH --no-requeue
+export PYTHONSAFEPATH=1
+export OMP_NUM_THREADS=1
+export OPENBLAS_NUM_THREADS=1
+export MKL_NUM_THREADS=1
+export NUMEXPR_NUM_THREADS=1
+export BLOSC_NTHREADS=1
+export OPENCV_FOR_THREADS_NUM=1
+export DO_NOT_TRACK=1
+export CUDA_VISIBLE_DEVICES=''
+export SLVMEVAL_WORKER_POOL=cpu
+export SLVMEVAL_WORKER_RUN=main-42
+export SLVMEVAL_WORKER_STORE='/data/group store/slvmeval'
+/opt/env/bin/python -m infra.slurm.worker tcp://10.0.0.1:34567 --name cpu-3 --nthreads 1 --memory-limit 2.00GiB --death-timeout 180 --local-directory "${TMPDIR:-/tmp}" --nworkers 4 --nanny --resources CPU=1 --no-dashboard --dashboard-address 127.0.0.1:0 --preload infra.slurm.worker_setup

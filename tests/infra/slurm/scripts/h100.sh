@@ -1,0 +1,34 @@
+#!/bin/bash
+
+#SBATCH -J slvmeval-main-42-h100
+#SBATCH -p b-batch
+#SBATCH -A group-7
+#SBATCH -n 1
+#SBATCH --cpus-per-task=30
+#SBATCH --mem=238419M
+#SBATCH -t 1-12:00:00
+#SBATCH --output="/data/logs/%x-%j.log"
+#SBATCH --no-requeue
+#SBATCH --gres=gpu:h100:4
+#SBATCH --qos=long
+#SBATCH --constraint=[rack1|rack2]&ib
+#SBATCH --exclude=n13
+#SBATCH --comment="two words"
+export PYTHONSAFEPATH=1
+export OMP_NUM_THREADS=1
+export OPENBLAS_NUM_THREADS=1
+export MKL_NUM_THREADS=1
+export NUMEXPR_NUM_THREADS=1
+export BLOSC_NTHREADS=1
+export OPENCV_FOR_THREADS_NUM=1
+export DO_NOT_TRACK=1
+export CUDA_DEVICE_ORDER=PCI_BUS_ID
+export SLVMEVAL_ALLOW_CPU_MODELS=1
+export PREFECT_API_URL=http://head:4200/api
+export SLVMEVAL_WORKER_POOL=h100
+export SLVMEVAL_WORKER_RUN=main-42
+export SLVMEVAL_WORKER_STORE='/data/group store/slvmeval'
+export SLVMEVAL_WORKER_PRELOAD='flows.prefect_executor tasks.pairs.stages'
+module load cuda/13
+export NUMBA_CACHE_DIR="$HOME/numba"
+'/data/envs/it'"'"'s mine/bin/python' -m infra.slurm.worker tcp://10.0.0.1:34567 --name h100-12 --nthreads 1 --memory-limit 58.21GiB --death-timeout 180 --local-directory "/local/$USER/${SLURM_JOB_ID}" --nworkers 4 --nanny --resources GPU=1 --no-dashboard --dashboard-address 127.0.0.1:0 --preload infra.slurm.worker_setup --interface ib0

@@ -1,0 +1,190 @@
+"""A worker that does not see what the driver sees says what it is and what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra.slurm import fitness, worker_setup
+from infra.slurm.run_folder import read_run_file, remove_run_folder, run_folder, versions, write_run_file
+from storage_schemas.provenance import GPU_VARIABLE
+from storage_schemas.store import Store
+
+OURS = "tcp://10.0.0.1:1111"
+GPUS = "0, GPU-aaaa, NVIDIA H100 94GB\n1, GPU-bbbb, NVIDIA H100 94GB"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    store = Store.create(tmp_path / "store").root
+    write_run_file(store, "run", OURS)
+    return store
+
+
+def test_the_drivers_store_is_known_by_the_run_that_it_holds(store: Path, tmp_path: Path) -> None:
+    assert fitness.check_store(store, "run", OURS) == []
+    missing = fitness.check_store(tmp_path / "elsewhere", "run", OURS)
+    assert len(missing) == 1 and "is not seen here" in missing[0]
+    other = Store.create(tmp_path / "other").root
+    for folder, run, scheduler in (
+        (other, "run", OURS),  # a store, but not this one
+        (store, "another", OURS),
+        (store, "run", "tcp://10.0.0.1:2222"),  # an old run of the same name
+    ):
+        found = fitness.check_store(folder, run, scheduler, wait_s=0.3)
+        assert len(found) == 1 and "is not the driver's store" in found[0]
+    remove_run_folder(store, "run")
+    assert not run_folder(store, "run").exists()
+
+
+def test_a_file_that_a_shared_file_system_shows_late_is_waited_for(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "store").root
+    late = threading.Timer(0.5, write_run_file, (store, "run", OURS))
+    late.start()
+    began = time.monotonic()
+    assert fitness.check_store(store, "run", OURS) == []
+    assert time.monotonic() - began >= 0.4
+    late.join()
+
+
+def test_a_store_that_cannot_be_written_is_said(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(**_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(fitness.tempfile, "TemporaryFile", read_only)
+    assert fitness.check_store(store, "run", OURS) == [
+        f"the store {store} cannot be written here (Read-only file system): mount it for writing"
+    ]
+
+
+def test_half_a_run_file_is_none(store: Path) -> None:
+    (run_folder(store, "run") / "run.json").write_text('{"scheduler"', encoding="utf-8")
+    assert read_run_file(store, "run") is None
+
+
+def test_versions_are_the_drivers() -> None:
+    here = versions()
+    assert here["slvmeval"] and here["python"] == f"{sys.version_info[0]}.{sys.version_info[1]}"
+    found = fitness.check_packages({**here, "dask": "1.0"}, here)
+    assert f"dask is 1.0 here, but {here['dask']} in the driver" in found[0]
+    # this process has no PYTHONSAFEPATH: the only thing that is wrong with it
+    assert [problem.split()[0] for problem in fitness.check_packages(here, here)] == ["PYTHONSAFEPATH"]
+
+
+def test_a_stray_package_of_our_name_is_found(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "__init__.py").touch()
+    code = "from infra.slurm.fitness import check_packages; print(check_packages({}, {}))"
+
+    def found(path: str) -> str:
+        environment = {"PYTHONSAFEPATH": "1", "PYTHONPATH": path}
+        command = [sys.executable, "-c", code]
+        return subprocess.run(
+            command, env=environment, text=True, capture_output=True, check=True
+        ).stdout.strip()
+
+    assert found("") == "[]"
+    assert f"tasks from {tmp_path}" in found(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("visible", "index", "gpus", "device"),
+    [
+        ("0,1,2,3", 2, ["0", "1", "2", "3"], "2"),
+        ("3", 0, [], "3"),
+        ("GPU-aaaa,GPU-bbbb", 1, [], "GPU-bbbb"),
+        ("0,1", 2, ["0", "1"], None),
+        ("", 0, ["0"], None),
+        (None, 1, ["0", "1"], "1"),
+        (None, 0, [], None),
+    ],
+)
+def test_each_worker_process_has_one_device(
+    visible: str | None, index: int, gpus: list[str], device: str | None
+) -> None:
+    assert fitness.one_device(visible, index, gpus) == device
+
+
+@pytest.mark.parametrize(
+    ("name", "index"), [("h100-3", 0), ("h100-12-0", 0), ("h100-12-3", 3), ("cpu-0-17", 17)]
+)
+def test_the_index_is_the_last_number_of_a_name(name: str, index: int) -> None:
+    assert worker_setup.worker_index(name) == index
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch, store: Path) -> Callable[..., None]:
+    """Set the variables of a job."""
+
+    def set_variables(pool: str = "h100", **variables: str) -> None:
+        given = {
+            worker_setup.POOL: pool,
+            worker_setup.STORE: str(store),
+            worker_setup.RUN: "run",
+            "SLURM_JOB_ID": "12",
+            **variables,
+        }
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        # what the worker sets is taken back afterwards
+        monkeypatch.setenv(GPU_VARIABLE, "")
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+
+    return set_variables
+
+
+def visible() -> str | None:
+    import os
+
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def problems(found: dict[str, object]) -> list[str]:
+    said = found["problems"]
+    assert isinstance(said, list)
+    return [problem for problem in said if not problem.startswith("PYTHONSAFEPATH")]
+
+
+def test_a_gpu_worker_takes_its_own_gpu_and_names_it(
+    job: Callable[..., None], fake: Callable[[str, str], Path]
+) -> None:
+    fake("nvidia-smi", f"echo '{GPUS}'")
+    job(CUDA_VISIBLE_DEVICES="0,1")
+    found = worker_setup.look("h100-0-1", OURS)
+    assert problems(found) == [] and found["device"] == "1 (NVIDIA H100 94GB)" and visible() == "1"
+    job(CUDA_VISIBLE_DEVICES="0,1")
+    third = worker_setup.look("h100-0-2", OURS)
+    assert "worker process 2 of the job has no GPU" in problems(third)[0] and visible() == ""
+
+
+def test_a_gpu_that_does_not_answer_is_a_problem_unless_models_may_run_on_the_cpu(
+    job: Callable[..., None], fake: Callable[[str, str], Path]
+) -> None:
+    fake("nvidia-smi", "echo 'NVIDIA-SMI has failed' ; exit 9")
+    job(CUDA_VISIBLE_DEVICES="0")
+    assert "none answers there" in problems(worker_setup.look("h100-0", OURS))[0]
+    job(CUDA_VISIBLE_DEVICES="0", **{worker_setup.ALLOW_CPU_MODELS: "1"})
+    found = worker_setup.look("h100-0", OURS)
+    assert problems(found) == [] and found["device"] == "0 (none seen)"
+
+
+def test_a_cpu_worker_needs_no_gpu(job: Callable[..., None], fake: Callable[[str, str], Path]) -> None:
+    calls = fake("nvidia-smi", "exit 1")
+    job("cpu", CUDA_VISIBLE_DEVICES="")
+    found = worker_setup.look("cpu-0-1", OURS)
+    assert problems(found) == [] and found["device"] == "cpu" and not calls.exists()
+
+
+def test_what_cannot_be_imported_is_a_problem(
+    job: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job("cpu", **{worker_setup.PRELOAD: "json no_such_module"})
+    monkeypatch.setattr(fitness, "check_packages", lambda here, driver: [])
+    found = worker_setup.look("cpu-0", OURS)
+    assert "no_such_module cannot be imported" in problems(found)[0]

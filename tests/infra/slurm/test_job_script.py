@@ -1,0 +1,170 @@
+"""The job scripts as they are sent, as text that a person can read: files in `scripts/`."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import dask.config
+import pytest
+
+from infra.pool import Pool
+from infra.profile import Profile
+from infra.slurm.job_script import job_name, job_script, log_path
+from storage_schemas.errors import UserInputError
+
+SCRIPTS = Path(__file__).parent / "scripts"
+STORE = Path("/data/group store/slvmeval")
+
+PLAIN: dict[str, Any] = {"partition": "cpu", "cores": 4, "memory": "8GiB", "walltime": "01:00:00"}
+FULL: dict[str, Any] = {
+    "partition": "b-batch",
+    "cores": 30,
+    "memory": "250GB",
+    "walltime": "1-12:00:00",
+    "gpus": 4,
+    "gres": "gpu:h100",
+    "minimum": 1,
+    "maximum": 8,
+    "account": "group-7",
+    "qos": "long",
+    "constraint": "[rack1|rack2]&ib",
+    "directives": ("--exclude=n13", '--comment="two words"'),
+    "setup": ("module load cuda/13", 'export NUMBA_CACHE_DIR="$HOME/numba"'),
+    "scratch": "/local/$USER/${SLURM_JOB_ID}",
+    "interface": "ib0",
+    "python": "/data/envs/it's mine/bin/python",
+    "longest_item": "04:00:00",
+    "idle_s": 120,
+}
+
+
+@pytest.fixture(autouse=True)
+def no_prefect_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+
+
+def script(pool: str, profile: Profile | None = None, **fields: Any) -> str:
+    if profile is None:
+        pools = {"cpu": PLAIN} | ({"h100": FULL} if pool == "h100" else {})
+        pools[pool] = {**pools[pool], **fields}
+        profile = Profile(pools={name: Pool(**values) for name, values in pools.items()})  # type: ignore[misc]
+    return job_script(profile, pool, run="main-42", index=3, scheduler="tcp://10.0.0.1:34567", store=STORE)
+
+
+def test_a_plain_pool_and_one_with_every_field() -> None:
+    cpu = script("cpu", python="/opt/env/bin/python")
+    assert cpu == (SCRIPTS / "cpu.sh").read_text(encoding="utf-8")
+    profile = Profile(
+        prefect_api_url="http://head:4200/api",
+        allow_cpu_models=True,
+        job_logs="/data/logs",
+        pools={"cpu": Pool(**PLAIN), "h100": Pool(**FULL)},
+    )
+    h100 = job_script(
+        profile,
+        "h100",
+        run="main-42",
+        index=12,
+        scheduler="tcp://10.0.0.1:34567",
+        store=STORE,
+        preload=("flows.prefect_executor", "tasks.pairs.stages"),
+    )
+    assert h100 == (SCRIPTS / "h100.sh").read_text(encoding="utf-8")
+
+
+def test_the_users_own_settings_of_dask_jobqueue_change_nothing() -> None:
+    plain = script("cpu")
+    theirs = {"queue": "theirs", "account": "theirs", "worker-extra-args": ["--lifetime", "1m"]}
+    theirs |= {
+        "job-script-prologue": ["rm -rf x"],
+        "job-directives-skip": ["--mem"],
+        "log-directory": "/nowhere",
+    }
+    with dask.config.set({"jobqueue.slurm": theirs, "jobqueue.slvmeval": theirs}):
+        assert script("cpu") == plain
+
+
+def test_what_a_shell_reads_is_a_worker_with_these_arguments(tmp_path: Path) -> None:
+    """Run the script with a python that prints what it is given."""
+    python = tmp_path / "a python; echo" / "python"
+    python.parent.mkdir()
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$SLVMEVAL_WORKER_STORE" "$PYTHONSAFEPATH"\n')
+    python.chmod(0o755)
+    text = script("h100", python=str(python), setup=(), scratch="/local/$JOB/a b", interface="ib0;x")
+    ran = subprocess.run(
+        ["bash"], input=text, text=True, capture_output=True, env={"JOB": "7; rm x"}, check=True
+    )
+    lines = ran.stdout.splitlines()
+    assert lines[:3] == ["-m", "infra.slurm.worker", "tcp://10.0.0.1:34567"]
+    assert lines[lines.index("--local-directory") + 1] == "/local/7; rm x/a b"
+    assert lines[lines.index("--nworkers") + 1] == "4"
+    assert lines[lines.index("--interface") + 1] == "ib0;x"
+    assert lines[-2:] == [str(STORE), "1"]
+    assert ran.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("partition", "a'b"),
+        ("account", "#x"),
+        ("qos", 'a"b'),
+        ("constraint", "a\\b"),
+        ("gres", "gpu\x01"),
+        ("scratch", "/local/$(rm -rf ~)"),
+        ("scratch", "/local/`id`"),
+        ("scratch", '/a"; id; "'),
+        ("directives", ("--job-name=x",)),
+        ("directives", ("--job=x",)),
+        ("directives", ("-Jx",)),
+        ("directives", ("-o /dev/null",)),
+        ("directives", ("--array=1-9",)),
+        ("directives", ("rm -rf x",)),
+        ("directives", ("--mem=1\r",)),
+    ],
+)
+def test_what_cannot_stand_in_a_script_is_refused_by_name(field: str, value: object) -> None:
+    with pytest.raises(UserInputError) as problem:
+        script("h100", **{field: value})
+    assert f"pools.h100.{field}" in str(problem.value)
+
+
+def test_a_folder_of_logs_that_sbatch_does_not_take_is_refused() -> None:
+    with pytest.raises(UserInputError, match="job_logs"):
+        script("cpu", Profile(job_logs="/logs/%u", pools={"cpu": Pool(**PLAIN)}))
+
+
+def test_a_directive_that_begins_like_one_of_ours_is_taken() -> None:
+    lines = script("cpu", directives=("--nodelist=n1", "--exclusive", "--ntasks-per-node=1")).splitlines()
+    assert lines[lines.index("#SBATCH --nodelist=n1") + 1] == "#SBATCH --exclusive"
+
+
+def test_the_prefect_server_is_the_profiles_or_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "PREFECT" not in script("cpu")
+    monkeypatch.setenv("PREFECT_API_URL", "http://here/api")
+    monkeypatch.setenv("PREFECT_API_KEY", "secret")
+    text = script("cpu")
+    assert "export PREFECT_API_URL=http://here/api\n" in text and "secret" not in text
+    profile = Profile(prefect_api_url="http://head/api", pools={"cpu": Pool(**PLAIN)})
+    assert "export PREFECT_API_URL=http://head/api\n" in script("cpu", profile)
+
+
+def test_memory_and_threads_are_those_of_the_job_not_of_a_worker() -> None:
+    lines = script("cpu", cores=8, workers=3, memory="1000MB").splitlines()
+    assert "#SBATCH --mem=954M" in lines and "#SBATCH --cpus-per-task=8" in lines
+    assert "--nthreads 1 " in lines[-1] and "--nworkers 3 " in lines[-1]
+    assert "--nworkers" not in script("cpu", workers=1)
+
+
+@pytest.mark.parametrize("run", ["", "a b", "a;b", "a,b", "-a", "ü", "x" * 65])
+def test_the_name_of_a_run_is_plain(run: str) -> None:
+    with pytest.raises(UserInputError, match="the name of a run"):
+        job_name(run, "cpu")
+
+
+def test_a_log_is_named_after_its_job() -> None:
+    profile = Profile(pools={"cpu": Pool(**PLAIN)})
+    path = log_path(profile, STORE, job_name("r", "cpu"), "17")
+    assert path == STORE / "cache/slurm-logs/slvmeval-r-cpu-17.log"

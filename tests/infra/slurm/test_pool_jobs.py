@@ -1,0 +1,216 @@
+"""What becomes of jobs that fail, hang, are refused or are ended by somebody else."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace as Plain
+from typing import Any
+
+import pytest
+
+from infra.pool import Pool
+from infra.slurm import pool_jobs
+from infra.slurm.commands import Job
+from infra.slurm.pool_jobs import PoolJobs
+from infra.slurm.workers import Members
+from storage_schemas.errors import PrerequisiteError
+
+NAME = "slvmeval-run-cpu"
+POOL = Pool(partition="cpu", cores=2, memory="1GiB", walltime="02:00:00", maximum=4, idle_s=0.0)
+
+
+class Cluster:
+    """One pool whose scheduler is a plain object."""
+
+    def __init__(self, logs: Path) -> None:
+        self.scheduler: Any = Plain(workers={}, resources={"CPU": {}}, unrunnable=[])
+        self.members = Members(lambda member: self.jobs.worker_came(member))
+        self.logs = logs
+        self.jobs = PoolJobs(NAME, "cpu", POOL, self.members, lambda job: logs / f"{job}.log", poll_s=0.0)
+
+    def worker(self, job: str, *problems: str, node: str = "n1") -> Any:
+        """A worker of a job reports."""
+        address = f"tcp://{node}/{job}-{len(self.scheduler.workers)}"
+        report = {"pool": "cpu", "job": job, "node": node, "problems": list(problems)}
+        state = Plain(
+            address=address,
+            name="cpu-0",
+            host=node,
+            extra={"slvmeval": report},
+            processing=set(),
+            has_what=set(),
+        )
+        self.scheduler.workers[address] = state
+        self.scheduler.resources["CPU"][address] = 1.0
+        self.members.add_worker(self.scheduler, address)
+        return state
+
+    def gone(self, worker: Any) -> None:
+        """A worker is lost."""
+        self.members.remove_worker(self.scheduler, worker.address, stimulus_id="x")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path)
+
+
+def job(id_: str, state: str = "RUNNING", node: str = "n1", ends_in_s: float = 7200.0) -> Job:
+    return Job(id_, NAME, state, "", node, time.time(), time.time() + ends_in_s)
+
+
+def fail(cluster: Cluster, id_: str, state: str = "FAILED") -> None:
+    cluster.jobs.submitted(id_)
+    cluster.jobs.update([job(id_, state)])
+
+
+def test_three_jobs_in_a_row_without_a_worker_are_a_problem_with_the_log(cluster: Cluster) -> None:
+    (cluster.logs / "3.log").write_text("\n".join(f"line {n}" for n in range(40)) + "\nno module infra\n")
+    for id_ in "12":
+        fail(cluster, id_)
+        assert cluster.jobs.problem is None
+    fail(cluster, "3", "TIMEOUT")
+    text = str(cluster.jobs.problem)
+    assert "the last one was 3 (TIMEOUT on " in text and text.endswith("no module infra")
+    assert "line 39" in text and "line 20" not in text
+
+
+def test_no_log_means_that_the_folder_may_not_be_seen(cluster: Cluster) -> None:
+    for id_ in "123":
+        fail(cluster, id_)
+    assert "It left no log" in str(cluster.jobs.problem) and "job_logs" in str(cluster.jobs.problem)
+
+
+def test_a_worker_in_between_ends_the_row(cluster: Cluster) -> None:
+    fail(cluster, "1")
+    fail(cluster, "2")
+    cluster.jobs.submitted("3")
+    worker = cluster.worker("3")
+    fail(cluster, "4")
+    cluster.gone(worker)
+    fail(cluster, "5")
+    assert cluster.jobs.problem is None
+
+
+def test_a_pool_that_has_a_worker_goes_on(cluster: Cluster) -> None:
+    cluster.jobs.update([job("9")])
+    cluster.worker("9")
+    for id_ in "1234":
+        cluster.jobs.submitted(id_)
+        cluster.jobs.update([job("9"), job(id_, "FAILED")])
+    assert cluster.jobs.problem is None
+    assert cluster.jobs.room() == 1
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "PREEMPTED", "NODE_FAIL"])
+def test_jobs_that_somebody_ended_are_no_failures(cluster: Cluster, state: str) -> None:
+    for id_ in "1234":
+        fail(cluster, id_, state)
+    assert cluster.jobs.problem is None and cluster.jobs.starts.may_submit(time.time())
+
+
+def test_a_job_that_vanished_failed_if_it_had_begun(cluster: Cluster) -> None:
+    for id_ in "123":
+        cluster.jobs.submitted(id_)
+        cluster.jobs.update([])  # pending, never seen again, no log
+    assert cluster.jobs.problem is None
+    for id_ in "456":
+        cluster.jobs.submitted(id_)
+        (cluster.logs / f"{id_}.log").write_text("oh\n")
+        cluster.jobs.update([])
+    assert str(cluster.jobs.problem).endswith("oh")
+
+
+def test_jobs_that_we_ended_are_no_failures(cluster: Cluster) -> None:
+    for id_ in "123":
+        cluster.jobs.update([job(id_)])
+        cluster.jobs.cancelled((id_,))
+        cluster.jobs.update([job(id_, "FAILED")])
+    assert cluster.jobs.problem is None
+
+
+def test_a_job_whose_submission_was_never_answered_is_ours(cluster: Cluster) -> None:
+    cluster.jobs.update([job("7", "PENDING", "")])
+    assert cluster.jobs.state()["pending"] == 1
+    cluster.jobs.update([job("7"), Job("8", "another", "RUNNING")])
+    assert (cluster.jobs.state()["jobs"], cluster.jobs.state()["pending"]) == (1, 0)
+
+
+def test_an_unfit_worker_gives_no_room_and_says_so_at_once(cluster: Cluster) -> None:
+    cluster.jobs.update([job("7")])
+    cluster.worker("7", "the store /s is not seen here: share it", node="n13")
+    assert cluster.jobs.room() == 0
+    text = str(cluster.jobs.problem)
+    assert "on node n13 (job 7) cannot work: the store /s is not seen here" in text
+    assert str(cluster.logs / "7.log") in text
+
+
+def test_a_refusal_is_a_problem_unless_other_jobs_may_use_up_the_share(cluster: Cluster) -> None:
+    refusal = PrerequisiteError("sbatch failed: invalid account")
+    cluster.jobs.refused(refusal, others=True)
+    assert cluster.jobs.problem is None
+    cluster.jobs.refused(refusal, others=False)
+    assert "takes no job of the pool cpu: sbatch failed: invalid account" in str(cluster.jobs.problem)
+
+
+def test_a_draining_job_finishes_what_it_has(cluster: Cluster) -> None:
+    cluster.jobs.say(4)
+    listed = [job("1", ends_in_s=60.0), job("2")]
+    cluster.jobs.update(listed)
+    late, other = cluster.worker("1"), cluster.worker("2")
+    late.processing.add("item")
+    assert cluster.jobs.room() == 2
+    decision = cluster.jobs.decide()
+    assert decision.drain == ("1",) and decision.cancel == () and decision.submit == 1
+    # nothing new for the one, which still counts while it works
+    assert cluster.scheduler.resources["CPU"] == {late.address: 0.0, other.address: 1.0}
+    assert cluster.jobs.room() == 2 and cluster.jobs.state()["draining"] == 1
+    late.processing.clear()
+    late.has_what.add("its result")
+    assert cluster.jobs.room() == 1
+    assert cluster.jobs.decide().cancel == ()
+    late.has_what.clear()
+    assert cluster.jobs.decide().cancel == ("1",)
+    # a process of it that comes back is given nothing either
+    again = cluster.worker("1")
+    assert cluster.scheduler.resources["CPU"][again.address] == 0.0 and cluster.jobs.room() == 1
+
+
+def test_an_idle_job_is_given_nothing_from_the_moment_that_it_is_to_end(cluster: Cluster) -> None:
+    cluster.jobs.update([job("1")])
+    worker = cluster.worker("1")
+    assert cluster.jobs.decide().cancel == ("1",)
+    assert cluster.scheduler.resources["CPU"][worker.address] == 0.0
+    cluster.jobs.cancelled(("1",))
+    # it is not ended twice while it ends
+    assert cluster.jobs.decide().cancel == ()
+
+
+def test_a_job_that_runs_without_a_worker_is_given_up(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.jobs.say(8)
+    monkeypatch.setattr(pool_jobs, "WITHOUT_WORKER_S", 0.05)
+    cluster.jobs.update([job("1"), job("2")])
+    worker = cluster.worker("2")
+    cluster.jobs.decide()
+    assert cluster.jobs.hanging() == ()
+    time.sleep(0.1)
+    assert cluster.jobs.hanging() == ("1",)
+    # the same holds for one that has lost its workers
+    cluster.gone(worker)
+    cluster.jobs.decide()
+    time.sleep(0.1)
+    assert cluster.jobs.hanging() == ("1", "2")
+    cluster.jobs.cancelled(("1", "2"))
+    assert cluster.jobs.hanging() == ()
+
+
+def test_items_that_wait_for_a_worker_are_wanted_too(cluster: Cluster) -> None:
+    for asked in ({"CPU": 1}, {"GPU": 1}, None):
+        cluster.scheduler.unrunnable.append(Plain(resource_restrictions=asked))
+    cluster.jobs.update([job("1")])
+    worker = cluster.worker("1")
+    worker.processing.update({"a", "b"})
+    assert cluster.members.in_flight("cpu") == 3

@@ -1,0 +1,46 @@
+"""Provenance says with what and where an artifact was made."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from storage_schemas.provenance import GPU_VARIABLE, provenance
+
+
+def test_outside_of_a_job_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "SLURM_JOB_PARTITION",
+        "SLURM_JOB_ID",
+        "SLURMD_NODENAME",
+        "CUDA_VISIBLE_DEVICES",
+        GPU_VARIABLE,
+    ):
+        monkeypatch.delenv(name, raising=False)
+    found = provenance(time.monotonic() - 2, packages=("nothing-of-the-kind",), decoder="plan")
+    assert not {"partition", "job", "node", "device"} & set(found)
+    assert 2 <= found["seconds"] < 3 and found["decoder"] == "plan"
+    assert found["packages"]["nothing-of-the-kind"] == "not installed" and found["packages"]["numpy"]
+
+
+@pytest.mark.parametrize(
+    ("visible", "name", "device"),
+    [
+        ("2", "NVIDIA H100 94GB", "GPU 2 (NVIDIA H100 94GB)"),
+        ("GPU-aaaa", "", "GPU GPU-aaaa"),
+        ("0", None, "GPU 0"),
+        ("", None, "CPU"),
+    ],
+)
+def test_in_a_job_place_and_device_are_said(
+    monkeypatch: pytest.MonkeyPatch, visible: str, name: str | None, device: str
+) -> None:
+    job = {"SLURM_JOB_PARTITION": "h100", "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "g1"}
+    for variable, value in {**job, "CUDA_VISIBLE_DEVICES": visible}.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.delenv(GPU_VARIABLE, raising=False)
+    if name is not None:
+        monkeypatch.setenv(GPU_VARIABLE, name)
+    found = provenance(time.monotonic())
+    assert [found[key] for key in ("partition", "job", "node", "device")] == ["h100", "7", "g1", device]
