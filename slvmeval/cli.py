@@ -20,6 +20,7 @@ from slvmeval.commands import (
     plan,
     publish,
     schema,
+    slurm,
     sources,
     status,
     verify,
@@ -35,7 +36,7 @@ app = typer.Typer(
     "Start with `slvmeval doctor`, then `slvmeval demo`; with videos of your own: "
     "`slvmeval build --sources folder:VIDEOS --store STORE`.",
 )
-for group in (doctor, demo, sources, models, build, plan, verify, pairs, publish, status, gc, schema):
+for group in (doctor, demo, sources, models, build, plan, verify, pairs, publish, status, slurm, gc, schema):
     group.register(app)
 
 

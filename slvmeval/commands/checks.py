@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import slvmeval
 from infra.profile import Profile, load_profile
+from slvmeval.commands.cluster_checks import check_cluster, profile_place
+from slvmeval.commands.finding import Finding, Verdict
+from slvmeval.commands.server_checks import check_servers
 from slvmeval.commands.shared import size_text
 from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError
 from storage_schemas.store import Store
 
-
-class Verdict(StrEnum):
-    """How bad it is."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "FAIL"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one check found; where it is bad, the message says what to do."""
-
-    what: str
-    verdict: Verdict
-    message: str
-
-
+#: How long probe jobs may wait for a node.
+PROBE_WAIT_S = 120.0
 #: Our packages; their names are general, so another file of that name may stand in front.
 OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows")
 #: (distribution, at least, below, what happens outside).
@@ -56,9 +40,26 @@ INSTALL = "install the locked versions: pip install --require-hashes -r requirem
 
 
 def run_checks(
-    store: Path | None = None, models: Sequence[Path] | None = None, profile: Path | None = None
+    store: Path | None = None,
+    models: Sequence[Path] | None = None,
+    profile: Path | None = None,
+    *,
+    probe: bool = True,
+    probe_wait_s: float = PROBE_WAIT_S,
 ) -> list[Finding]:
-    """Run every check; none of them stops another."""
+    """Run every check; none of them stops another.
+
+    Parameters
+    ----------
+    store, models
+        In place of the profile's.
+    profile
+        The file of the profile.
+    probe
+        Run a short job in each worker pool.
+    probe_wait_s
+        How long these may wait for a node, seconds.
+    """
     findings = [*check_python(), *check_our_packages(), *check_versions()]
     for check in (check_opencv, check_ffmpeg_python, check_codecs, check_caption_model, check_tools):
         findings += check()
@@ -72,8 +73,11 @@ def run_checks(
         )
     except SlvmevalError as problem:
         return [*findings, Finding("profile", Verdict.FAIL, str(problem))]
-    findings.append(Finding("profile", Verdict.OK, f"{site.name}: {site.workers} workers"))
-    return [*findings, *check_store(Path(site.store)), *check_weights(site)]
+    findings.append(Finding("profile", Verdict.OK, _described(site)))
+    findings += [*check_store(Path(site.store)), *check_weights(site)]
+    where = profile_place(profile)
+    findings += check_servers(site, where)
+    return [*findings, *check_cluster(site, where, probe=probe, wait_s=probe_wait_s)]
 
 
 def check_python() -> Iterator[Finding]:
@@ -203,9 +207,6 @@ def check_tools() -> Iterator[Finding]:
     ):
         found = next((path for name in names if (path := shutil.which(name))), None)
         yield Finding(what, Verdict.OK, found or f"not there ({use})")
-    server = os.environ.get("PREFECT_API_URL")
-    if server:
-        yield Finding("prefect", Verdict.OK, f"builds use the server at {server} (PREFECT_API_URL)")
 
 
 def check_store(root: Path) -> Iterator[Finding]:
@@ -256,6 +257,13 @@ def check_weights(site: Profile) -> Iterator[Finding]:
             yield Finding(f"model {name}", Verdict.WARN, str(problem))
         except IntegrityError as problem:
             yield Finding(f"model {name}", Verdict.FAIL, str(problem))
+
+
+def _described(site: Profile) -> str:
+    if not site.pools:
+        return f"{site.name}: {site.workers} workers"
+    pools = ", ".join(f"{name} of up to {pool.maximum} jobs" for name, pool in site.pools.items())
+    return f"{site.name}: worker pools {pools}"
 
 
 def _installed(name: str) -> bool:

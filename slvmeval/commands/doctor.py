@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Annotated
 
 import typer
 
@@ -18,15 +19,26 @@ def doctor(
     store: shared.StoreOption = None,
     models: shared.ModelsOption = None,
     profile: shared.ProfileOption = None,
+    probe: Annotated[
+        bool, typer.Option("--probe/--no-probe", help="Run a short job in each worker pool of the profile.")
+    ] = True,
+    probe_wait: Annotated[
+        float,
+        typer.Option("--probe-wait", min=1, metavar="SECONDS", help="How long these may wait for a node."),
+    ] = 120.0,
     as_json: shared.JsonOption = False,
 ) -> None:
-    """Check Python, packages, store and weights, and say what to do. Exit code 1 if something is wrong.
+    """Check Python, packages, store, weights, servers and the cluster, and say what to do.
 
-    Example: `slvmeval doctor --store STORE`
+    Exit code 1 if something is wrong. With a profile that has worker pools: does SLURM have what they ask
+    for, and do its nodes see the store, the same Python, their GPUs and this machine.
+
+    Example: `slvmeval doctor --store STORE`; on a cluster `slvmeval doctor --profile site.toml`
     """
-    from slvmeval.commands.checks import Verdict, run_checks
+    from slvmeval.commands.checks import run_checks
+    from slvmeval.commands.finding import Verdict
 
-    findings = run_checks(store, models, profile)
+    findings = run_checks(store, models, profile, probe=probe, probe_wait_s=probe_wait)
     if as_json:
         shared.print_json([vars(finding) for finding in findings])
     else:

@@ -8,13 +8,8 @@ import pytest
 
 from infra.profile import Profile
 from slvmeval.cli import main
-from slvmeval.commands.checks import (
-    Verdict,
-    check_our_packages,
-    check_store,
-    check_versions,
-    check_weights,
-)
+from slvmeval.commands.checks import check_our_packages, check_store, check_versions, check_weights
+from slvmeval.commands.finding import Verdict
 from storage_schemas.store import Store
 
 

@@ -1,0 +1,186 @@
+"""Does a profile fit the cluster: its partitions, time limits, cores, memory, GPUs and features."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from infra.pool import Pool, seconds_of
+from infra.profile import Profile
+from infra.slurm.commands import Node, Partition, nodes, partitions
+from storage_schemas.errors import UserInputError
+
+#: A node's GRES: ``gpu:h100:4(S:0-3)`` is name, type and count, then what it belongs to.
+_GRES = re.compile(r"(?P<name>\w+)(?::(?P<type>[^:,(]+))??(?::(?P<count>\d+))?(?:\([^)]*\))?(?:,|$)")
+#: A feature in a constraint such as ``(icelake|sapphire)&nvme``; ``*2`` is a number of nodes.
+_FEATURE = re.compile(r"\*\d+|[\w.:+-]+")
+#: Words of a node's state, as sinfo shows it, with which it takes no job.
+_AWAY = ("down", "drain", "fail", "error", "maint", "unk", "inval", "reserved", "no_respond")
+
+
+def check_profile_fits(
+    profile: Profile, partitions: Sequence[Partition], nodes: Sequence[Node], where: str = "profile"
+) -> list[str]:
+    """Return what of a profile's pools no node of the cluster can serve; nothing where all fits.
+
+    Parameters
+    ----------
+    profile
+        The profile with its pools.
+    partitions, nodes
+        What the cluster has.
+    where
+        What the messages call the profile, such as ``profile site.toml``.
+
+    Returns
+    -------
+    list of str
+        Each names the profile, the key, and what there is to choose from.
+    """
+    return [
+        f"{where}: pools.{name}.{key}: {message}"
+        for name, pool in profile.pools.items()
+        for key, message in misfits(pool, partitions, nodes)
+    ]
+
+
+def require_fit(profile: Profile, where: str = "profile") -> None:
+    """Ask SLURM what it has and raise if the profile's pools do not fit; a call before anything is queued.
+
+    Raises
+    ------
+    UserInputError
+        With everything that does not fit.
+    SlurmAway, PrerequisiteError
+        If SLURM cannot be asked.
+    """
+    problems = check_profile_fits(profile, partitions(), nodes(), where)
+    if problems:
+        raise UserInputError("\n".join(problems))
+
+
+def misfits(pool: Pool, partitions: Sequence[Partition], nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
+    """Give (key, what is wrong with it) of one pool."""
+    known = {partition.name: partition for partition in partitions}
+    if pool.partition not in known:
+        yield (
+            "partition",
+            f"there is no partition {pool.partition!r}.{near(pool.partition, known)} "
+            f"Partitions: {', '.join(known) or 'none'}",
+        )
+        return
+    partition = known[pool.partition]
+    there = f"partition {pool.partition!r}"
+    if not partition.up:
+        yield "partition", f"{there} takes no jobs now: `sinfo -s` shows which do"
+    limit = partition.max_time_s
+    if limit is not None and seconds_of(pool.walltime) > limit:
+        yield "walltime", f"{pool.walltime} is more than {there} allows, {walltime_text(limit)}"
+    members = [node for node in nodes if pool.partition in node.partitions]
+    if not members:
+        yield "partition", f"{there} has no nodes"
+        return
+    alone = [*_too_large(pool, members, there), *_no_gpu(pool, members, there)]
+    alone += _no_feature(pool, members, there)
+    yield from alone
+    if not alone and not fitting(pool, members):
+        have = "; ".join(sorted({_described(node) for node in members}))
+        yield "partition", f"no node of {there} has all that the pool asks for at once. Its nodes: {have}"
+
+
+def fitting(pool: Pool, nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes of the pool's partition on which one of its jobs fits, busy or not."""
+    has = _constraint(pool.constraint)
+    return [
+        node
+        for node in nodes
+        if pool.partition in node.partitions
+        and node.cpus >= pool.cores
+        and node.memory_mib >= asked_mib(pool)
+        and gres_count(node.gres, pool.gres) >= pool.gpus
+        and has(node.features)
+    ]
+
+
+def takes_jobs(node: Node) -> bool:
+    """Return whether a node is neither down nor drained, so that jobs start there when it is free."""
+    return not any(word in node.state.lower() for word in _AWAY) and not node.state.endswith("*")
+
+
+def gres_count(has: str, wanted: str) -> int:
+    """Return how many of a generic resource, ``gpu`` or ``gpu:h100``, a node has by its GRES text."""
+    name, _, kind = wanted.partition(":")
+    count = 0
+    for match in _GRES.finditer(has):
+        if match["name"] == name and kind in ("", match["type"]):
+            count += int(match["count"] or 1)
+    return count
+
+
+def asked_mib(pool: Pool) -> int:
+    """Return the memory of one job in MiB."""
+    return math.ceil(pool.memory_bytes / 2**20)
+
+
+def walltime_text(seconds: int) -> str:
+    """Return seconds as a time limit of SLURM, ``D-HH:MM:SS`` or ``HH:MM:SS``."""
+    days, rest = divmod(seconds, 86_400)
+    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return f"{days}-{clock}" if days else clock
+
+
+def near(word: str, choices: Iterable[str]) -> str:
+    """Return `` Did you mean …?`` where one of the choices is like the word."""
+    close = difflib.get_close_matches(word, list(choices), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _too_large(pool: Pool, members: Sequence[Node], there: str) -> Iterator[tuple[str, str]]:
+    cores = max(node.cpus for node in members)
+    if pool.cores > cores:
+        yield "cores", f"no node of {there} has {pool.cores} cores; the most there is {cores}"
+    memory = max(node.memory_mib for node in members)
+    if asked_mib(pool) > memory:
+        yield (
+            "memory",
+            f"no node of {there} has {pool.memory} ({asked_mib(pool)} MiB); the most there is '{memory}MiB'",
+        )
+
+
+def _no_gpu(pool: Pool, members: Sequence[Node], there: str) -> Iterator[tuple[str, str]]:
+    most = max(gres_count(node.gres, pool.gres) for node in members)
+    if not pool.gpus or most >= pool.gpus:
+        return
+    if most:
+        yield "gpus", f"no node of {there} has {pool.gpus} of {pool.gres!r}; the most there is {most}"
+        return
+    kinds = sorted({_kind(match) for node in members for match in _GRES.finditer(node.gres)})
+    have = f"its nodes have: {', '.join(kinds)}" if kinds else "its nodes have none: choose another partition"
+    yield "gres", f"no node of {there} has {pool.gres!r}.{near(pool.gres, kinds)} {have}"
+
+
+def _kind(match: re.Match[str]) -> str:
+    return f"{match['name']}:{match['type']}" if match["type"] else match["name"]
+
+
+def _no_feature(pool: Pool, members: Sequence[Node], there: str) -> Iterator[tuple[str, str]]:
+    known = sorted({feature for node in members for feature in node.features})
+    for word in _FEATURE.findall(pool.constraint or ""):
+        if word not in known and not word.startswith("*"):
+            have = f"Features there: {', '.join(known)}" if known else "Its nodes have no features"
+            yield "constraint", f"no node of {there} has the feature {word!r}.{near(word, known)} {have}"
+
+
+def _constraint(text: str | None) -> Callable[[Sequence[str]], bool]:
+    """Return what says whether a node's features do; all do where only SLURM understands the constraint."""
+    if text is None or re.search(r"[^\w.:+&-]", text):
+        return lambda _features: True
+    wanted = set(text.split("&"))
+    return lambda features: wanted <= set(features)
+
+
+def _described(node: Node) -> str:
+    parts = [f"{node.cpus} cores", f"{node.memory_mib} MiB", node.gres, " ".join(node.features)]
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,257 @@
+"""A short job for each pool that says what its nodes see: the store, Python, packages, GPUs, the network."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import shlex
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.profile import Profile
+from infra.slurm import commands, on_node
+from infra.slurm.commands import SlurmAway
+from storage_schemas.errors import SlvmevalError
+
+log = logging.getLogger(__name__)
+
+#: A probe's own time limit; it takes seconds.
+WALLTIME = "00:05:00"
+#: How long a job may run, seconds: first imports from a shared file system can take a minute.
+RUN_S = 180.0
+_LOG_LINES = 12
+#: A file that a node wrote may be seen here a little later.
+_FILE_COMES_S = 10.0
+_CALL_S = 10.0
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What came of one pool's probe.
+
+    Parameters
+    ----------
+    job
+        The job as it was last seen; None if it was refused or is not known any more.
+    answer
+        What the node said, see :func:`infra.slurm.on_node.answer`; None if it said nothing.
+    log
+        The end of the job's log, or why it was refused.
+    token
+        What the node should have read.
+    """
+
+    job: commands.Job | None
+    answer: Mapping[str, Any] | None
+    log: str
+    token: str
+
+
+def probe_script(script: str, name: str, output: Path, asked: Mapping[str, Any]) -> str:
+    """Return a worker's job script with the worker replaced by the probe.
+
+    The same header, but for what would make it wait longer: one core, little memory, a short time.
+
+    Parameters
+    ----------
+    script
+        What :func:`infra.slurm.job_script.job_script` gives.
+    name
+        The job's name.
+    output
+        The file of its log.
+    asked
+        What the node is asked, see :func:`infra.slurm.on_node.answer`.
+    """
+    lines = script.rstrip("\n").splitlines()
+    end = max(place for place, line in enumerate(lines) if line.startswith("#SBATCH"))
+    # the last of several options of a kind holds
+    header = [
+        f"#SBATCH --{option}"
+        for option in (
+            f"job-name={name}",
+            f"output={output}",
+            f"error={output}",
+            f"time={WALLTIME}",
+            "cpus-per-task=1",
+            "mem=1G",
+        )
+    ]
+    python = shlex.split(lines[-1])[0]
+    source = Path(on_node.__file__).read_text(encoding="utf-8")
+    scratch = re.search(r'--local-directory ("[^"]*")', lines[-1])
+    worker = [
+        *([f"export SLVMEVAL_SCRATCH={scratch[1]}"] if scratch else []),
+        f"export SLVMEVAL_ASKED={shlex.quote(json.dumps(dict(asked)))}",
+        f"{shlex.quote(python)} - <<'END_OF_PROBE'",
+        *source.splitlines(),
+        "END_OF_PROBE",
+    ]
+    return "\n".join([*lines[: end + 1], *header, *lines[end + 1 : -1], *worker]) + "\n"
+
+
+def probe_pools(
+    profile: Profile,
+    scripts: Mapping[str, str],
+    folder: Path,
+    address: str,
+    *,
+    distributions: Sequence[str],
+    modules: Sequence[str],
+    readable: Sequence[Path] = (),
+    writable: Sequence[Path] = (),
+    wait_s: float,
+    poll_s: float = 1.0,
+) -> dict[str, Probed]:
+    """Run a probe in each pool, all at once, and return what came of it; no job is left.
+
+    Parameters
+    ----------
+    scripts
+        The workers' job scripts by pool.
+    folder
+        A folder of the shared file system; the probe puts a folder of its own there and takes it away.
+    address
+        This machine's address at which workers would call its scheduler.
+    distributions, modules, readable, writable
+        What each node is asked about.
+    wait_s
+        How long jobs may wait for a node, seconds.
+    poll_s
+        How often SLURM is asked about them, seconds.
+
+    Raises
+    ------
+    OSError
+        If `folder` cannot be written or nothing can listen at `address`.
+    """
+    mark = secrets.token_hex(4)
+    names = {pool: f"slvmeval-doctor-{mark}-{pool}" for pool in scripts}
+    with (
+        tempfile.TemporaryDirectory(prefix=".slvmeval-doctor-", dir=folder) as here,
+        listening(address) as (
+            port,
+            secret,
+        ),
+    ):
+        # nodes may run jobs under another identity on the file system
+        Path(here).chmod(0o755)
+        token_file = Path(here) / "token"
+        token = secrets.token_hex(16)
+        token_file.write_text(token, encoding="utf-8")
+        logs = {pool: Path(here) / f"{pool}.log" for pool in scripts}
+        refused: dict[str, str] = {}
+        try:
+            for pool, script in scripts.items():
+                asked = {
+                    "token_file": str(token_file),
+                    "readable": [str(path) for path in readable],
+                    "writable": [str(path) for path in writable],
+                    "distributions": list(distributions),
+                    "modules": list(modules),
+                    "interface": profile.pools[pool].interface,  # type: ignore[index]
+                    "driver": [address, port],
+                    "secret": secret,
+                }
+                try:
+                    commands.submit(probe_script(script, names[pool], logs[pool], asked))
+                except SlvmevalError as problem:
+                    refused[pool] = str(problem)
+            seen = _until_over(names, set(refused), wait_s, poll_s)
+        finally:
+            commands.cancel_by_name(names.values())
+        return {pool: _came_of(seen.get(pool), logs[pool], token, refused.get(pool, "")) for pool in scripts}
+
+
+def _until_over(
+    names: Mapping[str, str], refused: set[str], wait_s: float, poll_s: float
+) -> dict[str, commands.Job]:
+    """Return the jobs by pool as they were when they had ended, or when their time was over."""
+    end = time.monotonic() + wait_s
+    seen: dict[str, commands.Job] = {}
+    waiting = set(names) - refused
+    while waiting:
+        try:
+            listed = {job.name: job for job in commands.jobs([names[pool] for pool in waiting])}
+        except SlurmAway as problem:
+            log.info("%s", problem)
+        else:
+            for pool in list(waiting):
+                job = listed.get(names[pool])
+                seen |= {pool: job} if job is not None else {}
+                late = job is not None and job.pending and time.monotonic() > end
+                if job is None or not job.there or late:
+                    waiting.discard(pool)
+        if time.monotonic() > end + RUN_S:
+            break
+        if waiting:
+            time.sleep(poll_s)
+    return seen
+
+
+def _came_of(job: commands.Job | None, log_file: Path, token: str, refused: str) -> Probed:
+    if refused or (job is not None and job.there):
+        return Probed(job, None, refused, token)
+    end = time.monotonic() + _FILE_COMES_S
+    while not log_file.exists() and time.monotonic() < end:
+        time.sleep(0.2)
+    text = log_file.read_text(encoding="utf-8", errors="replace") if log_file.exists() else ""
+    answers = [line.removeprefix(on_node.MARK) for line in text.splitlines() if line.startswith(on_node.MARK)]
+    answer = json.loads(answers[-1]) if answers else None
+    return Probed(job, answer, "\n".join(text.splitlines()[-_LOG_LINES:]), token)
+
+
+@contextmanager
+def listening(address: str) -> Iterator[tuple[int, str]]:
+    """Answer nodes that call this address, until the end; give the port and what proves who calls."""
+    secret = secrets.token_hex(16)
+    with socket.create_server((address, 0)) as server:
+        server.settimeout(0.2)
+        over = threading.Event()
+        thread = threading.Thread(
+            target=_serve, args=(server, secret, over.is_set), name="probe", daemon=True
+        )
+        thread.start()
+        try:
+            yield server.getsockname()[1], secret
+        finally:
+            over.set()
+            thread.join()
+
+
+def _serve(server: socket.socket, secret: str, over: Callable[[], bool]) -> None:
+    while not over():
+        try:
+            connection, _ = server.accept()
+        except TimeoutError:
+            continue
+        with connection:
+            connection.settimeout(_CALL_S)
+            try:
+                _call_back(connection, secret)
+            except (OSError, ValueError, KeyError, TypeError) as problem:
+                # not one of ours, or it has gone
+                log.info("a caller of the probe: %s", problem)
+
+
+def _call_back(connection: socket.socket, secret: str) -> None:
+    """Call the address that a node names, and tell it how that went."""
+    with connection.makefile("rw") as lines:
+        word = json.loads(lines.readline())
+        if word["secret"] != secret:
+            return
+        try:
+            socket.create_connection(tuple(word["address"]), _CALL_S).close()
+        except OSError as problem:
+            lines.write(f"{problem}\n")
+        else:
+            lines.write("reached\n")

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infra.pool import Pool
+from infra.profile import Profile
+from infra.slurm.commands import Node, Partition
+from infra.slurm.fits import check_profile_fits, fitting, gres_count, takes_jobs, walltime_text
+
+HOUR = 3600
+PARTITIONS = [
+    Partition("cpu", True, 48 * HOUR),
+    Partition("h100", True, 24 * HOUR),
+    Partition("debug", False, HOUR),
+    Partition("free", True, None),
+    Partition("empty", True, None),
+]
+
+
+def node(name: str, partition: str, **changes: Any) -> Node:
+    values: dict[str, Any] = {
+        "name": name,
+        "host": "host",
+        "address": "127.0.0.1",
+        "state": "idle",
+        "cpus": 4,
+        "memory_mib": 8000,
+        "gres": "",
+        "features": (),
+        "partitions": (partition, "free"),
+    }
+    return Node(**(values | changes))
+
+
+NODES = [
+    node("c1", "cpu", features=("icelake", "nvme")),
+    node("c2", "cpu", cpus=8, memory_mib=4000, features=("sapphire",)),
+    node("g1", "h100", gres="gpu:h100:2(S:0-1)"),
+    node("g2", "h100", gres="gpu:a100:4"),
+    node("d1", "debug"),
+]
+CPU = {"partition": "cpu", "cores": 2, "memory": "2GiB", "walltime": "01:00:00"}
+GPU = {**CPU, "partition": "h100", "gpus": 1}
+
+
+def problems(cpu: dict[str, Any], gpu: dict[str, Any] | None = None) -> list[str]:
+    pools = {"cpu": CPU | cpu} if gpu is None else {"cpu": CPU | cpu, "h100": GPU | gpu}
+    profile = Profile.model_validate({"pools": pools})
+    return check_profile_fits(profile, PARTITIONS, NODES, "profile site.toml")
+
+
+def test_a_profile_that_fits() -> None:
+    assert problems({}, {}) == []
+    assert problems({"partition": "free", "walltime": "30-00:00:00", "constraint": "nvme"}, {"gpus": 2}) == []
+    assert problems({"constraint": "icelake&nvme"}) == []
+    # what SLURM alone understands is left to it
+    assert problems({"constraint": "(icelake|sapphire)&nvme"}) == []
+    assert problems({"constraint": "[icelake*1&sapphire*1]"}) == []
+
+
+@pytest.mark.parametrize(
+    ("cpu", "message"),
+    [
+        (
+            {"partition": "cpus"},
+            "pools.cpu.partition: there is no partition 'cpus'. Did you mean 'cpu'? "
+            "Partitions: cpu, h100, debug, free, empty",
+        ),
+        ({"partition": "empty"}, "pools.cpu.partition: partition 'empty' has no nodes"),
+        (
+            {"partition": "debug"},
+            "pools.cpu.partition: partition 'debug' takes no jobs now: `sinfo -s` shows which do",
+        ),
+        (
+            {"walltime": "3-00:00:00"},
+            "pools.cpu.walltime: 3-00:00:00 is more than partition 'cpu' allows, 2-00:00:00",
+        ),
+        ({"cores": 9}, "pools.cpu.cores: no node of partition 'cpu' has 9 cores; the most there is 8"),
+        (
+            {"memory": "8GiB"},
+            "pools.cpu.memory: no node of partition 'cpu' has 8GiB (8192 MiB); the most there is '8000MiB'",
+        ),
+        (
+            {"constraint": "sapphir"},
+            "pools.cpu.constraint: no node of partition 'cpu' has the feature 'sapphir'. "
+            "Did you mean 'sapphire'? Features there: icelake, nvme, sapphire",
+        ),
+        # each has a node, no node has both
+        (
+            {"cores": 8, "memory": "6GiB"},
+            "pools.cpu.partition: no node of partition 'cpu' has all that the pool asks for at once. "
+            "Its nodes: 4 cores, 8000 MiB, icelake nvme; 8 cores, 4000 MiB, sapphire",
+        ),
+        (
+            {"constraint": "sapphire&nvme"},
+            "pools.cpu.partition: no node of partition 'cpu' has all that the pool asks for at once. "
+            "Its nodes: 4 cores, 8000 MiB, icelake nvme; 8 cores, 4000 MiB, sapphire",
+        ),
+    ],
+)
+def test_what_does_not_fit_names_file_key_and_choices(cpu: dict[str, Any], message: str) -> None:
+    assert problems(cpu) == [f"profile site.toml: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "message"),
+    [
+        (
+            {"gpus": 3, "cores": 3},
+            "gpus: no node of partition 'h100' has 3 of 'gpu:h100'; the most there is 2",
+        ),
+        (
+            {"gres": "gpu:h1000"},
+            "gres: no node of partition 'h100' has 'gpu:h1000'. Did you mean 'gpu:h100'? "
+            "its nodes have: gpu:a100, gpu:h100",
+        ),
+        (
+            {"partition": "cpu"},
+            "gres: no node of partition 'cpu' has 'gpu:h100'. its nodes have none: choose another partition",
+        ),
+    ],
+)
+def test_gpus_that_do_not_fit(gpu: dict[str, Any], message: str) -> None:
+    assert problems({}, gpu) == [f"profile site.toml: pools.h100.{message}"]
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    found = problems({"cores": 9, "walltime": "9-00:00:00"}, {"gres": "gpu:b200"})
+    assert [line.split(": ")[1] for line in found] == [
+        "pools.cpu.walltime",
+        "pools.cpu.cores",
+        "pools.h100.gres",
+    ]
+
+
+def test_nodes_on_which_a_job_fits() -> None:
+    assert [n.name for n in fitting(Pool.model_validate(GPU), NODES)] == ["g1"]
+    assert [n.name for n in fitting(Pool.model_validate(GPU | {"gres": "gpu", "gpus": 2}), NODES)] == [
+        "g1",
+        "g2",
+    ]
+    assert [n.name for n in fitting(Pool.model_validate(CPU | {"constraint": "nvme"}), NODES)] == ["c1"]
+
+
+@pytest.mark.parametrize(
+    ("has", "any_gpu", "h100"),
+    [
+        ("", 0, 0),
+        ("gpu:2", 2, 0),
+        ("gpu", 1, 0),
+        ("gpu:h100", 1, 1),
+        ("gpu:h100:4(S:0,2),gpu:a100:2,nvme:1", 6, 4),
+    ],
+)
+def test_gpus_are_counted_in_each_spelling(has: str, any_gpu: int, h100: int) -> None:
+    assert (gres_count(has, "gpu"), gres_count(has, "gpu:h100")) == (any_gpu, h100)
+
+
+def test_states_in_which_a_node_takes_jobs() -> None:
+    def taking(state: str) -> bool:
+        return takes_jobs(node("n", "cpu", state=state))
+
+    assert all(taking(state) for state in ("idle", "mixed", "allocated", "completing", "idle~", "idle#"))
+    assert not any(
+        taking(state) for state in ("down", "down*", "idle*", "drained", "draining", "inval", "maint")
+    )
+
+
+def test_times_are_shown_as_slurm_writes_them() -> None:
+    assert (walltime_text(60), walltime_text(90061)) == ("00:01:00", "1-01:01:01")

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.profile import load_profile
+from infra.slurm.commands import nodes, partitions
+from infra.slurm.fits import check_profile_fits, require_fit
+from slvmeval.cli import main
+from storage_schemas.errors import UserInputError
+from tests.slurm.conftest import Slurm
+
+PROFILES = Path(__file__).parents[2] / "slurm" / "profiles"
+ONE_MACHINE = PROFILES / "one-machine.toml"
+
+Findings = dict[str, tuple[str, str]]
+
+
+@pytest.fixture
+def store() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="store-") as name:
+        yield Path(name) / "store"
+
+
+def doctor(
+    capsys: pytest.CaptureFixture[str], profile: Path, store: Path, *words: str, code: int = 0
+) -> Findings:
+    """Run it; return what it found of cluster and nodes: the worst verdict of a kind and all its words."""
+    assert main(["doctor", "--profile", str(profile), "--store", str(store), "--json", *words]) == code
+    found: Findings = {}
+    for finding in json.loads(capsys.readouterr().out):
+        before = found.get(finding["what"], ("ok", ""))
+        worst = max(before[0], finding["verdict"], key=("ok", "warn", "FAIL").index)
+        found[finding["what"]] = (worst, f"{before[1]}{finding['message']}\n")
+    return found
+
+
+def changed(tmp_path: Path, *changes: tuple[str, str], only_cpu: bool = False) -> Path:
+    """Return a copy of the profile with lines changed, each wherever it stands."""
+    text = ONE_MACHINE.read_text(encoding="utf-8")
+    if only_cpu:
+        text = text[: text.index("[pools.h100]")]
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    path = tmp_path / "site.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def wrapper(tmp_path: Path, before: str) -> Path:
+    """Return a Python that runs a shell line first, cut off from the rest of the machine."""
+    path = tmp_path / "python"
+    path.write_text(f'#!/bin/sh\nexec {before} {sys.executable} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_profile_that_fits_is_good_and_leaves_nothing(
+    slurm: Slurm, store: Path, capsys: pytest.CaptureFixture[str], record_property: pytest.RecordProperty
+) -> None:
+    began = time.monotonic()
+    found = doctor(capsys, ONE_MACHINE, store)
+    record_property("doctor_s", time.monotonic() - began)
+    assert found["slurm"] == ("ok", "answers: 4 nodes, partitions cpu, h100\n")
+    for what in (
+        "pool cpu",
+        "pool h100",
+        "job logs",
+        "scheduler",
+        "script cpu",
+        "script h100",
+        "node of cpu",
+    ):
+        assert found[what][0] == "ok", found[what]
+    verdict, words = found["node of h100"]
+    assert "reaches this machine" in words and "the same store" in words
+    # these GPUs are no GPUs
+    assert verdict == "warn" and "allow_cpu_models" in words
+    assert slurm.squeue() == [] and list(store.parent.iterdir()) == []
+
+
+def test_gpus_that_are_none_fail_where_models_need_them(
+    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = changed(tmp_path, ("allow_cpu_models = true", "allow_cpu_models = false"))
+    verdict, words = doctor(capsys, profile, store, code=1)["node of h100"]
+    assert verdict == "FAIL" and "SLURM gave the job GPU 0, but" in words
+
+
+def test_what_no_node_has_is_found_before_a_job_is_sent(
+    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = changed(
+        tmp_path,
+        ('partition = "cpu"', 'partition = "cpus"'),
+        ('memory = "2000MiB"', 'memory = "20GiB"'),
+        ('gres = "gpu:h100"', 'gres = "gpu:h200"\nconstraint = "nvlink"'),
+    )
+    found = doctor(capsys, profile, store, code=1)
+    assert "Did you mean 'cpu'? Partitions: cpu, h100" in found["pool cpu"][1]
+    for words in (
+        f"profile {profile}: pools.h100.memory: no node of partition 'h100' has 20GiB",
+        "the most there is '8000MiB'",
+        "has 'gpu:h200'. Did you mean 'gpu:h100'?",
+        "has the feature 'nvlink'. Features there: h100",
+    ):
+        assert words in found["pool h100"][1]
+    assert "node of cpu" not in found
+    assert slurm.squeue() == []
+    site = load_profile(profile, environment={})
+    assert len(check_profile_fits(site, partitions(), nodes())) == 4
+    with pytest.raises(UserInputError, match=r"profile site\.toml: pools\.cpu\.partition"):
+        require_fit(site, "profile site.toml")
+    require_fit(load_profile(ONE_MACHINE, environment={}))
+
+
+def test_a_time_that_the_partition_does_not_allow(
+    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = changed(tmp_path, ('walltime = "00:20:00"', 'walltime = "1-12:00:00"'))
+    found = doctor(capsys, profile, store, "--no-probe", code=1)
+    assert (
+        "pools.h100.walltime: 1-12:00:00 is more than partition 'h100' allows, 1-00:00:00"
+        in found["pool h100"][1]
+    )
+    assert found["pool cpu"][0] == "ok"
+
+
+def test_a_script_that_slurm_refuses(
+    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = changed(tmp_path, ("[pools.cpu]", '[pools.cpu]\ndirectives = ["--nodelist=nowhere"]'))
+    verdict, words = doctor(capsys, profile, store, "--no-probe", code=1)["script cpu"]
+    assert (verdict == "FAIL" and "nowhere" in words) or "node" in words
+    assert f"look at pools.cpu.directives in profile {profile}" in words
+
+
+def test_a_store_that_nodes_do_not_see(
+    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hidden = wrapper(tmp_path, f'unshare -m sh -c \'mount -t tmpfs none {store.parent}; exec "$0" "$@"\'')
+    profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{hidden}"'), only_cpu=True)
+    found = doctor(capsys, profile, store, code=1)
+    verdict, words = found["node of cpu"]
+    assert verdict == "FAIL" and f"there is no {store.parent}" in words and "file system" in words
+
+
+def test_a_node_that_cannot_call_this_machine(
+    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = wrapper(tmp_path, "unshare -n")
+    profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{alone}"'), only_cpu=True)
+    verdict, words = doctor(capsys, profile, store, code=1)["node of cpu"]
+    assert verdict == "FAIL" and "cannot call this machine" in words and "scheduler_interface" in words
+
+
+def test_an_interface_that_nodes_lack(
+    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = changed(tmp_path, ('\ninterface = "lo"', '\ninterface = "ib9"'), only_cpu=True)
+    verdict, words = doctor(capsys, profile, store, code=1)["node of cpu"]
+    assert verdict == "FAIL" and "'ib9'" in words and "pools.cpu.interface" in words
+
+
+@pytest.mark.parametrize(
+    ("python", "words"),
+    [
+        ("/nowhere/python", "/nowhere/python: No such file or directory"),
+        # a Python without our packages
+        (os.path.realpath(sys.executable), "slvmeval missing"),
+    ],
+)
+def test_a_python_that_is_not_ours(
+    python: str, words: str, slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{python}"'), only_cpu=True)
+    verdict, said = doctor(capsys, profile, store, code=1)["node of cpu"]
+    assert verdict == "FAIL" and words in said
+    assert f"in profile {profile}" in said
+
+
+def test_nodes_that_take_no_jobs_are_waited_for_and_the_job_is_taken_away(
+    slurm: Slurm, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in ("c1", "c2"):
+        slurm.drain(node)
+    slurm.wait(lambda: slurm.sinfo()["c2"] == "drained")
+    found = doctor(capsys, ONE_MACHINE, store, "--probe-wait", "3")
+    assert found["pool cpu"][0] == "warn" and "(drained)" in found["pool cpu"][1]
+    verdict, words = found["node of cpu"]
+    assert verdict == "warn" and "still waited" in words and "--probe-wait" in words
+    assert "reaches this machine" in found["node of h100"][1]
+    slurm.wait(lambda: not slurm.squeue())
+
+
+def test_the_printed_script_is_one_that_sbatch_takes(
+    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for pool in ("cpu", "h100"):
+        words = ["slurm", "script", "--pool", pool, "--profile", str(ONE_MACHINE), "--store", str(store)]
+        assert main(words) == 0
+        script = tmp_path / pool
+        script.write_text(capsys.readouterr().out, encoding="utf-8")
+        slurm.run("sbatch", "--test-only", str(script))

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from infra.profile import Profile
+from slvmeval.commands.finding import Finding, Verdict
+from slvmeval.commands.server_checks import check_servers
+
+PAGES = {
+    "/v1/models": json.dumps({"object": "list", "data": [{"id": "qwen"}, {"id": "clip"}]}),
+    "/other/v1/models": "<html>",
+    "/empty/v1/models": '{"data": []}',
+    "/api/health": "true",
+}
+
+
+class Pages(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        page = PAGES.get(self.path)
+        self.send_response(404 if page is None else 200)
+        self.end_headers()
+        self.wfile.write((page or "").encode())
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Write no log."""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def no_server_in_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+
+
+def server(base: str) -> Finding:
+    (finding,) = check_servers(Profile(model_servers={"captions": base}), "profile s.toml")
+    return finding
+
+
+def test_nothing_is_asked_where_nothing_is_named() -> None:
+    assert list(check_servers(Profile(), "profile")) == []
+
+
+@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/"])
+def test_a_model_server_says_its_models(address: str, path: str) -> None:
+    finding = server(address + path)
+    assert (finding.verdict, finding.message) == (Verdict.OK, f"{address} has qwen, clip")
+
+
+def test_a_server_without_models(address: str) -> None:
+    assert server(f"{address}/empty").message.endswith("has no models")
+
+
+@pytest.mark.parametrize(("path", "why"), [("/nothing", "HTTP 404"), ("/other", "JSONDecodeError")])
+def test_a_server_that_is_another(address: str, path: str, why: str) -> None:
+    finding = server(address + path)
+    assert finding.verdict is Verdict.FAIL
+    assert why in finding.message and "change model_servers.captions in profile s.toml" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("base", "why"), [("http://127.0.0.1:9", "refused"), ("127.0.0.1:9", "begins with http")]
+)
+def test_a_server_that_is_not_there(base: str, why: str) -> None:
+    finding = server(base)
+    assert finding.verdict is Verdict.FAIL and why in finding.message
+
+
+def test_prefect_of_the_profile_and_of_the_environment(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (finding,) = check_servers(Profile(prefect_api_url=f"{address}/api"), "profile s.toml")
+    assert finding == Finding("prefect", Verdict.OK, f"builds use the server at {address}/api")
+    (finding,) = check_servers(Profile(prefect_api_url=f"{address}/ap"), "profile s.toml")
+    assert finding.verdict is Verdict.FAIL and "prefect_api_url in profile s.toml" in finding.message
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    (finding,) = check_servers(Profile(), "profile")
+    assert finding.verdict is Verdict.FAIL and "the variable PREFECT_API_URL" in finding.message
