@@ -114,7 +114,14 @@ def slurm_of_session() -> Iterator[Slurm]:
         slurm = Slurm(folder, time.monotonic() - began)
         # its input ends when this process does
         guard = subprocess.Popen(
-            ["sh", "-c", 'cat >/dev/null; exec "$@"', "sh", sys.executable, ONE_MACHINE, "stop", name],
+            [
+                "sh",
+                "-c",
+                'cat >/dev/null; "$0" "$1" stop "$2"; rm -rf "$2"',
+                sys.executable,
+                ONE_MACHINE,
+                name,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
