@@ -1,145 +1,209 @@
-"""The Prefect flow `build-slvmeval` and the way to run it on one machine."""
+"""The Prefect flow `build-slvmeval`, as a worker runs it for a deployment and as the command line does."""
 
 from __future__ import annotations
 
 import logging
-import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import cast
 
+from distributed.deploy.cluster import Cluster
 from prefect import flow
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.states import Completed, Failed
 from prefect_dask.task_runners import DaskTaskRunner
 
+from flows.asked import remember
+from flows.board import Board
 from flows.build_run import Build, BuildResult
+from flows.dashboard import FlowProgress, link_dask, link_gallery, name_run, show_release
 from flows.options import BuildOptions
 from flows.prefect_executor import PrefectExecutor
+from flows.resolve import DEFAULT_RECIPE, asked_of_worker
 from infra.embedded_server import prefect_server
 from infra.local_cluster import local_cluster
-from infra.progress import BuildProgress
-from storage_schemas.errors import SlvmevalError
-from storage_schemas.store import FRAMES, Store
-from tasks.publish.pictures import contact_sheet, data_uri
+from infra.prefect_settings import FLOW_NAME, log_level
+from infra.profile import Profile
+from storage_schemas.errors import Reason, SlvmevalError
+from storage_schemas.store import Store
+from tasks.publish.gallery_once import gallery_once
 
 log = logging.getLogger(__name__)
-
-
-_SHOW_EVERY_S = 2.0
 
 #: What a worker imports while the cluster starts, so that its first item does not wait for it.
 _PRELOAD = ["flows.prefect_executor", "tasks.pairs.stages"]
 
 
-class FlowProgress(BuildProgress):
-    """Shows progress in Prefect's UI too, as one artifact a stage."""
-
-    def __init__(self, cache: Path | None = None, quiet: bool = False) -> None:
-        super().__init__(cache, quiet)
-        self._artifacts: dict[str, Any] = {}
-        self._shown: dict[str, float] = {}
-
-    def expect(self, stage: str, total: int) -> None:
-        """Say how many items a stage has, on top of those it had."""
-        super().expect(stage, total)
-        self._show(stage)
-
-    def done(self, stage: str, label: str, set_aside: int = 0) -> None:
-        """Count one item of a stage as done."""
-        super().done(stage, label, set_aside)
-        self._show(stage)
-
-    def _show(self, stage: str) -> None:
-        from prefect.artifacts import create_progress_artifact, update_progress_artifact
-
-        counts = self.state("running")["stages"][stage]
-        # an update is a request: not one for every source of thousands
-        soon = time.monotonic() - self._shown.get(stage, -_SHOW_EVERY_S) < _SHOW_EVERY_S
-        if soon and counts["done"] < counts["total"]:
-            return
-        self._shown[stage] = time.monotonic()
-        share = 100.0 * counts["done"] / max(counts["total"], 1)
-        if stage in self._artifacts:
-            update_progress_artifact(self._artifacts[stage], progress=share)
-        else:
-            self._artifacts[stage] = create_progress_artifact(
-                progress=share, key=f"progress-{stage}", description=f"{stage}: sources done"
-            )
-
-
+# The parameters are described in Google's style: the only one that Prefect reads for the form in its UI.
 @flow(
-    name="build-slvmeval",
-    flow_run_name="{options.release}",
+    name=FLOW_NAME,
     task_runner=DaskTaskRunner(),  # type: ignore[arg-type] # PrefectExecutor tells it which cluster to start
     validate_parameters=True,
     persist_result=False,
 )
-def build_slvmeval(options: BuildOptions, workers: int = 2, quiet: bool = False) -> BuildResult:
-    """Build or extend an SLVMEval release from the sources.
+def build_slvmeval(
+    sources: tuple[str, ...] = (),
+    recipe: str = DEFAULT_RECIPE,
+    changes: tuple[str, ...] = (),
+    release: str = "",
+    store: str = "",
+    profile: str = "",
+    models: tuple[str, ...] = (),
+    fresh: bool = False,
+    retry: bool = False,
+    settle_s: float = 0.0,
+    gallery: str = "",
+    workers: int = 0,
+    quiet: bool = True,
+) -> State[BuildResult]:
+    """Build an SLVMEval release, or bring it up to date: only what is missing is made.
+
+    What is empty or 0 is as the profile says. Paths are absolute, on the machine of the Prefect worker.
+
+    Args:
+        sources: Data sets, each KIND:PATH such as folder:/data/videos.
+        recipe: A built-in recipe (cpu-approx, paper-eight) or the path of a .toml or .json file.
+        changes: Single values of the recipe, each KEY=VALUE such as clips_per_pair=3.
+        release: Name of the release; a new version extends the newest one of it.
+        store: Folder of the store.
+        profile: Path of the site's settings, a .toml file with store, sources and worker pools.
+        models: Folders with weights.
+        fresh: Extend no older version, draw all candidates anew.
+        retry: Try again what failed in earlier builds.
+        settle_s: Leave files for the next run that changed less than this many seconds ago.
+        gallery: Folder into which the gallery is written.
+        workers: How many sources are worked on at once where the profile has no worker pools.
+        quiet: Draw no progress bars in the worker's own terminal.
+    """
+    log_level(logging.INFO)
+    try:
+        options, site = asked_of_worker(
+            sources=sources,
+            recipe=recipe,
+            changes=changes,
+            profile=profile,
+            fresh=fresh,
+            retry=retry,
+            release=release,
+            store=store,
+            models=models,
+            settle_s=settle_s,
+            gallery=gallery,
+            workers=workers,
+        )
+        with Board() as board:
+            result, says = _build(board, options, site, quiet, leave_unsettled=True)
+            if site.gallery is not None:
+                says += _write_gallery(board, result, Path(site.gallery).expanduser(), site.gallery_url)
+    except SlvmevalError as problem:
+        # the message says what to do; how the program came to it helps nobody
+        log.error("%s", problem)
+        return Failed(message=str(problem))
+    return Completed(message=says, data=result)
+
+
+@flow(
+    name=FLOW_NAME,
+    task_runner=DaskTaskRunner(),  # type: ignore[arg-type]
+    validate_parameters=True,
+    persist_result=False,
+)
+def build_as_asked(options: BuildOptions, site: Profile, quiet: bool = False) -> State[BuildResult]:
+    """Build an SLVMEval release as the command line asks for it.
 
     Parameters
     ----------
     options
         What to build, from what, and where it is kept.
-    workers
-        How many items run at once.
+    site
+        Where it runs.
     quiet
         Draw no progress bars.
-
-    Returns
-    -------
-    BuildResult
-        The release version, whether it is new, and what was set aside.
     """
-    with FlowProgress(Store.create(Path(options.store)).cache, quiet) as progress:
+    with Board() as board:
+        result, says = _build(board, options, site, quiet)
+    return Completed(message=says, data=result)
+
+
+def run_build_flow(options: BuildOptions, site: Profile, quiet: bool = False) -> BuildResult:
+    """Run the flow in this process, on the Prefect server that is set, else on one that ends with it."""
+    with prefect_server():
+        # what a flow gives is the data of the state that it returns
+        return cast(BuildResult, build_as_asked(options, site, quiet))
+
+
+def _build(
+    board: Board, options: BuildOptions, site: Profile, quiet: bool, leave_unsettled: bool = False
+) -> tuple[BuildResult, str]:
+    """Build, show it, and return with the result what there is to say of it.
+
+    Parameters
+    ----------
+    leave_unsettled
+        Take no note of files that are still being written: the next run finds them. Else they are set aside.
+    """
+    context = FlowRunContext.get()
+    run_id = context.flow_run.id if context is not None and context.flow_run is not None else None
+    store = Store.create(Path(options.store))
+    remember(store, options)
+    with FlowProgress(board, store.cache, quiet) as progress:
         build = Build(options, progress)
         build.prepare()
-        cluster = partial(local_cluster, workers=workers, preload=_PRELOAD)
-        result = build.run(partial(PrefectExecutor, workers, cluster))
+        unsettled = [row for row in build.rows if row.reason is Reason.STILL_BEING_WRITTEN]
+        if leave_unsettled:
+            build.rows = [row for row in build.rows if row not in unsettled]
+        if run_id is not None:
+            name_run(board, run_id, build, site)
+        cluster = partial(_linked, board, _cluster(options, site, str(run_id)))
+        result = build.run(partial(PrefectExecutor, site.workers, cluster))
+        says = in_words(result, len(unsettled) if leave_unsettled else 0)
+        progress.say(says)
+    show_release(board, build, result, says)
+    return result, says
+
+
+def in_words(result: BuildResult, unsettled: int = 0) -> str:
+    """Return in a sentence or two what a build made; `unsettled` files were left for the next one."""
+    release = result.release
+    counts = f"{release.manifest.content['pairs']} pairs of {release.manifest.content['sources']} sources"
+    if result.new:
+        says = f"Version {release.version} of release {release.name} is written: {counts}"
+    else:
+        says = f"Nothing new: release {release.name} stays at version {release.version}, {counts}"
+    if result.lost:
+        says += f"; {result.lost} sources or planned pairs are set aside"
+    if unsettled:
+        says += f"; {unsettled} files are still being written and left for the next run"
+    return says + "."
+
+
+def _cluster(options: BuildOptions, site: Profile, run: str) -> Callable[[], Cluster]:
+    """Return what starts the workers: jobs in the site's pools, or processes of this machine."""
+    if site.pools:
+        from infra.slurm.cluster import SlurmCluster
+
+        # jobs are named after it; several builds may run at once
+        name = f"{options.release}-{run[:8]}"
+        return partial(SlurmCluster, site, Path(options.store), name, _PRELOAD)
+    return partial(local_cluster, workers=site.workers, preload=_PRELOAD)
+
+
+def _linked(board: Board, start: Callable[[], Cluster]) -> Cluster:
+    """Start a cluster and link its pages."""
+    cluster = start()
+    link_dask(board, cluster.dashboard_link)
+    return cluster
+
+
+def _write_gallery(board: Board, result: BuildResult, folder: Path, url: str | None) -> str:
+    """Write the gallery, link it, and return what there is to say of it."""
     try:
-        _publish(build, result)
-    except SlvmevalError:
-        # the release is written: a picture of it that fails is no failed build
-        log.exception("the release could not be shown in Prefect's UI")
-    return result
-
-
-def _publish(build: Build, result: BuildResult) -> None:
-    """Show in Prefect's UI what was made: a table, the reasons, and a contact sheet an aspect."""
-    name = result.release.name
-    rows = [
-        {
-            "aspect": aspect,
-            "planned": counts["planned"],
-            "built": counts["built"],
-            "set aside": counts["set_aside"],
-            "reasons": ", ".join(f"{reason} {n}" for reason, n in counts["reasons"].items()),
-        }
-        for aspect, counts in result.release.summary().items()
-    ]
-    create_table_artifact(
-        rows, key=f"summary-{_key(name)}", description=f"Release {name}, version {result.release.version}"
-    )
-    for aspect in result.release.summary():
-        # frames of an older source may have been evicted since
-        records = [r for r in result.release.pairs(aspect) if build.store.has(FRAMES, r.frames_id)]
-        if not records:
-            continue
-        clips = result.release.clips(records[0].source_id)
-        sheet = data_uri(contact_sheet(build.store, records[0], clips))
-        create_markdown_artifact(
-            f"### {aspect}\n\n![High quality above, degraded below]({sheet})\n",
-            key=f"sheet-{_key(name)}-{_key(aspect)}",
-            description=f"{aspect}: high quality above, degraded below",
-        )
-
-
-def _key(text: str) -> str:
-    """Return a name as Prefect wants an artifact's key: lower case letters, digits and dashes."""
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower())
-
-
-def run_build_flow(options: BuildOptions, workers: int = 2, quiet: bool = False) -> BuildResult:
-    """Run the flow on this machine: one embedded server, one local Dask cluster, both gone afterwards."""
-    with prefect_server():
-        return build_slvmeval(options=options, workers=workers, quiet=quiet)
+        page = gallery_once(result.release, folder)
+    except (SlvmevalError, OSError):
+        # the release is written, and only that must not be lost
+        log.exception("the gallery could not be written into %s", folder)
+        return f" The gallery could not be written into {folder}, see the log."
+    link_gallery(board, page, url)
+    return ""

@@ -70,7 +70,7 @@ def asked_of_worker(
     sources: Sequence[str] = (),
     recipe: str = DEFAULT_RECIPE,
     changes: Sequence[str] = (),
-    profile: str | None = None,
+    profile: str = "",
     fresh: bool = False,
     retry: bool = False,
     **settings: Any,
@@ -84,16 +84,17 @@ def asked_of_worker(
     profile
         A TOML file on the worker's machine; else the one of ``SLVMEVAL_PROFILE``, if any.
     settings
-        Fields of the profile that the run changes; None means not given.
+        Fields of the profile that the run changes; what is empty or 0 is not given.
 
     Raises
     ------
     UserInputError
         For anything that does not exist or fit, before any work.
     """
-    if profile is not None:
+    if profile:
         _absolute("profile", profile)
-    site = load_profile(Path(profile) if profile else None, settings)
+    given = {key: value or None for key, value in settings.items()}
+    site = load_profile(Path(profile) if profile else None, given)
     changed = recipe_with(recipe, changes)
     paths: Mapping[str, Sequence[str]] = {
         "store": [site.store],
@@ -101,8 +102,8 @@ def asked_of_worker(
         "gallery": [site.gallery] if site.gallery else [],
         "sources": [source_root(text).path for text in sources or site.sources],
     }
-    for what, given in paths.items():
-        for path in given:
+    for what, some in paths.items():
+        for path in some:
             _absolute(what, path)
     return build_options(site, sources, changed, fresh=fresh, retry=retry), site
 

@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from infra.guard import Guard
+from infra.prefect_settings import RUN_SETTINGS, set_in_environment
 from storage_schemas.errors import PrerequisiteError
-
-#: No calls home, and quiet workers.
-_SETTINGS = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
-    "PREFECT_LOGGING_LEVEL": "WARNING",
-}
 
 START_TIMEOUT_S = 120
 
 
-def prefect_environment() -> None:
-    """Set Prefect's environment, but for what the user has set; call it before Prefect is imported."""
-    for name, value in _SETTINGS.items():
-        os.environ.setdefault(name, value)
+def prefect_environment(server: str | None = None) -> None:
+    """Set Prefect's environment, but for what the user has set; call it before Prefect is imported.
+
+    Parameters
+    ----------
+    server
+        Address of the server's API; None for one that comes and goes with the run.
+    """
+    # a terminal shows progress, not what Prefect says of every task
+    set_in_environment({**RUN_SETTINGS, "PREFECT_LOGGING_LEVEL": "WARNING"})
+    if server is not None:
+        set_in_environment({"PREFECT_API_URL": server})
     for name in ("distributed", "prefect.task_runners", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
@@ -60,7 +61,7 @@ def prefect_server() -> Iterator[str]:
             "running server, or build with --direct, which needs none"
         ) from problem
     os.environ["PREFECT_API_URL"] = server.api_url
-    guard = _end_with_us(server.server_process.pid) if server.server_process is not None else None
+    guard = Guard(_END, str(server.server_process.pid)) if server.server_process is not None else None
     try:
         with temporary_settings({PREFECT_API_URL: server.api_url}):
             try:
@@ -71,27 +72,17 @@ def prefect_server() -> Iterator[str]:
         del os.environ["PREFECT_API_URL"]
         server.stop()
         if guard is not None:
-            guard.communicate()
+            guard.dismiss()
 
 
-#: Waits until its input closes, as it does when the process that holds the other end is gone.
-_GUARD = """
+#: Ends the process whose id it is given.
+_END = """
 import os, signal, sys
-sys.stdin.read()
 try:
     os.kill(int(sys.argv[1]), signal.SIGTERM)
 except ProcessLookupError:
     pass
 """
-
-
-def _end_with_us(server_pid: int) -> subprocess.Popen[bytes]:
-    """Start a small process that ends the server when this process is gone, also by ``kill -9``."""
-    return subprocess.Popen(
-        [sys.executable, "-I", "-c", _GUARD, str(server_pid)],
-        stdin=subprocess.PIPE,
-        start_new_session=True,
-    )
 
 
 def _drain() -> None:

@@ -215,7 +215,7 @@ def _from(profile: Path, value: str) -> str:
 
 
 def _source_from(profile: Path, text: str) -> str:
-    """Return a data set ``KIND:PATH?OPTIONS`` of a profile file with its path counted from the file's folder."""
+    """Return a data set ``KIND:PATH?OPTIONS`` of a profile file, its path counted from the file's folder."""
     kind, colon, rest = text.partition(":")
     if not (colon and kind.isidentifier()):
         kind, colon, rest = "", "", text

@@ -13,12 +13,14 @@ import typer
 from slvmeval.commands import (
     build,
     demo,
+    deploy,
     doctor,
     gc,
     models,
     pairs,
     plan,
     publish,
+    run,
     schema,
     slurm,
     sources,
@@ -36,7 +38,23 @@ app = typer.Typer(
     "Start with `slvmeval doctor`, then `slvmeval demo`; with videos of your own: "
     "`slvmeval build --sources folder:VIDEOS --store STORE`.",
 )
-for group in (doctor, demo, sources, models, build, plan, verify, pairs, publish, status, slurm, gc, schema):
+for group in (
+    doctor,
+    demo,
+    sources,
+    models,
+    build,
+    plan,
+    verify,
+    deploy,
+    run,
+    pairs,
+    publish,
+    status,
+    slurm,
+    gc,
+    schema,
+):
     group.register(app)
 
 

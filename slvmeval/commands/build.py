@@ -86,7 +86,7 @@ def build(
     # what the user got wrong is said before the heavy imports
     from slvmeval.commands.running import run_build
 
-    raise typer.Exit(finish(run_build(options, site.workers, direct, quiet), gallery, summary, quiet))
+    raise typer.Exit(finish(run_build(options, site, direct, quiet), gallery, summary, quiet))
 
 
 def retry(
@@ -103,13 +103,14 @@ def retry(
 
     Example: `slvmeval retry --store STORE`
     """
-    from slvmeval.commands.running import last_options, run_build
+    from flows.asked import last_options
+    from slvmeval.commands.running import run_build
     from storage_schemas.store import Store
 
     site = shared.settings(profile, store=store, workers=workers, release=release)
     asked = last_options(Store.open(Path(site.store)), site.release)
     options = asked.model_copy(update={"retry": True, "store": str(Path(site.store).resolve())})
-    raise typer.Exit(finish(run_build(options, site.workers, direct, quiet), gallery, summary, quiet))
+    raise typer.Exit(finish(run_build(options, site, direct, quiet), gallery, summary, quiet))
 
 
 def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quiet: bool) -> int:

@@ -42,7 +42,7 @@ def demo(
         store=folder / "store", models=[files.u2netp.parent], workers=workers, release="demo"
     )
     options = build_options(site, [f"folder:{files.videos}"], recipe_with("cpu-approx"))
-    result = run_build(options, site.workers, direct, quiet)
+    result = run_build(options, site, direct, quiet)
     finish(result, folder / "gallery", folder / "summary.json", quiet)
     counts = result.release.summary()
     empty = [aspect for aspect, count in counts.items() if not count["built"]]

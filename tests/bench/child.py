@@ -181,6 +181,7 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
     started = time.monotonic()
     if way == "flow":
         from infra.embedded_server import prefect_environment
+        from infra.profile import Profile
 
         prefect_environment()
         from flows.build import run_build_flow
@@ -188,7 +189,7 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
 
         # its workers have imported the stages when the cluster is there
         mark_start(PrefectExecutor, lambda _: None)
-        result = run_build_flow(options, workers=int(workers), quiet=True)
+        result = run_build_flow(options, Profile(workers=int(workers)), quiet=True)
     else:
         mark_start(ProcessExecutor, _import_stages)
         with BuildProgress(quiet=True) as progress:

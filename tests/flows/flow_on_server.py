@@ -11,10 +11,11 @@ def main(options_file: str) -> None:
     from flows.build import run_build_flow
     from flows.options import BuildOptions
     from infra.embedded_server import prefect_server
+    from infra.profile import Profile
 
     options = BuildOptions.model_validate_json(Path(options_file).read_text())
     with prefect_server():
-        result = run_build_flow(options, workers=2, quiet=True)
+        result = run_build_flow(options, Profile(workers=2), quiet=True)
         print("RECORDED " + json.dumps(recorded()), flush=True)
     print("CHECKSUM " + result.release.manifest.content_checksum, flush=True)
 
@@ -27,6 +28,8 @@ def recorded() -> dict[str, object]:
         return {
             "states": [str(run.state_name) for run in runs],
             "names": [run.name for run in runs],
+            "tags": sorted(tag for run in runs for tag in run.tags),
+            "messages": [run.state.message for run in runs if run.state is not None],
             "tasks": sorted(run.name for run in client.read_task_runs()),
             "artifacts": sorted({artifact.key or "" for artifact in client.read_artifacts()}),
         }

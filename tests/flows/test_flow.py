@@ -54,11 +54,18 @@ def test_the_flow_makes_the_same_and_shows_it(options: BuildOptions, direct: str
     assert said["CHECKSUM"] == direct
     recorded = json.loads(said["RECORDED"])
     assert recorded["states"] == ["Completed"]
-    assert recorded["names"] == ["main"]
+    assert recorded["names"] == [f"main · 2 sources · {options.recipe.name}"]
+    assert recorded["tags"] == ["recipe:small", "release:main", "site:default"]
     stages = ("inspect", "ingest", "degrade", "verify")
     assert recorded["tasks"] == sorted(f"{stage} film{n}" for stage in stages for n in (1, 2))
     aspects = [aspect.replace("_", "-") for aspect in options.recipe.aspects]
-    wanted = {"summary-main", *(f"progress-{stage}" for stage in stages)}
+    wanted = {
+        "summary-main",
+        "result-main",
+        "release-main",
+        "dask",
+        *(f"progress-{stage}" for stage in stages),
+    }
     wanted |= {f"sheet-main-{aspect}" for aspect in aspects}
     assert wanted <= set(recorded["artifacts"])
 
@@ -68,10 +75,10 @@ def test_where_nothing_is_new_no_server_is_started(
 ) -> None:
     again = options.model_copy(update={"store": str(tmp_path / "direct")})
     script = (
-        "import sys; from flows.options import BuildOptions\n"
+        "import sys; from flows.options import BuildOptions; from infra.profile import Profile\n"
         "from slvmeval.commands.running import run_build\n"
         "options = BuildOptions.model_validate_json(sys.stdin.read())\n"
-        "result = run_build(options, 2, direct=False, quiet=True)\n"
+        "result = run_build(options, Profile(workers=2), direct=False, quiet=True)\n"
         "assert 'prefect' not in sys.modules and 'distributed' not in sys.modules\n"
         "print(result.new, result.release.manifest.content_checksum)"
     )

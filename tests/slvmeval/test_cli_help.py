@@ -32,7 +32,7 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         *("build", "retry", "plan", "demo", "doctor", "status", "verify", "gc"),
         *("gallery", "materialise", "export", "pairs list", "pairs show", "sources scan"),
         *("schema show", "schema migrate", "models list", "models fetch", "models verify", "models path"),
-        "slurm script",
+        *("slurm script", "deploy", "run"),
     }
 
 

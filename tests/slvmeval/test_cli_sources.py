@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from flows.asked import asked_path, last_options
 from flows.options import BuildOptions
 from flows.source_roots import source_root
 from slvmeval.cli import main
-from slvmeval.commands.running import _asked_path, last_options
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from tasks.recipe import load_recipe
@@ -85,5 +85,5 @@ def test_retry_asks_the_adapter_for_the_same(tmp_path: Path) -> None:
     root = source_root('vript:/v?unpack=true&time_keys={"start": ["from"]}')
     asked = BuildOptions(store=str(store.root), sources=(root,), recipe=load_recipe("cpu-approx"))
     store.cache.mkdir()
-    _asked_path(store, "main").write_text(asked.model_dump_json())
+    asked_path(store, "main").write_text(asked.model_dump_json())
     assert last_options(store, "main").sources == (root,)

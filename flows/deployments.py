@@ -1,0 +1,235 @@
+"""The deployments of the flow on a Prefect server, their work pool, and what ends dead runs.
+
+What they are stands in ``infra/prefect.yaml``, from which ``prefect deploy`` can make them too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib import resources
+from typing import Any
+
+import httpx
+import yaml
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, StateType
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.deployments.runner import DeploymentApplyError, RunnerDeployment
+from prefect.events.actions import ChangeFlowRunState
+from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+from prefect.events.schemas.events import ResourceSpecification
+from prefect.exceptions import ObjectNotFound, PrefectException
+from prefect.flows import load_flow_from_entrypoint
+from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
+from prefect.types.entrypoint import EntrypointType
+from prefect.workers.process import ProcessWorker
+from pydantic import ValidationError
+
+from infra.prefect_settings import FLOW_NAME, SILENT_S
+from infra.profile import Profile
+from storage_schemas.errors import PrerequisiteError, UserInputError
+
+NIGHTLY = "nightly"
+#: Ends runs that say nothing any more.
+AUTOMATION = "slvmeval: a run that is silent has crashed"
+
+
+@functools.cache
+def deployment_file() -> dict[str, Any]:
+    """Return what ``infra/prefect.yaml`` says."""
+    text = resources.files("infra").joinpath("prefect.yaml").read_text(encoding="utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def deployment(name: str) -> dict[str, Any]:
+    """Return what ``infra/prefect.yaml`` says of one deployment."""
+    found: dict[str, Any] = next(entry for entry in deployment_file()["deployments"] if entry["name"] == name)
+    return found
+
+
+@contextmanager
+def server(address: str | None) -> Iterator[SyncPrefectClient]:
+    """Give a client of the server at an address, else of the one that Prefect's own settings name.
+
+    Raises
+    ------
+    UserInputError
+        If no server is named.
+    PrerequisiteError
+        If it does not answer.
+    """
+    given = address or get_current_settings().api.url
+    if not given:
+        raise UserInputError(
+            "no Prefect server is named: set prefect_api_url in the profile, or PREFECT_API_URL, such as "
+            "http://127.0.0.1:4200/api; `prefect server start` starts one there"
+        )
+    with temporary_settings({PREFECT_API_URL: given}):
+        try:
+            with get_client(sync_client=True) as client:
+                client.request("GET", "/health").json()
+        except (httpx.HTTPError, RuntimeError, ValueError) as problem:
+            raise PrerequisiteError(
+                f"the Prefect server at {given} does not answer ({problem}): start it with `prefect server "
+                "start`, or mend the address in the profile (prefect_api_url) or in PREFECT_API_URL"
+            ) from problem
+        with get_client(sync_client=True) as client:
+            yield client
+
+
+def make_work_pool(client: SyncPrefectClient, name: str) -> bool:
+    """Make the work pool unless it is there; return whether it was made.
+
+    Raises
+    ------
+    UserInputError
+        If there is one of that name and another type.
+    """
+    try:
+        pool = client.read_work_pool(name)
+    except ObjectNotFound:
+        template = ProcessWorker.get_default_base_job_template()
+        client.create_work_pool(WorkPoolCreate(name=name, type="process", base_job_template=template))
+        return True
+    if pool.type != "process":
+        raise UserInputError(
+            f"there is a work pool {name!r} of the type {pool.type!r} on that server, and it has to be "
+            f"'process': rename or delete it (prefect work-pool delete {name})"
+        )
+    return False
+
+
+def make_deployment(
+    client: SyncPrefectClient,
+    name: str,
+    parameters: dict[str, Any],
+    cron: str | None = None,
+    timezone: str | None = None,
+) -> bool:
+    """Make a deployment of ``infra/prefect.yaml``, or bring it up to date; return whether it was made.
+
+    What is not given stays as it is on the server; where it is new there, it is as the file says.
+
+    Parameters
+    ----------
+    cron, timezone
+        When it runs, if it is one that has a schedule.
+
+    Raises
+    ------
+    UserInputError
+        If the schedule cannot be read, or the server does not take the deployment.
+    """
+    asked = deployment(name)
+    try:
+        before = client.read_deployment_by_name(f"{FLOW_NAME}/{name}")
+    except ObjectNotFound:
+        before = None
+    limit = asked.get("concurrency_limit")
+    made = RunnerDeployment.from_flow(
+        load_flow_from_entrypoint(asked["entrypoint"]),
+        name=name,
+        schedules=_schedules(asked, before, cron, timezone),
+        concurrency_limit=ConcurrencyLimitConfig.model_validate(limit) if limit else None,
+        parameters={**asked["parameters"], **(before.parameters if before else {}), **parameters},
+        description=asked["description"],
+        work_pool_name=asked["work_pool"]["name"],
+        job_variables=asked["work_pool"]["job_variables"],
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    try:
+        made.apply()
+    except (DeploymentApplyError, PrefectException) as problem:
+        raise UserInputError(f"the server does not take deployment {name}: {problem}") from problem
+    return before is None
+
+
+def check_schedule(cron: str | None, timezone: str | None) -> None:
+    """Raise UserInputError where a time of a schedule cannot be read."""
+    for what, schedule in (("--cron", {"cron": cron}), ("--timezone", {"timezone": timezone})):
+        try:
+            CronSchedule.model_validate({"cron": "0 0 * * *"} | {k: v for k, v in schedule.items() if v})
+        except ValidationError as problem:
+            message = problem.errors()[0]["msg"].removeprefix("Value error, ")
+            raise UserInputError(f"{what}: {message}") from problem
+
+
+def _schedules(
+    asked: dict[str, Any], before: DeploymentResponse | None, cron: str | None, timezone: str | None
+) -> list[DeploymentScheduleCreate]:
+    """Return the schedule as it is given, else as it is on the server, else as the file says."""
+    made = []
+    for entry in asked.get("schedules", ()):
+        there = before.schedules[0] if before is not None and before.schedules else None
+        old = there.schedule if there is not None and isinstance(there.schedule, CronSchedule) else None
+        schedule = CronSchedule(
+            cron=cron or (old.cron if old else entry["cron"]),
+            timezone=timezone or (old.timezone if old else entry["timezone"]),
+        )
+        made.append(DeploymentScheduleCreate(schedule=schedule, active=there.active if there else True))
+    return made
+
+
+def run_parameters(name: str, given: dict[str, Any], site: Profile) -> dict[str, Any]:
+    """Return the parameters of a deployment.
+
+    How long files have to rest before the nightly one takes them is left to a profile that says so.
+    """
+    if name == NIGHTLY and site.settle_s > 0:
+        return {**given, "settle_s": 0}
+    return given
+
+
+def nightly_schedule(client: SyncPrefectClient) -> str:
+    """Return in words when the nightly deployment runs."""
+    found = client.read_deployment_by_name(f"{FLOW_NAME}/{NIGHTLY}")
+    words = []
+    for entry in found.schedules or ():
+        if isinstance(entry.schedule, CronSchedule):
+            off = "" if entry.active else ", switched off"
+            words.append(f"{entry.schedule.cron} ({entry.schedule.timezone or 'UTC'}{off})")
+    return "; ".join(words)
+
+
+def make_automation(client: SyncPrefectClient, silent_s: int = SILENT_S) -> bool:
+    """Make what ends a run whose process is gone, or bring it up to date; return whether it was made.
+
+    A running flow says regularly that it lives. When it does not for `silent_s` seconds the server sets it
+    to Crashed; should it live after all, it is Completed when it ends. A run that is over is left alone.
+    """
+    lives = "prefect.flow-run.heartbeat"
+    ends = (f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed"))
+    automation = AutomationCore(
+        name=AUTOMATION,
+        description=f"Sets a run of {FLOW_NAME} to Crashed that has not said for {silent_s} s that it lives.",
+        trigger=EventTrigger(
+            posture=Posture.Proactive,
+            match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+            match_related=ResourceSpecification(
+                {"prefect.resource.role": "flow", "prefect.resource.name": FLOW_NAME}
+            ),
+            for_each={"prefect.resource.id"},
+            after={lives},
+            expect={lives, *ends},
+            threshold=1,
+            within=timedelta(seconds=silent_s),
+        ),
+        actions=[
+            ChangeFlowRunState(
+                state=StateType.CRASHED,
+                message=f"The process of this run has not been heard of for {silent_s} s.",
+            )
+        ],
+    )
+    before = client.read_automations_by_name(AUTOMATION)
+    for old in before:
+        client.update_automation(old.id, automation)
+    if not before:
+        client.create_automation(automation)
+    return not before

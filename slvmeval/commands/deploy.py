@@ -1,0 +1,109 @@
+"""``slvmeval deploy``: make the deployments on a Prefect server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from slvmeval.commands import shared
+
+DEPLOY_PANEL = "By schedule, on a Prefect server"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel=DEPLOY_PANEL)(deploy)
+
+
+def deploy(
+    profile: shared.ProfileOption = None,
+    cron: Annotated[
+        str | None,
+        typer.Option(
+            "--cron", metavar="'M H * * *'", help="When the nightly build runs; at first at 2 o'clock."
+        ),
+    ] = None,
+    timezone: Annotated[
+        str | None,
+        typer.Option(
+            "--timezone", metavar="ZONE", help="Zone of that time, such as Asia/Tokyo; at first UTC."
+        ),
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option("--recipe", metavar="NAME|FILE", help="What they build; at first cpu-approx."),
+    ] = None,
+    release: shared.ReleaseOption = None,
+) -> None:
+    """Make or update the deployments `build-slvmeval` and `nightly` on the profile's Prefect server.
+
+    Makes the work pool `slvmeval`, the deployments, and an automation that ends runs whose process is gone.
+    The server is the profile's `prefect_api_url`, else the one of PREFECT_API_URL. May be run again: what is
+    not given stays as it is.
+
+    Example: `slvmeval deploy --profile site.toml --cron '30 1 * * *' --timezone Asia/Tokyo`
+    """
+    import os
+
+    from flows.resolve import asked_of_worker
+    from infra.prefect_settings import FLOW_NAME
+    from infra.profile import PROFILE_VARIABLE
+    from storage_schemas.errors import UserInputError
+
+    file = profile or (Path(os.environ[PROFILE_VARIABLE]) if os.environ.get(PROFILE_VARIABLE) else None)
+    if file is None:
+        raise typer.BadParameter("name the settings that the runs shall have", param_hint="--profile")
+    given: dict[str, Any] = {
+        "profile": str(file.expanduser().resolve()),
+        **({"recipe": _absolute(recipe)} if recipe else {}),
+        **({"release": release} if release else {}),
+    }
+    if not shared.settings(file).sources:
+        raise UserInputError(
+            f"profile {file} names no sources, and the nightly build scans those: add a line such as "
+            'sources = ["folder:/data/videos"]'
+        )
+    # what the runs would stumble on is said now
+    _, site = asked_of_worker(**given)
+
+    from flows import deployments
+
+    deployments.check_schedule(cron, timezone)
+    with deployments.server(site.prefect_api_url) as client:
+        address = str(client.api_url).rstrip("/")
+        pool = deployments.deployment(FLOW_NAME)["work_pool"]["name"]
+        _say_made("work pool", pool, deployments.make_work_pool(client, pool))
+        for name in (FLOW_NAME, deployments.NIGHTLY):
+            made = deployments.make_deployment(
+                client, name, deployments.run_parameters(name, given, site), cron, timezone
+            )
+            _say_made("deployment", f"{FLOW_NAME}/{name}", made)
+        _say_made("automation", deployments.AUTOMATION, deployments.make_automation(client))
+        when = deployments.nightly_schedule(client)
+    shared.say(
+        f"nightly:    {when}",
+        "",
+        "Next, where the builds shall run, and for as long as they shall:",
+        f"  PREFECT_API_URL={address} prefect worker start --pool {pool}",
+        "Then, from here:",
+        f"  slvmeval run {FLOW_NAME} --profile {file} --watch",
+    )
+    if site.pools and urlsplit(address).hostname in _LOOPBACK:
+        shared.say(
+            "",
+            f"The compute nodes of the profile's pools cannot reach {address}: start the server "
+            "with --host, and set prefect_api_url to an address that they see.",
+        )
+
+
+def _absolute(recipe: str) -> str:
+    """Return a recipe as the worker needs it: a file with its whole path."""
+    return str(Path(recipe).resolve()) if Path(recipe).suffix in (".toml", ".json") else recipe
+
+
+def _say_made(what: str, name: str, made: bool) -> None:
+    shared.say(f"{what + ':':<11} {name} ({'made' if made else 'up to date'})")

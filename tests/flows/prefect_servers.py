@@ -1,0 +1,147 @@
+"""Real Prefect servers and workers in processes of their own, ended by their ids."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[2]
+PREFECT = str(Path(sys.executable).parent / "prefect")
+SLVMEVAL = [sys.executable, "-m", "slvmeval"]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
+    """Wait until a condition holds, and return what it gave."""
+    until = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < until, f"no {what} after {seconds} s"
+        time.sleep(0.2)
+    return value
+
+
+class Processes:
+    """Starts commands with one environment, each in a process group, and ends those that are left."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.folder = folder
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PREFECT_HOME": str(folder / "prefect"),
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "DO_NOT_TRACK": "1",
+            **settings,
+        }
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, log: str, *command: str) -> subprocess.Popen[bytes]:
+        with (self.folder / log).open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                env=self.environment,
+                start_new_session=True,
+            )
+        self._started.append(process)
+        return process
+
+    def run(self, *command: str, timeout: float = 300) -> str:
+        """Run a command to its end and return what it printed; it has to succeed."""
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env=self.environment,
+            timeout=timeout,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def end(self, process: subprocess.Popen[bytes], how: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal to a process and those it started in its group, and wait for it."""
+        if process.poll() is None:
+            os.killpg(process.pid, how)
+        process.wait(60)
+
+    def close(self) -> None:
+        for process in reversed(self._started):
+            self.end(process)
+
+
+class PrefectServer:
+    """A Prefect server; its database outlives it."""
+
+    def __init__(self, folder: Path, port: int | None = None, **settings: str) -> None:
+        self.port = port or free_port()
+        self.api = f"http://127.0.0.1:{self.port}/api"
+        self.processes = Processes(folder, PREFECT_API_URL=self.api, **settings)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self._process = self.processes.start(
+            "server.log", PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(self.port)
+        )
+        wait_for(self.answers, 120, "server")
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self.processes.end(self._process)
+
+    def answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.api}/health", timeout=2).is_success
+        except httpx.HTTPError:
+            return False
+
+    def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Return the server's answer, to a POST where there is a body."""
+        if body is None:
+            answer = httpx.get(f"{self.api}{path}", timeout=30)
+        else:
+            answer = httpx.post(f"{self.api}{path}", json=body, timeout=30)
+        answer.raise_for_status()
+        return answer.json()
+
+    def runs(self, *states: str) -> list[dict[str, Any]]:
+        """Return the flow runs, or those in some states, newest first."""
+        wanted = {"flow_runs": {"state": {"type": {"any_": list(states)}}}} if states else {}
+        found: list[dict[str, Any]] = self.ask("/flow_runs/filter", {"sort": "START_TIME_DESC", **wanted})
+        return found
+
+    def artifacts(self, run_id: str) -> dict[str, Any]:
+        """Return the data of a run's artifacts by key."""
+        asked = {"artifacts": {"flow_run_id": {"any_": [run_id]}}}
+        return {found["key"]: found["data"] for found in self.ask("/artifacts/filter", asked)}
+
+    def logs(self, run_id: str) -> list[str]:
+        asked = {"logs": {"flow_run_id": {"any_": [run_id]}}, "sort": "TIMESTAMP_ASC"}
+        return [line["message"] for line in self.ask("/logs/filter", asked)]
+
+    def start_worker(self) -> subprocess.Popen[bytes]:
+        """Start a worker; it and its flow runs are one process group."""
+        return self.processes.start("worker.log", PREFECT, "worker", "start", "--pool", "slvmeval")
+
+    def slvmeval(self, *words: str, timeout: float = 300) -> str:
+        return self.processes.run(*SLVMEVAL, *words, timeout=timeout)
+
+    def close(self) -> None:
+        self.processes.close()

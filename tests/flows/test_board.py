@@ -1,0 +1,110 @@
+"""Requests to a server that is away, without a server."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import httpx
+import pytest
+
+from flows.board import Board
+
+
+class Server:
+    """Notes what it is asked, or is away."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self.away = False
+        self.tries = 0
+
+    def ask(self, what: str) -> None:
+        self.tries += 1
+        if self.away:
+            raise httpx.ConnectError("connection refused")
+        self.taken.append(what)
+
+
+def wait_until(condition: object) -> None:
+    until = time.monotonic() + 5
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def test_requests_are_made_in_order_and_all_before_it_is_closed() -> None:
+    server = Server()
+    with Board() as board:
+        for number in range(20):
+            board.post(f"slot {number}", lambda number=number: server.ask(str(number)))
+    assert server.taken == [str(number) for number in range(20)]
+
+
+def test_of_what_waits_only_the_latest_is_asked() -> None:
+    server, busy, go_on = Server(), threading.Event(), threading.Event()
+
+    def slow() -> None:
+        busy.set()
+        go_on.wait(5)
+
+    with Board() as board:
+        board.post("other", slow)
+        busy.wait(5)
+        for number in range(20):
+            board.post("progress", lambda number=number: server.ask(str(number)))
+        go_on.set()
+    assert server.taken == ["19"]
+
+
+def test_a_server_that_is_away_costs_nothing_and_hears_all_later(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server()
+    server.away = True
+    with caplog.at_level(logging.WARNING), Board(retry_s=0.01) as board:
+        began = time.monotonic()
+        board.post("first", lambda: server.ask("first"))
+        board.post("second", lambda: server.ask("old"))
+        board.post("second", lambda: server.ask("new"))
+        assert time.monotonic() - began < 1
+        wait_until(lambda: server.tries > 5)
+        server.away = False
+        wait_until(lambda: len(server.taken) == 2)
+    assert server.taken == ["first", "new"]
+    said = [record.message for record in caplog.records]
+    assert len(said) == 2 and "is away (connection refused)" in said[0] and "is back" in said[1]
+
+
+def test_the_end_waits_for_the_server_but_not_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server()
+    server.away = True
+    began = time.monotonic()
+    with caplog.at_level(logging.WARNING), Board(wait_s=0.3, retry_s=0.05) as board:
+        board.post("one", lambda: server.ask("one"))
+    assert 0.3 <= time.monotonic() - began < 3
+    assert server.taken == [] and "was away until the end" in caplog.text
+
+
+def test_after_an_error_there_is_not_much_waiting() -> None:
+    server = Server()
+    server.away = True
+    began = time.monotonic()
+    with pytest.raises(ZeroDivisionError), Board(wait_s=60, retry_s=0.05) as board:
+        board.post("one", lambda: server.ask("one"))
+        raise ZeroDivisionError
+    assert time.monotonic() - began < 5
+
+
+def test_what_the_server_refuses_is_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server()
+    request = httpx.Request("POST", "http://127.0.0.1/api")
+    answer = httpx.Response(422, request=request)
+
+    def refused() -> None:
+        raise httpx.HTTPStatusError("too large", request=request, response=answer)
+
+    with caplog.at_level(logging.WARNING), Board(retry_s=0.01) as board:
+        board.post("table", refused)
+        board.post("next", lambda: server.ask("next"))
+    assert server.taken == ["next"]
+    assert "does not take table: too large" in caplog.text

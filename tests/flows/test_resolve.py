@@ -1,0 +1,77 @@
+"""What a run on a worker is asked to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flows.resolve import asked_of_worker
+from storage_schemas.errors import UserInputError
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> str:
+    """A profile whose paths count from its folder."""
+    file = tmp_path / "site.toml"
+    file.write_text(
+        'name = "lab"\nstore = "store"\nsources = ["films", "folder:/more"]\nrelease = "nights"\n'
+        'settle_s = 30.0\nworkers = 3\ngallery = "gallery"\n[placement]\naesthetics = "cpu"\n',
+        encoding="utf-8",
+    )
+    return str(file)
+
+
+def test_what_is_empty_is_as_the_profile_says(site: str, tmp_path: Path) -> None:
+    options, found = asked_of_worker(
+        profile=site, release="", store="", models=(), settle_s=0.0, gallery="", workers=0
+    )
+    assert [root.path for root in options.sources] == [str(tmp_path / "films"), "/more"]
+    assert (options.store, options.release) == (str(tmp_path / "store"), "nights")
+    assert (options.settle_s, options.recipe.name) == (30.0, "cpu-approx")
+    assert options.placement == {"aesthetics": "cpu"}
+    assert (found.workers, found.gallery) == (3, str(tmp_path / "gallery"))
+
+
+def test_what_is_given_goes_over_the_profile(site: str) -> None:
+    options, found = asked_of_worker(
+        profile=site,
+        sources=["folder:/new"],
+        changes=["clips_per_pair=3"],
+        release="eight",
+        store="/stores/8",
+        models=["/weights"],
+        settle_s=5.0,
+        workers=7,
+        fresh=True,
+        retry=True,
+    )
+    assert [root.path for root in options.sources] == ["/new"]
+    assert (options.store, options.release, options.models) == ("/stores/8", "eight", ("/weights",))
+    assert (options.recipe.clips_per_pair, options.settle_s, found.workers) == (3, 5.0, 7)
+    assert options.fresh and options.retry
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"profile": "site.toml"}, "profile: 'site.toml' is not an absolute path"),
+        ({"sources": ["folder:/v"]}, "store: 'slvmeval-store' is not an absolute path"),
+        ({"sources": ["videos"], "store": "/s"}, "sources: 'videos' is not an absolute path"),
+        ({"sources": ["/v"], "store": "/s", "gallery": "here"}, "gallery: 'here' is not an absolute path"),
+        ({"store": "/s"}, "no sources are named"),
+        ({"sources": ["vrip:/v"], "store": "/s"}, "Did you mean vript:/v?"),
+        ({"sources": ["/v"], "store": "/s", "recipe": "cpu-aprox"}, "Did you mean 'cpu-approx'?"),
+        ({"sources": ["/v"], "store": "/s", "changes": ["x=1"]}, "the recipe has no 'x'"),
+        ({"sources": ["/v"], "store": "/s", "release": "../up"}, "a release's name is letters"),
+        ({"sources": ["/v"], "store": "/s", "workers": -1}, "greater than or equal to 1"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(
+    given: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SLVMEVAL_PROFILE", "SLVMEVAL_STORE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserInputError, match=re.escape(said)):
+        asked_of_worker(**given)  # type: ignore[arg-type]
