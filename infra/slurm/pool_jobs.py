@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class _Known:
     had_worker: bool = False
     draining: bool = False
     ended_at: float | None = None
-    idle_since: float | None = None
+    idle_since: float = math.inf
     alone_since: float | None = None
 
 
@@ -159,7 +160,7 @@ class PoolJobs:
         job = known.job
         workers = self._members.of_job(job.id)
         busy = any(member.busy for member in workers)
-        known.idle_since = None if job.pending or busy else known.idle_since or now
+        known.idle_since = math.inf if job.pending or busy else min(known.idle_since, now)
         known.alone_since = None if job.pending or workers else known.alone_since or now
         # the next look may come too late
         ends_at = None if job.pending or job.ends_at is None else job.ends_at - self._poll_s

@@ -32,7 +32,7 @@ class JobState:
     draining
         Whether its workers are given nothing new.
     idle_since
-        Since when it has nothing to do, seconds; None while it is busy or pending.
+        Since when it has nothing to do, seconds; never while it is busy or pending.
     ends_at
         When its time limit is reached, seconds; None where that is not known.
     """
@@ -41,7 +41,7 @@ class JobState:
     pending: bool = False
     busy: bool = False
     draining: bool = False
-    idle_since: float | None = None
+    idle_since: float = math.inf
     ends_at: float | None = None
 
 
@@ -90,10 +90,8 @@ def decide(
 
     surplus = max(0, len(live) - needed_jobs(pool, max(wanted, wanted_lately)))
     waiting = [job for job in reversed(live) if job.pending][:surplus]
-    idle = sorted(
-        (j for j in live if not j.busy and j.idle_since is not None and now - j.idle_since >= pool.idle_s),
-        key=lambda job: job.idle_since or 0.0,
-    )
+    idle = [job for job in live if now - job.idle_since >= pool.idle_s and not (job.busy or job.pending)]
+    idle.sort(key=lambda job: job.idle_since)
     cancel = [*ended, *waiting, *idle[: surplus - len(waiting)]]
 
     kept = [job for job in live if job not in cancel]
