@@ -23,7 +23,7 @@ from infra.slurm.ending import end_jobs, guard_jobs, refuse_names_in_use
 from infra.slurm.job_script import job_name, job_script, log_path
 from infra.slurm.listening import LOOPBACK, check_prefect_server, scheduler_options
 from infra.slurm.pool_jobs import PoolJobs
-from infra.slurm.run_folder import log_folder, remove_run_folder, run_folder, write_run_file
+from infra.slurm.run_folder import make_log_folder, remove_run_folder, run_folder, write_run_file
 from infra.slurm.workers import Member, Members
 from storage_schemas.errors import PrerequisiteError, UserInputError
 
@@ -88,7 +88,7 @@ class SlurmCluster(SpecCluster):
         refuse_names_in_use(self._names)
         options = scheduler_options(profile, commands.nodes())
         check_prefect_server(profile, options)
-        log_folder(profile, self.store).mkdir(parents=True, exist_ok=True)
+        make_log_folder(profile, self.store)
         settings = {
             **dask_settings(),
             "distributed.scheduler.idle-timeout": None,

@@ -259,7 +259,10 @@ def _run(command: list[str], text: str | None = None, fine: str = "") -> str:
 
 
 def _job(line: str) -> Job:
-    id_, name, state, reason, node, start, end = line.split("|")
+    fields = line.split("|")
+    if len(fields) != 7:
+        raise SlurmAway(f"squeue answered {line!r}")
+    id_, name, state, reason, node, start, end = fields
     return Job(id_, name, state, reason if reason != "None" else "", node, _time(start), _time(end))
 
 

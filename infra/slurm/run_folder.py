@@ -10,6 +10,7 @@ from pathlib import Path
 
 from infra.profile import Profile
 from storage_schemas.commit import write_atomic
+from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
 
@@ -42,6 +43,24 @@ def run_folder(store: Path, run: str) -> Path:
 def log_folder(profile: Profile, store: Path) -> Path:
     """Return where the jobs' logs lie."""
     return Path(profile.job_logs).resolve() if profile.job_logs else Store(store).cache / "slurm-logs"
+
+
+def make_log_folder(profile: Profile, store: Path) -> None:
+    """Make the folder of the jobs' logs: SLURM does not, and a job that finds none fails without a word.
+
+    Raises
+    ------
+    PrerequisiteError
+        If it cannot be made.
+    """
+    folder = log_folder(profile, store)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise PrerequisiteError(
+            f"the folder {folder} of the jobs' logs cannot be made ({problem.strerror}): name another one as "
+            "job_logs in the profile"
+        ) from problem
 
 
 def write_run_file(store: Path, run: str, scheduler: str) -> None:

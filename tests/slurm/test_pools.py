@@ -155,6 +155,21 @@ def provenance_after(seconds: float) -> dict[str, Any]:
     return {**provenance(time.monotonic()), "pid": os.getpid()}
 
 
+def settings() -> tuple[str | None, str, bool, bool, bool]:
+    """Return what a worker process runs with."""
+    import sys
+
+    import dask.config
+
+    return (
+        os.environ.get("MALLOC_TRIM_THRESHOLD_"),
+        os.environ["OPENBLAS_NUM_THREADS"],
+        sys.flags.safe_path,
+        dask.config.get("distributed.worker.memory.pause"),
+        dask.config.get("distributed.worker.profile.enabled"),
+    )
+
+
 def tasks_a_second(flow: Driver, name: str, count: int) -> float:
     """Run tasks that do nothing, no more in flight than there is room for."""
     began, waiting, running = time.monotonic(), deque(range(count)), set[Future]()
@@ -198,6 +213,7 @@ def executing(flow: Driver) -> list[dict[str, int]]:
 def test_a_killed_worker_costs_its_item_only_and_is_back(store: Path) -> None:
     with driver(store, {"cpu": pool()}) as flow:
         flow.wait_for_room("cpu", 1, 1)
+        assert flow.submit("cpu", settings).result() == (None, "1", True, False, False)
         before = flow.submit("cpu", provenance_after, 0).result()
         with pytest.raises(KilledWorker):
             flow.submit("cpu", lambda: os.kill(os.getpid(), signal.SIGKILL)).result(timeout=30)

@@ -113,6 +113,12 @@ def test_a_command_that_hangs_is_given_up(fake: Fake, monkeypatch: pytest.Monkey
         commands.jobs(["x"])
 
 
+def test_an_answer_that_is_no_list_of_jobs_is_none(fake: Fake) -> None:
+    fake("squeue", "echo 'CLUSTER: other'")
+    with pytest.raises(SlurmAway, match="'CLUSTER: other'"):
+        commands.jobs(["x"])
+
+
 def test_an_answer_that_is_no_number_is_no_job(fake: Fake) -> None:
     fake("sbatch", "echo what")
     with pytest.raises(SlurmAway, match="'what'"):

@@ -11,8 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from infra.profile import Profile
 from infra.slurm import fitness, worker_setup
-from infra.slurm.run_folder import read_run_file, remove_run_folder, run_folder, versions, write_run_file
+from infra.slurm.run_folder import (
+    make_log_folder,
+    read_run_file,
+    remove_run_folder,
+    run_folder,
+    versions,
+    write_run_file,
+)
+from storage_schemas.errors import PrerequisiteError
 from storage_schemas.provenance import GPU_VARIABLE
 from storage_schemas.store import Store
 
@@ -61,6 +70,12 @@ def test_a_store_that_cannot_be_written_is_said(store: Path, monkeypatch: pytest
     assert fitness.check_store(store, "run", OURS) == [
         f"the store {store} cannot be written here (Read-only file system): mount it for writing"
     ]
+
+
+def test_a_folder_of_logs_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PrerequisiteError, match=r"/file/logs of the jobs' logs cannot be made .*job_logs"):
+        make_log_folder(Profile(job_logs=str(tmp_path / "file" / "logs")), tmp_path)
 
 
 def test_half_a_run_file_is_none(store: Path) -> None:
