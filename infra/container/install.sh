@@ -1,0 +1,50 @@
+#!/bin/sh
+# Installs the program into a new virtual environment: the locked versions with their hashes, then the
+# program itself, copied. The source tree is left as it is and may go or change afterwards.
+#
+#     infra/container/install.sh VENV
+#     PYTHON=/path/to/python3.11 infra/container/install.sh VENV
+#
+# The images are made with it, and an environment on a shared file system can be.
+set -eu
+
+if [ "$#" != 1 ]; then
+  echo "usage: install.sh VENV" >&2
+  exit 2
+fi
+venv=$1
+source=$(cd "$(dirname "$0")/../.." && pwd)
+python=${PYTHON:-python3}
+
+if [ -e "$venv" ]; then
+  echo "install.sh: $venv is there already: name a new folder, or remove it" >&2
+  exit 1
+fi
+"$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || {
+  echo "install.sh: Python 3.11 to 3.13 is needed: PYTHON=/path/to/python3.11 $0 $venv" >&2
+  exit 1
+}
+
+# everyone who sees the environment may use it
+umask 022
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONSAFEPATH=1
+# set by a surrounding environment, it would lead pip elsewhere
+unset PYTHONPATH PYTHONHOME
+
+# setuptools writes into the tree that it builds, and takes up what an earlier build left there
+copy=$(mktemp -d)
+half=$venv
+# an environment that is not complete does not stay
+trap 'rm -rf "$copy" ${half:+"$half"}' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+for part in pyproject.toml README.md LICENSE storage_schemas tasks infra flows slvmeval; do
+  cp -R "$source/$part" "$copy/"
+done
+
+"$python" -m venv "$venv"
+"$venv/bin/python" -m pip install -q --no-deps --require-hashes -r "$source/requirements.lock"
+"$venv/bin/python" -m pip install -q --no-deps --no-build-isolation "$copy"
+"$venv/bin/python" -m pip check -q
+half=
+echo "$venv/bin/slvmeval"

@@ -1,0 +1,101 @@
+"""What goes into an image is all that the program needs: nothing is taken from the source tree later."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+CONTAINER = ROOT / "infra" / "container"
+INSTALL = CONTAINER / "install.sh"
+PACKAGES = ("storage_schemas", "tasks", "infra", "flows", "slvmeval")
+#: Folders of files that are used from the source tree, not by the installed program.
+NOT_INSTALLED = ("infra/container", "infra/postgres")
+
+
+def of_containerfile() -> set[str]:
+    """Return what .dockerignore lets into the build."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert "*" in lines
+    return {line.removeprefix("!") for line in lines if line.startswith("!")}
+
+
+def of_definition() -> dict[str, str]:
+    """Return what the Apptainer definition copies, and whereto."""
+    text = (CONTAINER / "slvmeval.def").read_text(encoding="utf-8")
+    files = text.partition("%files\n")[2].partition("\n\n")[0]
+    return dict(line.split() for line in files.splitlines())
+
+
+def test_both_images_are_given_the_same_files() -> None:
+    copied = of_definition()
+    assert set(copied) == of_containerfile()
+    assert copied == {name: f"/source/{name}" for name in copied}
+    assert all((ROOT / name).exists() for name in copied)
+
+
+def test_both_images_are_made_from_the_same_base() -> None:
+    bases = re.findall(r"^FROM (\S+)", (CONTAINER / "Containerfile").read_text(), re.MULTILINE)
+    (base,) = re.findall(r"^From: (\S+)", (CONTAINER / "slvmeval.def").read_text(), re.MULTILINE)
+    assert set(bases) == {f"docker.io/library/{base}"}
+
+
+def test_the_program_that_is_installed_has_its_data_files(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in of_definition():
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, source / name)
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*command, "--wheel-dir", str(tmp_path), str(source)], check=True)
+    (wheel,) = tmp_path.glob("slvmeval-*.whl")
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    wanted = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    wanted = {name for name in wanted if not name.startswith(NOT_INSTALLED)}
+    assert {"infra/prefect.yaml", "tasks/publish/gallery/templates/page.html.j2"} < wanted
+    assert wanted <= inside, sorted(wanted - inside)
+
+
+def install(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run the script where no package index is to be had."""
+    environment = os.environ | {"PYTHON": sys.executable, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
+    environment.pop("PIP_FIND_LINKS", None)
+    return subprocess.run(
+        ["sh", str(INSTALL), *words], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_an_environment_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "mine").touch()
+    ran = install(str(tmp_path / "env"))
+    assert ran.returncode == 1
+    assert "is there already" in ran.stderr
+    assert (tmp_path / "env" / "mine").exists()
+
+
+def test_without_a_folder_the_usage_is_shown() -> None:
+    ran = install()
+    assert (ran.returncode, ran.stderr) == (2, "usage: install.sh VENV\n")
+
+
+@pytest.mark.slow
+def test_an_environment_that_could_not_be_completed_is_taken_away(tmp_path: Path) -> None:
+    ran = install(str(tmp_path / "env"))
+    assert ran.returncode != 0
+    assert "No matching distribution" in ran.stderr
+    assert list(tmp_path.iterdir()) == []
