@@ -22,18 +22,20 @@ from flows.dashboard import FlowProgress, link_dask, link_gallery, name_run, sho
 from flows.options import BuildOptions
 from flows.prefect_executor import PrefectExecutor
 from flows.resolve import DEFAULT_RECIPE, asked_of_worker
+from flows.task_ends import TaskEnds, end_dead_runs
 from infra.embedded_server import prefect_server
 from infra.local_cluster import local_cluster
-from infra.prefect_settings import FLOW_NAME, log_level
+from infra.prefect_settings import FLOW_NAME, log_level, quiet_libraries
 from infra.profile import Profile
+from infra.slurm.fits import require_fit
 from storage_schemas.errors import Reason, SlvmevalError
 from storage_schemas.store import Store
 from tasks.publish.gallery_once import gallery_once
 
 log = logging.getLogger(__name__)
 
-#: What a worker imports while the cluster starts, so that its first item does not wait for it.
-_PRELOAD = ["flows.prefect_executor", "tasks.pairs.stages"]
+#: What a worker imports while the cluster starts.
+_PRELOAD = ["flows.on_worker"]
 
 
 # The parameters are described in Google's style: the only one that Prefect reads for the form in its UI.
@@ -148,7 +150,12 @@ def _build(
     run_id = context.flow_run.id if context is not None and context.flow_run is not None else None
     store = Store.create(Path(options.store))
     remember(store, options)
+    quiet_libraries()
+    end_dead_runs(board, store)
+    ends = TaskEnds(board, run_id)
     with FlowProgress(board, store.cache, quiet) as progress:
+        if run_id is not None:
+            progress.note_flow_run(str(run_id))
         build = Build(options, progress)
         build.prepare()
         unsettled = [row for row in build.rows if row.reason is Reason.STILL_BEING_WRITTEN]
@@ -156,8 +163,16 @@ def _build(
             build.rows = [row for row in build.rows if row not in unsettled]
         if run_id is not None:
             name_run(board, run_id, build, site)
+        if site.pools and not build.idle():
+            require_fit(site, site.place)
         cluster = partial(_linked, board, _cluster(options, site, str(run_id)))
-        result = build.run(partial(PrefectExecutor, site.workers, cluster))
+        try:
+            result = build.run(partial(PrefectExecutor, site.workers, cluster, ends.note))
+        except BaseException:
+            # also where it is terminated: what still runs is ended with the cluster
+            ends.settle(wait_s=0)
+            raise
+        ends.settle()
         says = in_words(result, len(unsettled) if leave_unsettled else 0)
         progress.say(says)
     show_release(board, build, result, says)
@@ -167,16 +182,21 @@ def _build(
 def in_words(result: BuildResult, unsettled: int = 0) -> str:
     """Return in a sentence or two what a build made; `unsettled` files were left for the next one."""
     release = result.release
-    counts = f"{release.manifest.content['pairs']} pairs of {release.manifest.content['sources']} sources"
+    made = release.manifest.content
+    counts = f"{_counted(made['pairs'], 'pair')} of {_counted(made['sources'], 'source')}"
     if result.new:
         says = f"Version {release.version} of release {release.name} is written: {counts}"
     else:
         says = f"Nothing new: release {release.name} stays at version {release.version}, {counts}"
     if result.lost:
-        says += f"; {result.lost} sources or planned pairs are set aside"
+        says += f"; {_counted(result.lost, 'source or planned pair')} set aside"
     if unsettled:
-        says += f"; {unsettled} files are still being written and left for the next run"
+        says += f"; {_counted(unsettled, 'file')} still being written, left for the next run"
     return says + "."
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what.replace(' or ', 's or ')}s"
 
 
 def _cluster(options: BuildOptions, site: Profile, run: str) -> Callable[[], Cluster]:
@@ -185,7 +205,7 @@ def _cluster(options: BuildOptions, site: Profile, run: str) -> Callable[[], Clu
         from infra.slurm.cluster import SlurmCluster
 
         # jobs are named after it; several builds may run at once
-        name = f"{options.release}-{run[:8]}"
+        name = f"{options.release[:50]}-{run[:8]}"
         return partial(SlurmCluster, site, Path(options.store), name, _PRELOAD)
     return partial(local_cluster, workers=site.workers, preload=_PRELOAD)
 

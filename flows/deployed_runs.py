@@ -58,14 +58,14 @@ def find_deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse:
 
 
 def parameters_from(texts: Sequence[str], deployment: DeploymentResponse) -> dict[str, Any]:
-    """Return the parameters that ``KEY=VALUE`` texts mean, each value JSON or text.
+    """Return the parameters that ``KEY=VALUE`` texts mean, each value JSON, text or one item of a list.
 
     Raises
     ------
     UserInputError
         For a text of another form, and for a parameter that the flow does not have.
     """
-    known = list((deployment.parameter_openapi_schema or {}).get("properties", {}))
+    known = (deployment.parameter_openapi_schema or {}).get("properties", {})
     values: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -81,6 +81,8 @@ def parameters_from(texts: Sequence[str], deployment: DeploymentResponse) -> dic
             values[key] = json.loads(value)
         except json.JSONDecodeError:
             values[key] = value
+        if known.get(key, {}).get("type") == "array" and not isinstance(values[key], list):
+            values[key] = [values[key]]
     return values
 
 

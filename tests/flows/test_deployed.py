@@ -1,0 +1,300 @@
+"""Deployments on a real Prefect server, on SQLite and on PostgreSQL, and runs that a real worker takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.prefect_settings import RUN_SETTINGS
+from storage_schemas.release import Release
+from storage_schemas.store import Store
+from tests.flows.postgres import postgres_programs, running_postgres
+from tests.flows.prefect_servers import PREFECT, ROOT, PrefectServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
+
+AddFilm = Callable[[Path, int], Path]
+
+RECIPE = """
+name = "three"
+long_side = 160
+clips_per_pair = 2
+least_duration_s = 10
+[aspects.aesthetics]
+operation = "ffmpeg-eq"
+[aspects.comprehensiveness]
+operation = "remove-clips"
+[aspects.temporal_flow]
+operation = "reinsert-window"
+"""
+PROGRAMS = postgres_programs()
+without_postgres = pytest.mark.skipif(
+    PROGRAMS is None, reason="PostgreSQL is not installed (Debian: apt-get install postgresql)"
+)
+
+
+def compose_settings(**replaced: str) -> dict[str, str]:
+    """Return what compose.yaml sets for the server, its variables filled in and some settings replaced."""
+    compose = yaml.safe_load((ROOT / "infra" / "postgres" / "compose.yaml").read_text())
+    secrets = {"POSTGRES_PASSWORD": "p w:/@#", "PREFECT_AUTH": "me:secret"}
+    settings = {
+        key: re.sub(r"\$\{(\w+)[^}]*\}", lambda found: secrets[found[1]], value)
+        for key, value in compose["services"]["server"]["environment"].items()
+    }
+    return {**settings, **replaced}
+
+
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=without_postgres)])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PrefectServer]:
+    """A server; on PostgreSQL it is set up as compose.yaml does it, with a password for the API."""
+    folder = tmp_path_factory.mktemp("server")
+    if request.param == "sqlite":
+        with running(PrefectServer(folder)) as found:
+            yield found
+        return
+    assert PROGRAMS is not None
+    settings = compose_settings(PREFECT_SERVER_DATABASE_HOST="127.0.0.1")
+    user, password, name = (
+        settings[f"PREFECT_SERVER_DATABASE_{what}"] for what in ("USER", "PASSWORD", "NAME")
+    )
+    with running_postgres(PROGRAMS, user, password, name) as port:
+        settings["PREFECT_SERVER_DATABASE_PORT"] = str(port)
+        found = PrefectServer(folder, auth=settings["PREFECT_SERVER_API_AUTH_STRING"], **settings)
+        # as the service `tables` of compose.yaml
+        found.processes.run(PREFECT, "server", "database", "upgrade", "--yes")
+        with running(found):
+            yield found
+
+
+#: What does not depend on the database is looked at once.
+on_sqlite = pytest.mark.parametrize("server", ["sqlite"], indirect=True)
+
+
+class running:
+    """Start a server and end it with all that was started with it."""
+
+    def __init__(self, server: PrefectServer) -> None:
+        self.server = server
+
+    def __enter__(self) -> PrefectServer:
+        self.server.start()
+        return self.server
+
+    def __exit__(self, *_: object) -> None:
+        self.server.close()
+
+
+@pytest.fixture(scope="module")
+def site(server: PrefectServer, add_film: AddFilm) -> Path:
+    """A folder with a profile, a recipe and one film; deployments are made from it."""
+    folder = server.processes.folder
+    (folder / "recipe.toml").write_text(RECIPE, encoding="utf-8")
+    (folder / "site.toml").write_text(
+        'name = "lab"\nstore = "store"\nsources = ["folder:videos"]\nworkers = 1\ngallery = "gallery"\n'
+        f'gallery_url = "http://pages/g"\nprefect_api_url = "{server.api}"\n',
+        encoding="utf-8",
+    )
+    settled(add_film(folder / "videos", 1))
+    said = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
+    assert said.count("(made)") == 4 and f"PREFECT_API_URL={server.api} prefect worker start" in said
+    server.start_worker()
+    return folder
+
+
+def settled(film: Path) -> None:
+    """Let a film and its captions look as if they had been there for long."""
+    for path in (film, film.with_suffix(".jsonl")):
+        os.utime(path, (time.time() - 3600, time.time() - 3600))
+
+
+def run(server: PrefectServer, *words: str) -> dict[str, Any]:
+    """Start a run by its bare name, watch it, and return it when it is over."""
+    said = server.slvmeval("run", *words, "--profile", "site.toml", "--watch", fails=None)
+    id_ = re.search(r"flow-run/([0-9a-f-]{36})", said)
+    assert id_ is not None, said
+    found: dict[str, Any] = server.ask(f"/flow_runs/{id_[1]}")
+    # --watch ends with the message of the run
+    assert found["state"]["message"] in said.splitlines()[-1]
+    return found
+
+
+def deployed(server: PrefectServer, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = server.ask(f"/deployments/name/build-slvmeval/{name}")
+    return found
+
+
+def test_a_run_by_hand_and_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> None:
+    # by hand
+    ran = run(server, "build-slvmeval")
+    assert ran["state"]["type"] == "COMPLETED"
+    assert ran["state"]["message"] == "Version 1 of release main is written: 3 pairs of 1 source."
+    assert ran["name"] == "main · 1 source · three"
+    assert sorted(ran["tags"]) == ["recipe:three", "release:main", "site:lab"]
+    shown = server.artifacts(ran["id"])
+    assert {f"progress-{stage}" for stage in ("inspect", "ingest", "degrade", "verify")} <= set(shown)
+    assert shown["result-main"] == ran["state"]["message"]
+    assert str(site / "store" / "releases" / "main" / "versions" / "1") in shown["release-main"]
+    assert shown["gallery"] == "[Gallery](http://pages/g/index.html)"
+    assert (site / "gallery" / "index.html").is_file()
+    assert re.search(r"http://127\.0\.0\.1:\d+/(status|info)", shown["dask"])
+    rows = {row["aspect"]: row for row in json.loads(shown["summary-main"])}
+    assert rows["aesthetics"] == {
+        "aspect": "aesthetics",
+        "planned": 1,
+        "built": 1,
+        "set aside": 0,
+        "reasons": "",
+    }
+    assert all("data:image/jpeg;base64," in shown[f"sheet-main-{name.replace('_', '-')}"] for name in rows)
+    names = {task["name"] for task in server.ask("/task_runs/filter", {})}
+    assert names == {f"{stage} film1" for stage in ("inspect", "ingest", "degrade", "verify")}
+    assert "ingest 1/1: film1" in server.logs(ran["id"])
+    # a night in which nothing is new, though a film is being copied
+    add_film(site / "videos", 2)
+    quiet = run(server, "nightly")
+    assert quiet["state"]["type"] == "COMPLETED"
+    assert quiet["state"]["message"] == (
+        "Nothing new: release main stays at version 1, 3 pairs of 1 source; 1 file still being written, "
+        "left for the next run."
+    )
+    shown = server.artifacts(quiet["id"])
+    assert shown["result-main"] == quiet["state"]["message"] and "dask" not in shown
+    assert quiet["state"]["message"] in server.logs(quiet["id"])
+    # the next night it is complete
+    settled(site / "videos" / "film2.mp4")
+    new = run(server, "nightly")
+    assert new["state"]["message"] == "Version 2 of release main is written: 6 pairs of 2 sources."
+    release = Release.open(Store.open(site / "store"), "main")
+    assert (release.version, release.info["extends"]) == (2, 1)
+    first = Release.open(release.store, "main", 1)
+    assert {pair.pair_id for pair in first.pairs()} < {pair.pair_id for pair in release.pairs()}
+
+
+@on_sqlite
+def test_what_is_wrong_is_the_message_of_the_run(server: PrefectServer, site: Path) -> None:
+    ran = run(server, "build-slvmeval", "--param", "sources=folder:/nowhere/videos")
+    assert ran["state"]["type"] == "FAILED"
+    assert ran["state"]["message"].startswith("/nowhere/videos does not exist: give the folder")
+
+
+@on_sqlite
+def test_log_lines_of_workers_reach_the_run(server: PrefectServer, site: Path) -> None:
+    store = Store.create(site / "broken")
+    (store.root / "artifacts").mkdir(exist_ok=True)
+    (store.root / "artifacts" / "frames").write_text("a file where a folder has to be")
+    ran = run(server, "build-slvmeval", "--param", f"store={store.root}")
+    assert ran["state"]["type"] == "COMPLETED"
+    assert any(line.startswith("ingest of film1 failed:\nTraceback") for line in server.logs(ran["id"]))
+
+
+def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectServer, site: Path) -> None:
+    words = ("deploy", "--profile", "site.toml")
+    server.slvmeval(*words, "--cron", "30 1 * * *", "--timezone", "Asia/Tokyo", "--release", "nights")
+    nightly = deployed(server, "nightly")
+    (schedule,) = nightly["schedules"]
+    assert (schedule["schedule"]["cron"], schedule["schedule"]["timezone"]) == ("30 1 * * *", "Asia/Tokyo")
+    assert nightly["parameters"] == {
+        "profile": str(site / "site.toml"),
+        "recipe": str(site / "recipe.toml"),
+        "release": "nights",
+        "settle_s": 600,
+    }
+    id_ = f"/deployments/{nightly['id']}/schedules/{schedule['id']}"
+    server.processes.run(PREFECT, "deployment", "schedule", "pause", "build-slvmeval/nightly", schedule["id"])
+    said = server.slvmeval(*words)
+    assert said.count("(up to date)") == 4 and "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
+    again = deployed(server, "nightly")
+    assert again["id"] == nightly["id"] and again["parameters"] == nightly["parameters"]
+    (kept,) = again["schedules"]
+    assert kept["schedule"] == schedule["schedule"] and not kept["active"]
+    named = server.ask("/automations/filter", {})
+    assert [found["name"] for found in named] == ["slvmeval: a run that is silent has crashed"]
+    server.slvmeval(*words, "--cron", "0 2 * * *", "--timezone", "UTC", "--release", "main")
+
+
+@on_sqlite
+def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site: Path) -> None:
+    facts = ("entrypoint", "description", "work_pool_name", "job_variables", "parameter_openapi_schema")
+    ours = {name: deployed(server, name) for name in ("build-slvmeval", "nightly")}
+    for name in ours:
+        server.processes.run(PREFECT, "--no-prompt", "deployment", "delete", f"build-slvmeval/{name}")
+    file = str(ROOT / "infra" / "prefect.yaml")
+    server.processes.run(PREFECT, "--no-prompt", "deploy", "--all", "--prefect-file", file)
+    for name, before in ours.items():
+        made = deployed(server, name)
+        assert {fact: made[fact] for fact in facts} == {fact: before[fact] for fact in facts}
+        assert made["concurrency_options"] == before["concurrency_options"]
+        assert not made["pull_steps"]
+    nightly = deployed(server, "nightly")
+    assert nightly["global_concurrency_limit"]["limit"] == 1
+    assert nightly["concurrency_options"]["collision_strategy"] == "ENQUEUE"
+    assert [entry["schedule"]["cron"] for entry in nightly["schedules"]] == ["0 2 * * *"]
+    profile = f"profile={site / 'site.toml'}"
+    ran = run(server, "nightly", "--param", profile, "--param", f"recipe={site / 'recipe.toml'}")
+    assert ran["state"]["type"] == "COMPLETED" and "release main" in ran["state"]["message"]
+    server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
+
+
+@on_sqlite
+def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path) -> None:
+    schema = deployed(server, "build-slvmeval")["parameter_openapi_schema"]["properties"]
+    assert list(schema)[:6] == ["sources", "recipe", "changes", "release", "store", "profile"]
+    for name, field in schema.items():
+        assert field["description"] and "default" in field, name
+        # no choice of types: the form has one plain field for each
+        assert field["type"] in ("array", "string", "boolean", "number", "integer"), name
+
+
+#: Runs several commands in one process, for it takes long to start: prints for each what it said.
+SEVERAL = """
+import contextlib, io, json, sys
+from slvmeval.cli import main
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        code = main(words)
+    print(json.dumps([code, said.getvalue()]))
+"""
+
+
+@on_sqlite
+def test_what_cannot_be_meant_is_said(server: PrefectServer, site: Path) -> None:
+    wrong = {
+        ("run", "nightl"): "Did you mean 'nightly'?",
+        ("run", "nightly", "--param", "sorces=1"): "Did you mean 'sources'?",
+        ("run", "nightly", "--param", "sources"): "write KEY=VALUE",
+        ("run", "nightly", "--param", "fresh=maybe"): "--param: ",
+        ("deploy", "--cron", "a b"): '--cron: Invalid cron string: "a b"',
+        ("deploy", "--timezone", "Asia/Tokio"): "--timezone: Invalid timezone",
+    }
+    runs = len(server.runs())
+    words = json.dumps([[*words, "--profile", "site.toml"] for words in wrong])
+    answers = server.processes.run(sys.executable, "-c", SEVERAL, words).splitlines()
+    for said, answer in zip(wrong.values(), answers, strict=True):
+        code, message = json.loads(answer)
+        assert (code, message.startswith("error: "), said in message) == (1, True, True), message
+    assert len(server.runs()) == runs
+
+
+@on_sqlite
+def test_a_pool_of_another_type_is_refused(server: PrefectServer, site: Path) -> None:
+    server.processes.run(PREFECT, "--no-prompt", "work-pool", "delete", "slvmeval")
+    server.ask("/work_pools/", {"name": "slvmeval", "type": "docker"})
+    assert "of the type 'docker'" in server.slvmeval("deploy", "--profile", "site.toml", fails=True)
+    server.processes.run(PREFECT, "--no-prompt", "work-pool", "delete", "slvmeval")
+
+
+def test_the_file_sets_what_a_run_needs() -> None:
+    for entry in yaml.safe_load((ROOT / "infra" / "prefect.yaml").read_text())["deployments"]:
+        environment = entry["work_pool"]["job_variables"]["env"]
+        assert environment == {**RUN_SETTINGS, "PYTHONSAFEPATH": "1"}
