@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from flows.kept import KeptPairs, kept_pairs
 from flows.options import BuildOptions
@@ -156,7 +157,9 @@ class Build:
                     self._make(executor(), missing)
                     self._draw()
                 try:
-                    return self._release(plan)
+                    result = self._release(plan)
+                    self.progress.note_summary(summary_rows(result.release))
+                    return result
                 except ReleaseMoved:
                     self.progress.say("another build wrote a version of this release: extending that one")
                     self._draw()
@@ -416,6 +419,11 @@ class Build:
             sources.append(row)
             clips += rows
         return sources, clips
+
+
+def summary_rows(release: Release) -> list[dict[str, Any]]:
+    """Return what became of each aspect of a release: planned, built, set aside and why."""
+    return [{"aspect": aspect, **counts} for aspect, counts in release.summary().items()]
 
 
 def _second_of_its_id(second: Source, first: Source) -> SetAsideRow:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
@@ -10,21 +9,17 @@ from typing import Any
 from uuid import UUID
 
 import distributed
-import httpx
 from dask.base import annotate
 from distributed.deploy.cluster import Cluster
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
-from prefect.exceptions import PrefectException
-from prefect.states import Crashed
+from prefect.states import Completed, Crashed, Failed
 from prefect_dask.task_runners import DaskTaskRunner
 
 from infra.executor import Executor, Handle, WorkerDied
 from infra.pool import RESOURCES, WorkerPools
-
-log = logging.getLogger(__name__)
 
 
 @task(name="stage", task_run_name="{name}", persist_result=False, cache_policy=NO_CACHE, retries=0)
@@ -42,13 +37,20 @@ class PrefectExecutor(Executor):
         How many items run at once on this machine.
     cluster
         Starts the Dask cluster: one on this machine, or one in pools (:class:`infra.pool.WorkerPools`).
+    ended
+        Is told how each task run ended: where its worker died, it cannot say so itself.
     """
 
     #: A Dask worker has a process of its own, but what waited in the one that died dies with it.
     deaths_before_alone = 2
 
-    def __init__(self, workers: int, cluster: Callable[[], Cluster]) -> None:
-        self.workers, self._open = workers, cluster
+    def __init__(
+        self,
+        workers: int,
+        cluster: Callable[[], Cluster],
+        ended: Callable[[UUID, State[Any]], None] = lambda _id, _state: None,
+    ) -> None:
+        self.workers, self._open, self._ended = workers, cluster, ended
         self._pools: WorkerPools | None = None
 
     def __enter__(self) -> PrefectExecutor:
@@ -103,18 +105,15 @@ class PrefectExecutor(Executor):
 
     def result(self, handle: Handle) -> Any:
         """Return what the stage returned."""
+        state: State[Any] = Failed(message="It raised an error.")
         try:
-            return handle.result()
+            result = handle.result()
+            state = Completed(message="That it ended is known from its flow run.")
+            return result
         except distributed.KilledWorker as problem:
-            _end_task_run(handle.task_run_id, str(problem))
+            state = Crashed(message=str(problem))
             raise WorkerDied(f"the worker that ran it died ({problem})") from problem
-
-
-def _end_task_run(id_: UUID, message: str) -> None:
-    """Tell the server that a task run is over: its process cannot any more."""
-    with get_client(sync_client=True) as client:
-        try:
-            client.set_task_run_state(id_, Crashed(message=message), force=True)
-        except (httpx.HTTPError, PrefectException) as problem:
-            # it is of no use to the build
-            log.warning("the end of a task run could not be recorded: %s", problem)
+        finally:
+            self._ended(handle.task_run_id, state)
+            # a worker that holds a result is not idle
+            handle.wrapped_future.release()

@@ -6,13 +6,12 @@ server is used and nothing is started.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from infra.guard import Guard
-from infra.prefect_settings import RUN_SETTINGS, set_in_environment
+from infra.prefect_settings import RUN_SETTINGS, quiet_libraries, set_in_environment
 from storage_schemas.errors import PrerequisiteError
 
 START_TIMEOUT_S = 120
@@ -30,8 +29,7 @@ def prefect_environment(server: str | None = None) -> None:
     set_in_environment({**RUN_SETTINGS, "PREFECT_LOGGING_LEVEL": "WARNING"})
     if server is not None:
         set_in_environment({"PREFECT_API_URL": server})
-    for name in ("distributed", "prefect.task_runners", "httpx"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    quiet_libraries()
 
 
 @contextmanager

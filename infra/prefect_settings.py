@@ -37,6 +37,12 @@ def log_level(level: int) -> None:
         logging.getLogger(name).setLevel(level)
 
 
+def quiet_libraries() -> None:
+    """Let only warnings of the orchestrator's libraries through; importing them sets them to tell more."""
+    for name in ("distributed", "prefect.task_runners", "httpx"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
 def set_in_environment(settings: dict[str, str]) -> None:
     """Set what the user has not set; call it before Prefect is imported."""
     for name, value in settings.items():

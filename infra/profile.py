@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from infra.pool import Pool, PoolName, check_pools
 from storage_schemas.errors import UserInputError
@@ -101,6 +101,13 @@ class Profile(Frozen):
         default_factory=dict, description="Addresses of OpenAI-compatible servers by name, for doctor."
     )
 
+    _file: Path | None = PrivateAttr(default=None)
+
+    @property
+    def place(self) -> str:
+        """What messages call this profile: where it stands."""
+        return f"profile {self._file}" if self._file is not None else "profile"
+
     @field_validator("pools")
     @classmethod
     def _pools_fit(cls, value: dict[PoolName, Pool]) -> dict[PoolName, Pool]:
@@ -163,7 +170,9 @@ def load_profile(
         if value is not None:
             values[key], origin[key] = value, "command line"
     try:
-        return Profile.model_validate(values)
+        profile = Profile.model_validate(values)
+        profile._file = path
+        return profile
     except ValidationError as problem:
         raise UserInputError(_explained(problem, origin, path)) from problem
 

@@ -58,6 +58,7 @@ class BuildProgress:
         self._set_aside: Counter[str] = Counter()
         self._elsewhere: dict[str, Any] = {}
         self._pools: dict[str, dict[str, Any]] = {}
+        self._flow_run: str | None = None
         self._summary: list[dict[str, Any]] = []
         self._written = 0.0
         self._started = utc_now()
@@ -99,6 +100,11 @@ class BuildProgress:
             self._bars.update(self._tasks[stage], advance=1, note=note)
         log.info("%s %d/%d: %s", stage, self._done[stage], self._total[stage], note)
         self._write("running")
+
+    def note_flow_run(self, id_: str) -> None:
+        """Note which run of Prefect's this is, so that it can be ended if this process is killed."""
+        self._flow_run = id_
+        self._write("running", force=True)
 
     def note_pools(self, pools: Mapping[str, Mapping[str, Any]]) -> None:
         """Note the state of the worker pools, see ``Executor.state``; there may be none.
@@ -143,6 +149,7 @@ class BuildProgress:
                 for stage in self._total
             },
             # its jobs end with a build
+            "flow_run": self._flow_run,
             "pools": self._pools if status == "running" else {},
             "summary": self._summary,
         }
@@ -171,8 +178,9 @@ def read_run(path: Path) -> dict[str, Any] | None:
         if run["status"] == "running" and run["host"] == _host() and not process_alive(int(run["pid"])):
             run["status"] = "died"
         known = {key: run[key] for key in ("status", "host", "pid", "started_at", "updated_at", "stages")}
-        # an older version wrote no pools
+        # an older version wrote less
         return known | {
+            "flow_run": run.get("flow_run"),
             "pools": run.get("pools", {}),
             "summary": run.get("summary", []),
             "file": str(path),

@@ -41,6 +41,10 @@ def run_build(options: BuildOptions, site: Profile, direct: bool, quiet: bool) -
         if build.idle():
             # importing the orchestrator alone takes seconds, and nothing is to be done
             return build.run(InlineExecutor)
+        if site.pools:
+            from infra.slurm.fits import require_fit
+
+            require_fit(site, site.place)
         from infra.embedded_server import prefect_environment
 
         prefect_environment(site.prefect_api_url)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -132,9 +131,9 @@ class Building:
         """Return every committed artifact and when its manifest was written."""
         return committed(self.store)
 
-    def checksum(self) -> str:
-        """Return the checksum of the newest release."""
-        return Release.open(Store.open(self.store), "main").manifest.content_checksum
+    def release(self) -> Release:
+        """Return the newest release."""
+        return Release.open(Store.open(self.store), "main")
 
     def workers(self, pool: str) -> list[psutil.Process]:
         """Return the processes that work in a pool's jobs on this machine."""
@@ -169,15 +168,3 @@ def states_of_runs(api: str) -> dict[str, list[str]]:
         runs = httpx.post(f"{api}/{what}/filter", json={}).raise_for_status().json()
         found[what] = [run["state_type"] for run in runs]
     return found
-
-
-def write_recipe(folder: Path, recipe: object) -> None:
-    """Write the recipe that builds in this folder follow."""
-    (folder / "recipe.json").write_text(json.dumps(recipe))
-
-
-def has_ended(pid: int) -> bool:
-    """Return whether a process is gone."""
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-

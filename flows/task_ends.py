@@ -1,0 +1,138 @@
+"""How tasks and runs ended, told to Prefect's server where their own word got lost.
+
+A task run says itself how it ended, by events. They get lost when its worker dies, or the server is away;
+then it would be Running for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    FlowRunFilterEndTime,
+    FlowRunFilterId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    TaskRunFilter,
+    TaskRunFilterState,
+    TaskRunFilterStateType,
+)
+from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType, TaskRun
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Crashed
+
+from flows.board import Board
+from infra.prefect_settings import FLOW_NAME
+from infra.progress import read_runs
+from storage_schemas.store import Store
+
+log = logging.getLogger(__name__)
+
+#: How long the server may take to record the events of the last tasks, in seconds.
+RECORDED_S = 15.0
+#: A run that ended so long ago has no events under way, in seconds.
+OVER_S = 30.0
+_OPEN = TaskRunFilter(
+    state=TaskRunFilterState(
+        type=TaskRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING, StateType.SCHEDULED])
+    )
+)
+
+
+class TaskEnds:
+    """Notes how the tasks of a flow run ended, and sees to it that the server knows.
+
+    Parameters
+    ----------
+    board
+        Makes the requests.
+    run_id
+        The flow run, or None where there is none.
+    """
+
+    def __init__(self, board: Board, run_id: UUID | None) -> None:
+        self._board, self._run_id = board, run_id
+        self._states: dict[UUID, State[Any]] = {}
+
+    def note(self, task_run_id: UUID, state: State[Any]) -> None:
+        """Note how a task ended; that its worker died is told at once, the rest it says itself."""
+        self._states[task_run_id] = state
+        if state.is_crashed():
+            self._board.post(f"end of task {task_run_id}", partial(_set_states, {task_run_id: state}))
+
+    def settle(self, wait_s: float = RECORDED_S) -> None:
+        """Tell the server of all tasks that it thinks are under way: none is."""
+        if self._run_id is not None:
+            self._board.post("ends of the tasks", partial(self._settle, wait_s))
+
+    def _settle(self, wait_s: float) -> None:
+        until = time.monotonic() + wait_s
+        mine = FlowRunFilter(id=FlowRunFilterId(any_=[self._run_id] if self._run_id else []))
+        with get_client(sync_client=True) as client:
+            while (still := open_tasks(client, mine)) and time.monotonic() < until:
+                time.sleep(1.0)
+            gone: State[Any] = Crashed(message="The flow run ended before it.")
+            for task in still:
+                client.set_task_run_state(task.id, self._states.get(task.id, gone), force=True)
+            end_left_over_tasks(client)
+
+
+def open_tasks(client: SyncPrefectClient, runs: FlowRunFilter) -> list[TaskRun]:
+    """Return the task runs of some flow runs that have not ended, at most 200 of them."""
+    name = FlowFilter(name=FlowFilterName(any_=[FLOW_NAME]))
+    return client.read_task_runs(flow_filter=name, flow_run_filter=runs, task_run_filter=_OPEN)
+
+
+def end_left_over_tasks(client: SyncPrefectClient) -> None:
+    """Set the task runs of flow runs that are over for some time, but have not ended, to Crashed."""
+    over = FlowRunFilter(
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(TERMINAL_STATES))),
+        end_time=FlowRunFilterEndTime(before_=datetime.now(UTC) - timedelta(seconds=OVER_S)),
+    )
+    gone: State[Any] = Crashed(message="Its flow run ended before it.")
+    while tasks := open_tasks(client, over):
+        for task in tasks:
+            client.set_task_run_state(task.id, gone, force=True)
+
+
+def end_dead_runs(board: Board, store: Store) -> None:
+    """Set the flow runs of builds that were killed on this machine, and their tasks, to Crashed.
+
+    Of those on other machines nothing is known here: they end by their silence (the automation that
+    ``slvmeval deploy`` makes).
+    """
+    died = {
+        UUID(run["flow_run"]) for run in read_runs(store.cache) if run["status"] == "died" and run["flow_run"]
+    }
+    board.post("runs that were killed", partial(_end_runs, died))
+
+
+def _end_runs(ids: Iterable[UUID]) -> None:
+    with get_client(sync_client=True) as client:
+        for id_ in ids:
+            try:
+                run = client.read_flow_run(id_)
+            except ObjectNotFound:
+                continue  # that was on another server
+            if run.state is None or not run.state.is_final():
+                client.set_flow_run_state(id_, Crashed(message="Its process was killed."), force=True)
+                gone: State[Any] = Crashed(message="The process of its flow run was killed.")
+                for task in open_tasks(client, FlowRunFilter(id=FlowRunFilterId(any_=[id_]))):
+                    client.set_task_run_state(task.id, gone, force=True)
+        end_left_over_tasks(client)
+
+
+def _set_states(states: dict[UUID, State[Any]]) -> None:
+    with get_client(sync_client=True) as client:
+        for id_, state in states.items():
+            client.set_task_run_state(id_, state, force=True)

@@ -1,0 +1,298 @@
+"""A build on a cluster to which everything happens that happens on clusters, against one that was left alone.
+
+After each of them: the release is complete and equal, checksum by checksum; what was committed was not made
+again; no job is left in the queue; no run is left Running.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from flows.build_run import build_inline
+from flows.options import BuildOptions, SourceRoot
+from storage_schemas.errors import Reason
+from storage_schemas.release import Release
+from storage_schemas.store import FRAMES, PAIR
+from tasks.recipe import Recipe
+from tests.slurm.building import Building, states_of_runs
+from tests.slurm.conftest import Slurm
+
+AddFilm = Callable[[Path, int], Path]
+FILMS = (1, 2, 3, 4)
+#: A job is not gone before SLURM has looked, and the shortest time limit is a minute.
+QUEUE_S = 90.0
+
+
+class Server:
+    """A Prefect server of its own, which can be stopped and started again on its database."""
+
+    def __init__(self, home: Path, port: int) -> None:
+        self.home, self.port = home, port
+        self.api = f"http://127.0.0.1:{port}/api"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "prefect", "server", "start", "--port", str(self.port)]
+        variables = {"PREFECT_HOME": str(self.home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+        with (self.home / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--host", "127.0.0.1"], env=os.environ | variables, stdout=log, stderr=log
+            )
+        end = time.monotonic() + 120
+        while not self.answers():
+            assert self.process.poll() is None and time.monotonic() < end, "the server did not start"
+            time.sleep(0.2)
+
+    def answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.api}/health", timeout=5).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def stop(self) -> None:
+        assert self.process is not None
+        family = [*psutil.Process(self.process.pid).children(recursive=True)]
+        self.process.terminate()
+        self.process.wait(60)
+        for left in psutil.wait_procs(family, 20)[1]:
+            left.kill()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One Prefect server for all builds of this file, as on a site."""
+    made = Server(tmp_path_factory.mktemp("prefect"), random.randrange(12_000, 19_000))
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(add_film: AddFilm, small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """The release that the films give in one process."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    for number in FILMS:
+        add_film(folder / "videos", number)
+    options = BuildOptions(
+        store=str(folder / "store"),
+        sources=(SourceRoot(path=str(folder / "videos")),),
+        recipe=small_recipe,
+    )
+    return build_inline(options).release
+
+
+@pytest.fixture
+def building(
+    slurm: Slurm, server: Server, add_film: AddFilm, small_recipe: Recipe, tmp_path: Path
+) -> Iterator[Building]:
+    """A build of the films that has not been started."""
+    for number in FILMS:
+        add_film(tmp_path / "videos", number)
+    (tmp_path / "recipe.json").write_text(small_recipe.model_dump_json())
+    made = Building(slurm, tmp_path, server.api)
+    yield made
+    if made.process is not None and made.process.poll() is None:
+        made.process.kill()
+        made.process.wait()
+
+
+def check(building: Building, undisturbed: Release, before: dict[str, int]) -> None:
+    """What holds after every build, whatever happened to it."""
+    assert building.end() == 0, building.said()
+    release = building.release()
+    assert release.manifest.content_checksum == undisturbed.manifest.content_checksum
+    assert [(r.pair_id, r.low_checksum) for r in release.pairs()] == [
+        (r.pair_id, r.low_checksum) for r in undisturbed.pairs()
+    ]
+    assert before.items() <= building.committed().items(), "something committed was made again"
+    nothing_left(building)
+
+
+def nothing_left(building: Building) -> None:
+    building.slurm.wait(lambda: not building.slurm.squeue(), QUEUE_S)
+    deadline = time.monotonic() + 60
+    while {"RUNNING", "PENDING"} & {state for of in states_of_runs(building.api).values() for state in of}:
+        assert time.monotonic() < deadline, states_of_runs(building.api)
+        time.sleep(1)
+
+
+def cancel_running(building: Building) -> None:
+    building.wait(lambda: building.workers("cpu"))
+    running = [job for job in building.slurm.squeue() if job["state"] == "RUNNING"]
+    building.slurm.cancel(running[0]["id"])
+
+
+def cancel_pending(building: Building) -> None:
+    """No node takes jobs, so that one has to wait; then it is cancelled."""
+    for node in ("g1", "g2"):
+        building.slurm.drain(node)
+    try:
+        building.wait(
+            lambda: [job for job in building.slurm.squeue("-p", "h100") if job["state"] == "PENDING"]
+        )
+        waiting = [job["id"] for job in building.slurm.squeue("-p", "h100") if job["state"] == "PENDING"]
+        building.slurm.cancel(*waiting)
+    finally:
+        for node in ("g1", "g2"):
+            building.slurm.resume(node)
+
+
+def kill_worker(building: Building) -> None:
+    building.wait(lambda: building.workers("cpu"))
+    os.kill(random.Random(1).choice(building.workers("cpu")).pid, signal.SIGKILL)
+
+
+def drain_node(building: Building) -> None:
+    building.wait(lambda: [job for job in building.slurm.squeue() if job["node"]])
+    node = next(job["node"] for job in building.slurm.squeue() if job["node"])
+    building.slurm.drain(node)
+    building.slurm.cancel(*[job["id"] for job in building.slurm.squeue() if job["node"] == node])
+
+
+FAULTS = (cancel_running, cancel_pending, kill_worker, drain_node)
+
+
+def test_left_alone(building: Building, undisturbed: Release) -> None:
+    building.start()
+    check(building, undisturbed, {})
+    # each aspect was made in its pool, and what was made says so
+    store = building.release().store
+    partitions = {
+        manifest.content["aspect"]: manifest.provenance["partition"] for manifest in store.manifests(PAIR)
+    }
+    placed = {"aesthetics", "spatial_relationship"}
+    assert {a for a, partition in partitions.items() if partition == "h100"} == placed
+    assert set(partitions.values()) == {"cpu", "h100"}
+    for manifest in store.manifests(FRAMES):
+        assert manifest.provenance["partition"] == "cpu"
+        assert manifest.provenance["job"].isdigit() and manifest.provenance["node"][0] == "c"
+    devices = {
+        manifest.provenance.get("device")
+        for manifest in store.manifests(PAIR)
+        if manifest.content["aspect"] in placed
+    }
+    assert None not in devices
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_alone(building: Building, undisturbed: Release, fault: Callable[[Building], None]) -> None:
+    building.start()
+    building.reached(6)
+    before = building.committed()
+    fault(building)
+    check(building, undisturbed, before)
+
+
+def test_a_time_limit_reached(building: Building, undisturbed: Release) -> None:
+    """Jobs of a minute: SLURM ends them in the middle, though the workers had been told to stop before."""
+    building.cpu_lines = 'directives = ["--time=1"]'
+    building.start()
+    check(building, undisturbed, {})
+
+
+def test_the_server_stops_and_comes_back(building: Building, server: Server, undisturbed: Release) -> None:
+    building.start()
+    building.reached(6)
+    before = building.committed()
+    server.stop()
+    time.sleep(8)
+    server.start()
+    check(building, undisturbed, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_flow_is_killed_and_started_again(
+    building: Building, undisturbed: Release, number: signal.Signals
+) -> None:
+    building.start()
+    building.reached(8)
+    building.kill(number)
+    building.slurm.wait(lambda: not building.slurm.squeue(), QUEUE_S)
+    before = building.committed()
+    building.start()
+    check(building, undisturbed, before)
+
+
+def test_the_store_is_full(building: Building, undisturbed: Release) -> None:
+    building.store.mkdir()
+    building.slurm.run("mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", str(building.store))
+    try:
+        building.start()
+        code = building.end()
+        assert code in (1, 3), building.said()
+        assert "space" in building.said()
+        building.slurm.wait(lambda: not building.slurm.squeue(), QUEUE_S)
+        building.slurm.run("mount", "-o", "remount,size=200m", str(building.store))
+        before = building.committed()
+        building.start()
+        assert building.end() == 0, building.said()
+        assert before.items() <= building.committed().items()
+        newest = {(r.pair_id, r.low_checksum) for r in building.release().pairs()}
+        assert newest == {(r.pair_id, r.low_checksum) for r in undisturbed.pairs()}
+        nothing_left(building)
+    finally:
+        building.slurm.run("umount", "-l", str(building.store))
+
+
+#: Ends a worker, as a broken decoder does, while it reads one film.
+POISON = """
+import os, threading, time
+
+def watch():
+    while True:
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                if os.readlink("/proc/self/fd/" + name).endswith("film3.mp4"):
+                    os.abort()
+            except OSError:
+                pass
+        time.sleep(0.001)
+
+if "SLURM_JOB_ID" in os.environ:
+    threading.Thread(target=watch, daemon=True).start()
+"""
+
+
+def test_a_source_that_ends_its_worker(building: Building, undisturbed: Release) -> None:
+    path = building.folder / "poison"
+    path.mkdir()
+    (path / "sitecustomize.py").write_text(POISON)
+    building.cpu_lines = f'setup = ["export PYTHONPATH={path}:$PYTHONPATH"]'
+    building.start()
+    assert building.end() == 3, building.said()
+    release = building.release()
+    rows = [row for row in release.set_aside() if row.reason is Reason.WORKER_DIED]
+    assert {row.location.rpartition("/")[2] for row in rows} == {"film3.mp4"}
+    (poison,) = [source.source_id for source in undisturbed.sources() if source.video.endswith("film3.mp4")]
+    others = {r.pair_id: r.low_checksum for r in undisturbed.pairs() if r.source_id != poison}
+    assert {r.pair_id: r.low_checksum for r in release.pairs()} == others
+    nothing_left(building)
+
+
+def test_in_random_sequence(building: Building, undisturbed: Release) -> None:
+    chosen = random.Random(20_261_122)
+    building.start()
+    for at in (4, 8, 12, 16):
+        building.reached(at)
+        fault = chosen.choice(FAULTS)
+        before = building.committed()
+        fault(building)
+    building.reached(20)
+    building.kill(chosen.choice([signal.SIGTERM, signal.SIGKILL]))
+    before |= building.committed()
+    for node, state in building.slurm.sinfo().items():
+        if state.startswith("drain"):
+            building.slurm.resume(node)
+    building.start()
+    check(building, undisturbed, before)
