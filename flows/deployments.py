@@ -215,7 +215,7 @@ def make_automation(client: SyncPrefectClient, silent_s: int = SILENT_S) -> bool
                 {"prefect.resource.role": "flow", "prefect.resource.name": FLOW_NAME}
             ),
             for_each={"prefect.resource.id"},
-            after={lives},
+            after={lives, "prefect.flow-run.Running"},
             expect={lives, *ends},
             threshold=1,
             within=timedelta(seconds=silent_s),
