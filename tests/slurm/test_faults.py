@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -127,10 +128,19 @@ def nothing_left(building: Building) -> None:
         time.sleep(1)
 
 
+def jobs(building: Building, state: str, *options: str) -> list[dict[str, str]]:
+    return [job for job in building.slurm.squeue(*options) if job["state"] == state]
+
+
+def cancelled(building: Building, ids: list[str]) -> bool:
+    """Cancel jobs, which may have ended meanwhile, and return whether there were any."""
+    for id_ in ids:
+        subprocess.run(["scancel", id_], env=building.slurm.environment, capture_output=True, timeout=60)
+    return bool(ids)
+
+
 def cancel_running(building: Building) -> None:
-    building.wait(lambda: building.workers("cpu"))
-    running = [job for job in building.slurm.squeue() if job["state"] == "RUNNING"]
-    building.slurm.cancel(running[0]["id"])
+    building.wait(lambda: cancelled(building, [job["id"] for job in jobs(building, "RUNNING")[:1]]))
 
 
 def cancel_pending(building: Building) -> None:
@@ -139,25 +149,30 @@ def cancel_pending(building: Building) -> None:
         building.slurm.drain(node)
     try:
         building.wait(
-            lambda: [job for job in building.slurm.squeue("-p", "h100") if job["state"] == "PENDING"]
+            lambda: cancelled(building, [job["id"] for job in jobs(building, "PENDING", "-p", "h100")])
         )
-        waiting = [job["id"] for job in building.slurm.squeue("-p", "h100") if job["state"] == "PENDING"]
-        building.slurm.cancel(*waiting)
     finally:
         for node in ("g1", "g2"):
             building.slurm.resume(node)
 
 
 def kill_worker(building: Building) -> None:
-    building.wait(lambda: building.workers("cpu"))
-    os.kill(random.Random(1).choice(building.workers("cpu")).pid, signal.SIGKILL)
+    def killed() -> bool:
+        workers = building.workers("cpu") + building.workers("h100")
+        if workers:
+            with suppress(ProcessLookupError):
+                os.kill(random.Random(1).choice(workers).pid, signal.SIGKILL)
+        return bool(workers)
+
+    building.wait(killed)
 
 
 def drain_node(building: Building) -> None:
-    building.wait(lambda: [job for job in building.slurm.squeue() if job["node"]])
-    node = next(job["node"] for job in building.slurm.squeue() if job["node"])
-    building.slurm.drain(node)
-    building.slurm.cancel(*[job["id"] for job in building.slurm.squeue() if job["node"] == node])
+    """A node goes out of service, and its jobs with it; it is back at the end of the test."""
+    building.wait(lambda: jobs(building, "RUNNING"))
+    for job in jobs(building, "RUNNING")[:1]:
+        building.slurm.drain(job["node"])
+        cancelled(building, [other["id"] for other in building.slurm.squeue("-w", job["node"])])
 
 
 FAULTS = (cancel_running, cancel_pending, kill_worker, drain_node)
@@ -288,9 +303,10 @@ def test_in_random_sequence(building: Building, undisturbed: Release) -> None:
         fault = chosen.choice(FAULTS)
         before = building.committed()
         fault(building)
+        assert before.items() <= building.committed().items()
     building.reached(20)
     building.kill(chosen.choice([signal.SIGTERM, signal.SIGKILL]))
-    before |= building.committed()
+    before = building.committed()
     for node, state in building.slurm.sinfo().items():
         if state.startswith("drain"):
             building.slurm.resume(node)
