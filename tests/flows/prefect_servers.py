@@ -149,5 +149,13 @@ class PrefectServer:
     def slvmeval(self, *words: str, fails: bool | None = False) -> str:
         return self.processes.run(*SLVMEVAL, *words, fails=fails)
 
-    def close(self) -> None:
+    def __enter__(self) -> PrefectServer:
+        try:
+            self.start()
+        except AssertionError:
+            self.processes.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.processes.close()

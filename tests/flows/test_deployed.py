@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +15,12 @@ import yaml
 from infra.prefect_settings import RUN_SETTINGS
 from storage_schemas.release import Release
 from storage_schemas.store import Store
+from tests.flows.deployed_site import RECIPE, AddFilm, settled
 from tests.flows.postgres import postgres_programs, running_postgres
 from tests.flows.prefect_servers import PREFECT, ROOT, PrefectServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
 
-AddFilm = Callable[[Path, int], Path]
-
-RECIPE = """
-name = "three"
-long_side = 160
-clips_per_pair = 2
-least_duration_s = 10
-[aspects.aesthetics]
-operation = "ffmpeg-eq"
-[aspects.comprehensiveness]
-operation = "remove-clips"
-[aspects.temporal_flow]
-operation = "reinsert-window"
-"""
 PROGRAMS = postgres_programs()
 without_postgres = pytest.mark.skipif(
     PROGRAMS is None, reason="PostgreSQL is not installed (Debian: apt-get install postgresql)"
@@ -60,7 +45,7 @@ def server(
     """A server; on PostgreSQL it is set up as compose.yaml does it, with a password for the API."""
     folder = tmp_path_factory.mktemp("server")
     if request.param == "sqlite":
-        with running(PrefectServer(folder)) as found:
+        with PrefectServer(folder) as found:
             yield found
         return
     assert PROGRAMS is not None
@@ -73,26 +58,12 @@ def server(
         found = PrefectServer(folder, auth=settings["PREFECT_SERVER_API_AUTH_STRING"], **settings)
         # as the service `tables` of compose.yaml
         found.processes.run(PREFECT, "server", "database", "upgrade", "--yes")
-        with running(found):
+        with found:
             yield found
 
 
 #: What does not depend on the database is looked at once.
 on_sqlite = pytest.mark.parametrize("server", ["sqlite"], indirect=True)
-
-
-class running:
-    """Start a server and end it with all that was started with it."""
-
-    def __init__(self, server: PrefectServer) -> None:
-        self.server = server
-
-    def __enter__(self) -> PrefectServer:
-        self.server.start()
-        return self.server
-
-    def __exit__(self, *_: object) -> None:
-        self.server.close()
 
 
 @pytest.fixture(scope="module")
@@ -110,12 +81,6 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
     assert said.count("(made)") == 4 and f"PREFECT_API_URL={server.api} prefect worker start" in said
     server.start_worker()
     return folder
-
-
-def settled(film: Path) -> None:
-    """Let a film and its captions look as if they had been there for long."""
-    for path in (film, film.with_suffix(".jsonl")):
-        os.utime(path, (time.time() - 3600, time.time() - 3600))
 
 
 def run(server: PrefectServer, *words: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,10 @@ from flows.options import BuildOptions, SourceRoot
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.recipe import load_recipe
+from tests.flows.deployed_site import RECIPE, AddFilm, settled
 from tests.flows.prefect_servers import PrefectServer, wait_for
-from tests.flows.test_deployed import RECIPE, running, settled
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
-
-AddFilm = Callable[[Path, int], Path]
 
 FILMS = 8
 
@@ -32,7 +30,7 @@ FILMS = 8
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm) -> Iterator[PrefectServer]:
     """A server with deployments for eight films, each long enough to be in the middle of."""
-    with running(PrefectServer(tmp_path_factory.mktemp("faults"))) as found:
+    with PrefectServer(tmp_path_factory.mktemp("faults")) as found:
         folder = found.processes.folder
         for number in range(FILMS):
             settled(add_film(folder / "videos", number))
