@@ -17,7 +17,8 @@ from prefect_dask.task_runners import DaskTaskRunner
 
 from flows.asked import remember
 from flows.board import Board
-from flows.build_run import Build, BuildResult
+from flows.build_release import BuildResult
+from flows.build_run import Build
 from flows.dashboard import FlowProgress, link_dask, link_gallery, name_run, show_release
 from flows.options import BuildOptions
 from flows.prefect_executor import PrefectExecutor

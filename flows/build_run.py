@@ -13,27 +13,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from flows.build_release import BuildResult, release_of, summary_rows
 from flows.kept import KeptPairs, kept_pairs
 from flows.options import BuildOptions
-from flows.pinned import pin_problems, pinned_candidates
+from flows.pinned import pinned_candidates
 from flows.through_stages import StageItem, through_stages
 from infra.executor import Executor, InlineExecutor
 from infra.progress import BuildProgress
-from storage_schemas.errors import IntegrityError, Reason, UserInputError
+from storage_schemas.errors import Reason, UserInputError
 from storage_schemas.failures import append_failures, known_failures
-from storage_schemas.pair import PairRecord
 from storage_schemas.plan import PlannedPair, ReleasePlan, SourceReport
 from storage_schemas.provenance import utc_now
 from storage_schemas.release import Release
 from storage_schemas.set_aside import SetAsideRow
-from storage_schemas.source import ClipRow, Source, SourceRow
+from storage_schemas.source import Source
 from storage_schemas.store import TIMELINE, Store
 from tasks.pairs.candidates import Candidate, SourceSummary, draw_candidates
-from tasks.pairs.degrade import read_pair
 from tasks.pairs.estimate import check_space, plan_release
-from tasks.pairs.facts import source_facts, timeline_id
+from tasks.pairs.facts import timeline_id
 from tasks.pairs.stages import (
     INSPECT,
     STAGES,
@@ -47,28 +45,12 @@ from tasks.pairs.stages import (
     source_row,
     stages_for,
 )
-from tasks.publish.release import ReleaseMoved, source_rows, write_release
+from tasks.publish.release import ReleaseMoved
 from tasks.recipe import Recipe
 from tasks.sources.registry import open_sources
 
 #: Most tasks of one run: with many more, the server's recorder falls behind and loses some.
 MOST_TASKS = 2000
-
-
-@dataclass(frozen=True)
-class BuildResult:
-    """What a build made: its release version, whether that is new, and the plan it followed."""
-
-    release: Release
-    new: bool
-    plan: ReleasePlan
-    set_aside: tuple[SetAsideRow, ...]
-    lost: int
-
-    @property
-    def exit_code(self) -> int:
-        """0: all that was planned is built; 3: some sources or planned pairs were set aside."""
-        return 3 if self.lost else 0
 
 
 @dataclass
@@ -157,7 +139,7 @@ class Build:
                     self._make(executor(), missing)
                     self._draw()
                 try:
-                    result = self._release(plan)
+                    result = release_of(self, plan)
                     self.progress.note_summary(summary_rows(result.release))
                     return result
                 except ReleaseMoved:
@@ -247,7 +229,7 @@ class Build:
         if outcome.report is not None:
             self.reports[source.id] = outcome.report
         append_failures(self.store, [row for row in outcome.rows if row.key])
-        planned = {pair.pair_id: pair for pair in self._pairs_of(source.id)}
+        planned = {pair.pair_id: pair for pair in self.pairs_of(source.id)}
         for row in outcome.rows:
             if row.aspect and row.key in planned:
                 self._lose_pair(planned[row.key], row)
@@ -259,7 +241,8 @@ class Build:
                 return False
         return True
 
-    def _pairs_of(self, source_id: str) -> tuple[PlannedPair, ...]:
+    def pairs_of(self, source_id: str) -> tuple[PlannedPair, ...]:
+        """Return the pairs that could be made of a source, or those that the recipe pins."""
         report = self.reports.get(source_id)
         pairs = report.pairs if report is not None else ()
         if self.recipe.pins:
@@ -294,7 +277,7 @@ class Build:
         for candidate in self.candidates:
             if self.kept.has(candidate.source_id, candidate.aspect):
                 continue
-            for pair in self._pairs_of(candidate.source_id):
+            for pair in self.pairs_of(candidate.source_id):
                 # a pair that is there needs its source's timeline too, which only ingest makes
                 there = pair.done and self.reports[candidate.source_id].exact
                 if pair.aspect == candidate.aspect and not there and pair.pair_id not in self.settled:
@@ -309,7 +292,7 @@ class Build:
         for source_id, aspects in missing.items():
             pools = {
                 self.work.pool_of(pair.aspect, pair.pool)
-                for pair in self._pairs_of(source_id)
+                for pair in self.pairs_of(source_id)
                 if pair.aspect in aspects and pair.pair_id not in self.settled
             }
             items.append(StageItem(self.sources[source_id], aspects, stages_for(pools)))
@@ -318,7 +301,7 @@ class Build:
             self.progress.expect(name, total)
         self._through(executor, items)
         for source_id, aspects in missing.items():
-            for pair in self._pairs_of(source_id):
+            for pair in self.pairs_of(source_id):
                 if pair.aspect in aspects and not pair.done and pair.pair_id not in self.settled:
                     # made, and yet not there under the id that the plan says: never try for ever
                     message = f"{pair.aspect} of {source_id} was made but is not in the store"
@@ -339,91 +322,13 @@ class Build:
             # it was ingested: what cannot be made are these pairs
             rows = [
                 row.model_copy(update={"aspect": pair.aspect, "key": pair.pair_id})
-                for pair in self._pairs_of(source.id)
+                for pair in self.pairs_of(source.id)
                 if pair.aspect in item.aspects and not pair.done and self._made_in(pair, item.next)
             ]
         return Outcome(source.id, stage, rows=tuple(rows))
 
     def _made_in(self, pair: PlannedPair, stage: Stage) -> bool:
         return stage.name == "verify" or self.work.pool_of(pair.aspect, pair.pool) == stage.pool
-
-    # -- the release ---------------------------------------------------------------------------------
-
-    def _release(self, plan: ReleasePlan) -> BuildResult:
-        records = list(self.kept.records)
-        used: set[str] = set()
-        planned = dict.fromkeys(self.recipe.aspects, 0)
-        for record in records:
-            planned[record.aspect] += 1
-        for candidate in self.candidates:
-            if self.kept.has(candidate.source_id, candidate.aspect):
-                continue
-            for pair in self._pairs_of(candidate.source_id):
-                if pair.aspect == candidate.aspect and pair.pair_id not in self.settled:
-                    planned[pair.aspect] += 1
-                    if pair.done and self._read(pair, candidate.source_id, records):
-                        used.add(candidate.source_id)
-        problems = pin_problems(self.recipe.pins, records, self.sources, self.rows)
-        wrong = {row.key for row in problems}
-        records = [record for record in records if record.pair_id not in wrong]
-        rows = [*self.rows, *problems]
-        lost = [row for row in rows if not row.aspect or row.stage in ("degrade", "verify")]
-        for row in lost:
-            if row.aspect in planned:
-                planned[row.aspect] += 1
-        if self.recipe.pins:
-            planned.update(Counter(pin.aspect for pin in self.recipe.pins))
-        set_aside = [*rows, *self._no_pair_rows()]
-        source_table, clip_table = self._source_tables(used)
-        release, new = write_release(
-            self.store,
-            self.options.release,
-            self.recipe,
-            records,
-            source_table,
-            clip_table,
-            set_aside,
-            planned,
-            extends=self.kept.version,
-            newest=None if self.options.fresh else self.newest,
-        )
-        return BuildResult(release, new, plan, tuple(set_aside), len(lost))
-
-    def _read(self, pair: PlannedPair, source_id: str, records: list[PairRecord]) -> bool:
-        """Add a pair that is in the store to the records; a damaged one becomes a row."""
-        try:
-            records.append(read_pair(self.store, pair.pair_id))
-        except IntegrityError as problem:
-            message = f"{problem}. `slvmeval verify --repair` removes it, so that it is made again"
-            row = source_row(self.sources[source_id], "verify", Reason.CHECKSUM_MISMATCH, message)
-            self.rows.append(row.model_copy(update={"aspect": pair.aspect}))
-            return False
-        return True
-
-    def _no_pair_rows(self) -> list[SetAsideRow]:
-        return [
-            source_row(self.sources[report.source_id], "candidates", none.reason, none.message).model_copy(
-                update={"aspect": none.aspect}
-            )
-            for report in self.reports.values()
-            for none in report.no_pair
-        ]
-
-    def _source_tables(self, used: set[str]) -> tuple[list[SourceRow], list[ClipRow]]:
-        sources, clips = self.kept.tables()
-        for source_id in sorted(used):
-            facts = source_facts(self.store, self.sources[source_id], self.recipe)
-            id_ = timeline_id(facts.source, self.recipe)
-            checksum = self.store.manifest(TIMELINE, id_).content_checksum
-            row, rows = source_rows(facts, self.recipe, checksum)
-            sources.append(row)
-            clips += rows
-        return sources, clips
-
-
-def summary_rows(release: Release) -> list[dict[str, Any]]:
-    """Return what became of each aspect of a release: planned, built, set aside and why."""
-    return [{"aspect": aspect, **counts} for aspect, counts in release.summary().items()]
 
 
 def _second_of_its_id(second: Source, first: Source) -> SetAsideRow:

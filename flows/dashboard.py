@@ -20,7 +20,8 @@ from prefect.artifacts import (
 from prefect.client.orchestration import get_client
 
 from flows.board import Board
-from flows.build_run import Build, BuildResult
+from flows.build_release import BuildResult
+from flows.build_run import Build
 from infra.profile import Profile
 from infra.progress import BuildProgress
 from storage_schemas.errors import StoreError

@@ -11,7 +11,7 @@ from slvmeval.commands import shared
 from slvmeval.commands.shared import OUTPUT_PANEL, SITE_PANEL
 
 if TYPE_CHECKING:
-    from flows.build_run import BuildResult
+    from flows.build_release import BuildResult
 
 DirectOption = Annotated[
     bool,

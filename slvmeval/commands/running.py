@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from flows.asked import remember
-from flows.build_run import Build, BuildResult
+from flows.build_release import BuildResult
+from flows.build_run import Build
 from flows.options import BuildOptions
 from infra.executor import InlineExecutor, ProcessExecutor
 from infra.prefect_settings import log_level

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from flows.build_run import BuildResult
+from flows.build_release import BuildResult
 from slvmeval.commands.shared import console, counted, say, table
 from storage_schemas.commit import write_atomic
 from storage_schemas.set_aside import SetAsideRow

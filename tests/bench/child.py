@@ -137,7 +137,7 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
     """Build the seven aspects through the flow, or in processes, and time the part after the start-up."""
     import psutil
 
-    from flows import build_run
+    from flows import build_release, build_run
     from flows.options import BuildOptions, SourceRoot
     from infra.executor import ProcessExecutor
     from infra.progress import BuildProgress
@@ -158,7 +158,7 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
                 cpu_s[role] = cpu_s.get(role, 0.0) + times.user + times.system
         marks[name] = time.monotonic(), cpu_s
 
-    write_release = build_run.write_release
+    write_release = build_release.write_release
 
     def write_and_mark(*arguments: Any, **options: Any) -> Any:
         written = write_release(*arguments, **options)
@@ -176,7 +176,7 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
 
         executor.__enter__ = enter_and_mark
 
-    build_run.write_release = write_and_mark
+    build_release.write_release = write_and_mark
     options = BuildOptions(store=store, sources=(SourceRoot(path=folder),), recipe=seven_recipe())
     started = time.monotonic()
     if way == "flow":

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.build_run import Build, BuildResult, build_inline
+from flows.build_release import BuildResult
+from flows.build_run import Build, build_inline
 from flows.options import BuildOptions
 from infra.executor import InlineExecutor, ProcessExecutor
 from infra.progress import BuildProgress

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from flows.build_run import Build, BuildResult
+from flows.build_release import BuildResult
+from flows.build_run import Build
 from flows.options import BuildOptions
 from infra.executor import Handle, InlineExecutor, WorkerDied
 from infra.progress import BuildProgress
