@@ -200,6 +200,27 @@ def test_left_alone(building: Building, undisturbed: Release) -> None:
     assert None not in devices
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('constraint = "infiniband"', ("pools.cpu.constraint", "infiniband")),
+        ('directives = ["--mem=1"]\nqos = "x y"', ("pools.cpu.qos", "one word")),
+        ("corse = 4", ("pools.cpu.corse", "Did you mean 'cores'?")),
+    ],
+)
+def test_a_profile_that_does_not_fit_is_said_before_the_first_job(
+    building: Building, lines: str, said: tuple[str, ...]
+) -> None:
+    building.cpu_lines = lines
+    building.start()
+    assert building.end() == 1
+    text = building.said()
+    assert all(words in text for words in ("site.toml", *said)), text
+    assert "Traceback" not in text
+    # not even the folder in which a run's jobs would leave their logs
+    assert building.slurm.squeue() == [] and not list(building.store.glob("cache/slurm*"))
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_alone(building: Building, undisturbed: Release, fault: Callable[[Building], None]) -> None:
     building.start()
