@@ -21,7 +21,7 @@ from tasks.pairs.stages import Outcome, Stage, Work
 from tasks.recipe import BUILT_IN
 
 #: Sleep of one source in one stage, in seconds.
-SLEEP_S = 0.02
+SLEEP_S = 0.005
 STAGES = 4
 
 
