@@ -16,7 +16,7 @@ import httpx
 import yaml
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
-from prefect.client.schemas.objects import ConcurrencyLimitConfig, StateType
+from prefect.client.schemas.objects import StateType
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.deployments.runner import DeploymentApplyError, RunnerDeployment
@@ -105,6 +105,18 @@ def make_work_pool(client: SyncPrefectClient, name: str) -> bool:
     return False
 
 
+def make_nightly_queue(client: SyncPrefectClient) -> bool:
+    """Make the queue of the nightly runs, from which one is taken at a time; return whether it was made."""
+    place = deployment(NIGHTLY)["work_pool"]
+    try:
+        queue = client.read_work_queue_by_name(place["work_queue_name"], work_pool_name=place["name"])
+    except ObjectNotFound:
+        client.create_work_queue(place["work_queue_name"], work_pool_name=place["name"], concurrency_limit=1)
+        return True
+    client.update_work_queue(queue.id, concurrency_limit=1)
+    return False
+
+
 def make_deployment(
     client: SyncPrefectClient,
     name: str,
@@ -131,15 +143,14 @@ def make_deployment(
         before = client.read_deployment_by_name(f"{FLOW_NAME}/{name}")
     except ObjectNotFound:
         before = None
-    limit = asked.get("concurrency_limit")
     made = RunnerDeployment.from_flow(
         load_flow_from_entrypoint(asked["entrypoint"]),
         name=name,
         schedules=_schedules(asked, before, cron, timezone),
-        concurrency_limit=ConcurrencyLimitConfig.model_validate(limit) if limit else None,
         parameters={**asked["parameters"], **(before.parameters if before else {}), **parameters},
         description=asked["description"],
         work_pool_name=asked["work_pool"]["name"],
+        work_queue_name=asked["work_pool"].get("work_queue_name"),
         job_variables=asked["work_pool"]["job_variables"],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )

@@ -77,6 +77,8 @@ def deploy(
         address = str(client.api_url).rstrip("/")
         pool = deployments.deployment(FLOW_NAME)["work_pool"]["name"]
         _say_made("work pool", pool, deployments.make_work_pool(client, pool))
+        queue = deployments.make_nightly_queue(client)
+        _say_made("work queue", f"{pool}/{deployments.NIGHTLY}, one run at a time", queue)
         for name in (FLOW_NAME, deployments.NIGHTLY):
             made = deployments.make_deployment(
                 client, name, deployments.run_parameters(name, given, site), cron, timezone

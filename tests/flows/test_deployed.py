@@ -78,7 +78,7 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
     )
     settled(add_film(folder / "videos", 1))
     said = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
-    assert said.count("(made)") == 4 and f"PREFECT_API_URL={server.api} prefect worker start" in said
+    assert said.count("(made)") == 5 and f"PREFECT_API_URL={server.api} prefect worker start" in said
     server.start_worker()
     return folder
 
@@ -183,7 +183,7 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     id_ = f"/deployments/{nightly['id']}/schedules/{schedule['id']}"
     server.processes.run(PREFECT, "deployment", "schedule", "pause", "build-slvmeval/nightly", schedule["id"])
     said = server.slvmeval(*words)
-    assert said.count("(up to date)") == 4 and "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
+    assert said.count("(up to date)") == 5 and "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
     again = deployed(server, "nightly")
     assert again["id"] == nightly["id"] and again["parameters"] == nightly["parameters"]
     (kept,) = again["schedules"]
@@ -195,7 +195,14 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
 
 @on_sqlite
 def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site: Path) -> None:
-    facts = ("entrypoint", "description", "work_pool_name", "job_variables", "parameter_openapi_schema")
+    facts = (
+        "entrypoint",
+        "description",
+        "work_pool_name",
+        "work_queue_name",
+        "job_variables",
+        "parameter_openapi_schema",
+    )
     ours = {name: deployed(server, name) for name in ("build-slvmeval", "nightly")}
     for name in ours:
         server.processes.run(PREFECT, "--no-prompt", "deployment", "delete", f"build-slvmeval/{name}")
@@ -204,11 +211,8 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
     for name, before in ours.items():
         made = deployed(server, name)
         assert {fact: made[fact] for fact in facts} == {fact: before[fact] for fact in facts}
-        assert made["concurrency_options"] == before["concurrency_options"]
         assert not made["pull_steps"]
     nightly = deployed(server, "nightly")
-    assert nightly["global_concurrency_limit"]["limit"] == 1
-    assert nightly["concurrency_options"]["collision_strategy"] == "ENQUEUE"
     assert [entry["schedule"]["cron"] for entry in nightly["schedules"]] == ["0 2 * * *"]
     given = {
         "sources": json.dumps([f"folder:{site / 'videos'}"]),

@@ -114,6 +114,17 @@ def test_a_server_that_goes_away_and_comes_back(
     assert {"summary-main", "release-main", "dask", "sheet-main-aesthetics"} <= set(shown)
 
 
+def test_nights_come_one_after_another(server: PrefectServer, worker: subprocess.Popen[bytes]) -> None:
+    run = Middle(server, worker, "night", "nightly")
+    server.slvmeval("run", "nightly", "--profile", "site.toml", "--param", f"store={run.store}")
+    (second,) = [found["id"] for found in server.runs("SCHEDULED") if not found["auto_scheduled"]]
+    assert run.ends(120)["type"] == "COMPLETED"
+    wait_for(lambda: server.ask(f"/flow_runs/{second}")["state"]["type"] == "COMPLETED", 120, "second run")
+    first, last = (server.ask(f"/flow_runs/{id_}") for id_ in (run.id, second))
+    assert last["start_time"] > first["end_time"]
+    assert last["state"]["message"].startswith("Nothing new")
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["TERM", "KILL"])
 def test_the_process_of_a_flow_that_is_killed(
     how: signal.Signals, server: PrefectServer, worker: subprocess.Popen[bytes]
@@ -124,6 +135,16 @@ def test_the_process_of_a_flow_that_is_killed(
     assert run.ends(60)["type"] == "CRASHED"
     assert time.monotonic() - began < 60
     assert not run.versions()
+
+
+def test_a_worker_that_is_killed_leaves_its_run_alone(
+    server: PrefectServer, worker: subprocess.Popen[bytes], direct: str
+) -> None:
+    run = Middle(server, worker, "alone", "build-slvmeval")
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.wait(10)
+    assert run.ends(120)["type"] == "COMPLETED"
+    assert run.checksum() == direct
 
 
 def test_a_run_that_is_cancelled(server: PrefectServer, worker: subprocess.Popen[bytes]) -> None:
