@@ -60,7 +60,7 @@ def build_slvmeval(
     gallery: str = "",
     workers: int = 0,
     quiet: bool = True,
-) -> State[BuildResult]:
+) -> State[BuildResult | None]:
     """Build an SLVMEval release, or bring it up to date: only what is missing is made.
 
     What is empty or 0 is as the profile says. Paths are absolute, on the machine of the Prefect worker.
@@ -98,7 +98,7 @@ def build_slvmeval(
         )
         with Board() as board:
             result, says = _build(board, options, site, quiet, leave_unsettled=True)
-            if site.gallery is not None:
+            if result is not None and site.gallery is not None:
                 says += _write_gallery(board, result, Path(site.gallery).expanduser(), site.gallery_url)
     except SlvmevalError as problem:
         # the message says what to do; how the program came to it helps nobody
@@ -113,7 +113,7 @@ def build_slvmeval(
     validate_parameters=True,
     persist_result=False,
 )
-def build_as_asked(options: BuildOptions, site: Profile, quiet: bool = False) -> State[BuildResult]:
+def build_as_asked(options: BuildOptions, site: Profile, quiet: bool = False) -> State[BuildResult | None]:
     """Build an SLVMEval release as the command line asks for it.
 
     Parameters
@@ -139,8 +139,10 @@ def run_build_flow(options: BuildOptions, site: Profile, quiet: bool = False) ->
 
 def _build(
     board: Board, options: BuildOptions, site: Profile, quiet: bool, leave_unsettled: bool = False
-) -> tuple[BuildResult, str]:
+) -> tuple[BuildResult | None, str]:
     """Build, show it, and return with the result what there is to say of it.
+
+    There is no result, and no version of a release, where all there is is still being written.
 
     Parameters
     ----------
@@ -162,6 +164,9 @@ def _build(
         unsettled = [row for row in build.rows if row.reason is Reason.STILL_BEING_WRITTEN]
         if leave_unsettled:
             build.rows = [row for row in build.rows if row not in unsettled]
+            if unsettled and not (build.sources or build.rows or build.newest):
+                files = _counted(len(unsettled), "file")
+                return None, f"Nothing to build yet: {files} still being written, left for the next run."
         if run_id is not None:
             name_run(board, run_id, build, site)
         if site.pools and not build.idle():
