@@ -18,12 +18,14 @@ log = logging.getLogger(__name__)
 #: How long closing waits for the jobs to be gone, seconds.
 CLOSE_S = 90.0
 
-#: Ends the jobs of a run, twice, as a submission may have been on its way; for an hour while SLURM is away.
+#: Ends the jobs of a run, twice, as a submission may have been on its way; for an hour while SLURM is away,
+#: unless its settings are gone with it.
 _END_JOBS = """
-import shutil, subprocess, sys, time
+import os, shutil, subprocess, sys, time
 user, folder, *names = sys.argv[1:]
+conf = os.environ.get("SLURM_CONF")
 done = attempts = 0
-while done < 2 and attempts < 720:
+while done < 2 and attempts < 720 and not (conf and not os.path.exists(conf)):
     calls = [subprocess.run(["scancel", "--quiet", "--user=" + user, "--name=" + name]) for name in names]
     done += all(call.returncode == 0 for call in calls)
     attempts += 1
