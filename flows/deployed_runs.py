@@ -124,7 +124,7 @@ def watch(client: SyncPrefectClient, run_id: UUID, say: Callable[[str], None]) -
 
     A server that is away for a while is asked again.
     """
-    lines, state, away = _Lines(run_id), "", False
+    lines, state, away, over = _Lines(run_id), "", False, False
     while True:
         try:
             run = client.read_flow_run(run_id)
@@ -141,8 +141,10 @@ def watch(client: SyncPrefectClient, run_id: UUID, say: Callable[[str], None]) -
             say(f"-- {state}")
         for line in new:
             say(f"{line.timestamp:%H:%M:%S} {logging.getLevelName(line.level):<7} {line.message}")
-        if run.state is not None and run.state.is_final():
+        if over:
             return run
+        # the server keeps the last lines a little later
+        over = run.state is not None and run.state.is_final()
         time.sleep(_LOOK_EVERY_S)
 
 

@@ -17,7 +17,7 @@ from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tests.flows.deployed_site import RECIPE, AddFilm, settled
 from tests.flows.postgres import postgres_programs, running_postgres
-from tests.flows.prefect_servers import PREFECT, ROOT, PrefectServer
+from tests.flows.prefect_servers import PREFECT, ROOT, PrefectServer, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
 
@@ -99,6 +99,11 @@ def started(server: PrefectServer) -> int:
     return sum(not found["auto_scheduled"] for found in server.runs())
 
 
+def logged(server: PrefectServer, ran: dict[str, Any], begin: str) -> None:
+    """Wait for a log line of a run that begins so: the server keeps them when it has time."""
+    wait_for(lambda: any(line.startswith(begin) for line in server.logs(ran["id"])), 30, f"line {begin!r}")
+
+
 def deployed(server: PrefectServer, name: str) -> dict[str, Any]:
     found: dict[str, Any] = server.ask(f"/deployments/name/build-slvmeval/{name}")
     return found
@@ -129,7 +134,7 @@ def test_a_run_by_hand_and_three_nights(server: PrefectServer, site: Path, add_f
     assert all("data:image/jpeg;base64," in shown[f"sheet-main-{name.replace('_', '-')}"] for name in rows)
     names = {task["name"] for task in server.ask("/task_runs/filter", {})}
     assert names == {f"{stage} film1" for stage in ("inspect", "ingest", "degrade", "verify")}
-    assert "ingest 1/1: film1" in server.logs(ran["id"])
+    logged(server, ran, "ingest 1/1: film1")
     # a night in which nothing is new, though a film is being copied
     add_film(site / "videos", 2)
     quiet = run(server, "nightly")
@@ -140,7 +145,7 @@ def test_a_run_by_hand_and_three_nights(server: PrefectServer, site: Path, add_f
     )
     shown = server.artifacts(quiet["id"])
     assert shown["result-main"] == quiet["state"]["message"] and "dask" not in shown
-    assert quiet["state"]["message"] in server.logs(quiet["id"])
+    logged(server, quiet, quiet["state"]["message"])
     # the next night it is complete
     settled(site / "videos" / "film2.mp4")
     new = run(server, "nightly")
@@ -165,7 +170,7 @@ def test_log_lines_of_workers_reach_the_run(server: PrefectServer, site: Path) -
     (store.root / "artifacts" / "frames").write_text("a file where a folder has to be")
     ran = run(server, "build-slvmeval", "--param", f"store={store.root}")
     assert ran["state"]["type"] == "COMPLETED"
-    assert any(line.startswith("ingest of film1 failed:\nTraceback") for line in server.logs(ran["id"]))
+    logged(server, ran, "ingest of film1 failed:\nTraceback")
 
 
 def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectServer, site: Path) -> None:
