@@ -155,7 +155,6 @@ def _build(
     remember(store, options)
     quiet_libraries()
     end_dead_runs(board, store)
-    ends = TaskEnds(board, run_id)
     with FlowProgress(board, store.cache, quiet) as progress:
         if run_id is not None:
             progress.note_flow_run(str(run_id))
@@ -172,13 +171,8 @@ def _build(
         if site.pools and not build.idle():
             require_fit(site, site.place)
         cluster = partial(_linked, board, _cluster(options, site, str(run_id)))
-        try:
+        with TaskEnds(board, run_id) as ends:
             result = build.run(partial(PrefectExecutor, site.workers, cluster, ends.note))
-        except BaseException:
-            # also where it is terminated: what still runs is ended with the cluster
-            ends.settle(wait_s=0)
-            raise
-        ends.settle()
         says = in_words(result, len(unsettled) if leave_unsettled else 0)
         progress.say(says)
     show_release(board, build, result, says)

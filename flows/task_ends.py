@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from types import TracebackType
 from typing import Any
 from uuid import UUID
 
@@ -70,9 +71,19 @@ class TaskEnds:
         if state.is_crashed():
             self._board.post(f"end of task {task_run_id}", partial(_set_states, {task_run_id: state}))
 
-    def settle(self, wait_s: float = RECORDED_S) -> None:
-        """Tell the server of all tasks that it thinks are under way: none is."""
+    def __enter__(self) -> TaskEnds:
+        """Begin to take notes."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Tell the server of all tasks that it thinks are under way: none is.
+
+        After an error, also where the run is terminated, what still runs is ended with the cluster.
+        """
         if self._run_id is not None:
+            wait_s = RECORDED_S if kind is None else 0.0
             self._board.post("ends of the tasks", partial(self._settle, wait_s))
 
     def _settle(self, wait_s: float) -> None:
