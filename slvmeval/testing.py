@@ -79,7 +79,7 @@ def synthetic_clip(frames: int = 3, height: int = 288, width: int = 512) -> Plan
 class NoModels(Models):
     """A model store without models: what an operation gets that needs none."""
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str, **options: str | int | bool) -> Any:
         """Refuse.
 
         Raises
@@ -209,9 +209,9 @@ class _AskedModels(Models):
     def __init__(self, models: Models) -> None:
         self.models, self.names = models, set[str]()
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str, **options: str | int | bool) -> Any:
         self.names.add(name)
-        return self.models.get(name)
+        return self.models.get(name, **options)
 
 
 class _Trial:
@@ -235,6 +235,7 @@ class _Trial:
             analysis=analysis,
             seed=_SEED,
             models=self.asked,
+            read=lambda place, count: planes[place : place + count],
         )
         self.frames = planes_to_rgb(planes, self.clip.color) if works_on == "rgb" else planes.copy()
 

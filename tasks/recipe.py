@@ -6,10 +6,11 @@ recipes have a name; a user's own is a TOML or JSON file of the same fields.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -254,13 +255,42 @@ def load_recipe(name_or_path: str) -> Recipe:
     except (ValueError, RecursionError) as problem:  # neither UTF-8, nor the format, nor endless values
         raise UserInputError(f"recipe {path} is not valid {path.suffix[1:].upper()}: {problem}") from problem
     try:
-        return recipe_from(values)
+        return recipe_from(values, path.parent)
     except UserInputError as problem:
         raise UserInputError(f"recipe {path}: {problem}") from problem
 
 
-def recipe_from(values: Mapping[str, Any]) -> Recipe:
+def _with_texts(value: Any, folder: Path) -> Any:
+    """Return operation parameters in which every text ``@FILE`` is replaced by that file's content."""
+    if isinstance(value, Mapping):
+        return {key: _with_texts(item, folder) for key, item in value.items()}
+    if not (isinstance(value, str) and value.startswith("@")):
+        return value
+    path = folder / Path(value[1:]).expanduser()
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserInputError(f"{value}: the text in {path} cannot be read: {problem}") from problem
+
+
+def _read_texts(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the fields with the texts of files in the parameters of aspects and of the caption analysis."""
+    entries = [fields.get("caption_analysis"), *_values(fields.get("aspects"))]
+    for entry in entries:
+        if isinstance(entry, dict) and "parameters" in entry:
+            entry["parameters"] = _with_texts(entry["parameters"], folder)
+    return fields
+
+
+def _values(table: Any) -> Iterable[Any]:
+    return table.values() if isinstance(table, Mapping) else ()
+
+
+def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
     """Return the recipe with these fields; `base` names a built-in one whose fields are the default.
+
+    A text parameter of an operation or of the caption analysis that begins with ``@`` is the name of a
+    file, counted from `folder`: its content takes the place of the name, so it is in the ids.
 
     Raises
     ------
@@ -273,7 +303,7 @@ def recipe_from(values: Mapping[str, Any]) -> Recipe:
         raise UserInputError(
             f"a recipe is an object of fields (name, aspects, …), not a {type(values).__name__}"
         )
-    fields = dict(values)
+    fields = _read_texts(copy.deepcopy(dict(values)), folder)
     base = fields.pop("base", None)
     if base is not None:
         if not isinstance(base, str) or base not in BUILT_IN:

@@ -25,7 +25,7 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import SlvmevalError, UserInputError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.model import Frozen
-from storage_schemas.rng import keyed_rng
+from storage_schemas.rng import derived_seed, keyed_rng
 
 Category = Literal["quality", "consistency"]
 Pool = Literal["cpu", "h100"]
@@ -54,6 +54,30 @@ class ClipSpan:
     frame_count: int
 
 
+class ClipLog:
+    """What an operation notes while it works on a clip.
+
+    Attributes
+    ----------
+    measured
+        Values by name, one a frame in the order of the frames; `settle` sees them.
+    facts
+        What ran (batch sizes, device): for the provenance only.
+    """
+
+    def __init__(self) -> None:
+        self.measured: dict[str, list[float]] = {}
+        self.facts: dict[str, Any] = {}
+
+    def measure(self, name: str, value: float) -> None:
+        """Note a value of the next frame."""
+        self.measured.setdefault(name, []).append(float(value))
+
+    def ran(self, **facts: Any) -> None:
+        """Note with what it ran; JSON-able, a later value replaces an earlier one."""
+        self.facts |= facts
+
+
 @dataclass(frozen=True)
 class ClipContext:
     """What an operation may know of the clip that it degrades: nothing that is in no id.
@@ -70,6 +94,11 @@ class ClipContext:
         Key of all random draws of this operation on this source: (release seed, source id, aspect).
     models
         The model store's lookup: name → loaded model; see ``tasks/models``.
+    read
+        Returns the clip's frames ``place … place + count`` as planes ``(count, H·3/2, W)`` uint8, so that
+        :meth:`PixelOperation.choose` can look at them.
+    log
+        Where the operation notes what it measured and with what it ran.
     """
 
     span: ClipSpan
@@ -77,11 +106,17 @@ class ClipContext:
     analysis: CaptionAnalysis
     seed: tuple[str | int, ...]
     models: Models
+    read: Callable[[int, int], Planes]
+    log: ClipLog = field(default_factory=ClipLog)
 
     def rng(self, purpose: str, frame: int | None = None) -> np.random.Generator:
         """Return the generator for a purpose in this clip, or in one frame of it."""
         extra = () if frame is None else (frame,)
         return keyed_rng(*self.seed, purpose, self.span.index, *extra)
+
+    def frame_seed(self, purpose: str, frame: int) -> int:
+        """Return the 63-bit seed for a purpose in one frame, for generators that are not NumPy's."""
+        return derived_seed(*self.seed, purpose, self.span.index, frame) >> 65
 
     def video_rng(self, purpose: str) -> np.random.Generator:
         """Return the generator for a purpose that all clips of the source share."""
@@ -92,8 +127,15 @@ class Models(ABC):
     """Gives operations their loaded models, each loaded once a process."""
 
     @abstractmethod
-    def get(self, name: str) -> Any:
+    def get(self, name: str, **options: str | int | bool) -> Any:
         """Return the loaded model.
+
+        Parameters
+        ----------
+        name
+            The model, as a recipe names it.
+        options
+            How to load it (``dtype="bfloat16"``); with other options it is another loaded model.
 
         Raises
         ------
@@ -216,8 +258,10 @@ class PixelOperation(Operation[P]):
             works on planes and merges there, so that nothing else changes.
         """
 
-    def settle(self, changed: int, frames: int, parameters: P) -> dict[str, Any]:
+    def settle(self, changed: int, frames: int, parameters: P, clip: ClipContext) -> dict[str, Any]:
         """Return what to record with the choices once all `frames` are done, `changed` of them differing.
+
+        What :meth:`apply` measured of each frame is in ``clip.log.measured``.
 
         Raises
         ------

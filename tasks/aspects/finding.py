@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field
 
-from tasks.aspects.base import ClipNotDegradable, Parameters, PixelOperation
+from tasks.aspects.base import ClipContext, ClipNotDegradable, Parameters, PixelOperation
 
 
 class FoundParameters(Parameters):
@@ -35,7 +35,7 @@ class FindingOperation(PixelOperation[F]):
 
     finds: ClassVar[str]
 
-    def settle(self, changed: int, frames: int, parameters: F) -> dict[str, Any]:
+    def settle(self, changed: int, frames: int, parameters: F, clip: ClipContext) -> dict[str, Any]:
         """Return what to record once all frames of the clip are done.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,15 @@ from tasks.media.planes import planes_to_rgb, rgb_to_planes
 from tasks.pairs.draw import PairJob
 from tasks.pairs.facts import SourceFacts
 
+#: Distributions whose versions may change a degraded clip's pixels.
+PACKAGES = (
+    "opencv-contrib-python-headless",
+    "pillow",
+    "onnxruntime",
+    "torch",
+    "transformers",
+    "diffusers",
+)
 #: Frames handed to an operation at once.
 BATCH_FRAMES = 32
 #: Frames of a clip kept between two operations: 57 MB at 512×288. A longer clip is read again.
@@ -125,6 +134,7 @@ def _write_clip(
         analysis=facts.analyses[span.index],
         seed=job.seed,
         models=models,
+        read=frames.read,
     )
     choice = operation.choose(clip, job.parameters)
     with store.stage(DEGRADED_CLIP, consumes) as staged:
@@ -139,7 +149,7 @@ def _write_clip(
             return rgb_to_planes(operation.apply(rgb, place, clip, job.parameters, choice), timeline.color)
 
         difference, changed = _each_batch(frames, degraded, writer, timeline.pts_s)
-        choice |= operation.settle(changed, span.frame_count, job.parameters)
+        choice |= operation.settle(changed, span.frame_count, job.parameters, clip)
         if difference < operation.threshold:
             raise NotDifferentEnough(
                 f"clip {span.index}: mean difference {difference:.2f} is below {operation.threshold:g}"
@@ -158,9 +168,28 @@ def _write_clip(
             "difference": round(difference, 4),
             "choice": choice,
         }
+        if clip.log.measured:
+            staged.content["measured"] = _summary(clip.log.measured)
+        seconds = time.monotonic() - started
         staged.provenance = provenance(
-            started, packages=("opencv-contrib-python-headless", "pillow", "onnxruntime"), device="cpu"
+            started,
+            packages=PACKAGES,
+            frames_per_second=round(span.frame_count / max(seconds, 1e-6), 3),
+            **clip.log.facts,
         )
+
+
+def _summary(measured: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Return the mean, least and greatest of what was measured, by name."""
+    return {
+        name: {
+            "mean": round(float(np.mean(values)), 4),
+            "least": round(min(values), 4),
+            "most": round(max(values), 4),
+            "frames": len(values),
+        }
+        for name, values in measured.items()
+    }
 
 
 def _each_batch(

@@ -31,7 +31,7 @@ class Disc:
 class StubModels(Models):
     """Gives every network as a disc, and drawn landscapes."""
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str, **options: str | int | bool) -> Any:
         return DrawnLandscapes() if name.startswith("backgrounds:") else Disc()
 
 
@@ -54,14 +54,21 @@ def clip_of(stub_models: Models) -> Callable[..., ClipContext]:
     """Makes the context of a clip."""
 
     def make(
-        frames: int, analysis: CaptionAnalysis = FULL_ANALYSIS, index: int = 0, source: str = "s"
+        frames: int,
+        analysis: CaptionAnalysis = FULL_ANALYSIS,
+        index: int = 0,
+        source: str = "s",
+        models: Models | None = None,
+        planes: Planes | None = None,
     ) -> ClipContext:
+        shown = np.zeros((frames, 48, 32), np.uint8) if planes is None else planes
         return ClipContext(
             span=ClipSpan(index, index * 100, frames),
             color=COLOR,
             analysis=analysis,
             seed=(7, source, "aspect"),
-            models=stub_models,
+            models=models or stub_models,
+            read=lambda place, count: shown[place : place + count],
         )
 
     return make

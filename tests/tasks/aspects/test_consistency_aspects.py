@@ -128,11 +128,13 @@ def test_masks_out_of_bounds_are_empty_and_small_parts_left_out() -> None:
 @pytest.mark.parametrize(
     "operation", [SaliencyTeleaInpainting(), NamedColourHueShift()], ids=lambda o: o.name
 )
-def test_too_few_changed_frames_make_the_clip_not_degradable(operation: Any) -> None:
+def test_too_few_changed_frames_make_the_clip_not_degradable(
+    operation: Any, clip_of: Callable[..., ClipContext]
+) -> None:
     parameters = operation.parameters()
-    assert operation.settle(5, 10, parameters) == {"changed_frames": 5, "frames": 10}
+    assert operation.settle(5, 10, parameters, clip_of(10)) == {"changed_frames": 5, "frames": 10}
     with pytest.raises(ClipNotDegradable, match="4 of 10"):
-        operation.settle(4, 10, parameters)
+        operation.settle(4, 10, parameters, clip_of(10))
 
 
 def test_what_finds_something_settles_in_one_place() -> None:

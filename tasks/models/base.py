@@ -1,0 +1,121 @@
+"""What operations know of a loaded model: a detector, an inpainting and an editing model, and their errors.
+
+Whoever brings another model writes a small class of one of these kinds; see ``docs/models.md``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.frames import Planes
+from storage_schemas.model import Frozen
+
+
+class OutOfMemory(RuntimeError):
+    """The device's memory does not hold what was asked for; a smaller batch may fit."""
+
+
+class Box(Frozen):
+    """Where something was found, in pixels: left and top inclusive, right and bottom exclusive."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    score: float
+    label: str
+
+
+class Detector(ABC):
+    """Finds things by their names."""
+
+    @abstractmethod
+    def find(self, rgb: Planes, phrase: str, box_threshold: float, text_threshold: float) -> list[list[Box]]:
+        """Return the boxes of what `phrase` names in each picture, the best first.
+
+        Parameters
+        ----------
+        rgb
+            Pictures ``(n, H, W, 3)`` uint8.
+        phrase
+            The thing's name, as a caption has it.
+        box_threshold, text_threshold
+            Least score of a box, and of a word of the phrase in it.
+
+        Raises
+        ------
+        OutOfMemory
+            If so many pictures do not fit into the device's memory at once.
+        """
+
+
+class Inpainter(ABC):
+    """Paints regions of pictures anew."""
+
+    @abstractmethod
+    def inpaint(
+        self,
+        rgb: Planes,
+        masks: NDArray[np.bool_],
+        prompt: str,
+        negative: str,
+        seeds: Sequence[int],
+        steps: int,
+        guidance: float,
+    ) -> Planes:
+        """Return the pictures with what lies under the masks painted anew.
+
+        Parameters
+        ----------
+        rgb
+            Pictures ``(n, H, W, 3)`` uint8.
+        masks
+            ``(n, H, W)`` bool, what is painted. The caller keeps all else as it was.
+        prompt, negative
+            What should be seen, and what should not.
+        seeds
+            One for each picture: its noise depends on nothing else.
+        steps, guidance
+            Number of denoising steps, and weight of the prompt.
+
+        Returns
+        -------
+        ndarray
+            ``(n, H, W, 3)`` uint8.
+
+        Raises
+        ------
+        OutOfMemory
+            If so many pictures do not fit into the device's memory at once.
+        """
+
+
+class ImageEditor(ABC):
+    """Changes a picture by an instruction."""
+
+    @abstractmethod
+    def edit(
+        self, rgb: Planes, instruction: str, negative: str, seed: int, steps: int, guidance: float
+    ) -> Planes:
+        """Return one picture ``(H, W, 3)`` uint8, changed, in the same size.
+
+        Parameters
+        ----------
+        rgb
+            The picture, ``(H, W, 3)`` uint8.
+        instruction, negative
+            What to do, and what should not be seen; an empty `negative` is a blank, never none.
+        seed
+            Seed of the picture's noise.
+        steps, guidance
+            Number of denoising steps, and weight of the instruction.
+
+        Raises
+        ------
+        OutOfMemory
+            If one picture does not fit into the device's memory.
+        """
