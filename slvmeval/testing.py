@@ -79,7 +79,7 @@ def synthetic_clip(frames: int = 3, height: int = 288, width: int = 512) -> Plan
 class NoModels(Models):
     """A model store without models: what an operation gets that needs none."""
 
-    def get(self, name: str, **options: str | int | bool) -> Any:
+    def get(self, name: str, **options: str | float | bool) -> Any:
         """Refuse.
 
         Raises
@@ -209,7 +209,7 @@ class _AskedModels(Models):
     def __init__(self, models: Models) -> None:
         self.models, self.names = models, set[str]()
 
-    def get(self, name: str, **options: str | int | bool) -> Any:
+    def get(self, name: str, **options: str | float | bool) -> Any:
         self.names.add(name)
         return self.models.get(name, **options)
 

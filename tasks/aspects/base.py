@@ -127,7 +127,7 @@ class Models(ABC):
     """Gives operations their loaded models, each loaded once a process."""
 
     @abstractmethod
-    def get(self, name: str, **options: str | int | bool) -> Any:
+    def get(self, name: str, **options: str | float | bool) -> Any:
         """Return the loaded model.
 
         Parameters

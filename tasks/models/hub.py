@@ -131,7 +131,7 @@ class ModelHub(Models):
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = tuple(Path(folder) for folder in folders)
 
-    def get(self, name: str, **options: str | int | bool) -> Any:
+    def get(self, name: str, **options: str | float | bool) -> Any:
         """Return the loaded model, or the open set for ``backgrounds:<id>``.
 
         Raises

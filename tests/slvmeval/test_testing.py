@@ -124,7 +124,7 @@ class Lamp:
 
 
 class Lamps(Models):
-    def get(self, name: str, **options: str | int | bool) -> Any:
+    def get(self, name: str, **options: str | float | bool) -> Any:
         return Lamp()
 
 

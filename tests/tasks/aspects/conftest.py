@@ -31,7 +31,7 @@ class Disc:
 class StubModels(Models):
     """Gives every network as a disc, and drawn landscapes."""
 
-    def get(self, name: str, **options: str | int | bool) -> Any:
+    def get(self, name: str, **options: str | float | bool) -> Any:
         return DrawnLandscapes() if name.startswith("backgrounds:") else Disc()
 
 

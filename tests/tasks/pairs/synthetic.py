@@ -48,7 +48,7 @@ EVERYTHING = CaptionAnalysis(
 class NoModels(Models):
     """Has nothing, since nothing here needs a model."""
 
-    def get(self, name: str, **options: str | int | bool) -> Any:
+    def get(self, name: str, **options: str | float | bool) -> Any:
         raise AssertionError(f"model {name} was asked for")
 
 
