@@ -1,0 +1,159 @@
+"""The loaded models of a process: each is loaded once, and makes room when another needs the memory."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import cache
+from threading import RLock
+from typing import Any
+
+from storage_schemas.errors import PrerequisiteError
+from tasks.models.device_memory import free_bytes, free_caches, is_out_of_memory
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Resident:
+    model: Any
+    memory_bytes: int
+    device: str
+
+
+class Residence:
+    """Models that are loaded, the least recently used first.
+
+    Whoever uses a model asks for it with :meth:`get` each time and keeps no reference of his own: memory
+    is free only when nothing refers to the model any more. A model that holds something which goes with no
+    reference has a method ``release()``; it is called once, when the model is freed.
+
+    Parameters
+    ----------
+    probe
+        Returns the bytes free on a device, or None where there is no limit.
+    """
+
+    def __init__(self, probe: Callable[[str], int | None] = free_bytes) -> None:
+        self._probe = probe
+        self._lock = RLock()
+        self._residents: OrderedDict[Hashable, _Resident] = OrderedDict()
+
+    def get(self, key: Hashable, memory_bytes: int, load: Callable[[], Any], *, device: str = "cuda") -> Any:
+        """Return a model; load it if it is not there, and free others first if it does not fit.
+
+        Parameters
+        ----------
+        key
+            The model's name, or a tuple that begins with it: name, file, device, load options.
+        memory_bytes
+            What it needs on the device, weights and the working memory of one picture.
+        load
+            Loads it.
+        device
+            ``cpu`` or ``cuda``: where it lies. Only models on the same device make room for it, and on the
+            CPU none does, unless the probe sets a limit there.
+
+        Raises
+        ------
+        PrerequisiteError
+            If it does not fit although all others were freed, with the memory needed and free.
+        """
+        with self._lock:
+            if key not in self._residents:
+                self._make_room(key, memory_bytes, device)
+                model = self._load(key, memory_bytes, load, device)
+                self._residents[key] = _Resident(model, memory_bytes, device)
+            self._residents.move_to_end(key)
+            return self._residents[key].model
+
+    def free_others(self, key: Hashable | None = None, *, owner: object | None = None) -> list[str]:
+        """Free all models but one on its device; return the names of those that went.
+
+        Parameters
+        ----------
+        key, owner
+            The one that stays, by its key or itself; without both, the last used.
+        """
+        with self._lock:
+            if key is None and owner is not None:
+                key = next((k for k, held in self._residents.items() if held.model is owner), None)
+            if key is None and owner is None and self._residents:
+                key = next(reversed(self._residents))
+            here = self._residents.get(key) if key is not None else None
+            others = [
+                other
+                for other, held in self._residents.items()
+                if other != key and (here is None or held.device == here.device)
+            ]
+            for other in others:
+                self._free(other, f"{_name(key)} needs the memory")
+            free_caches()
+            return [_name(other) for other in others]
+
+    def names(self) -> list[str]:
+        """Return the names of the loaded models, the least recently used first."""
+        with self._lock:
+            return [_name(key) for key in self._residents]
+
+    def _make_room(self, key: Hashable, memory_bytes: int, device: str) -> None:
+        """Free the least recently used models until one more fits, or none is left."""
+        free = self._probe(device)
+        if free is None or free >= memory_bytes:
+            return
+        # blocks that the allocator keeps for later count as taken: give them back before a model goes
+        free_caches()
+        while (free := self._probe(device)) is not None and free < memory_bytes:
+            oldest = next((k for k, held in self._residents.items() if held.device == device), None)
+            if oldest is None:
+                # what is asked for is an estimate: the load itself decides
+                log.warning(
+                    "%s: less memory is free than asked for (%s)", _name(key), _of(memory_bytes, free)
+                )
+                return
+            self._free(oldest, f"{_name(key)} does not fit beside it ({_of(memory_bytes, free)})")
+            free_caches()
+
+    def _load(self, key: Hashable, memory_bytes: int, load: Callable[[], Any], device: str) -> Any:
+        # a second try stands outside of `except`, since a traceback holds what was loaded so far
+        for last in (False, True):
+            try:
+                return load()
+            except Exception as problem:
+                if not is_out_of_memory(problem):
+                    raise
+                if last:
+                    raise PrerequisiteError(
+                        f"model {_name(key)} does not fit into the memory of {device}, although no other "
+                        f"model is loaded ({_of(memory_bytes, self._probe(device))}; {problem}): end "
+                        "what else uses this device, use a larger one, or load the model in a smaller dtype"
+                    ) from problem
+                log.warning("%s: out of memory while it was loaded", _name(key))
+            for other in [k for k, held in self._residents.items() if held.device == device]:
+                self._free(other, f"{_name(key)} ran out of memory while it was loaded")
+            free_caches()
+        raise AssertionError("the second try returns or raises")
+
+    def _free(self, key: Hashable, why: str) -> None:
+        model = self._residents.pop(key).model
+        release = getattr(model, "release", None)
+        if release is not None:
+            release()
+        log.info("model %s freed: %s", _name(key), why)
+
+
+def _name(key: Hashable) -> str:
+    return str(key[0]) if isinstance(key, tuple) and key else str(key)
+
+
+def _of(needed: int, free: int | None) -> str:
+    there = "free memory unknown" if free is None else f"{free / 1e9:.1f} GB free"
+    return f"{needed / 1e9:.1f} GB needed, {there}"
+
+
+@cache
+def residence() -> Residence:
+    """Return the loaded models of this process."""
+    return Residence()
