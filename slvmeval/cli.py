@@ -22,6 +22,7 @@ from slvmeval.commands import (
     publish,
     run,
     schema,
+    serve_llm,
     slurm,
     sources,
     status,
@@ -52,6 +53,7 @@ for group in (
     publish,
     status,
     slurm,
+    serve_llm,
     gc,
     schema,
 ):

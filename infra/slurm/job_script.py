@@ -109,8 +109,8 @@ def job_script(
             name=f"{pool_name}-{index}",
             config_name=_SECTION,
             job_name=name,
-            queue=_word(pool_name, "partition", pool.partition),
-            account=_word(pool_name, "account", pool.account) if pool.account else None,
+            queue=word(pool_name, "partition", pool.partition),
+            account=word(pool_name, "account", pool.account) if pool.account else None,
             walltime=pool.walltime,
             job_cpu=pool.cores,
             job_mem=f"{math.ceil(pool.memory_bytes / 2**20)}M",
@@ -124,7 +124,7 @@ def job_script(
             python=shlex.quote(pool.python or sys.executable),
             worker_command="infra.slurm.worker",
             worker_extra_args=_worker_arguments(pool_name, pool),
-            job_extra_directives=_directives(profile, pool_name, pool, store),
+            job_extra_directives=directives(profile, pool_name, pool, store),
             job_script_prologue=[*_environment(profile, pool_name, run, store, preload), *pool.setup],
         )
     return str(job.job_script())  # type: ignore[no-untyped-call]
@@ -142,8 +142,14 @@ def _worker_arguments(pool_name: str, pool: Pool) -> list[str]:
     ]
 
 
-def _directives(profile: Profile, pool_name: str, pool: Pool, store: Path) -> list[str]:
-    """Return options of sbatch that dask-jobqueue does not give itself; those of the profile come last."""
+def directives(profile: Profile, pool_name: str, pool: Pool, store: Path) -> list[str]:
+    """Return options of sbatch that dask-jobqueue does not give itself; those of the profile come last.
+
+    Raises
+    ------
+    UserInputError
+        For a value that cannot stand in a script, naming the field.
+    """
     logs = str(log_folder(profile, store))
     if re.search(r"[\"\\%\x00-\x1f\x7f]", logs):
         raise UserInputError(
@@ -161,10 +167,10 @@ def _directives(profile: Profile, pool_name: str, pool: Pool, store: Path) -> li
             raise UserInputError(f"pools.{pool_name}.directives: {line!r} is ours to set: leave it out")
     given = [f'--output="{logs}/%x-%j.log"', "--no-requeue"]
     if pool.gpus:
-        given.append(f"--gres={_word(pool_name, 'gres', pool.gres)}:{pool.gpus}")
+        given.append(f"--gres={word(pool_name, 'gres', pool.gres)}:{pool.gpus}")
     for field, value in (("qos", pool.qos), ("constraint", pool.constraint)):
         if value:
-            given.append(f"--{field}={_word(pool_name, field, value)}")
+            given.append(f"--{field}={word(pool_name, field, value)}")
     return [*given, *pool.directives]
 
 
@@ -190,7 +196,7 @@ def _environment(
     return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
 
 
-def _word(pool_name: str, field: str, value: str) -> str:
+def word(pool_name: str, field: str, value: str) -> str:
     """Return a value that stands in a line of sbatch."""
     found = _SBATCH_SIGNS.search(value)
     if found:

@@ -1,0 +1,102 @@
+"""``slvmeval serve-llm``: the server of a language model that builds ask."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slvmeval.commands import shared
+
+#: The place of the recipe `paper` that asks a server, and the model that it asks for.
+CAPTION_ANALYSIS = "caption-analysis"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="serve-llm", rich_help_panel="On a cluster")(serve_llm)
+
+
+def serve_llm(
+    model: Annotated[
+        str, typer.Argument(metavar="[MODEL]", help="A model that is served, see `slvmeval models list`.")
+    ] = "qwen3-8b",
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The server's name in recipes and profiles.")
+    ] = CAPTION_ANALYSIS,
+    submit: Annotated[bool, typer.Option("--submit", help="Send it to SLURM as a job of pool h100.")] = False,
+    script: Annotated[
+        bool, typer.Option("--script", help="Print the job's script; nothing is sent.")
+    ] = False,
+    command: Annotated[
+        str,
+        typer.Option("--command", metavar="PROGRAM", help="vLLM's program, in an environment of its own."),
+    ] = "vllm",
+    port: Annotated[int, typer.Option("--port", help="Port of the printed command.")] = 8000,
+    max_model_len: Annotated[
+        int, typer.Option("--max-model-len", min=1024, help="Longest prompt and answer together, tokens.")
+    ] = 32768,
+    gpus: Annotated[int, typer.Option("--gpus", min=1, help="GPUs that share the model.")] = 1,
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--vllm-arg", metavar="ARG", help="One more argument of vLLM, repeatable."),
+    ] = None,
+    profile: shared.ProfileOption = None,
+    store: shared.StoreOption = None,
+    models: shared.ModelsOption = None,
+) -> None:
+    """Print the command that serves a language model for builds, or send it to SLURM.
+
+    vLLM pins its own torch, so it lives in an environment of its own and is spoken to over HTTP only; any
+    other OpenAI-compatible server does as well. A server that runs as a job announces its address in the
+    store, where builds find it. `scancel` ends it.
+
+    Example: `slvmeval serve-llm --submit --profile site.toml`
+    """
+    from infra.servers import server_path
+    from infra.slurm.server_job import server_log, server_script, submit_server
+    from infra.vllm import vllm_command
+    from storage_schemas.errors import PrerequisiteError
+    from tasks.models.hub import ModelHub, model_spec
+
+    site = shared.settings(profile, store=store, models=models)
+    spec = model_spec(model)
+    place = Path(site.store).resolve()
+    try:
+        weights = str(ModelHub([Path(folder).expanduser() for folder in site.models]).path(model))
+    except PrerequisiteError as problem:
+        if submit:
+            raise
+        shared.tell(f"note: {problem}; the command below names the hub's repository")
+        weights = spec.repository
+    serving = vllm_command(
+        weights,
+        served_as=spec.repository,
+        revision=spec.revision if weights == spec.repository else None,
+        program=command,
+        max_model_len=max_model_len,
+        gpus=gpus,
+        more=more or (),
+    )
+    if not (submit or script):
+        shared.say(shlex.join([*serving, "--host", "127.0.0.1", "--port", str(port)]))
+        for line in (
+            "run it where the GPU is, then add to the profile:",
+            "  [model_servers]",
+            f'  {name} = "http://HOST:{port}/v1"',
+        ):
+            shared.tell(line)
+        return
+    job = server_script(site, serving, store=place, name=name, model=spec.repository, gpus=gpus)
+    if script:
+        shared.say(job.rstrip("\n"))
+        return
+    number = submit_server(site, job, place, name)
+    shared.say(
+        f"job {number} serves {model} as {name}",
+        f"its log:     {server_log(site, place, name, number)}",
+        f"its address: {server_path(place, name)}, written when it answers (it loads its weights first)",
+        f"its end:     scancel {number}",
+    )

@@ -1,0 +1,130 @@
+"""A model server is announced while it answers, and goes with its job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra.servers import ServerFile, forget_server, read_server, server_path, write_server
+from infra.vllm import vllm_command
+
+SERVER = [sys.executable, str(Path(__file__).parent / "small_model_server.py"), "serve", "weights"]
+NAME = "caption-analysis"
+
+
+def start(store: Path, *more: str, seconds: float = 30) -> subprocess.Popen[str]:
+    wanted = ["--store", str(store), "--name", NAME, "--model", "small", "--host", "127.0.0.1"]
+    command = [sys.executable, "-m", "infra.serving", *wanted, "--start-seconds", str(seconds), "--"]
+    return subprocess.Popen(
+        [*command, *SERVER, *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def until(what: Callable[[], object], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.05)
+
+
+def asked(server: ServerFile, key: str) -> int:
+    request = urllib.request.Request(f"{server.url}/models", headers={"Authorization": f"Bearer {key}"})
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as problem:
+        problem.close()
+        return problem.code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_is_announced_while_it_answers(tmp_path: Path, number: int) -> None:
+    running = start(tmp_path, "--slow", "0.5")
+    try:
+        until(lambda: read_server(tmp_path, NAME))
+        server = read_server(tmp_path, NAME)
+        assert server is not None and server.model == "small" and server.process == running.pid
+        path = server_path(tmp_path, NAME)
+        assert (
+            stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        )
+        assert asked(server, server.key) == 200 and asked(server, "another") == 401
+    finally:
+        running.send_signal(number)
+        said, _ = running.communicate(timeout=60)
+    assert running.returncode == 128 + number and "answers at http://127.0.0.1:" in said
+    # its key stands in no line that others can read
+    assert server.key not in said
+    assert read_server(tmp_path, NAME) is None
+    with pytest.raises(OSError, match="refused"):
+        asked(server, server.key)
+
+
+@pytest.mark.parametrize(
+    ("more", "seconds", "message"),
+    [
+        (("--fail",), 30.0, "ended with status 7 before it answered"),
+        (("--slow", "60"), 1.0, "did not answer within 1 s"),
+    ],
+)
+def test_a_server_that_does_not_come_up(
+    tmp_path: Path, more: tuple[str, ...], seconds: float, message: str
+) -> None:
+    running = start(tmp_path, *more, seconds=seconds)
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 1 and message in said and "Traceback" not in said
+    assert read_server(tmp_path, NAME) is None
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "infra.serving",
+        "--store",
+        str(tmp_path),
+        "--name",
+        NAME,
+        "--model",
+        "m",
+    ]
+    done = subprocess.run(
+        [*command, "--host", "127.0.0.1", "--", "no-such-program"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1 and "no-such-program cannot be started" in done.stderr
+
+
+def test_only_its_own_announcement_is_taken_back(tmp_path: Path) -> None:
+    ours = ServerFile(
+        url="http://127.0.0.1:1/v1", model="m", key="k", host="h", process=os.getpid(), since="2026-01-01"
+    )
+    write_server(tmp_path, NAME, ours.model_copy(update={"process": 1}))
+    forget_server(tmp_path, NAME)
+    assert read_server(tmp_path, NAME) is not None
+    write_server(tmp_path, NAME, ours)
+    forget_server(tmp_path, NAME)
+    assert read_server(tmp_path, NAME) is None
+    server_path(tmp_path, NAME).write_text("{torn")
+    assert read_server(tmp_path, NAME) is None
+
+
+def test_the_command_of_vllm() -> None:
+    command = vllm_command("/w/qwen3-8b", served_as="Qwen/Qwen3-8B", gpus=2, more=["--seed", "1"])
+    assert command[:3] == ["vllm", "serve", "/w/qwen3-8b"] and command[-2:] == ["--seed", "1"]
+    assert command[command.index("--served-model-name") + 1] == "Qwen/Qwen3-8B"
+    assert command[command.index("--tensor-parallel-size") + 1] == "2" and "--revision" not in command
+    assert "--revision" in vllm_command("Qwen/Qwen3-8B", served_as="Qwen/Qwen3-8B", revision="abc")

@@ -1,0 +1,68 @@
+"""A model server as a job of the pool h100: announced when it answers, gone with its job."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.profile import Profile, load_profile
+from infra.servers import read_server
+from infra.slurm.server_job import server_log, server_script, submit_server
+from storage_schemas.errors import UserInputError
+from tests.infra.test_serving import NAME, SERVER, asked
+from tests.slurm.building import PROFILE, ROOT
+from tests.slurm.conftest import Slurm
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Profile:
+    path = tmp_path / "site.toml"
+    path.write_text(
+        PROFILE.format(store=tmp_path / "store", api="http://127.0.0.1:1/api", python=sys.executable, cpu="")
+        # the nodes are this machine
+        + 'interface = "lo"\n'
+        + f'setup = ["export PYTHONPATH={ROOT}"]\n'
+    )
+    return load_profile(path, environment={})
+
+
+def test_a_job_serves_until_it_is_cancelled(
+    slurm: Slurm, site: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+    store = Path(site.store)
+    script = server_script(site, SERVER, store=store, name=NAME, model="small")
+    job = submit_server(site, script, store, NAME)
+    with pytest.raises(UserInputError, match=f"job {job} serves {NAME} already"):
+        submit_server(site, script, store, NAME)
+    slurm.wait(lambda: read_server(store, NAME), 60)
+    server = read_server(store, NAME)
+    log = server_log(site, store, NAME, job)
+    assert server is not None and server.job == job, log.read_text()
+    assert asked(server, server.key) == 200
+    assert slurm.job(job)["Partition"] == "h100" and slurm.job(job)["TresPerNode"] == "gres:gpu:h100:1"
+    slurm.cancel(job)
+    slurm.wait(lambda: not slurm.squeue(), 60)
+    assert read_server(store, NAME) is None
+    with pytest.raises(OSError, match="refused"):
+        asked(server, server.key)
+
+
+def test_the_command_line_shows_the_script(tmp_path: Path, site: Profile) -> None:
+    said = subprocess.run(
+        [
+            *(sys.executable, "-m", "slvmeval", "serve-llm", "--script"),
+            *("--profile", str(tmp_path / "site.toml"), "--models", str(tmp_path)),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert "#SBATCH --partition=h100" in said.stdout and "--gres=gpu:h100:1" in said.stdout
+    assert "vllm serve Qwen/Qwen3-8B" in said.stdout and "--reasoning-parser qwen3" in said.stdout
+    # without weights in the models folder it would ask the hub, and says so
+    assert "not in" in said.stderr
