@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from PIL import Image, ImageOps
 
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.frames import Planes
-from storage_schemas.ids import digest_file, digest_value
+from storage_schemas.ids import digest_value
 from storage_schemas.rng import keyed_rng
+from tasks.models.remembered import remembered_digests
 
 _SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp"})
 
@@ -91,10 +92,10 @@ class ImageFiles(BackgroundSet):
 
     @cached_property
     def checksum(self) -> str:
-        """Digest of the files' names and contents, read when it is first asked for, once a process."""
-        return digest_value(
-            [[path.relative_to(self._folder).as_posix(), _file_digest(path)] for path in self._files]
-        )
+        """Digest of the files' names and contents; only new or changed ones are read, when it is asked for."""
+        names = [path.relative_to(self._folder).as_posix() for path in self._files]
+        digests = remembered_digests(self._folder, names)
+        return digest_value([[name, digests[name]] for name in names])
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -123,17 +124,6 @@ class ImageFiles(BackgroundSet):
                 f"background image {id_} of {self._folder}: {problem}; remove it"
             ) from problem
         return np.asarray(fitted)
-
-
-def _file_digest(path: Path) -> str:
-    """Return the checksum of a file's content, read once a process for each state of the file."""
-    state = path.stat()
-    return _digest_of_state(path, state.st_size, state.st_mtime_ns, state.st_ino)
-
-
-@cache
-def _digest_of_state(path: Path, size: int, modified_ns: int, inode: int) -> str:
-    return digest_file(path)
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,107 @@
+"""Checksums that outlive the process, and never a file's change."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.ids import digest_file
+from tasks.models import remembered
+from tasks.models.remembered import remembered_digests, verified_folder
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Names of the files that were read; the cache folder is an own one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    names: list[str] = []
+
+    def digest(path: Path) -> str:
+        names.append(path.name)
+        return digest_file(path)
+
+    monkeypatch.setattr(remembered, "digest_file", digest)
+    return names
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "weights"
+    made.mkdir()
+    for name in ("a.bin", "b.bin"):
+        (made / name).write_bytes(name.encode())
+    return made
+
+
+def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what this process knows, and let all files be old enough."""
+    monkeypatch.setattr(remembered, "_read_here", {})
+    monkeypatch.setattr(remembered, "_SETTLED_NS", -1)
+
+
+def test_a_file_is_read_once_for_all_processes(
+    folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another_process(monkeypatch)
+    first = remembered_digests(folder, ["a.bin", "b.bin"])
+    assert first == {name: digest_file(folder / name) for name in ("a.bin", "b.bin")}
+    another_process(monkeypatch)
+    assert remembered_digests(folder, ["a.bin", "b.bin"]) == first
+    assert read == ["a.bin", "b.bin"]
+    assert len(list(verified_folder().iterdir())) == 1
+
+
+def test_a_changed_file_is_read_again_and_no_other(
+    folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    another_process(monkeypatch)
+    remembered_digests(folder, ["a.bin", "b.bin"])
+    state = (folder / "b.bin").stat()
+    (folder / "b.bin").write_bytes(b"B.BIN")
+    # the same size, inode and time of change: the entry's own time tells
+    os.utime(folder / "b.bin", ns=(state.st_atime_ns, state.st_mtime_ns))
+    another_process(monkeypatch)
+    found = remembered_digests(folder, ["a.bin", "b.bin"])
+    assert found["b.bin"] == digest_file(folder / "b.bin")
+    assert read == ["a.bin", "b.bin", "b.bin"]
+
+
+def test_a_file_that_changed_just_now_is_not_remembered(
+    folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remembered_digests(folder, ["a.bin"])
+    assert not verified_folder().exists()
+    remembered_digests(folder, ["a.bin"])
+    assert read == ["a.bin"]  # this process knows it all the same
+    monkeypatch.setattr(remembered, "_read_here", {})
+    remembered_digests(folder, ["a.bin"])
+    assert read == ["a.bin", "a.bin"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"no json", b"[]", b'{"files": 3}', b'{"files": {"a.bin": [1]}}'])
+def test_a_damaged_memory_costs_only_time(
+    folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch, damage: bytes
+) -> None:
+    another_process(monkeypatch)
+    first = remembered_digests(folder, ["a.bin"])
+    (memory,) = verified_folder().iterdir()
+    memory.write_bytes(damage)
+    another_process(monkeypatch)
+    assert remembered_digests(folder, ["a.bin"]) == first
+    assert read == ["a.bin", "a.bin"]
+
+
+def test_a_cache_folder_that_cannot_be_written_costs_only_time(
+    folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    another_process(monkeypatch)
+    assert remembered_digests(folder, ["a.bin"]) == {"a.bin": digest_file(folder / "a.bin")}
+
+
+def test_a_missing_file_is_an_error(folder: Path, read: list[str]) -> None:
+    with pytest.raises(FileNotFoundError):
+        remembered_digests(folder, ["c.bin"])
