@@ -1,0 +1,192 @@
+"""What every evaluator is: a judge that compares two videos, or a scorer that looks at one.
+
+A scorer becomes a judge by comparing the two scores. Equal scores are a tie; what a tie counts is the
+statistics' matter.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from storage_schemas.errors import SlvmevalError
+from storage_schemas.judgement import Choice, Failure
+from storage_schemas.model import Frozen
+from tasks.aspects.base import Pool
+from tasks.pairs.view import Side
+
+
+class AspectText(Frozen):
+    """An aspect as evaluators are told of it.
+
+    Parameters
+    ----------
+    name
+        Our name.
+    dimension
+        The id that the paper gives to judges (SLVMEval, table 6).
+    description
+        What it is about in a video's content; another text than the workers' instructions.
+    """
+
+    name: str
+    dimension: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a request took.
+
+    Parameters
+    ----------
+    frames
+        Frames that were looked at.
+    tokens_in, tokens_out
+        Tokens of a model behind a server.
+    seconds
+        Wall time.
+    tries
+        How often it was sent.
+    """
+
+    frames: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    seconds: float = 0.0
+    tries: int = 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A judge's answer on two videos in the order in which it saw them."""
+
+    choice: Choice
+    raw: str = ""
+    reasoning: str = ""
+    finish_reason: str = ""
+    model: str = ""
+    prompt_digest: str = ""
+    usage: Usage = Usage()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A scorer's answer on one video; more is better."""
+
+    value: float
+    model: str = ""
+    usage: Usage = Usage()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class NotJudged(SlvmevalError):
+    """This request has no answer; it becomes a row with the reason and harms no other.
+
+    Parameters
+    ----------
+    failure
+        A member of :class:`~storage_schemas.judgement.Failure`.
+    message
+        What happened, for a person.
+    raw, finish_reason, usage
+        What came back all the same.
+    """
+
+    def __init__(
+        self,
+        failure: Failure,
+        message: str,
+        raw: str = "",
+        finish_reason: str = "",
+        usage: Usage | None = None,
+    ) -> None:
+        super().__init__(failure, message)
+        self.failure, self.message, self.raw = failure, message, raw
+        self.finish_reason, self.usage = finish_reason, usage or Usage()
+
+    def __str__(self) -> str:
+        return f"{self.failure.value}: {self.message}"
+
+
+class Evaluator(ABC):
+    """What judges and scorers share.
+
+    Class attributes
+    ----------------
+    name
+        What commands and tables call it.
+    version
+        Part of every request's key; a change of answers needs a new version.
+    pool
+        Which workers run it: ``h100`` for models that are loaded, ``cpu`` for the rest.
+    """
+
+    name: str
+    version: ClassVar[int] = 1
+    pool: ClassVar[Pool] = "cpu"
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Return all that answers depend on besides the videos, JSON-able: model, prompts, sampling."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Check, without loading anything, that all it needs is there; asked before any work.
+
+        Raises
+        ------
+        PrerequisiteError
+            If something is missing, with what to do.
+        """
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests may be under way at once in one process."""
+        return 1
+
+
+class PairwiseJudge(Evaluator):
+    """Says which of two videos is better.
+
+    Class attributes
+    ----------------
+    both_orders
+        Whether each pair is asked twice, in both orders; else the order is drawn.
+    """
+
+    both_orders: ClassVar[bool] = True
+
+    @abstractmethod
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+        """Return which video is better for an aspect.
+
+        Parameters
+        ----------
+        prompt
+            All captions of the source, one a line.
+        first, second
+            The videos as lazy frame sequences with time stamps, in the order in which they are shown.
+
+        Raises
+        ------
+        NotJudged
+            If there is no answer.
+        """
+
+
+class PointwiseScorer(Evaluator):
+    """Says how good one video is; the greater the better."""
+
+    @abstractmethod
+    def score(self, prompt: str, video: Side, aspect: AspectText) -> Score:
+        """Return the score of one video for an aspect.
+
+        Raises
+        ------
+        NotJudged
+            If there is none.
+        """

@@ -1,0 +1,1 @@
+"""Statistics of judgements: accuracies with their intervals, tests between evaluators, correlations."""
