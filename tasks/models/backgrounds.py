@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,6 +18,9 @@ from storage_schemas.rng import keyed_rng
 from tasks.models.remembered import remembered_digests
 
 _SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp"})
+#: Rows of a Parquet file taken up at once, and bytes read at once.
+_STEP_ROWS = 16
+_READ_AHEAD = 1 << 20
 
 
 class BackgroundSet(ABC):
@@ -92,7 +93,7 @@ class ImageFiles(BackgroundSet):
 
     @cached_property
     def checksum(self) -> str:
-        """Digest of the files' names and contents; only new or changed ones are read, when it is asked for."""
+        """Digest of the files' names and contents; only what is new or changed is read, when asked for."""
         names = [path.relative_to(self._folder).as_posix() for path in self._files]
         digests = remembered_digests(self._folder, names)
         return digest_value([[name, digests[name]] for name in names])
@@ -126,22 +127,24 @@ class ImageFiles(BackgroundSet):
         return np.asarray(fitted)
 
 
-@lru_cache(maxsize=1)
-def _row_group(path: Path, group: int) -> Sequence[Any]:
-    """Return the column `image` of one row group; the last one is kept, in the size it has on disk."""
-    rows: Sequence[Any] = pq.ParquetFile(path).read_row_group(group, columns=["image"])["image"].to_pylist()
-    return rows
-
-
 def _table_image(path: Path, row: int) -> bytes:
-    metadata = pq.ParquetFile(path).metadata
-    for group in range(metadata.num_row_groups):
-        count = metadata.row_group(group).num_rows
-        if row < count:
-            value = _row_group(path, group)[row]
-            # Hugging Face keeps images as {"bytes": …, "path": …}
-            return bytes(value["bytes"] if isinstance(value, dict) else value)
-        row -= count
+    """Return the image in a row of a Parquet file.
+
+    Its row group, which may have gigabytes of photographs, is read up to that row in small steps: about three
+    of its pages are in memory (writers put up to 1024 rows into one).
+    """
+    with pq.ParquetFile(path, buffer_size=_READ_AHEAD, pre_buffer=False) as table:
+        for group in range(table.num_row_groups):
+            count = table.metadata.row_group(group).num_rows
+            if row >= count:
+                row -= count
+                continue
+            for rows in table.iter_batches(_STEP_ROWS, [group], columns=["image"], use_threads=False):
+                if row < rows.num_rows:
+                    value = rows["image"][row].as_py()
+                    # Hugging Face keeps images as {"bytes": …, "path": …}
+                    return bytes(value["bytes"] if isinstance(value, dict) else value)
+                row -= rows.num_rows
     raise KeyError(f"{path.name} has no such row")
 
 

@@ -66,6 +66,31 @@ def test_parquet_files_hold_images_as_hugging_face_or_plain_bytes(tmp_path: Path
         assert (images.image(id_, 20, 20) == level).all()
 
 
+def test_a_row_of_a_large_group_is_found_in_little_memory(tmp_path: Path) -> None:
+    picture, rng = png(0), np.random.default_rng(0)
+    rows = [{"bytes": picture + rng.bytes(100_000), "path": None} for _ in range(300)]
+    rows[203]["bytes"] = png(77) + rng.bytes(100_000)
+    pq.write_table(pa.table({"image": rows}), tmp_path / "a.parquet", row_group_size=300, write_batch_size=8)
+    del rows
+    images = ImageFiles(tmp_path)
+    usual = pa.default_memory_pool()
+    counted = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(counted)
+    try:
+        assert (images.image("a.parquet#203", 20, 20) == 77).all()
+    finally:
+        pa.set_memory_pool(usual)
+    assert 0 < counted.max_memory() < 10e6  # of 30 MB
+
+
+@pytest.mark.parametrize("row", [{"bytes": None, "path": "elsewhere.png"}, None])
+def test_a_row_without_an_image_is_named(tmp_path: Path, row: object) -> None:
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    pq.write_table(pa.table({"image": pa.array([row], kind)}), tmp_path / "a.parquet")
+    with pytest.raises(IntegrityError, match=r"a\.parquet#0"):
+        ImageFiles(tmp_path).image("a.parquet#0", 20, 20)
+
+
 def test_the_checksum_follows_the_files(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(png(10))
     before = ImageFiles(tmp_path).checksum
