@@ -18,6 +18,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 from infra.pool import Pool, PoolName, check_pools
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
+from storage_schemas.model_server import ModelServer
 
 #: Every environment variable of ours begins so: ``SLVMEVAL_`` and a field's name in capitals.
 ENVIRONMENT_PREFIX = "SLVMEVAL_"
@@ -97,8 +98,8 @@ class Profile(Frozen):
         default=0, ge=0, le=65535, description="Port of the Dask dashboard; 0 takes a free one."
     )
     poll_s: float = Field(default=10.0, gt=0, description="How often SLURM is asked about the jobs, seconds.")
-    model_servers: dict[str, str] = Field(
-        default_factory=dict, description="Addresses of OpenAI-compatible servers by name, for doctor."
+    model_servers: dict[str, ModelServer] = Field(
+        default_factory=dict, description="OpenAI-compatible servers by name: an address, or a table."
     )
 
     _file: Path | None = PrivateAttr(default=None)
@@ -209,11 +210,10 @@ def _explained(problem: ValidationError, origin: Mapping[str, str], path: Path |
     source = origin.get(where[0], "profile") if where else f"profile {path or ''}".strip()
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(where[-1], Pool.model_fields, n=1)
+        keys = ModelServer.model_fields if where[0] == "model_servers" else Pool.model_fields
+        near = difflib.get_close_matches(where[-1], keys, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        return (
-            f"{source}: {'.'.join(where)}: there is no such key.{hint} Keys: {', '.join(Pool.model_fields)}"
-        )
+        return f"{source}: {'.'.join(where)}: there is no such key.{hint} Keys: {', '.join(keys)}"
     got = "" if isinstance(first["input"], dict | Profile | Pool) else f" (got {first['input']!r})"
     return f"{source}: {'.'.join(where) or 'values'}: {message}{got}"
 

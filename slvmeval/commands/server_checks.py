@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 from infra.profile import Profile
 from slvmeval.commands.finding import Finding, Verdict
+from storage_schemas.errors import PrerequisiteError
+from tasks.models.servers import Servers, list_models, why
 
 _PATIENCE_S = 10.0
 
@@ -17,8 +18,8 @@ _PATIENCE_S = 10.0
 def check_servers(site: Profile, where: str) -> Iterator[Finding]:
     """Check that Prefect's server and the model servers answer, those that are named."""
     yield from check_prefect(site, where)
-    for name, address in site.model_servers.items():
-        yield check_model_server(name, address, where)
+    for name in site.model_servers:
+        yield check_model_server(name, Servers(site.model_servers, Path(site.store)), where)
 
 
 def check_prefect(site: Profile, where: str) -> Iterator[Finding]:
@@ -34,27 +35,34 @@ def check_prefect(site: Profile, where: str) -> Iterator[Finding]:
         yield Finding(
             "prefect",
             Verdict.FAIL,
-            f"{address} does not answer ({_why(problem)}): start it (prefect server start), or change {key}",
+            f"{address} does not answer ({why(problem)}): start it (prefect server start), or change {key}",
         )
         return
     yield Finding("prefect", Verdict.OK, f"builds use the server at {address}")
 
 
-def check_model_server(name: str, address: str, where: str) -> Finding:
+def check_model_server(name: str, servers: Servers, where: str) -> Finding:
     """Check that an OpenAI-compatible server says which models it has."""
-    base = address.rstrip("/").removesuffix("/v1")
     what = f"server {name}"
+    server = servers.find(name, "")
     try:
-        answer = json.loads(_get(f"{base}/v1/models"))
-        models = ", ".join(str(model["id"]) for model in answer["data"])
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+        models = list_models(server.url, server.secret())
+    except PrerequisiteError as problem:
+        return Finding(what, Verdict.FAIL, str(problem))
+    except (OSError, ValueError) as problem:
         return Finding(
             what,
             Verdict.FAIL,
-            f"{base}/v1/models does not answer as it should ({_why(problem)}): start that server, or change "
-            f"model_servers.{name} in {where}",
+            f"{server.base}/models does not answer as it should ({why(problem)}): start that server, or "
+            f"change model_servers.{name} in {where}",
         )
-    return Finding(what, Verdict.OK, f"{base} has {models or 'no models'}")
+    if server.model and server.model not in models:
+        return Finding(
+            what, Verdict.FAIL, f"it has {', '.join(models) or 'no models'}, and not {server.model}: {where}"
+        )
+    return Finding(
+        what, Verdict.OK, f"{server.base.removesuffix('/v1')} has {', '.join(models) or 'no models'}"
+    )
 
 
 def _get(address: str) -> str:
@@ -62,11 +70,3 @@ def _get(address: str) -> str:
         raise ValueError("an address begins with http:// or https://")
     with urllib.request.urlopen(address, timeout=_PATIENCE_S) as answer:
         return str(answer.read().decode("utf-8"))
-
-
-def _why(problem: Exception) -> str:
-    if isinstance(problem, urllib.error.HTTPError):
-        return f"HTTP {problem.code}"
-    if isinstance(problem, urllib.error.URLError):
-        return str(problem.reason)
-    return f"{type(problem).__name__}: {problem}"

@@ -90,3 +90,34 @@ def test_it_is_frozen_and_strict_and_has_a_schema() -> None:
     schema = profile_schema()
     assert set(schema["properties"]) == set(Profile.model_fields)
     assert schema["additionalProperties"] is False
+
+
+def test_a_model_server_is_an_address_or_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text(
+        '[model_servers]\na = "http://h:1/v1"\nb = { url = "http://h:2/v1", model = "m", concurrency = 4 }\n'
+    )
+    servers = load_profile(path, {}, {}).model_servers
+    assert (servers["a"].url, servers["a"].model, servers["a"].concurrency) == ("http://h:1/v1", None, 32)
+    assert (servers["b"].url, servers["b"].model, servers["b"].concurrency) == ("http://h:2/v1", "m", 4)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ('"h:1"', "model_servers.a.url: an address begins with http:// or https:// (got 'h:1')"),
+        (
+            '{ url = "http://h", modell = "m" }',
+            "model_servers.a.modell: there is no such key. Did you mean 'model'?",
+        ),
+        ('{ url = "http://h", concurrency = 0 }', "model_servers.a.concurrency"),
+        ("{ }", "model_servers.a.url"),
+        ("3", "model_servers.a"),
+    ],
+)
+def test_a_model_server_that_does_not_fit_is_named(entry: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text(f"[model_servers]\na = {entry}\n")
+    with pytest.raises(UserInputError) as problem:
+        load_profile(path, {}, {})
+    assert said in str(problem.value)

@@ -71,12 +71,30 @@ def test_a_server_that_is_another(address: str, path: str, why: str) -> None:
     assert why in finding.message and "change model_servers.captions in profile s.toml" in finding.message
 
 
-@pytest.mark.parametrize(
-    ("base", "why"), [("http://127.0.0.1:9", "refused"), ("127.0.0.1:9", "begins with http")]
-)
-def test_a_server_that_is_not_there(base: str, why: str) -> None:
-    finding = server(base)
-    assert finding.verdict is Verdict.FAIL and why in finding.message
+def test_a_server_that_is_not_there() -> None:
+    finding = server("http://127.0.0.1:9")
+    assert finding.verdict is Verdict.FAIL and "refused" in finding.message
+
+
+def test_a_server_that_has_another_model_or_wants_a_key(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(**entry: str) -> Finding:
+        site = Profile.model_validate({"model_servers": {"captions": {"url": address, **entry}}})
+        (finding,) = check_servers(site, "profile s.toml")
+        return finding
+
+    assert found(model="clip").verdict is Verdict.OK
+    assert "it has qwen, clip, and not qwen3" in found(model="qwen3").message
+    monkeypatch.delenv("CAPTIONS_KEY", raising=False)
+    assert "variable CAPTIONS_KEY" in found(key_variable="CAPTIONS_KEY").message
+
+
+def test_a_proxy_of_the_environment_gets_nothing_of_this_machines_traffic(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert server(address).verdict is Verdict.OK
 
 
 def test_prefect_of_the_profile_and_of_the_environment(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,226 @@
+"""Chat completions of an OpenAI-compatible server: many at once, and patient with a server's faults.
+
+A fault of the moment (cut connection, time-out, 408, 409, 429, 5xx, an answer that is no JSON) is tried again
+with exponential back-off and jitter, as late as ``Retry-After`` says. When a request's patience is over, the
+server is asked something harmless: if it answers that, this one request is at fault and alone is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from storage_schemas.errors import PrerequisiteError
+from tasks.models.chat_messages import ChatAnswer, ChatRequest, Sampling, read_answer
+from tasks.models.servers import ChatServer, is_near, no_such_model, refused_key
+
+_CONNECT_S = 10.0
+#: First and longest pause of the back-off, seconds.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
+_PASSING = frozenset({408, 409, 429})
+
+__all__ = ["ChatAnswer", "ChatRequest", "ChatServer", "OnAnswer", "Sampling", "ask_all"]
+
+
+#: Called with a request's place and its answer, in the order of arrival; returns what is to be asked next in
+#: its place, if anything.
+OnAnswer = Callable[[int, ChatAnswer], ChatRequest | None]
+
+
+def ask_all(server: ChatServer, requests: Iterable[ChatRequest], on_answer: OnAnswer) -> None:
+    """Ask a server all requests, at most ``server.concurrency`` of them at once.
+
+    Raises
+    ------
+    PrerequisiteError
+        If the server cannot be used: it is down for longer than its patience, refuses the key or does not
+        have the model. `on_answer` has had every answer that came before.
+    """
+    asyncio.run(_Asking(server, on_answer).all(requests))
+
+
+class _Passing(Exception):
+    """A fault that may pass."""
+
+    def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
+
+
+class _Refused(Exception):
+    """The server will not answer this request, however often it is asked."""
+
+
+class _Asking:
+    def __init__(self, server: ChatServer, on_answer: OnAnswer) -> None:
+        self._server = server
+        self._on_answer = on_answer
+        self._client: Any = None
+
+    async def all(self, requests: Iterable[ChatRequest]) -> None:
+        waiting = deque(enumerate(requests))
+        async with _client(self._server) as self._client:
+            count = min(self._server.concurrency, len(waiting))
+            workers = [asyncio.create_task(self._work(waiting)) for _ in range(count)]
+            try:
+                await asyncio.gather(*workers)
+            finally:
+                for worker in workers:
+                    worker.cancel()
+                await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _work(self, waiting: deque[tuple[int, ChatRequest]]) -> None:
+        while waiting:
+            place, first = waiting.popleft()
+            request: ChatRequest | None = first
+            while request is not None:
+                request = self._on_answer(place, await self._ask(request))
+
+    async def _ask(self, request: ChatRequest) -> ChatAnswer:
+        """Return the answer to a request, trying again as long as the server's patience lasts."""
+        tries, failing_since = 0, None
+        while True:
+            tries += 1
+            started = time.monotonic()
+            try:
+                answer = await self._once(request)
+                seconds = round(time.monotonic() - started, 3)
+                return answer.model_copy(update={"tries": tries, "seconds": seconds})
+            except _Refused as problem:
+                return ChatAnswer(tries=tries, error=str(problem))
+            except _Passing as problem:
+                failing_since = failing_since or time.monotonic()
+                pause = _pause(tries, problem.retry_after_s)
+                if time.monotonic() + pause - failing_since > self._server.patience_s:
+                    return await self._given_up(problem, tries, time.monotonic() - failing_since)
+                await asyncio.sleep(pause)
+
+    async def _given_up(self, problem: _Passing, tries: int, seconds: float) -> ChatAnswer:
+        """Return the failure of one request, or raise where the server answers nothing at all."""
+        said = f"{problem} ({tries} tries in {seconds:.0f} s)"
+        harmless = ChatRequest(
+            messages=({"role": "user", "content": "Say yes."},), sampling=Sampling(most_tokens=1)
+        )
+        try:
+            await self._once(harmless)
+        except _Refused:
+            pass
+        except _Passing as still:
+            raise PrerequisiteError(
+                f"model server {self._server.name} at {self._server.base} does not answer: {said}; {still}. "
+                "Start it or wait until it has time for us, then run the same command again: what it has "
+                "answered is kept"
+            ) from still
+        return ChatAnswer(tries=tries, error=said)
+
+    async def _once(self, request: ChatRequest) -> ChatAnswer:
+        import openai
+
+        try:
+            async with asyncio.timeout(self._server.timeout_s):
+                raw = await self._client.chat.completions.with_raw_response.create(
+                    model=self._server.model,
+                    **_arguments(request),
+                )
+        except openai.APIStatusError as problem:
+            raise self._status(problem) from problem
+        except (openai.APITimeoutError, TimeoutError) as problem:
+            raise _Passing(f"no answer within {self._server.timeout_s:g} s") from problem
+        except openai.APIConnectionError as problem:
+            cause = problem.__cause__ or problem
+            raise _Passing(str(cause) or type(cause).__name__) from problem
+        try:
+            return read_answer(raw.http_response.content)
+        except ValueError as problem:
+            # a gateway's page, or cut off
+            raise _Passing(str(problem)) from problem
+
+    def _status(self, problem: Any) -> Exception:
+        """Return what an error status means: it passes, it is this request's, or nothing can be asked."""
+        status, said = problem.status_code, _said(problem.body)
+        if status in _PASSING or status >= 500:
+            return _Passing(f"HTTP {status}{said}", _retry_after(problem.response.headers))
+        if status in (401, 403):
+            return refused_key(self._server)
+        if status == 404:
+            return no_such_model(self._server)
+        return _Refused(f"the server refused the request: HTTP {status}{said}")
+
+
+def _client(server: ChatServer) -> Any:
+    """Return the library's client; it tries nothing again by itself: :class:`_Asking` does, and counts."""
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+    http = DefaultAsyncHttpxClient(
+        # a proxy of the environment has no business between us and a server of our own network
+        trust_env=not is_near(server.url),
+        limits=_limits(server.concurrency),
+    )
+    return AsyncOpenAI(
+        base_url=server.base,
+        api_key=server.secret() or "none",
+        max_retries=0,
+        timeout=_timeout(server.timeout_s),
+        http_client=http,
+    )
+
+
+def _limits(count: int) -> Any:
+    import httpx2
+
+    return httpx2.Limits(max_connections=count, max_keepalive_connections=count)
+
+
+def _timeout(seconds: float) -> Any:
+    import httpx2
+
+    return httpx2.Timeout(seconds, connect=min(_CONNECT_S, seconds), pool=None)
+
+
+def _arguments(request: ChatRequest) -> dict[str, Any]:
+    sampling = request.sampling
+    values: dict[str, Any] = {
+        "messages": list(request.messages),
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "seed": sampling.seed,
+        "max_completion_tokens": sampling.most_tokens,
+        "extra_body": request.extra_body or None,
+    }
+    if request.answer_schema is not None:
+        values["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "strict": True, "schema": request.answer_schema},
+        }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _pause(tries: int, retry_after_s: float | None) -> float:
+    """Return how long to wait, in seconds: twice as long each time, with jitter, or as the server says."""
+    if retry_after_s is not None:
+        return retry_after_s + random.uniform(0, 0.1)
+    pause: float = min(_FIRST_PAUSE_S * 2.0 ** min(tries - 1, 10), _LONGEST_PAUSE_S)
+    return pause * random.uniform(0.5, 1.0)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return what ``Retry-After`` says, in seconds: it is a number of them, or a date."""
+    text = headers.get("retry-after", "")
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _said(body: object) -> str:
+    message = body.get("message") or body if isinstance(body, dict) else body
+    return f" ({message!s:.300})" if message else ""

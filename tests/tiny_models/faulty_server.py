@@ -1,0 +1,207 @@
+"""An OpenAI-compatible server of this process that answers as it is told: slowly, wrongly, or not at all.
+
+It listens on the loopback interface only, in a thread that ends with the `with` block.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+#: What an analysis of a red ball looks like.
+RED_BALL = {
+    "subject": ["ball"],
+    "background": ["meadow"],
+    "dynamic_degree": [{"agent": "ball", "action": "rolls"}],
+    "human_action": [],
+    "color": [{"color": "red", "object": "ball"}],
+    "spatial_relationship": [{"location": "left", "object": "ball"}],
+    "scene": ["meadow"],
+}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server does with one request.
+
+    `cut` closes the connection: ``before`` any byte, or in the middle of the ``body``.
+    """
+
+    text: str | None = json.dumps(RED_BALL)
+    reasoning: str | None = None
+    finish_reason: str = "stop"
+    status: int = 200
+    body: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0
+    cut: str = ""
+
+
+@dataclass
+class Seen:
+    """One request as the server saw it."""
+
+    body: dict[str, Any]
+    headers: dict[str, str]
+    at: float
+
+    @property
+    def caption(self) -> str:
+        """The caption that the first message of the user has."""
+        user = next(m["content"] for m in self.body["messages"] if m["role"] == "user")
+        return str(json.loads(user)["caption"])
+
+
+Plan = Callable[[int, dict[str, Any]], Reply]
+
+
+class FaultyServer:
+    """Serves until its `with` block ends.
+
+    Parameters
+    ----------
+    plan
+        Called with the number of the request (from 0) and its body; or replies in order, the last one for
+        ever.
+    models
+        What it says it has.
+    key
+        The key that it wants, if any.
+    """
+
+    def __init__(
+        self, plan: Plan | Sequence[Reply] | None = None, models: Sequence[str] = ("tiny",), key: str = ""
+    ) -> None:
+        self.seen: list[Seen] = []
+        self.listed = 0
+        self.down = False
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.models = models
+        self.key = key
+        self._plan = plan
+        self._lock = threading.Lock()
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def __enter__(self) -> FaultyServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # connections that are kept alive end with their next request
+        self.down = True
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def reply(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
+        with self._lock:
+            number = len(self.seen)
+            self.seen.append(Seen(body, headers, time.monotonic()))
+        if self.key and headers.get("authorization") != f"Bearer {self.key}":
+            return Reply(status=401)
+        if body["model"] not in self.models:
+            return Reply(status=404)
+        if self._plan is None:
+            return Reply()
+        if callable(self._plan):
+            return self._plan(number, body)
+        return self._plan[min(number, len(self._plan) - 1)]
+
+    def count(self, step: int) -> None:
+        with self._lock:
+            self.in_flight += step
+            self.most_in_flight = max(self.most_in_flight, self.in_flight)
+
+
+class _Server(ThreadingHTTPServer):
+    # a client that gives up leaves its thread behind; the server's end waits for none of them
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of clients that went away."""
+
+
+def _handler(server: FaultyServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:
+            server.listed += 1
+            if server.key and self.headers.get("Authorization") != f"Bearer {server.key}":
+                return self._send(401, b"{}", {})
+            models = [{"id": name, "object": "model"} for name in server.models]
+            return self._send(200, json.dumps({"object": "list", "data": models}).encode(), {})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if server.down:
+                self.close_connection = True
+                return
+            server.count(1)
+            try:
+                reply = server.reply(body, {name.lower(): value for name, value in self.headers.items()})
+                time.sleep(reply.delay_s)
+            finally:
+                server.count(-1)
+            content = reply.body
+            if content is None:
+                content = json.dumps(
+                    _completion(reply, body) if reply.status == 200 else _error(reply)
+                ).encode()
+            if reply.cut == "before":
+                self.close_connection = True
+                return
+            if reply.cut == "body":
+                self.close_connection = True
+                self._send(reply.status, content, reply.headers, len(content) // 2)
+                return
+            self._send(reply.status, content, reply.headers)
+
+        def _send(
+            self, status: int, content: bytes, headers: dict[str, str], cut_at: int | None = None
+        ) -> None:
+            self.send_response(status)
+            for name, value in {"Content-Type": "application/json", **headers}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[:cut_at])
+            self.wfile.flush()
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Write no log."""
+
+    return Handler
+
+
+def _completion(reply: Reply, body: dict[str, Any]) -> dict[str, Any]:
+    message = {"role": "assistant", "content": reply.text}
+    if reply.reasoning is not None:
+        message["reasoning"] = reply.reasoning
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
+    }
+
+
+def _error(reply: Reply) -> dict[str, Any]:
+    return {"error": {"message": reply.text or "no", "type": "error", "code": reply.status}}
