@@ -1,14 +1,20 @@
-"""U²-Net on onnxruntime alone gives rembg's masks."""
+"""U²-Net on onnxruntime alone gives rembg's masks, and runs where it was told to."""
 
 from __future__ import annotations
 
+import socket
+import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from storage_schemas.errors import PrerequisiteError
 from tasks.models.hub import ModelHub
+from tasks.models.u2net import U2Net, load
 
 
 def pictures() -> list[np.ndarray]:
@@ -32,7 +38,7 @@ def test_masks_are_rembgs_to_the_bit(
     name: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not (model_folder / f"{name}.onnx").is_file():
-        pytest.skip(f"no {name}.onnx: slvmeval models fetch {name}")
+        pytest.skip(f"no {name}.onnx: slvmeval models fetch {name} --models {model_folder}")
     (tmp_path / f"{name}.onnx").symlink_to((model_folder / f"{name}.onnx").resolve())
     monkeypatch.setenv("U2NET_HOME", str(tmp_path))
     with warnings.catch_warnings():
@@ -43,3 +49,83 @@ def test_masks_are_rembgs_to_the_bit(
     network = ModelHub([model_folder]).get(name)
     for picture in pictures():
         assert (np.asarray(remove(picture, session=session, only_mask=True)) == network.mask(picture)).all()
+
+
+class Runtime:
+    """Stands for the module onnxruntime, of a build and on a node where some providers work."""
+
+    def __init__(self, built_for: list[str], working: list[str]) -> None:
+        self.built_for, self.working = built_for, working
+        self.asked: list[Any] = []
+        self.preloaded = self.fallback_disabled = False
+
+    def module(self) -> Any:
+        return SimpleNamespace(
+            get_available_providers=lambda: self.built_for,
+            SessionOptions=SimpleNamespace,
+            InferenceSession=self._session,
+            preload_dlls=self._preload,
+        )
+
+    def _preload(self) -> None:
+        self.preloaded = True
+
+    def _session(self, path: str, options: Any, providers: list[tuple[str, dict[str, str]]]) -> Any:
+        self.asked = providers
+        wanted = [name for name, _ in providers if name in self.working]
+        return SimpleNamespace(
+            get_providers=lambda: [*wanted, "CPUExecutionProvider"],
+            get_inputs=lambda: [SimpleNamespace(name="input.1")],
+            disable_fallback=self._disable,
+        )
+
+    def _disable(self) -> None:
+        self.fallback_disabled = True
+
+
+CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
+
+
+def test_on_a_gpu_the_cuda_provider_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Runtime([CUDA, CPU], [CUDA, CPU])
+    monkeypatch.setitem(sys.modules, "onnxruntime", runtime.module())
+    assert isinstance(load(Path("u2net.onnx"), "cuda"), U2Net)
+    assert [name for name, _ in runtime.asked] == [CUDA]
+    assert runtime.preloaded and runtime.fallback_disabled
+
+
+@pytest.mark.parametrize(
+    ("runtime", "found"),
+    [
+        (Runtime(["AzureExecutionProvider", CPU], [CPU]), f"has only AzureExecutionProvider, {CPU}"),
+        # built for it, but the node's CUDA libraries do not load
+        (Runtime([CUDA, CPU], [CPU]), f"would run on {CPU}"),
+    ],
+)
+def test_a_gpu_worker_that_would_use_the_cpu_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, runtime: Runtime, found: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", runtime.module())
+    with pytest.raises(PrerequisiteError) as problem:
+        load(Path("u2net.onnx"), "cuda")
+    assert found in str(problem.value)
+    assert socket.gethostname() in str(problem.value)
+    assert "onnxruntime-gpu there in place of onnxruntime" in str(problem.value)
+
+
+def test_the_locked_onnxruntime_refuses_a_gpu_that_it_cannot_use(model_folder: Path) -> None:
+    import onnxruntime
+
+    if CUDA in onnxruntime.get_available_providers():
+        pytest.skip("this onnxruntime is built for GPUs")
+    with pytest.raises(PrerequisiteError, match="onnxruntime-gpu"):
+        load(model_folder / "u2netp.onnx", "cuda")
+
+
+@pytest.mark.gpu
+def test_masks_of_a_gpu_are_those_of_the_cpu_but_for_rounding(model_folder: Path) -> None:
+    on_gpu = load(model_folder / "u2netp.onnx", "cuda")
+    on_cpu = load(model_folder / "u2netp.onnx", "cpu")
+    for picture in pictures():
+        difference = on_gpu.mask(picture).astype(int) - on_cpu.mask(picture)
+        assert np.abs(difference).max() <= 2
