@@ -22,8 +22,8 @@ from storage_schemas.frames import Planes
 _SIDE = 320
 _MEAN = (0.485, 0.456, 0.406)
 _DEVIATION = (0.229, 0.224, 0.225)
-#: Device → onnxruntime's provider for it, and its options. On a GPU: no rounding to TF32 (the CPU does none), the
-#: same convolution algorithm each time, and no more memory than was asked for.
+#: Device → onnxruntime's provider for it, and its options. On a GPU: no rounding to TF32 (the CPU does none),
+#: the same convolution algorithm each time, and no more memory than was asked for.
 _PROVIDERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "cpu": ("CPUExecutionProvider", {}),
     "cuda": (
