@@ -7,7 +7,7 @@ statistics' matter.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -57,6 +57,29 @@ class Usage:
     tokens_out: int = 0
     seconds: float = 0.0
     tries: int = 1
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a request will take, reckoned before it is sent.
+
+    Parameters
+    ----------
+    requests
+        Requests to a server.
+    images
+        Images that are sent.
+    tokens_in, tokens_out
+        Tokens of the model.
+    model
+        The model whose price counts, as the price list names it.
+    """
+
+    requests: int = 1
+    images: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -148,6 +171,15 @@ class Evaluator(ABC):
         """How many requests may be under way at once in one process."""
         return 1
 
+    def estimate(
+        self, prompt: str, first: Side, second: Side, aspect: AspectText
+    ) -> Estimate | Sequence[Estimate] | None:
+        """Return what one comparison of two videos will take, without asking anybody, and quickly.
+
+        Several where several models are asked; None where nothing is known or nothing is paid for.
+        """
+        return None
+
 
 class PairwiseJudge(Evaluator):
     """Says which of two videos is better.
@@ -179,7 +211,15 @@ class PairwiseJudge(Evaluator):
 
 
 class PointwiseScorer(Evaluator):
-    """Says how good one video is; the greater the better."""
+    """Says how good one video is; the greater the better.
+
+    Class attributes
+    ----------------
+    by_aspect
+        Whether the score depends on the aspect; else it is computed once for all aspects of a source.
+    """
+
+    by_aspect: ClassVar[bool] = True
 
     @abstractmethod
     def score(self, prompt: str, video: Side, aspect: AspectText) -> Score:
