@@ -1,0 +1,194 @@
+"""Qwen-Image-Edit-2509 by diffusers: one picture, changed by an instruction.
+
+What the pipeline does by itself that must not happen here: without a height and a width the picture comes
+back at about a megapixel, without a negative prompt guidance is off without an error, and a list of pictures
+means several references for one result. The embedding of the instruction depends on the picture, so there
+is nothing that frames could share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.frames import Planes
+from tasks.models.base import ImageEditor
+from tasks.models.torch_cpu import prepare_torch
+from tasks.models.torch_model import loading, memory_errors, torch_dtype
+
+#: Memory beside the weights that one picture needs, in bytes: an estimate for bfloat16, where the reference
+#: picture has a megapixel whatever the frame's size. Not measured on the real weights.
+WORKING_BYTES = 8 * 10**9
+#: The dtypes that the model can be computed in; in float16 its values leave the range and pictures get black
+#: (as users of the model report).
+DTYPES = ("bfloat16", "float32")
+
+Offload = Literal["auto", "always", "never"]
+
+
+def load(
+    path: Path, device: str, dtype: str = "bfloat16", step_cache: float = 0.0, offload: Offload = "auto"
+) -> QwenImageEditor:
+    """Load the checkpoint in a folder; nothing is looked for elsewhere.
+
+    Parameters
+    ----------
+    path
+        The checkpoint's folder, with ``model_index.json``.
+    device
+        ``cpu`` or ``cuda``.
+    dtype
+        ``bfloat16`` or ``float32``, of the weights and of the sums.
+    step_cache
+        Above 0, diffusers' first block cache with this threshold: where the first block's output has changed
+        by a smaller share since the last full step, the rest of a step is taken from that step. 0 is off:
+        every step is computed in full.
+    offload
+        Whether the parts lie in the computer's memory and each comes to the GPU for its turn only:
+        ``auto`` where the GPU does not hold all of them. It costs time and changes no pixel by design.
+
+    Raises
+    ------
+    UserInputError
+        For an option that does not exist.
+    PrerequisiteError
+        If torch or diffusers are not installed, or the folder holds no such checkpoint.
+    """
+    if not 0 <= step_cache < 1:
+        raise UserInputError(f"step_cache is {step_cache}: give 0 (off) or a threshold below 1")
+    pipeline = _read(path, torch_dtype(dtype, DTYPES))
+    torch = prepare_torch()
+    weights = _weights(pipeline)
+    offloaded = device != "cpu" and (
+        offload == "always" or (offload == "auto" and not _fits(weights, _memory_of(torch, device)))
+    )
+    if offloaded:
+        pipeline.enable_model_cpu_offload(device=device)
+    else:
+        pipeline.to(device)
+    if step_cache:
+        from diffusers.hooks import FirstBlockCacheConfig
+
+        pipeline.transformer.enable_cache(FirstBlockCacheConfig(threshold=step_cache))
+    return QwenImageEditor(pipeline, f"{device}, offloaded" if offloaded else device)
+
+
+class QwenImageEditor(ImageEditor):
+    """A loaded pipeline.
+
+    Parameters
+    ----------
+    pipeline
+        A ``QwenImageEditPlusPipeline``.
+    device
+        Where it runs, in words.
+    """
+
+    def __init__(self, pipeline: Any, device: str) -> None:
+        self._pipeline = pipeline
+        self.device = device
+        #: Both sides of a picture must be multiples of this: eight pixels a latent, two latents a patch.
+        self.multiple = int(pipeline.vae_scale_factor) * 2
+
+    def edit(
+        self, rgb: Planes, instruction: str, negative: str, seed: int, steps: int, guidance: float
+    ) -> Planes:
+        """Return one picture ``(H, W, 3)`` uint8, changed, in the same size.
+
+        A size that the model cannot have is padded by reflection on the right and below, and cut again.
+
+        Parameters
+        ----------
+        rgb
+            The picture, ``(H, W, 3)`` uint8.
+        instruction, negative
+            What to do, and what should not be seen; where that is empty the model gets a blank, since with
+            nothing at all it leaves guidance out.
+        seed
+            Of the generator, which is on the CPU whatever the device.
+        steps
+            Number of denoising steps, 2 or more: the schedule of one step divides by zero.
+        guidance
+            Weight of the instruction (``true_cfg_scale``); 1 is none, and then an edit takes half the time.
+
+        Raises
+        ------
+        OutOfMemory
+            If one picture does not fit into the device's memory.
+        PrerequisiteError
+            If the model gives values that are no numbers, which a broken checkpoint or dtype does.
+        """
+        from PIL import Image
+
+        torch = prepare_torch()
+        if rgb.ndim != 3:
+            raise ValueError(f"one picture (H, W, 3) at a time, not {rgb.shape}")
+        padded = pad_to_multiple(rgb, self.multiple)
+        with memory_errors(), self._fresh_cache():
+            found: np.ndarray[Any, np.dtype[np.float32]] = self._pipeline(
+                image=[Image.fromarray(padded)],
+                prompt=instruction,
+                negative_prompt=negative.strip() or " ",
+                true_cfg_scale=guidance,
+                height=padded.shape[0],
+                width=padded.shape[1],
+                num_inference_steps=steps,
+                generator=torch.Generator("cpu").manual_seed(seed),
+                output_type="np",
+            ).images[0]
+        if not np.isfinite(found).all():
+            raise PrerequisiteError(
+                "the image editor gave values that are no numbers: check its files with `slvmeval models "
+                "verify`, or set the parameter dtype to float32"
+            )
+        height, width, _ = rgb.shape
+        return np.rint(found[:height, :width] * 255).astype(np.uint8)
+
+    @contextmanager
+    def _fresh_cache(self) -> Iterator[None]:
+        """Leave nothing of a picture in the step cache, also where its edit broke off."""
+        try:
+            yield
+        finally:
+            self._pipeline.maybe_free_model_hooks()
+
+
+def pad_to_multiple(rgb: Planes, multiple: int) -> Planes:
+    """Return the picture ``(H, W, 3)``, grown on the right and below by its reflection to such a size."""
+    height, width, _ = rgb.shape
+    below, right = -height % multiple, -width % multiple
+    return np.pad(rgb, ((0, below), (0, right), (0, 0)), mode="reflect")
+
+
+def _read(path: Path, dtype: Any) -> Any:
+    """Return the pipeline of a folder, on the CPU, silent."""
+    from diffusers import QwenImageEditPlusPipeline
+    from diffusers.utils import logging as diffusers_logging
+    from transformers.utils import logging as transformers_logging
+
+    diffusers_logging.disable_progress_bar()
+    transformers_logging.disable_progress_bar()
+    with loading(path, "the pipeline of an image editor (QwenImageEditPlusPipeline)"):
+        pipeline = QwenImageEditPlusPipeline.from_pretrained(path, local_files_only=True, dtype=dtype)
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+def _weights(pipeline: Any) -> int:
+    """Return the bytes of all weights of a pipeline's parts."""
+    modules = [part for part in pipeline.components.values() if hasattr(part, "parameters")]
+    return sum(one.numel() * one.element_size() for part in modules for one in part.parameters())
+
+
+def _memory_of(torch: Any, device: str) -> int:
+    return int(torch.cuda.get_device_properties(device).total_memory)
+
+
+def _fits(weights: int, memory: int) -> bool:
+    """Return whether a device with `memory` bytes holds the weights and the work on one picture."""
+    return weights + WORKING_BYTES <= memory
