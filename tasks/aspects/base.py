@@ -124,7 +124,15 @@ class ClipContext:
 
 
 class Models(ABC):
-    """Gives operations their loaded models, each loaded once a process."""
+    """Gives operations their loaded models, each loaded once a process.
+
+    Attributes
+    ----------
+    device
+        Where it loads them: ``cpu`` or ``cuda``.
+    """
+
+    device: str = "cpu"
 
     @abstractmethod
     def get(self, name: str, **options: str | float | bool) -> Any:
@@ -221,10 +229,12 @@ class PixelOperation(Operation[P]):
 
     `threshold` is the least mean absolute difference (in 8-bit steps, over all planes, after rounding to
     4:2:0) between a clip and its degraded form; below it the clip does not count as degraded.
+    `frames_at_once` is how many frames :meth:`apply` is given; progress is told after each such step.
     """
 
     works_on: ClassVar[Literal["planes", "rgb"]]
     threshold: ClassVar[float]
+    frames_at_once: ClassVar[int] = 32
 
     def choose(self, clip: ClipContext, parameters: P) -> dict[str, Any]:
         """Make the random choices that hold for the whole clip, JSON-able; recorded in the pair.

@@ -1,4 +1,4 @@
-"""Which GPU this process sees."""
+"""Which GPU this process sees, and on which device its models run."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def visible_gpus() -> tuple[str, ...]:
     return tuple(answer.stdout.split("\n")[:-1]) if answer.returncode == 0 else ()
 
 
+def device_of(pool: str) -> str:
+    """Return where a pool's work loads its models here: ``cuda`` for the pool h100 where a GPU is visible."""
+    return "cuda" if pool == "h100" and visible_gpus() else "cpu"
+
+
 def require_gpu() -> None:
     """Raise where no GPU is visible.
 
@@ -40,7 +45,16 @@ def require_gpu() -> None:
         devices = os.environ.get("CUDA_VISIBLE_DEVICES")
         raise PrerequisiteError(
             f"{socket.gethostname()} was given work of the pool 'h100', but no GPU is visible to it "
-            f"(CUDA_VISIBLE_DEVICES is {devices!r}): check gres and gpus of [pools.h100] and that node's "
-            "driver with `slvmeval doctor --profile FILE`; allow_cpu_models = true in the profile lets it "
-            "run without one"
+            f"(CUDA_VISIBLE_DEVICES is {devices!r}{_cpu_torch()}): check gres and gpus of [pools.h100] "
+            "and that node's driver with `slvmeval doctor --profile FILE`; allow_cpu_models = true in the "
+            "profile lets it run without one"
         )
+
+
+def _cpu_torch() -> str:
+    """Return a clause that says so if torch here could use no GPU anyway."""
+    if importlib.util.find_spec("torch") is None:
+        return ""
+    import torch
+
+    return "" if torch.version.cuda else f"; torch {torch.__version__} is built for the CPU only"

@@ -29,6 +29,7 @@ from tasks.aspects.base import ClipNotDegradable, ClipSpan, Models, OrderOperati
 from tasks.pairs.degrade_clip import ClipFrames, DegradedClip, degrade_clip, pair_failure
 from tasks.pairs.draw import PairJob
 from tasks.pairs.facts import SourceFacts
+from tasks.pairs.frame_progress import FrameProgress
 from tasks.pairs.intervals import degraded_intervals, reordered, replaced, units
 
 log = logging.getLogger(__name__)
@@ -44,12 +45,28 @@ class _Progress:
     taken: dict[int, DegradedClip] = field(default_factory=dict)
     passed_over: dict[int, ClipNotDegradable] = field(default_factory=dict)
     broken: SetAside | None = None
+    #: What is tried now, in the order of the clips.
+    wave: list[ClipSpan] = field(default_factory=list)
 
     def next_clips(self) -> list[ClipSpan]:
         if self.broken is not None:
             return []
         tried = len(self.taken) + len(self.passed_over)
-        return list(self.job.draw[tried : tried + self.job.clips - len(self.taken)])
+        drawn = self.job.draw[tried : tried + self.job.clips - len(self.taken)]
+        self.wave = sorted(drawn, key=lambda span: span.index)
+        return self.wave
+
+    def frames(self, span: ClipSpan, title: str) -> FrameProgress:
+        """Return who tells of the frames of a clip that is tried now."""
+        later = [other for other in self.wave if other.index > span.index]
+        return FrameProgress(
+            f"{self.job.aspect.name} of {title}",
+            self.job.clips - len(later),
+            self.job.clips,
+            span.frame_count,
+            sum(other.frame_count for other in later),
+            always=self.job.operation.pool != "cpu",
+        )
 
 
 @dataclass(frozen=True)
@@ -120,7 +137,8 @@ def _degrade_clips(
             frames = ClipFrames(reader, span)
             for state in by_clip[span]:
                 try:
-                    state.taken[span.index] = degrade_clip(store, facts, state.job, frames, models)
+                    made = state.frames(span, facts.source.title).add
+                    state.taken[span.index] = degrade_clip(store, facts, state.job, frames, models, made)
                 except ClipNotDegradable as problem:
                     state.passed_over[span.index] = problem
                 except (SetAside, UserInputError, PrerequisiteError):

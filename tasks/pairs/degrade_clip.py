@@ -38,8 +38,6 @@ PACKAGES = (
     "transformers",
     "diffusers",
 )
-#: Frames handed to an operation at once.
-BATCH_FRAMES = 32
 #: Frames of a clip kept between two operations: 57 MB at 512×288. A longer clip is read again.
 KEPT_FRAMES = 256
 
@@ -74,9 +72,19 @@ class NotDifferentEnough(ClipNotDegradable):
 
 
 def degrade_clip(
-    store: Store, facts: SourceFacts, job: PairJob, frames: ClipFrames, models: Models
+    store: Store,
+    facts: SourceFacts,
+    job: PairJob,
+    frames: ClipFrames,
+    models: Models,
+    made: Callable[[int], None] = lambda frames: None,
 ) -> DegradedClip:
     """Return the degraded form of a clip; make it if it is not in the store.
+
+    Parameters
+    ----------
+    made
+        Told how many new frames were made, each time that some were.
 
     Raises
     ------
@@ -95,7 +103,7 @@ def degrade_clip(
     consumes = clip_consumes(facts, job, span)
     id_ = artifact_id(DEGRADED_CLIP, consumes)
     if not store.has(DEGRADED_CLIP, id_):
-        _write_clip(store, facts, job, frames, models, consumes)
+        _write_clip(store, facts, job, frames, models, consumes, made)
     choice = store.manifest(DEGRADED_CLIP, id_).content["choice"]
     return DegradedClip(segment.model_copy(update={"degraded_clip": id_}), choice)
 
@@ -123,6 +131,7 @@ def _write_clip(
     frames: ClipFrames,
     models: Models,
     consumes: dict[str, Any],
+    made: Callable[[int], None],
 ) -> None:
     operation, span, timeline = job.operation, frames.span, facts.timeline
     if not isinstance(operation, PixelOperation):
@@ -148,7 +157,8 @@ def _write_clip(
             rgb = planes_to_rgb(planes, timeline.color)
             return rgb_to_planes(operation.apply(rgb, place, clip, job.parameters, choice), timeline.color)
 
-        difference, changed = _each_batch(frames, degraded, writer, timeline.pts_s)
+        at_once = operation.frames_at_once
+        difference, changed = _each_batch(frames, at_once, degraded, writer, timeline.pts_s, made)
         choice |= operation.settle(changed, span.frame_count, job.parameters, clip)
         if difference < operation.threshold:
             raise NotDifferentEnough(
@@ -170,13 +180,15 @@ def _write_clip(
         }
         if clip.log.measured:
             staged.content["measured"] = _summary(clip.log.measured)
-        seconds = time.monotonic() - started
         staged.provenance = provenance(
-            started,
-            packages=PACKAGES,
-            frames_per_second=round(span.frame_count / max(seconds, 1e-6), 3),
-            **clip.log.facts,
+            started, packages=PACKAGES, **_ran(started, span.frame_count, job, models), **clip.log.facts
         )
+
+
+def _ran(started: float, frames: int, job: PairJob, models: Models) -> dict[str, Any]:
+    """Return how fast a clip was made, and where its models ran if there were any."""
+    ran: dict[str, Any] = {"frames_per_second": round(frames / max(time.monotonic() - started, 1e-6), 3)}
+    return {**ran, "models_on": models.device} if job.consumes["models"] else ran
 
 
 def _summary(measured: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
@@ -194,14 +206,16 @@ def _summary(measured: Mapping[str, Sequence[float]]) -> dict[str, dict[str, flo
 
 def _each_batch(
     frames: ClipFrames,
+    at_once: int,
     degraded: Callable[[Planes, int], Planes],
     writer: FrameWriter,
     pts_s: tuple[float, ...],
+    made: Callable[[int], None],
 ) -> tuple[float, int]:
     """Write all frames of a clip; return their mean difference, and how many differ at all."""
     span, total, size, changed = frames.span, 0, 0, 0
-    for place in range(0, span.frame_count, BATCH_FRAMES):
-        before = frames.read(place, min(BATCH_FRAMES, span.frame_count - place))
+    for place in range(0, span.frame_count, at_once):
+        before = frames.read(place, min(at_once, span.frame_count - place))
         after = degraded(before, place)
         size += before.size
         for offset, planes in enumerate(after):
@@ -209,6 +223,7 @@ def _each_batch(
             total += frame_difference
             changed += frame_difference > 0
             writer.append(planes, pts_s[span.first_frame + place + offset])
+        made(len(after))
     return total / size, changed
 
 

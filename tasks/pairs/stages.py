@@ -31,7 +31,7 @@ from storage_schemas.store import FRAMES, PAIR, VERIFIED, Store
 from tasks.aspects.base import Models, PixelOperation
 from tasks.aspects.base import Pool as PoolName
 from tasks.media.ingest import ingest_source
-from tasks.models.device import require_gpu
+from tasks.models.device import device_of, require_gpu
 from tasks.models.hub import ModelHub
 from tasks.pairs.degrade import degrade_source
 from tasks.pairs.draw import PairJob, source_jobs
@@ -58,9 +58,9 @@ class Work:
         """Return the pool in which an aspect is made, `wanted` being what its operation asks for."""
         return self.placement.get(aspect, wanted)
 
-    def open(self) -> tuple[Store, Models]:
-        """Return the store and the models of this process."""
-        return Store.open(Path(self.store)), model_hub(self.models)
+    def open(self, pool: PoolName = "cpu") -> tuple[Store, Models]:
+        """Return the store, and the models of this process on the device that a pool's work uses here."""
+        return Store.open(Path(self.store)), model_hub(self.models, device_of(pool))
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class Outcome:
 
 
 @cache
-def model_hub(folders: tuple[str, ...]) -> ModelHub:
+def model_hub(folders: tuple[str, ...], device: str = "cpu") -> ModelHub:
     """Return this process's model hub for some folders; each model is loaded once."""
-    return ModelHub([Path(folder) for folder in folders])
+    return ModelHub([Path(folder) for folder in folders], device)
 
 
 def inspect_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
@@ -120,7 +120,7 @@ def degrade_h100_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> 
 
 def _degrade(work: Work, source: Source, aspects: tuple[str, ...], pool: PoolName) -> Outcome:
     def run() -> Outcome:
-        store, models = work.open()
+        store, models = work.open(pool)
         facts = source_facts(store, source, work.recipe)
         jobs, _ = source_jobs(facts, work.recipe, models, aspects)
         jobs = [job for job in jobs if work.pool_of(job.aspect.name, job.operation.pool) == pool]
