@@ -7,6 +7,8 @@
     artifacts/<kind>/<2>/<id>/       payload and manifest.json
     releases/<name>/versions/<N>/    Parquet index, recipe.json, manifest.json
     failures/                        append-only rows, one file a batch
+    judgements/                      answers of evaluators, append-only
+    partial/captions/<id>/           answers of an analysis that is not complete yet
     cache/                           anything that can be made again
 """
 
@@ -146,9 +148,19 @@ class Store:
         return self.root / "failures"
 
     @property
+    def partial_analyses(self) -> Path:
+        """Folder of the answers of analyses that are not complete yet, each in a folder of its id."""
+        return self.root / "partial" / "captions"
+
+    @property
     def cache(self) -> Path:
         """Folder of small things that can be made again."""
         return self.root / "cache"
+
+    @property
+    def features(self) -> Path:
+        """Folder of what evaluators computed of frames; it can be made again."""
+        return self.cache / "features"
 
     def artifact_path(self, kind: str, id_: str) -> Path:
         """Return where an artifact lies, whether it is there or not."""

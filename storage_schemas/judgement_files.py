@@ -1,0 +1,173 @@
+"""The files that judgements are kept in: lines of JSON while they are asked, Parquet afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from storage_schemas.commit import process_alive, storage_errors, sync_path
+from storage_schemas.errors import IntegrityError
+from storage_schemas.judgement import JUDGEMENTS, Judgement
+
+_BEGUN = "begun"
+
+
+class LinesFile:
+    """Adds the answers of one process, from several threads; each is on the disk when :meth:`add` returns.
+
+    Parameters
+    ----------
+    folder
+        Where the file is made.
+    task
+        What is being asked, a word without dots; it stands in the file's name.
+    """
+
+    def __init__(self, folder: Path, task: str) -> None:
+        self._write_lock, self._sync_lock = threading.Lock(), threading.Lock()
+        self._written = self._synced = self._bytes = 0
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self.path = folder / f"{_host()}.{os.getpid()}.{task}.{uuid.uuid4().hex[:12]}.jsonl"
+            self._handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            sync_path(folder)
+
+    def begin(self, key: str) -> None:
+        """Note that a request is made now: if this process dies of it, that is known."""
+        self._write({_BEGUN: key})
+
+    def add(self, row: Judgement) -> None:
+        """Add an answer, or a failure."""
+        mine = self._write(row.model_dump(mode="json"))
+        # threads that wait here are served by one flush
+        with self._sync_lock, storage_errors(self.path.parent):
+            if self._synced < mine:
+                upto = self._written
+                os.fsync(self._handle)
+                self._synced = upto
+
+    def _write(self, entry: dict[str, Any]) -> int:
+        rest = memoryview(json.dumps(entry).encode() + b"\n")
+        with self._write_lock, storage_errors(self.path.parent):
+            try:
+                while rest:
+                    rest = rest[os.write(self._handle, rest) :]
+            except OSError:
+                # half a line would spoil the next one
+                os.ftruncate(self._handle, self._bytes)
+                os.lseek(self._handle, self._bytes, os.SEEK_SET)
+                raise
+            self._bytes = os.lseek(self._handle, 0, os.SEEK_CUR)
+            self._written += 1
+            return self._written
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._handle)
+
+
+def rows_of_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the answers in a file of lines; a torn last line was never one.
+
+    Raises
+    ------
+    IntegrityError
+        If another line is damaged.
+    """
+    return [entry for entry in _lines_of(path) if _BEGUN not in entry]
+
+
+def unanswered(path: Path) -> list[str]:
+    """Return the keys of the requests that were begun in a file and have no row there, in their order."""
+    entries = list(_lines_of(path))
+    answered = {entry["key"] for entry in entries if _BEGUN not in entry}
+    return [entry[_BEGUN] for entry in entries if _BEGUN in entry and entry[_BEGUN] not in answered]
+
+
+def _lines_of(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        try:
+            yield json.loads(line)
+        except ValueError as problem:
+            raise IntegrityError(f"{path} is damaged ({problem}): remove the line {line[:60]!r}") from problem
+
+
+def task_of(path: Path) -> str:
+    """Return what was asked in a file of lines."""
+    return path.name.split(".")[2]
+
+
+def owner_alive(path: Path) -> bool:
+    """Return whether the process that writes a file may live: of other machines nothing is known."""
+    host, pid = path.name.split(".")[:2]
+    return host != _host() or process_alive(int(pid))
+
+
+def as_table(rows: Iterable[dict[str, Any]]) -> pa.Table:
+    """Return rows as a table of the schema `JUDGEMENTS`."""
+    return pa.Table.from_pylist(list(rows), schema=JUDGEMENTS)
+
+
+def read_part(path: Path, columns: list[str] | None = None) -> pa.Table:
+    """Read a Parquet file of judgements.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is gone.
+    IntegrityError
+        If it is damaged.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            return file.read(columns)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as problem:
+        raise IntegrityError(
+            f"{path} is damaged ({problem}): restore it from a copy or remove it"
+        ) from problem
+
+
+def write_part(path: Path, table: pa.Table) -> None:
+    """Write a Parquet file of judgements, whole or not at all."""
+    with storage_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+        try:
+            pq.write_table(table, draft, compression="zstd")
+            sync_path(draft)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+        sync_path(path.parent)
+
+
+def settled(table: pa.Table) -> pa.Table:
+    """Return one row for each key and pair, by evaluator, settings, pair, order and repeat.
+
+    An answer counts more than a failure, then a later row more than an earlier one.
+    """
+    if not table.num_rows:
+        return table
+    ranked = table.append_column("answered", pc.is_valid(table["preferred"])).sort_by(
+        [("key", "ascending"), ("pair_id", "ascending"), ("answered", "descending"), ("at", "descending")]
+    )
+    keys, pairs = ranked["key"].to_pylist(), ranked["pair_id"].to_pylist()
+    first = [n for n in range(len(keys)) if not n or (keys[n], pairs[n]) != (keys[n - 1], pairs[n - 1])]
+    by = ("evaluator", "settings", "pair_id", "order", "repeat")
+    return ranked.take(first).drop_columns(["answered"]).sort_by([(name, "ascending") for name in by])
+
+
+def _host() -> str:
+    return socket.gethostname().replace(".", "_")

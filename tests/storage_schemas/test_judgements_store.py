@@ -1,0 +1,188 @@
+"""Judgements outlive whatever ends the process that asks; identical requests are found again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.errors import IntegrityError, StoreError, UserInputError
+from storage_schemas.judgement import Failure, Judgement
+from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.store import Store
+
+
+def row(
+    key: str, pair: str = "p", failure: Failure | None = None, at: str = "1", **more: object
+) -> Judgement:
+    answer = {} if failure else {"choice": "first", "preferred": "high"}
+    base = {"evaluator": "coin", "settings": "s", "source_id": "v", "aspect": "a", "order": "high_first"}
+    fields = {**base, "key": key, "pair_id": pair, "failure": failure, "at": at, **answer, **more}
+    return Judgement.model_validate(fields)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> JudgementsStore:
+    return JudgementsStore(Store.create(tmp_path / "store"))
+
+
+def anew(kept: JudgementsStore) -> JudgementsStore:
+    return JudgementsStore(Store.open(kept.path.parent))
+
+
+def test_what_was_added_is_read_while_it_runs_and_afterwards(kept: JudgementsStore) -> None:
+    assert kept.rows() == []
+    with kept.writer("t") as writer:
+        writer.begin("k1")
+        writer.add(row("k1", raw="ü \n {", tokens_in=3, cost_usd=0.25))
+        writer.add(row("k2", failure=Failure.REFUSED, message="no"))
+        assert [judged.key for judged in anew(kept).rows()] == ["k1", "k2"]
+    rows = anew(kept).rows()
+    assert rows[0] == row("k1", raw="ü \n {", tokens_in=3, cost_usd=0.25)
+    assert rows[1].failure is Failure.REFUSED and not rows[1].answered
+    assert not list(kept.running.iterdir())
+
+
+def test_transient_failures_are_asked_again_and_an_answer_counts_more(kept: JudgementsStore) -> None:
+    kept.add([row("k", failure=Failure.SERVER_DOWN, at="9"), row("cut", failure=Failure.CUT_OFF)])
+    assert kept.known() == {("k", "p"): False, ("cut", "p"): True}
+    kept.add([row("k", at="2")])
+    assert kept.known()[("k", "p")]
+    (answered, cut) = sorted(kept.rows(), key=lambda judged: judged.key, reverse=True)
+    assert answered.answered and answered.at == "2" and cut.failure is Failure.CUT_OFF
+
+
+def test_one_request_may_stand_for_several_pairs(kept: JudgementsStore) -> None:
+    kept.add([row("k", "p1"), row("k", "p2"), row("k", "p2", at="2")])
+    assert [(judged.pair_id, judged.at) for judged in kept.rows()] == [("p1", "1"), ("p2", "2")]
+    assert [judged.pair_id for judged in kept.rows(pair_ids=["p2"], evaluators=["coin"])] == ["p2"]
+    assert kept.rows(evaluators=["other"]) == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.store import Store
+from tests.storage_schemas.test_judgements_store import row
+with JudgementsStore(Store.open(Path(sys.argv[1]))).writer("task") as writer:
+    for n in range(5):
+        writer.begin(f"k{n}")
+        writer.add(row(f"k{n}"))
+    writer.begin("k5")
+    os.write(writer._handle, b'{"key": "k5", "torn')
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_kill_loses_nothing_and_its_torn_line_is_no_answer(kept: JudgementsStore) -> None:
+    root = str(Path(__file__).parents[2])
+    ran = subprocess.run([sys.executable, "-c", KILLED, str(kept.path.parent)], cwd=root)
+    assert ran.returncode == -signal.SIGKILL
+    assert [judged.key for judged in kept.rows()] == [f"k{n}" for n in range(5)]
+    assert kept.begun("task") == {"k5": 1} and not kept.begun("other")
+    kept.pack()
+    assert not list(kept.running.iterdir())
+    assert len(kept.rows()) == 5 and len(list(kept.parts.iterdir())) == 1
+
+
+def test_lines_of_a_living_process_are_left_alone(kept: JudgementsStore) -> None:
+    with kept.writer("mine") as writer:
+        writer.add(row("k"))
+        kept.pack()
+        assert writer.path.exists()
+        # another machine's process: of the task it is known that it is over
+        other = writer.path.with_name("elsewhere.1.over.abc.jsonl")
+        other.write_bytes(writer.path.read_bytes())
+        kept.pack()
+        assert other.exists()
+        kept.pack(lambda task: task == "over")
+        assert not other.exists()
+    assert len(kept.rows()) == 1
+
+
+def test_small_parts_are_joined(kept: JudgementsStore) -> None:
+    for n in range(4):
+        kept.add([row(f"k{n}"), row("same", at=str(n))])
+    reader = anew(kept)
+    assert len(reader.known()) == 5
+    kept.pack()
+    assert len(list(kept.parts.iterdir())) == 1
+    assert len(reader.known()) == 5 and len(reader.rows()) == 5
+
+
+def test_threads_write_whole_lines(kept: JudgementsStore) -> None:
+    with kept.writer("t") as writer:
+
+        def work(name: str) -> None:
+            for n in range(25):
+                writer.begin(f"{name}{n}")
+                writer.add(row(f"{name}{n}", raw="x" * 5000))
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in "abcdefgh"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(kept.rows()) == 200
+
+
+def test_half_a_line_does_not_spoil_the_next(kept: JudgementsStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+    with kept.writer("t") as writer:
+        calls = iter(range(3))
+
+        def one_full(handle: int, data: memoryview) -> int:
+            step = next(calls, 9)
+            if step == 0:
+                return real(handle, data[:10])
+            if step == 1:
+                raise OSError(28, "No space left on device")
+            return real(handle, data)
+
+        monkeypatch.setattr("storage_schemas.judgement_files.os.write", one_full)
+        with pytest.raises(Exception, match="no space left"):
+            writer.add(row("lost"))
+        writer.add(row("kept"))
+    assert [judged.key for judged in kept.rows()] == ["kept"]
+
+
+def test_an_exported_file_goes_into_another_store(kept: JudgementsStore, tmp_path: Path) -> None:
+    file = tmp_path / "out" / "mine.parquet"
+    with pytest.raises(StoreError, match="no judgements"):
+        kept.export(file)
+    kept.add([row("k1"), row("k2", failure=Failure.SERVER_DOWN)])
+    assert kept.export(file) == 2
+    other = JudgementsStore(Store.create(tmp_path / "other"))
+    other.add([row("k2")])
+    assert other.take(file) == 1, "what is answered there stays"
+    assert other.take(file) == 0
+    assert all(judged.answered for judged in other.rows())
+
+
+def test_damaged_files_are_named(kept: JudgementsStore, tmp_path: Path) -> None:
+    kept.add([row("k")])
+    (part,) = kept.parts.iterdir()
+    part.write_bytes(part.read_bytes()[:50])
+    with pytest.raises(IntegrityError, match=part.name):
+        kept.rows()
+    with pytest.raises(UserInputError, match="no file of judgements"):
+        kept.take(part)
+    with pytest.raises(UserInputError, match="there is no file"):
+        kept.take(tmp_path / "nowhere")
+
+
+def test_a_row_with_both_answer_and_failure_is_refused(kept: JudgementsStore, tmp_path: Path) -> None:
+    both = row("k").model_copy(update={"failure": Failure.REFUSED})
+    source = JudgementsStore(Store.create(tmp_path / "theirs"))
+    source.add([both])
+    file = tmp_path / "theirs.parquet"
+    source.export(file)
+    with pytest.raises(UserInputError, match="either an answer or a failure"):
+        kept.take(file)
+    assert kept.rows() == []
