@@ -72,6 +72,7 @@ def plan(
 def plan_values(build: Build) -> dict[str, Any]:
     """Return the plan of a build whose sources are all inspected, JSON-able."""
     from slvmeval.commands.summary import whole_sources
+    from tasks.models.speeds import GpuWork, gpu_hours
 
     release_plan = build.plan()
     aspects: dict[str, dict[str, Any]] = {
@@ -84,7 +85,14 @@ def plan_values(build: Build) -> dict[str, Any]:
         }
         for name in build.recipe.aspects
     }
-    gpu_frames = 0
+    gpu_work: list[GpuWork] = []
+    parameters = {
+        (name, build.recipe.strength_label(name, point.strength)): build.recipe.parameters(
+            name, point.strength
+        )
+        for name in build.recipe.aspects
+        for point in build.recipe.points(name)
+    }
     for record in build.kept.records:
         aspects[record.aspect]["planned"] += 1
     for candidate in build.candidates:
@@ -95,7 +103,10 @@ def plan_values(build: Build) -> dict[str, Any]:
             if pair.aspect == candidate.aspect and pair.pair_id not in build.settled:
                 aspects[pair.aspect]["planned"] += 1
                 aspects[pair.aspect]["missing"] += not pair.done
-                gpu_frames += pair.new_frames if pair.pool != "cpu" and not pair.done else 0
+                pool = build.options.placement.get(pair.aspect, pair.pool)
+                if pool != "cpu" and pair.new_frames and not pair.done:
+                    with_ = parameters[pair.aspect, pair.strength]
+                    gpu_work.append(GpuWork(pair.aspect, pair.operation, with_, pair.new_frames))
     reasons: dict[str, Counter[str]] = {name: Counter() for name in aspects}
     for report in build.reports.values():
         for none in report.no_pair:
@@ -123,9 +134,9 @@ def plan_values(build: Build) -> dict[str, Any]:
         "frames": {
             "to_decode": release_plan.frames_to_decode,
             "to_degrade": sum(release_plan.frames_to_degrade.values()),
-            "to_degrade_on_gpu": gpu_frames,
+            "to_degrade_on_gpu": sum(part.frames for part in gpu_work),
         },
-        "gpu_hours": 0.0 if not gpu_frames else None,
+        "gpu_hours": gpu_hours(gpu_work),
         "bytes": {
             "frames": release_plan.bytes_frames,
             "degraded": release_plan.bytes_degraded,
@@ -153,19 +164,36 @@ def _print(found: dict[str, Any]) -> None:
     columns = ("aspect", "planned", "missing", "frames to degrade", "no pair", "reasons")
     shared.console().print(shared.table(title, columns, rows, numbers=4))
     sources, frames, needed = found["sources"], found["frames"], found["bytes"]
-    hours = "not known for the operations that need a GPU" if found["gpu_hours"] is None else "0"
     shared.say(
         f"sources:   {sources['usable']} usable, {sources['with_work']} with work, "
         f"{len(sources['set_aside'])} set aside",
         f"frames:    {frames['to_decode']} to decode, {frames['to_degrade']} to degrade",
         f"bytes:     {shared.size_text(needed['needed'])} needed at most, "
         f"{shared.size_text(needed['free'])} free below {found['store']}",
-        f"GPU hours: {hours}",
+        f"GPU hours: {_hours_text(found['gpu_hours'])}",
     )
     for row in sources["set_aside"]:
         shared.say(f"set aside: {row['source']}: {row['reason']}: {row['message']}")
     if not found["pairs_missing"]:
         shared.say("nothing is missing: a build would make nothing new")
+
+
+def _hours_text(hours: dict[str, Any]) -> str:
+    """Return what is known of the GPU hours, and of which kind it is."""
+    if not hours["by_aspect"]:
+        return "0"
+    parts = [
+        f"{name} {_range(found)}" for name, found in hours["by_aspect"].items() if found["hours"] is not None
+    ]
+    known = [f"{_range(hours)}: {', '.join(parts)}"] if parts else []
+    unknown = [f"{name} ({frames} frames)" for name, frames in hours["not_known"].items()]
+    return "; ".join([*known, *([f"not known for {', '.join(unknown)}"] if unknown else [])])
+
+
+def _range(hours: dict[str, Any]) -> str:
+    digits = 0 if hours["most"] >= 10 else 1 if hours["most"] >= 1 else 2
+    least, most = (f"{hours[name]:.{digits}f}" for name in ("least", "most"))
+    return f"{least if least == most else f'{least} to {most}'} ({hours['kind']})"
 
 
 def _existing(path: Path) -> Path:

@@ -16,6 +16,8 @@ import pytest
 from slvmeval.cli import main
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
+from tasks.aspects.registry import aspect
+from tasks.models.speeds import Speed
 
 ROOT = Path(__file__).parents[2]
 
@@ -164,10 +166,38 @@ def test_plan_says_what_is_missing_and_writes_nothing(
         "not_drawn": 0,
         "no_pair": {},
     }
-    assert new["gpu_hours"] == 0 and 0 < new["bytes"]["needed"] < new["bytes"]["free"]
+    assert new["gpu_hours"]["hours"] == 0 and not new["gpu_hours"]["by_aspect"]
+    assert 0 < new["bytes"]["needed"] < new["bytes"]["free"]
     assert not (tmp_path / "new").exists()
     assert main(fresh.command("plan")) == 0
-    assert "36 to decode" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "36 to decode" in shown and "GPU hours: 0\n" in shown
+
+
+def test_plan_says_the_gpu_hours_and_how_sure_they_are(
+    first: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`aesthetics` stands for an operation that needs a GPU, with a row in the table and without."""
+    (operation,) = aspect("aesthetics").operations.values()
+    monkeypatch.setattr(type(operation), "pool", "h100")
+    fresh = Built(first.videos, tmp_path / "new" / "store", first.recipe, first.summary, 0)
+    assert main(fresh.command("plan", "--json")) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["frames"]["to_degrade_on_gpu"] == 6
+    assert found["gpu_hours"]["hours"] is None
+    assert found["gpu_hours"]["not_known"] == {"ffmpeg-eq": 6}
+    assert main(fresh.command("plan")) == 0
+    assert "GPU hours: not known for ffmpeg-eq (6 frames)" in capsys.readouterr().out
+    row = {"least_s": 600, "most_s": 1200, "kind": "published", "source": "a paper"}
+    table = {("ffmpeg-eq", "h100"): Speed(operation="ffmpeg-eq", device="h100", **row)}
+    monkeypatch.setattr("tasks.models.speeds.speeds", lambda: table)
+    assert main(fresh.command("plan", "--json")) == 0
+    known = json.loads(capsys.readouterr().out)["gpu_hours"]
+    sums = {"hours": 1.5, "least": 1.0, "most": 2.0, "kind": "published"}
+    assert known == {**sums, "by_aspect": {"aesthetics": sums}, "not_known": {}}
+    assert main(fresh.command("plan")) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "GPU hours: 1.0 to 2.0 (published): aesthetics 1.0 to 2.0 (published)" in text
 
 
 def test_pairs_are_listed_and_shown(first: Built, capsys: pytest.CaptureFixture[str]) -> None:

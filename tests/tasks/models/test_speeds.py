@@ -1,0 +1,100 @@
+"""GPU hours from the table of seconds a frame."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from tasks.aspects.base import Parameters
+from tasks.aspects.registry import BUILT_IN, aspect
+from tasks.models import speeds as speeds_module
+from tasks.models.speeds import KINDS, GpuWork, Speed, gpu_hours, speeds
+
+
+class Steps(Parameters):
+    steps: int = 40
+    step_cache: float = 0.0
+
+
+class NoSteps(Parameters):
+    pass
+
+
+ROW = Speed(
+    operation="edit",
+    device="h100",
+    least_s=18,
+    most_s=36,
+    steps=40,
+    step_cache_share=0.5,
+    kind="estimate",
+    source="reckoned",
+)
+SURE = Speed(operation="cut", device="h100", least_s=3.6, most_s=3.6, kind="measured", source="on a node")
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {(row.operation, row.device): row for row in (ROW, SURE)}
+    monkeypatch.setattr(speeds_module, "speeds", lambda: rows)
+
+
+def test_seconds_follow_the_steps_and_the_step_cache() -> None:
+    assert ROW.seconds(Steps()) == (18, 36)
+    assert ROW.seconds(Steps(steps=10)) == (4.5, 9)
+    assert ROW.seconds(Steps(step_cache=0.2)) == (9, 18)
+    assert ROW.seconds(NoSteps()) == (18, 36)
+    assert SURE.seconds(Steps(steps=10)) == (3.6, 3.6)
+
+
+def test_hours_are_summed_by_aspect_and_as_sure_as_the_least_sure() -> None:
+    work = [
+        GpuWork("color", "edit", Steps(), 100),
+        GpuWork("color", "edit", Steps(steps=20), 200),
+        GpuWork("background_consistency", "cut", NoSteps(), 1000),
+    ]
+    color = {"hours": 1.5, "least": 1.0, "most": 2.0, "kind": "estimate"}
+    cut = {"hours": 1.0, "least": 1.0, "most": 1.0, "kind": "measured"}
+    assert gpu_hours(work) == {
+        "hours": 2.5,
+        "least": 2.0,
+        "most": 3.0,
+        "kind": "estimate",
+        "by_aspect": {"color": color, "background_consistency": cut},
+        "not_known": {},
+    }
+
+
+def test_an_operation_without_a_row_is_not_counted_as_nothing() -> None:
+    other = GpuWork("glare", "my-glare", NoSteps(), 7)
+    nothing = {"hours": None, "least": None, "most": None, "kind": None}
+    alone = gpu_hours([other, other])
+    assert alone == {**nothing, "by_aspect": {"glare": nothing}, "not_known": {"my-glare": 14}}
+    both = gpu_hours([other, GpuWork("color", "edit", Steps(), 100)])
+    assert (both["hours"], both["not_known"]) == (0.75, {"my-glare": 7})
+    assert gpu_hours([GpuWork("color", "edit", Steps(), 100)], device="a100")["hours"] is None
+
+
+def test_work_without_a_gpu_takes_no_hours() -> None:
+    found = gpu_hours([])
+    assert (found["hours"], found["by_aspect"], found["not_known"]) == (0, {}, {})
+
+
+def test_a_range_upside_down_is_refused() -> None:
+    with pytest.raises(ValidationError, match="least_s is above most_s"):
+        Speed(operation="x", device="h100", least_s=2, most_s=1, kind="measured", source="s")
+
+
+def test_each_operation_of_the_gpus_pool_has_a_row_with_its_default_steps() -> None:
+    wanted = {
+        operation.name: operation
+        for name in BUILT_IN
+        for operation in aspect(name).operations.values()
+        if operation.pool == "h100"
+    }
+    rows = speeds()
+    assert {operation for operation, _ in rows} >= set(wanted)
+    for (name, _), row in rows.items():
+        assert row.kind in KINDS
+        if name in wanted and row.steps is not None:
+            assert wanted[name].parameters().model_dump()["steps"] == row.steps
