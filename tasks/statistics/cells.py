@@ -1,0 +1,109 @@
+"""Cells of the accuracy table: one evaluator on one aspect, with n, failures and three intervals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tasks.statistics.intervals import (
+    ClusteredInterval,
+    Interval,
+    clustered_interval,
+    paper_interval,
+    wilson_interval,
+)
+from tasks.statistics.order_bias import OrderBias, order_bias
+from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, Who, grouped
+from tasks.statistics.units import units_of
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one evaluator's trials give together.
+
+    Parameters
+    ----------
+    pairs, requests
+        Pairs and requests that were asked.
+    failed, failures
+        Requests without an answer, and how many for each reason; neither right nor wrong.
+    ties
+        Answers that both are equal where one is better.
+    counted_pairs
+        Pairs that have points; n of Wilson's interval.
+    n
+        Units: pairs, or twice the pairs where both orders were asked; n of the paper's interval.
+    accuracy
+        Mean points over units; None where nothing has points, and so are the intervals.
+    paper, wilson, clustered
+        See :mod:`tasks.statistics.intervals`; `clustered` is by source.
+    order
+        What the order of the videos does.
+    """
+
+    pairs: int
+    requests: int
+    failed: int
+    failures: tuple[tuple[str, int], ...]
+    ties: int
+    counted_pairs: int
+    n: int
+    accuracy: float | None
+    paper: Interval | None
+    wilson: Interval | None
+    clustered: ClusteredInterval | None
+    order: OrderBias
+
+
+def cell_of(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> Cell:
+    """Return the cell of one evaluator's trials, of whichever pairs they are.
+
+    Raises
+    ------
+    ValueError
+        If the trials come from several evaluators.
+    """
+    units = units_of(trials, ties)
+    points = [unit.points for unit in units]
+    accuracy = sum(points) / len(points) if points else None
+    counted = len({unit.pair.pair_id for unit in units})
+    failed = [trial for trial in trials if trial.outcome == "failed"]
+    reasons = Counter(trial.failure.value if trial.failure else "unknown" for trial in failed)
+    return Cell(
+        pairs=len({trial.pair.pair_id for trial in trials}),
+        requests=len(trials),
+        failed=len(failed),
+        failures=tuple(sorted(reasons.items())),
+        ties=sum(trial.outcome == "tie" for trial in trials),
+        counted_pairs=counted,
+        n=len(units),
+        accuracy=accuracy,
+        paper=paper_interval(accuracy, len(units)),
+        wilson=wilson_interval(accuracy, counted),
+        clustered=clustered_interval(points, [unit.pair.source_id for unit in units]),
+        order=order_bias(trials),
+    )
+
+
+def cells_of(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> dict[tuple[Who, str], Cell]:
+    """Return the table's cells by evaluator and aspect, in order of first appearance."""
+    return {
+        key: cell_of(together, ties)
+        for key, together in grouped(trials, lambda trial: (trial.who, trial.pair.aspect)).items()
+    }
+
+
+def macro_accuracy(cells: Sequence[Cell]) -> float | None:
+    """Return the mean of cells' accuracies, each aspect counting the same; None if one has none.
+
+    An average over fewer aspects would not compare with one over all of them.
+    """
+    accuracies = [cell.accuracy for cell in cells if cell.accuracy is not None]
+    return sum(accuracies) / len(accuracies) if accuracies and len(accuracies) == len(cells) else None
+
+
+def pooled_accuracy(cells: Sequence[Cell]) -> float | None:
+    """Return the accuracy over the units of all cells together: large aspects count more."""
+    n = sum(cell.n for cell in cells)
+    return sum(cell.accuracy * cell.n for cell in cells if cell.accuracy is not None) / n if n else None

@@ -1,0 +1,125 @@
+"""Is one evaluator better than another? McNemar's test on the same pairs, and Holm's correction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
+
+from tasks.statistics.intervals import PAPER_Z, Interval, clustered_variance
+from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, Who, grouped
+from tasks.statistics.units import pair_points
+
+#: Under this many pairs on which the two differ, the exact test is taken.
+EXACT_BELOW = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two evaluators on the pairs that both answered.
+
+    Parameters
+    ----------
+    pairs
+        How many pairs have points of both.
+    equal, first_better, second_better
+        Pairs by who has more points. Where each pair is right or wrong, the last two are the discordant
+        cells of McNemar's table; a pair that a judge answers differently by order has half a point.
+    difference
+        Mean points of the first less those of the second; None without common pairs.
+    interval
+        Of the difference, from the variance clustered by source; None for fewer than two sources, and
+        where the difference is the same on every pair.
+    exact
+        Whether p is exact (binomial) or from the χ² distribution with continuity correction.
+    p
+        Two-sided; 1 where the two never differ, None without common pairs.
+    """
+
+    pairs: int
+    equal: int
+    first_better: int
+    second_better: int
+    difference: float | None
+    interval: Interval | None
+    exact: bool
+    p: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyMember:
+    """One comparison of a family; `p_holm` is its p corrected for all of them."""
+
+    aspect: str
+    first: Who
+    second: Who
+    comparison: Comparison
+    p_holm: float | None = None
+
+
+def compare(first: Sequence[Trial], second: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> Comparison:
+    """Return McNemar's test of two evaluators, pair by pair.
+
+    Raises
+    ------
+    ValueError
+        If either has trials of several evaluators.
+    """
+    ours, theirs = pair_points(first, ties), pair_points(second, ties)
+    common = [pair for pair in ours if pair in theirs]
+    differences = np.array([ours[pair] - theirs[pair] for pair in common], np.float64)
+    better, worse = int((differences > 0).sum()), int((differences < 0).sum())
+    exact = better + worse < EXACT_BELOW
+    p = None
+    if common:
+        # the test looks at the discordant cells only; with none of them χ² is undefined and p is 1
+        p = float(mcnemar([[0, better], [worse, 0]], exact=exact, correction=True).pvalue)
+    return Comparison(
+        pairs=len(common),
+        equal=len(common) - better - worse,
+        first_better=better,
+        second_better=worse,
+        difference=float(differences.mean()) if common else None,
+        interval=_interval(differences, [pair.source_id for pair in common]),
+        exact=exact,
+        p=p,
+    )
+
+
+def _interval(differences: NDArray[np.float64], sources: list[str]) -> Interval | None:
+    if not sources or bool((differences == differences[0]).all()):
+        return None
+    variance = clustered_variance(differences, sources)
+    if not variance:
+        return None
+    mean, half = float(differences.mean()), PAPER_Z * variance**0.5
+    return Interval(max(-1.0, mean - half), min(1.0, mean + half))
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return Holm's corrected p-values of one family, in the given order.
+
+    A None belongs to a test that could not be made; it stays None and does not count in the family.
+    """
+    known = [p for p in p_values if p is not None]
+    corrected = iter(multipletests(known, method="holm")[1]) if known else iter(())
+    return [None if p is None else float(next(corrected)) for p in p_values]
+
+
+def compare_all(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> tuple[FamilyMember, ...]:
+    """Return every comparison of two evaluators on each aspect; an aspect's comparisons are one family."""
+    members: list[FamilyMember] = []
+    for aspect, together in grouped(trials, lambda trial: trial.pair.aspect).items():
+        held = grouped(together, lambda trial: trial.who)
+        family = [
+            FamilyMember(aspect, first, second, compare(held[first], held[second], ties))
+            for first, second in combinations(held, 2)
+        ]
+        corrected = holm([member.comparison.p for member in family])
+        members += [replace(member, p_holm=p) for member, p in zip(family, corrected, strict=True)]
+    return tuple(members)

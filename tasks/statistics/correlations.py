@@ -1,0 +1,146 @@
+"""Correlations with their two-sided p, and a defined result where there is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy import stats
+
+from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, Who, grouped
+from tasks.statistics.units import units_of
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """A coefficient between −1 and 1.
+
+    Parameters
+    ----------
+    n
+        Number of points.
+    coefficient
+        None for fewer than two points, and where one of the two is constant.
+    p
+        Two-sided, from Student's t with n − 2 degrees of freedom; None for fewer than three points.
+    """
+
+    n: int
+    coefficient: float | None
+    p: float | None
+
+
+def spearman(x: Sequence[float], y: Sequence[float]) -> Correlation:
+    """Return Spearman's rank correlation; equal values share their mean rank.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many x as y.
+    """
+    return _correlation(stats.spearmanr, x, y)
+
+
+def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation:
+    """Return Pearson's correlation.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many x as y.
+    """
+    return _correlation(stats.pearsonr, x, y)
+
+
+def _correlation(function: Callable[..., Any], x: Sequence[float], y: Sequence[float]) -> Correlation:
+    if len(x) != len(y):
+        raise ValueError(f"{len(x)} x but {len(y)} y")
+    if len(set(x)) < 2 or len(set(y)) < 2:
+        return Correlation(len(x), None, None)
+    coefficient = float(function(x, y).statistic)
+    if not math.isfinite(coefficient):  # values so close that their spread vanishes in the last bit
+        return Correlation(len(x), None, None)
+    coefficient = max(-1.0, min(1.0, coefficient))
+    return Correlation(len(x), coefficient, p_of_correlation(coefficient, len(x)))
+
+
+def p_of_correlation(coefficient: float, n: int) -> float | None:
+    """Return the two-sided p of a coefficient over n points, None for n under 3.
+
+    Raises
+    ------
+    ValueError
+        If the coefficient lies outside −1 … 1.
+    """
+    if not -1 <= coefficient <= 1:
+        raise ValueError(f"a correlation of {coefficient}")
+    if n < 3:
+        return None
+    if abs(coefficient) == 1:
+        return 0.0
+    t = coefficient * math.sqrt((n - 2) / (1 - coefficient**2))
+    return float(2 * stats.t.sf(abs(t), n - 2))
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCorrelation:
+    """One aspect with and without the human filter.
+
+    Parameters
+    ----------
+    unfiltered, filtered
+        Accuracy of each evaluator over all pairs, and over those that people kept.
+    pearson
+        Pearson's r over evaluators.
+    """
+
+    aspect: str
+    unfiltered: Mapping[Who, float]
+    filtered: Mapping[Who, float]
+    pearson: Correlation
+
+
+def filter_correlations(
+    trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES
+) -> tuple[FilterCorrelation, ...]:
+    """Return the filter's correlation for each aspect; evaluators without both accuracies are left out.
+
+    Pairs that nobody was asked about take no part.
+    """
+    asked = [trial for trial in trials if trial.pair.kept is not None]
+    found = []
+    for aspect, together in grouped(asked, lambda trial: trial.pair.aspect).items():
+        unfiltered = accuracies(together, ties)
+        filtered = accuracies([trial for trial in together if trial.pair.kept], ties)
+        shared = [who for who in unfiltered if who in filtered]
+        found.append(
+            FilterCorrelation(
+                aspect,
+                {who: unfiltered[who] for who in shared},
+                {who: filtered[who] for who in shared},
+                pearson([unfiltered[who] for who in shared], [filtered[who] for who in shared]),
+            )
+        )
+    return tuple(found)
+
+
+def accuracies(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> dict[Who, float]:
+    """Return each evaluator's accuracy over trials; one without points is absent."""
+    found = {}
+    for who, together in grouped(trials, lambda trial: trial.who).items():
+        units = units_of(together, ties)
+        if units:
+            found[who] = sum(unit.points for unit in units) / len(units)
+    return found
+
+
+def ranking_correlation(first: Mapping[Who, float], second: Mapping[Who, float]) -> Correlation:
+    """Return Spearman's ρ of two settings' accuracies over the evaluators that both have.
+
+    It says whether one setting (pairs made by degradation) ranks evaluators as another does (pairs of
+    generated videos).
+    """
+    shared = [who for who in first if who in second]
+    return spearman([first[who] for who in shared], [second[who] for who in shared])

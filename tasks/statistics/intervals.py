@@ -1,0 +1,140 @@
+"""Intervals of an accuracy: the paper's, Wilson's, and one for answers that hang together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from statsmodels.stats.proportion import proportion_confint
+
+#: The paper's factor of the 95 % interval.
+PAPER_Z = 1.96
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Where the true value lies with a confidence of 95 %; both ends belong to it."""
+
+    low: float
+    high: float
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteredInterval(Interval):
+    """An interval of values that come in clusters.
+
+    Parameters
+    ----------
+    clusters
+        How many there are.
+    effective_n
+        How many independent values would say as much.
+    """
+
+    clusters: int
+    effective_n: float
+
+
+def paper_half_width(accuracy: float, n: int) -> float | None:
+    """Return 1.96·√(p(1−p)/n), the paper's ± (SLVMEval, table 2); None for n = 0.
+
+    With half points p(1−p) is more than the variance of the points, so the interval is rather too wide.
+    It has no width at 0 and 1.
+    """
+    return PAPER_Z * math.sqrt(accuracy * (1 - accuracy) / n) if n else None
+
+
+def paper_interval(accuracy: float | None, n: int) -> Interval | None:
+    """Return accuracy ± :func:`paper_half_width`, cut to what an accuracy can be; None for n = 0."""
+    if accuracy is None or not n:
+        return None
+    half = paper_half_width(accuracy, n)
+    assert half is not None
+    return Interval(max(0.0, accuracy - half), min(1.0, accuracy + half))
+
+
+def wilson_interval(accuracy: float | None, n: float) -> Interval | None:
+    """Return Wilson's interval; None for n = 0.
+
+    Parameters
+    ----------
+    accuracy
+        Mean points; `accuracy · n` need not be a whole number.
+    n
+        Independent pairs, or their equivalent.
+    """
+    if accuracy is None or not n:
+        return None
+    low, high = proportion_confint(accuracy * n, n, alpha=ALPHA, method="wilson")
+    # rounding may leave the accuracy itself out by one bit where it is 0 or 1
+    return Interval(max(0.0, min(float(low), accuracy)), min(1.0, max(float(high), accuracy)))
+
+
+def clustered_variance(values: NDArray[np.float64], clusters: Sequence[Hashable]) -> float | None:
+    """Return the cluster-robust variance of a mean, with the factor G/(G−1) for G clusters.
+
+    Returns
+    -------
+    float or None
+        None for fewer than two clusters, where it is undefined.
+    """
+    numbers: dict[Hashable, int] = {}
+    labels = [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
+    if len(numbers) < 2:
+        return None
+    sums = np.bincount(labels, weights=values - values.mean())
+    return float(len(numbers) / (len(numbers) - 1) * (sums**2).sum() / len(values) ** 2)
+
+
+def clustered_interval(values: Sequence[float], clusters: Sequence[Hashable]) -> ClusteredInterval | None:
+    """Return Wilson's interval at the number of independent values that clustered ones are worth.
+
+    That number is n divided by the design effect: the cluster-robust variance of the mean over the
+    variance that independent values would have. A design effect under 1 counts as 1. It is a formula and
+    no bootstrap, because Wilson's interval keeps a width where all answers are right, and needs no seed.
+
+    Parameters
+    ----------
+    values
+        Points, each between 0 and 1.
+    clusters
+        The cluster of each value.
+
+    Returns
+    -------
+    ClusteredInterval or None
+        None without values. With one value a cluster it is Wilson's interval. Where all values are equal
+        each cluster counts once, and one cluster counts as one value.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many clusters as values.
+    """
+    if len(values) != len(clusters):
+        raise ValueError(f"{len(values)} values but {len(clusters)} clusters")
+    if not values:
+        return None
+    points = np.asarray(values, np.float64)
+    count = len(set(clusters))
+    effective = _effective_n(points, clusters, count)
+    plain = wilson_interval(float(points.mean()), effective)
+    assert plain is not None
+    return ClusteredInterval(plain.low, plain.high, count, effective)
+
+
+def _effective_n(points: NDArray[np.float64], clusters: Sequence[Hashable], count: int) -> float:
+    n = len(points)
+    variance = clustered_variance(points, clusters)
+    if variance is None or bool((points == points[0]).all()):
+        return float(count)
+    independent = float(points.var(ddof=1)) / n
+    # one value a cluster is exactly the plain case, whatever the last bit of the two variances
+    return float(n) if count == n else n / max(1.0, variance / independent)

@@ -1,0 +1,199 @@
+"""How much damage an evaluator needs: accuracy against severity, and where it reaches three quarters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+
+from storage_schemas.rng import keyed_rng
+from tasks.statistics.intervals import Interval, wilson_interval
+from tasks.statistics.trials import DEFAULT_TIES, PairFacts, TiePolicy, Trial, grouped
+from tasks.statistics.units import pair_points
+
+#: Halfway between a coin and no error: the usual threshold where one of two is chosen.
+TARGET = 0.75
+#: Draws of the bootstrap: the ends of a 95 % interval then rest on 25 draws each.
+DRAWS = 1000
+Reached = Literal["reached", "below_smallest", "not_reached"]
+Level = Callable[[PairFacts], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SeverityPoint:
+    """One evaluator at one level of damage; `accuracy` is the mean over pairs."""
+
+    level: float
+    pairs: int
+    accuracy: float
+    wilson: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """The level at which the rising curve through the points first has the wanted accuracy.
+
+    Parameters
+    ----------
+    target
+        The wanted accuracy.
+    reached
+        ``below_smallest`` if the smallest level has it already, ``not_reached`` if the greatest has it not.
+    level
+        The level, None unless ``reached``.
+    low, high
+        The 95 % interval; `low` is None where it goes below the smallest level, `high` where it goes
+        beyond the greatest.
+    """
+
+    target: float
+    reached: Reached
+    level: float | None
+    low: float | None
+    high: float | None
+
+
+def by_clips(pair: PairFacts) -> float | None:
+    """Return the number of degraded clips as the level."""
+    return None if pair.clips is None else float(pair.clips)
+
+
+def by_strength(places: Mapping[str, float]) -> Level:
+    """Return the level that places a pair by its strength's name; other strengths take no part.
+
+    Parameters
+    ----------
+    places
+        A positive number for each strength, such as a factor of reduction, greater for more damage.
+    """
+    return lambda pair: places.get(pair.strength)
+
+
+def severity_curve(
+    trials: Sequence[Trial], level: Level = by_clips, ties: TiePolicy = DEFAULT_TIES
+) -> tuple[SeverityPoint, ...]:
+    """Return one evaluator's accuracy at each level, the least damage first.
+
+    Raises
+    ------
+    ValueError
+        If the trials come from several evaluators.
+    """
+    points = []
+    for place, held in sorted(_levels(trials, level, ties).items()):
+        accuracy = sum(value for _, value in held) / len(held)
+        wilson = wilson_interval(accuracy, len(held))
+        assert wilson is not None
+        points.append(SeverityPoint(place, len(held), accuracy, wilson))
+    return tuple(points)
+
+
+def threshold(
+    trials: Sequence[Trial],
+    *,
+    seed: int,
+    level: Level = by_clips,
+    ties: TiePolicy = DEFAULT_TIES,
+    target: float = TARGET,
+    draws: int = DRAWS,
+) -> Threshold | None:
+    """Return how much damage one evaluator needs for the wanted accuracy.
+
+    A rising curve is fitted to the points (isotonic regression, weighted by pairs), and the crossing is
+    interpolated between neighbouring levels on the logarithm of the level. No shape is assumed: five
+    levels would not tell a wrong one. The interval comes from drawing sources with replacement, since a
+    source's pairs at different levels share clips; the draws are keyed, so that equal trials give equal
+    ends.
+
+    Parameters
+    ----------
+    seed
+        The release's seed.
+
+    Returns
+    -------
+    Threshold or None
+        None for fewer than two levels with points.
+
+    Raises
+    ------
+    ValueError
+        If a level is not positive, or the trials come from several evaluators.
+    """
+    levels = _levels(trials, level, ties)
+    if any(place <= 0 for place in levels):
+        raise ValueError(f"levels must be positive: {sorted(levels)}")
+    if len(levels) < 2:
+        return None
+    places = np.array(sorted(levels), np.float64)
+    sums, counts = _by_source(levels)
+    crossings = [_crossing(places, sums.sum(0), counts.sum(0), target)]
+    who = trials[0].who
+    rng = keyed_rng(seed, *who, "severity-threshold")
+    for _ in range(draws):
+        drawn = rng.integers(len(sums), size=len(sums))
+        crossings.append(_crossing(places, sums[drawn].sum(0), counts[drawn].sum(0), target))
+    found = crossings[0]
+    # infinite ends stay what they are: "lower" interpolates nothing between them
+    low, high = np.quantile(crossings[1:] or crossings, [0.025, 0.975], method="inverted_cdf")
+    return Threshold(
+        target=target,
+        reached="reached" if math.isfinite(found) else "not_reached" if found > 0 else "below_smallest",
+        level=found if math.isfinite(found) else None,
+        low=float(low) if math.isfinite(low) else None,
+        high=float(high) if math.isfinite(high) else None,
+    )
+
+
+def _levels(
+    trials: Sequence[Trial], level: Level, ties: TiePolicy
+) -> dict[float, list[tuple[PairFacts, float]]]:
+    placed = [
+        (place, (pair, points))
+        for pair, points in pair_points(trials, ties).items()
+        if (place := level(pair)) is not None
+    ]
+    return {
+        place: [held for _, held in together]
+        for place, together in grouped(placed, lambda item: item[0]).items()
+    }
+
+
+def _by_source(
+    levels: dict[float, list[tuple[PairFacts, float]]],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give sums of points and numbers of pairs, each ``(sources, levels)``."""
+    rows: dict[str, int] = {}
+    for held in levels.values():
+        for pair, _ in held:
+            rows.setdefault(pair.source_id, len(rows))
+    # the order of arrival must not change the draws
+    rows = {source: row for row, source in enumerate(sorted(rows))}
+    sums = np.zeros((len(rows), len(levels)))
+    counts = np.zeros_like(sums)
+    for column, place in enumerate(sorted(levels)):
+        for pair, points in levels[place]:
+            sums[rows[pair.source_id], column] += points
+            counts[rows[pair.source_id], column] += 1
+    return sums, counts
+
+
+def _crossing(
+    places: NDArray[np.float64], sums: NDArray[np.float64], counts: NDArray[np.float64], target: float
+) -> float:
+    """Give the level that has the target; −∞ if the smallest has it, +∞ if the greatest has not."""
+    held = counts > 0  # a draw may miss every pair of a level
+    curve = isotonic_regression(sums[held] / counts[held], weights=counts[held]).x
+    logs = np.log(places[held])
+    above = int(np.searchsorted(curve, target - 1e-12))
+    if above == 0:
+        return -math.inf
+    if above == len(curve):
+        return math.inf
+    part = (target - curve[above - 1]) / (curve[above] - curve[above - 1])
+    return float(np.exp(logs[above - 1] + part * (logs[above] - logs[above - 1])))

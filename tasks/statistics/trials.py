@@ -1,0 +1,198 @@
+"""Trials: judgements joined with what is known of their pairs; the tables that all statistics start from.
+
+A trial is one request. A failed request is neither right nor wrong: it has no points, and is counted
+apart. An answer that both videos are equal is a tie; what it counts is the :data:`TiePolicy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.judgement import Choice, Failure, Judgement, Order
+from storage_schemas.pair import PairRecord
+
+#: What a tie counts: half a point, as much as a wrong answer, or nothing at all.
+TiePolicy = Literal["half", "wrong", "dropped"]
+Outcome = Literal["right", "wrong", "tie", "failed"]
+#: An evaluator's name and its settings' checksum: two settings of one evaluator are two evaluators.
+Who = tuple[str, str]
+
+DEFAULT_TIES: TiePolicy = "half"
+_TIE_POINTS: Mapping[TiePolicy, float | None] = {"half": 0.5, "wrong": 0.0, "dropped": None}
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class PairFacts:
+    """What the statistics need to know of a pair.
+
+    Parameters
+    ----------
+    duration_s
+        Length of the high-quality video, seconds.
+    clips
+        How many clips are degraded; None for pairs that no build made.
+    strength
+        Name of the operation's strength, empty where it has none.
+    kept
+        Whether people kept the pair; None where nobody was asked.
+    gold_tie
+        Whether the right answer is that both are equal, as other people's sets have it.
+    """
+
+    pair_id: str
+    source_id: str
+    aspect: str
+    duration_s: float
+    clips: int | None = None
+    strength: str = ""
+    kept: bool | None = None
+    gold_tie: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One request to one evaluator, and what came of it."""
+
+    evaluator: str
+    settings: str
+    pair: PairFacts
+    order: Order
+    repeat: int
+    outcome: Outcome
+    choice: Choice | None = None
+    failure: Failure | None = None
+
+    @property
+    def who(self) -> Who:
+        """The evaluator, its settings included."""
+        return self.evaluator, self.settings
+
+    @property
+    def preferred(self) -> Literal["high", "low", "tie"] | None:
+        """What it preferred, freed from the order; None where it failed."""
+        if self.outcome == "failed":
+            return None
+        if self.pair.gold_tie:
+            return "tie" if self.outcome == "right" else self._chosen_side
+        return {"right": "high", "wrong": "low", "tie": "tie"}[self.outcome]  # type: ignore[return-value]
+
+    @property
+    def _chosen_side(self) -> Literal["high", "low"] | None:
+        if self.choice not in ("first", "second") or self.order == "apart":
+            return None
+        return "high" if (self.choice == "first") == (self.order == "high_first") else "low"
+
+
+def facts_of(record: PairRecord, kept: bool | None = None) -> PairFacts:
+    """Return what the statistics need of a pair of a release."""
+    return PairFacts(
+        pair_id=record.pair_id,
+        source_id=record.source_id,
+        aspect=record.aspect,
+        duration_s=record.high_frames / record.fps,
+        clips=record.clips_degraded,
+        strength=record.strength,
+        kept=kept,
+    )
+
+
+def settled(judgements: Iterable[Judgement]) -> list[Judgement]:
+    """Return one row a request, in order of first appearance.
+
+    The store is append-only: a request that failed and was asked again has several rows under one key.
+    The first answer counts; where there is none, the last failure.
+    """
+    rows: dict[str, Judgement] = {}
+    for row in judgements:
+        held = rows.get(row.key)
+        if held is None or not held.answered:
+            rows[row.key] = row
+    return list(rows.values())
+
+
+def trials_of(judgements: Iterable[Judgement], facts: Iterable[PairFacts]) -> tuple[Trial, ...]:
+    """Return the trials of judgements, one a request.
+
+    Parameters
+    ----------
+    judgements
+        Rows of the table, also with failures that were asked again later.
+    facts
+        The pairs; those nobody judged give no trial.
+
+    Raises
+    ------
+    UserInputError
+        If a judgement is about a pair that `facts` lack, or that has another aspect there.
+    """
+    pairs = {pair.pair_id: pair for pair in facts}
+    trials = []
+    for row in settled(judgements):
+        pair = pairs.get(row.pair_id)
+        if pair is None:
+            raise UserInputError(
+                f"{row.evaluator} judged pair {row.pair_id}, which is not among these {len(pairs)} pairs: "
+                "take the judgements of this release only"
+            )
+        if pair.aspect != row.aspect:
+            raise UserInputError(
+                f"{row.evaluator} judged pair {row.pair_id} for {row.aspect!r}, but it is a pair of "
+                f"{pair.aspect!r}: take the judgements of this release only"
+            )
+        trials.append(
+            Trial(
+                evaluator=row.evaluator,
+                settings=row.settings,
+                pair=pair,
+                order=row.order,
+                repeat=row.repeat,
+                outcome=_outcome(row, pair),
+                choice=row.choice if row.answered else None,
+                failure=None if row.answered else row.failure,
+            )
+        )
+    return tuple(trials)
+
+
+def _outcome(row: Judgement, pair: PairFacts) -> Outcome:
+    if row.preferred is None:
+        return "failed"
+    if pair.gold_tie:
+        return "right" if row.preferred == "tie" else "wrong"
+    return "tie" if row.preferred == "tie" else "right" if row.preferred == "high" else "wrong"
+
+
+def points_of(trial: Trial, ties: TiePolicy = DEFAULT_TIES) -> float | None:
+    """Return what a trial counts between 0 and 1, None where it does not count."""
+    if trial.outcome == "failed":
+        return None
+    if trial.outcome == "tie":
+        return _TIE_POINTS[ties]
+    return float(trial.outcome == "right")
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Return items by key, keys in order of first appearance."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def of_one_evaluator(trials: Sequence[Trial]) -> None:
+    """Check that trials come from one evaluator, as most statistics need it.
+
+    Raises
+    ------
+    ValueError
+        If they come from several: points of different evaluators would be mixed.
+    """
+    found = sorted({trial.who for trial in trials})
+    if len(found) > 1:
+        raise ValueError(f"trials of several evaluators: {found}")
