@@ -1,7 +1,8 @@
 """Object integrity: a thing that the caption names is gone (SLVMEval, 4.2 and appendix F).
 
-The operation here is a classical stand-in for the paper's Grounding DINO and Stable Diffusion: what U²-Net
-finds salient is painted over from its surroundings. It does not read the caption to find the thing.
+The paper's operation, Grounding DINO with Stable Diffusion, is in ``object_diffusion.py``. The one here is a
+classical stand-in: what U²-Net finds salient is painted over from its surroundings. It does not read the
+caption to find the thing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
 from tasks.aspects.base import Aspect, ClipContext, ClipNotDegradable, ClipSpan, Models
 from tasks.aspects.finding import FindingOperation, FoundParameters
+from tasks.aspects.object_diffusion import GroundedInpainting
 from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_planes
 
 
@@ -163,5 +165,8 @@ ASPECT = Aspect(
     category="consistency",
     needs="a thing (`subject`)",
     takes=names_a_subject,
-    operations={SaliencyTeleaInpainting.name: SaliencyTeleaInpainting()},
+    operations={
+        GroundedInpainting.name: GroundedInpainting(),
+        SaliencyTeleaInpainting.name: SaliencyTeleaInpainting(),
+    },
 )

@@ -56,6 +56,10 @@ class Detector(ABC):
 class Inpainter(ABC):
     """Paints regions of pictures anew."""
 
+    def read(self, text: str) -> str:
+        """Return as much of a prompt as the model reads; one with a limit says so here."""
+        return text
+
     @abstractmethod
     def inpaint(
         self,

@@ -14,6 +14,8 @@ from storage_schemas.frames import ColorSpec, Planes
 from tasks.aspects.base import ClipContext, ClipSpan, Models, PixelOperation
 from tasks.media.planes import planes_to_rgb, rgb_to_planes
 from tasks.models.backgrounds import DrawnLandscapes
+from tests.tasks.aspects.planted import ColourDetector, GreyNoise
+from tests.tasks.aspects.planted_editors import Patch
 
 COLOR = ColorSpec()
 
@@ -29,10 +31,19 @@ class Disc:
 
 
 class StubModels(Models):
-    """Gives every network as a disc, and drawn landscapes."""
+    """Gives every network as a disc, drawn landscapes, and planted models for those on torch."""
+
+    def __init__(self) -> None:
+        self.planted = {
+            "grounding-dino-base": ColourDetector(),
+            "stable-diffusion-inpainting": GreyNoise(),
+            "qwen-image-edit-2509": Patch(),
+        }
 
     def get(self, name: str, **options: str | float | bool) -> Any:
-        return DrawnLandscapes() if name.startswith("backgrounds:") else Disc()
+        if name.startswith("backgrounds:"):
+            return DrawnLandscapes()
+        return self.planted.get(name, Disc())
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,21 @@ from storage_schemas.frames import Planes
 from tasks.aspects.base import Aspect, Models, PixelOperation
 from tasks.aspects.registry import BUILT_IN, aspect, aspects
 
-OVERRIDES = {"rembg-u2net": {"model": "u2netp", "backgrounds": "procedural"}}
+OVERRIDES: dict[str, dict[str, Any]] = {
+    "rembg-u2net": {"model": "u2netp", "backgrounds": "procedural"},
+    # a planted editor has no step cache: the presets `lightning` and `paper` are one for it
+    "qwen-image-edit": {"step_cache": 0.1},
+}
 #: What an operation is told to do where the draw would decide.
 CHOICES: dict[str, dict[str, Any]] = {
     "named-colour-hue-shift": {"object": "suit", "color": "orange", "new_color": "blue"},
+    "qwen-image-edit": {"instruction": "Make the suit blue."},
+    "grounding-dino-sd-inpainting": {
+        "object": "ball",
+        "prompt": "a wall",
+        "negative": "ball",
+        "boxes": [[[100, 40, 300, 200]], [], [[60, 80, 200, 280]]],
+    },
 }
 
 

@@ -1,0 +1,294 @@
+"""The paper's operation for object integrity: Grounding DINO finds a thing, Stable Diffusion paints over it.
+
+Thresholds, steps and guidance are of SLVMEval, appendix F; how boxes grow and what the prompts say is decided
+here, since the paper leaves it open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.frames import Planes
+from tasks.aspects.base import ClipContext, ClipNotDegradable, Models, Pool
+from tasks.aspects.boxes import Corners, boxes_mask, grown, touches
+from tasks.aspects.finding import FindingOperation, FoundParameters
+from tasks.aspects.scene_words import scene_without
+from tasks.aspects.templates import checked_template, default_text, filled
+from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_planes
+from tasks.models.base import Box, Detector, Inpainter
+from tasks.models.batches import Batches
+
+T = TypeVar("T")
+
+#: Frames looked at in one go: 14 MB of RGB at 512×288.
+_READ_FRAMES = 32
+#: The batch size by now of each loaded model, by the size that a recipe asked for.
+_sizes: WeakKeyDictionary[Any, dict[int, int]] = WeakKeyDictionary()
+
+
+class ErasingParameters(FoundParameters):
+    """How a thing is found and painted over.
+
+    Parameters
+    ----------
+    least_frames
+        Share of the clip's frames in which it must be found; at 0 one frame is enough, as in the paper.
+    detector, inpainter
+        The models, by the names that they have in the model folder.
+    box_threshold, text_threshold
+        Least score of a box, and of a word of the thing's name in it.
+    detector_batch, batch
+        Most frames at once in the detector and in the inpainting model. They change pixels, in the last
+        digit; where the memory does not hold so many, fewer run, which the provenance tells.
+    grow, grow_px
+        How far a box grows on each side: a share of its width or height, never less than these pixels.
+    most_share
+        A frame of which the boxes cover more is left as it is.
+    prompt, negative
+        What should be seen, with ``{scene}`` for what the caption says of the place, and what should not,
+        with ``{object}``. ``@FILE`` in a recipe takes the text from a file.
+    no_scene
+        What stands for ``{scene}`` where the caption says nothing of it apart from the thing.
+    steps, guidance
+        Denoising steps, and weight of the prompt.
+    dtype, compile
+        In which numbers the inpainting model computes, and whether torch compiles it.
+    amount
+        How much of the thing is painted over; 1 is all of it.
+    least_gone
+        Share of the frames in which the detector must not find it any more; 0 asks for nothing, as the paper.
+    """
+
+    least_frames: float = Field(default=0, ge=0, le=1)
+    detector: str = Field(default="grounding-dino-base", min_length=1)
+    inpainter: str = Field(default="stable-diffusion-inpainting", min_length=1)
+    box_threshold: float = Field(default=0.4, ge=0, le=1)
+    text_threshold: float = Field(default=0.3, ge=0, le=1)
+    detector_batch: int = Field(default=8, ge=1, le=_READ_FRAMES)
+    grow: float = Field(default=0.05, ge=0, le=0.5)
+    grow_px: int = Field(default=4, ge=0)
+    most_share: float = Field(default=1.0, gt=0, le=1)
+    prompt: str = default_text("object_prompt")
+    negative: str = default_text("object_negative")
+    no_scene: str = Field(default=default_text("object_no_scene"), min_length=1)
+    steps: int = Field(default=50, ge=1, le=1000)
+    guidance: float = Field(default=7.5, ge=1, le=100)
+    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    batch: int = Field(default=16, ge=1, le=_READ_FRAMES)
+    compile: bool = False
+    amount: float = Field(default=1.0, gt=0, le=1)
+    least_gone: float = Field(default=0, ge=0, le=1)
+
+    @field_validator("prompt")
+    @classmethod
+    def _prompt_has_scene(cls, value: str) -> str:
+        return checked_template(value, required=["scene"], optional=["object"])
+
+    @field_validator("negative")
+    @classmethod
+    def _negative_has_object(cls, value: str) -> str:
+        return checked_template(value, required=["object"], optional=["scene"])
+
+
+def things(analysis: CaptionAnalysis) -> tuple[str, ...]:
+    """Return the things that the caption names, each once, in its order."""
+    return tuple(dict.fromkeys(name for each in analysis.subject if (name := " ".join(each.split()))))
+
+
+class GroundedInpainting(FindingOperation[ErasingParameters]):
+    """A thing that the caption names is found by its name in each frame, and its boxes are painted anew.
+
+    Outside of the boxes nothing changes, to the bit. The threshold of 0.01 steps asks for little more than
+    that something changed, since in the paper one frame of a clip is enough: a twentieth of one frame in a
+    hundred, changed by 20 steps, makes as much (computed, not measured).
+    """
+
+    name = "grounding-dino-sd-inpainting"
+    parameters_type = ErasingParameters
+    strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "weak": {"amount": 0.35},
+        "medium": {"amount": 0.65},
+        "paper": {},
+    }
+    pool: ClassVar[Pool] = "h100"
+    models: ClassVar[tuple[str, ...]] = ("grounding-dino-base", "stable-diffusion-inpainting")
+    works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
+    threshold = 0.01
+    finds = "a thing was found and painted over"
+
+    def consumed_models(self, parameters: ErasingParameters, models: Models) -> dict[str, Any]:
+        """Return what is known of the detector and of the inpainting model, by their names."""
+        from tasks.models.hub import consumed_model
+
+        names = (parameters.detector, parameters.inpainter)
+        return {key: known for name in names for key, known in consumed_model(models, name).items()}
+
+    def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
+        """Return the things to try, and what the prompts are made of."""
+        return {
+            "subject": list(things(analysis)),
+            "background": list(analysis.background),
+            "scene": list(analysis.scene),
+        }
+
+    def choose(self, clip: ClipContext, parameters: ErasingParameters) -> dict[str, Any]:
+        """Try the caption's things in random order, and take the first that is found in enough frames.
+
+        Returns
+        -------
+        dict
+            `object`; `not_found`, what was tried before it; `prompt` and `negative`; `boxes`, for each frame
+            of the clip a list of ``[left, top, right, bottom]``, grown.
+        """
+        names = things(clip.analysis)
+        if not names:
+            raise ClipNotDegradable("the caption names no thing")
+        least = max(1.0, parameters.least_frames * clip.span.frame_count)
+        not_found: list[str] = []
+        for place in clip.rng("object").permutation(len(names)):
+            name = names[int(place)]
+            boxes = self._boxes(name, clip, parameters)
+            if sum(map(bool, boxes)) < least:
+                not_found.append(name)
+                continue
+            phrases = scene_without(clip.analysis, name)
+            said = {"scene": ", ".join(phrases) or parameters.no_scene, "object": name}
+            return {
+                "object": name,
+                "not_found": not_found,
+                "prompt": filled(parameters.prompt, **said),
+                "negative": filled(parameters.negative, **said),
+                "boxes": [[list(box) for box in each] for each in boxes],
+            }
+        shown = ", ".join(repr(name[:40]) for name in names[:3]) + (", …" if len(names) > 3 else "")
+        raise ClipNotDegradable(f"the detector finds nothing of the caption in enough frames ({shown})")
+
+    def apply(
+        self,
+        frames: Planes,
+        first: int,
+        clip: ClipContext,
+        parameters: ErasingParameters,
+        choice: Mapping[str, Any],
+    ) -> Planes:
+        """Return planes ``(n, H·3/2, W)`` without the thing; frames where it was not found as they were.
+
+        Afterwards the detector looks at what was painted: `gone` is 1 for a frame in which it finds nothing
+        that touches a box, else 0; `found_again_score` is the best score of what it finds.
+        """
+        places = [place for place in range(len(frames)) if choice["boxes"][first + place]]
+        if not places:
+            return frames.copy()
+        rgb = planes_to_rgb(frames[places], clip.color)
+        masks = np.stack([boxes_mask(choice["boxes"][first + place], *rgb.shape[1:3]) for place in places])
+        seeds = [clip.frame_seed("inpainting", first + place) for place in places]
+        painted = self._paint(rgb, masks, seeds, clip, parameters, choice).astype(np.int32)
+        share = round(parameters.amount * 256)
+        mixed = ((painted * share + rgb.astype(np.int32) * (256 - share) + 128) >> 8).astype(np.uint8)
+        after = frames.copy()
+        after[places] = merge_masked(frames[places], rgb_to_planes(mixed, clip.color), masks)
+        seen = self._find(planes_to_rgb(after[places], clip.color), choice["object"], clip, parameters)
+        for boxes, mask in zip(seen, masks, strict=True):
+            scores = [box.score for box in boxes if touches(box, mask)]
+            clip.log.measure("gone", not scores)
+            clip.log.measure("found_again_score", max(scores, default=0.0))
+        return after
+
+    def settle(
+        self, changed: int, frames: int, parameters: ErasingParameters, clip: ClipContext
+    ) -> dict[str, Any]:
+        """Return how many frames changed, and in which share of them the thing is gone.
+
+        Raises
+        ------
+        ClipNotDegradable
+            If too few frames were changed, or the thing is gone in less than the share `least_gone` of them.
+        """
+        settled = super().settle(changed, frames, parameters, clip)
+        looked = clip.log.measured.get("gone", [])
+        gone = sum(looked) / max(1, len(looked))
+        if gone < parameters.least_gone:
+            raise ClipNotDegradable(
+                f"the detector still finds the thing in {len(looked) - sum(looked):g} of {len(looked)} frames"
+            )
+        return {**settled, "gone": round(gone, 4)}
+
+    def _boxes(self, name: str, clip: ClipContext, parameters: ErasingParameters) -> list[list[Corners]]:
+        """Return the grown boxes of a thing in each frame; none where they cover too much of it."""
+        boxes: list[list[Corners]] = []
+        count = clip.span.frame_count
+        for place in range(0, count, _READ_FRAMES):
+            rgb = planes_to_rgb(clip.read(place, min(_READ_FRAMES, count - place)), clip.color)
+            height, width = rgb.shape[1:3]
+            for found in self._find(rgb, name, clip, parameters):
+                larger = (grown(box, parameters.grow, parameters.grow_px, height, width) for box in found)
+                kept = sorted({box for box in larger if box})
+                covered = boxes_mask(kept, height, width).mean()
+                boxes.append(kept if covered <= parameters.most_share else [])
+        return boxes
+
+    def _find(
+        self, rgb: Rgb, name: str, clip: ClipContext, parameters: ErasingParameters
+    ) -> Sequence[list[Box]]:
+        # no model is kept beyond a call, so that each can be freed for the other
+        detector: Detector = clip.models.get(parameters.detector)
+        thresholds = (parameters.box_threshold, parameters.text_threshold)
+        return _in_batches(
+            "detector",
+            detector,
+            clip,
+            parameters.detector_batch,
+            len(rgb),
+            lambda batch: detector.find(rgb[batch], name, *thresholds),
+        )
+
+    def _paint(
+        self,
+        rgb: Rgb,
+        masks: Mask,
+        seeds: Sequence[int],
+        clip: ClipContext,
+        parameters: ErasingParameters,
+        choice: Mapping[str, Any],
+    ) -> Rgb:
+        inpainter: Inpainter = clip.models.get(
+            parameters.inpainter, dtype=parameters.dtype, compile=parameters.compile
+        )
+        prompts = (choice["prompt"], choice["negative"])
+        read = [inpainter.read(text) for text in prompts]
+        if read != [*prompts]:
+            clip.log.ran(prompts_read=read)
+        painted = _in_batches(
+            "inpainter",
+            inpainter,
+            clip,
+            parameters.batch,
+            len(rgb),
+            lambda batch: list(
+                inpainter.inpaint(
+                    rgb[batch], masks[batch], *prompts, seeds[batch], parameters.steps, parameters.guidance
+                )
+            ),
+        )
+        return np.stack(painted)
+
+
+def _in_batches(
+    role: str, model: Any, clip: ClipContext, requested: int, count: int, work: Callable[[slice], Sequence[T]]
+) -> list[T]:
+    """Run work on `count` frames in batches that the memory holds, and note with what it ran."""
+    sizes = _sizes.setdefault(model, {})
+    batches = Batches(requested, owner=model)
+    batches.size = sizes.get(requested, requested)
+    done = batches.run(count, work)
+    sizes[requested] = batches.size
+    earlier = clip.log.facts.get(role, {}).get("batch_sizes", [])
+    facts = {name: getattr(model, name) for name in ("device", "dtype") if hasattr(model, name)}
+    clip.log.ran(**{role: {**facts, "batch_sizes": sorted({*earlier, *batches.sizes_ran}, reverse=True)}})
+    return done

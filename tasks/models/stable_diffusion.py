@@ -1,0 +1,208 @@
+"""Stable Diffusion inpainting by diffusers: regions of pictures painted anew by a prompt."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.errors import PrerequisiteError
+from storage_schemas.frames import Planes
+from tasks.models.base import Inpainter
+from tasks.models.texts import fitting_words
+from tasks.models.torch_cpu import prepare_torch
+from tasks.models.torch_model import loading, memory_errors, torch_dtype
+
+log = logging.getLogger(__name__)
+
+#: Both sides of a picture must be multiples of this: eight pixels a latent.
+MULTIPLE = 8
+#: Embeddings of prompts kept on the device: 118 kB each for CLIP ViT-L in bfloat16.
+KEPT_EMBEDDINGS = 256
+
+
+def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False) -> StableDiffusionInpainter:
+    """Load the checkpoint in a folder; nothing is looked for elsewhere.
+
+    The safety checker is not loaded: what is painted are small regions of everyday film, and where it takes
+    one for something else it returns a black picture, which would go into the data without an error.
+
+    Parameters
+    ----------
+    path
+        The checkpoint's folder, with ``model_index.json``.
+    device
+        ``cpu`` or ``cuda``.
+    dtype
+        Of the weights and of the sums.
+    compile
+        Whether torch compiles the UNet, which takes a while for each new shape. So that there are few shapes,
+        batches are filled up to a power of two, and what was filled in is thrown away.
+
+    Raises
+    ------
+    UserInputError
+        For a dtype that does not exist.
+    PrerequisiteError
+        If torch or diffusers are not installed, or the folder holds no such checkpoint.
+    """
+    wanted = torch_dtype(dtype)
+    torch = prepare_torch()
+    from diffusers import StableDiffusionInpaintPipeline
+    from diffusers.utils import logging as diffusers_logging
+    from transformers.utils import logging as transformers_logging
+
+    diffusers_logging.disable_progress_bar()
+    transformers_logging.disable_progress_bar()
+    with loading(path, "a Stable Diffusion inpainting pipeline"):
+        pipeline = StableDiffusionInpaintPipeline.from_pretrained(
+            path,
+            local_files_only=True,
+            dtype=wanted,
+            variant=weights_variant(path),
+            safety_checker=None,
+            feature_extractor=None,
+            requires_safety_checker=False,
+        )
+    channels = pipeline.unet.config.in_channels
+    if channels != 9:
+        raise PrerequisiteError(
+            f"{path}: its UNet takes {channels} channels, not the 9 of inpainting (latents, mask, picture): "
+            "bring another model by a small class, see docs/models.md"
+        )
+    pipeline.set_progress_bar_config(disable=True)
+    pipeline.to(device)
+    if device != "cpu":
+        for part in (pipeline.unet, pipeline.vae):
+            part.to(memory_format=torch.channels_last)
+    if compile:
+        pipeline.unet.compile(dynamic=False)
+    return StableDiffusionInpainter(pipeline, device, dtype, compile)
+
+
+def weights_variant(path: Path) -> str | None:
+    """Return ``fp16`` where a folder has the UNet's weights in half precision only, else None."""
+    names = [file.name for end in ("safetensors", "bin") for file in (path / "unet").glob(f"*.{end}")]
+    return "fp16" if names and all(".fp16." in name for name in names) else None
+
+
+class StableDiffusionInpainter(Inpainter):
+    """A loaded pipeline.
+
+    Parameters
+    ----------
+    pipeline
+        A ``StableDiffusionInpaintPipeline`` with a UNet of nine channels.
+
+    Attributes
+    ----------
+    device, dtype, compiled
+        Where it lies, in which numbers it computes, and whether its UNet is compiled.
+    """
+
+    def __init__(self, pipeline: Any, device: str, dtype: str, compiled: bool) -> None:
+        self._pipeline = pipeline
+        self.device, self.dtype, self.compiled = device, dtype, compiled
+        self._embeddings: dict[str, Any] = {}
+
+    def read(self, text: str) -> str:
+        """Return as much of a prompt as the model reads: CLIP's 77 tokens, cut between words."""
+        tokenizer = self._pipeline.tokenizer
+        limit = tokenizer.model_max_length
+
+        def fits(words: str) -> bool:
+            return bool(len(tokenizer(words, truncation=True, max_length=limit + 1).input_ids) <= limit)
+
+        return fitting_words(text, fits)
+
+    def inpaint(
+        self,
+        rgb: Planes,
+        masks: NDArray[np.bool_],
+        prompt: str,
+        negative: str,
+        seeds: Sequence[int],
+        steps: int,
+        guidance: float,
+    ) -> Planes:
+        """Return the pictures with what lies under the masks painted anew.
+
+        Outside of the masks they change as well, by going through the autoencoder: the caller merges.
+
+        Parameters
+        ----------
+        rgb
+            Pictures ``(n, H, W, 3)`` uint8. A side that is no multiple of 8 is padded by reflection on the
+            right and below, and cut again.
+        masks
+            ``(n, H, W)`` bool.
+        prompt, negative
+            What should be seen, and what should not; of longer ones see :meth:`read`.
+        seeds
+            One for each picture, for its generator, which is on the CPU whatever the device.
+        steps, guidance
+            Number of denoising steps, and weight of the prompt; 1 is none.
+
+        Returns
+        -------
+        ndarray
+            ``(n, H, W, 3)`` uint8.
+
+        Raises
+        ------
+        OutOfMemory
+            If so many pictures do not fit into the device's memory at once.
+        PrerequisiteError
+            If the model gives values that are no numbers, which a broken checkpoint or dtype does.
+        """
+        torch = prepare_torch()
+        count, height, width, _ = rgb.shape
+        if not count == len(masks) == len(seeds):
+            raise ValueError(f"{count} pictures, {len(masks)} masks and {len(seeds)} seeds")
+        if not count:
+            return rgb.copy()
+        drawn = self._filled_up(count)
+        padding = ((0, 0), (0, -height % MULTIPLE), (0, -width % MULTIPLE))
+        pictures = np.pad(rgb[drawn], (*padding, (0, 0)), "reflect").astype(np.float32) / 255
+        holes = np.pad(masks[drawn], padding, "reflect").astype(np.float32)
+        with memory_errors(), torch.inference_mode():
+            found: NDArray[np.float32] = self._pipeline(
+                image=torch.from_numpy(pictures).permute(0, 3, 1, 2),
+                mask_image=torch.from_numpy(holes)[:, None],
+                prompt_embeds=self._embedding(prompt).expand(len(drawn), -1, -1),
+                negative_prompt_embeds=self._embedding(negative).expand(len(drawn), -1, -1),
+                height=pictures.shape[1],
+                width=pictures.shape[2],
+                strength=1.0,
+                num_inference_steps=steps,
+                guidance_scale=guidance,
+                generator=[torch.Generator("cpu").manual_seed(seeds[place]) for place in drawn],
+                output_type="np",
+            ).images
+        if not np.isfinite(found).all():
+            raise PrerequisiteError(
+                "the inpainting model gave values that are no numbers: check its files with `slvmeval models "
+                "verify`, or set the parameter dtype to float32"
+            )
+        return np.rint(found[:count, :height, :width] * 255).astype(np.uint8)
+
+    def _filled_up(self, count: int) -> list[int]:
+        """Return the places of the pictures to draw; compiled, the last one again up to a power of two."""
+        size = 1 << (count - 1).bit_length() if self.compiled else count
+        return [*range(count), *[count - 1] * (size - count)]
+
+    def _embedding(self, text: str) -> Any:
+        """Return the embedding of a prompt ``(1, 77, n)``, computed once a process."""
+        if text not in self._embeddings:
+            if len(self._embeddings) >= KEPT_EMBEDDINGS:
+                self._embeddings.clear()
+            read = self.read(text)
+            if read != text:
+                log.warning("only the first %d words of the prompt %.60r… are read", len(read.split()), text)
+            embedding, _ = self._pipeline.encode_prompt(read, self.device, 1, False)
+            self._embeddings[text] = embedding
+        return self._embeddings[text]

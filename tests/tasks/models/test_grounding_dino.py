@@ -1,0 +1,189 @@
+"""Grounding DINO's loading and running code, on a tiny random checkpoint of the real classes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.frames import Planes
+
+pytestmark = pytest.mark.models
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.tiny_models.detector import tiny_detector
+
+    return tiny_detector(tmp_path_factory.mktemp("models") / "tiny-detector")
+
+
+@pytest.fixture(scope="module")
+def detector(folder: Path) -> Any:
+    from tasks.models.grounding_dino import load
+
+    return load(folder, "cpu")
+
+
+def pictures(count: int, height: int = 96, width: int = 128) -> Planes:
+    return np.random.default_rng(1).integers(0, 256, (count, height, width, 3), dtype=np.uint8)
+
+
+def test_boxes_lie_in_the_picture_the_best_first_and_speak_of_the_phrase(detector: Any) -> None:
+    found = detector.find(pictures(3), "a dog on the boat", 0.4, 0.3)
+    assert len(found) == 3 and any(found)
+    for boxes in found:
+        scores = [box.score for box in boxes]
+        assert scores == sorted(scores, reverse=True) and all(score > 0.4 for score in scores)
+        for box in boxes:
+            assert 0 <= box.left < box.right <= 128 and 0 <= box.top < box.bottom <= 96
+            assert set(box.label.split()) <= {"a", "dog", "on", "the", "boat"} and box.label
+
+
+def test_thresholds_leave_boxes_out(detector: Any) -> None:
+    shown = pictures(2)
+    low = [len(boxes) for boxes in detector.find(shown, "dog", 0.0, 0.0)]
+    high = [len(boxes) for boxes in detector.find(shown, "dog", 0.999, 0.0)]
+    assert sum(high) < sum(low)
+    # no word of the phrase reaches it
+    assert detector.find(shown, "dog", 0.0, 1.0) == [[], []]
+
+
+def test_the_same_pictures_give_the_same_boxes_alone_and_together(detector: Any) -> None:
+    shown = pictures(3)
+    together = detector.find(shown, "red ball", 0.4, 0.3)
+    assert detector.find(shown, "red ball", 0.4, 0.3) == together
+    for place in range(3):
+        (alone,) = detector.find(shown[place : place + 1], "red ball", 0.4, 0.3)
+        assert [box.label for box in alone] == [box.label for box in together[place]]
+        for one, other in zip(alone, together[place], strict=True):
+            assert one.left == pytest.approx(other.left, abs=0.1)
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("phrase", ["", "   ", "?!.", "...", "_", "'"])
+def test_a_phrase_without_a_word_finds_nothing(detector: Any, phrase: str) -> None:
+    assert detector.phrase(phrase) == ""
+    assert detector.find(pictures(2), phrase, 0.0, 0.0) == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("Dog", "dog."),
+        ("  The   Red\nBall. ", "the red ball."),
+        ("Mr. Smith? Yes", "mr smith yes."),
+        ("dog.", "dog."),
+        ("犬", "犬."),
+        ("СОБАКА", "собака."),
+    ],
+)
+def test_a_phrase_is_written_as_the_model_wants_it(detector: Any, text: str, phrase: str) -> None:
+    assert detector.phrase(text) == phrase
+    assert len(detector.find(pictures(1), text, 0.4, 0.3)) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["dog " * 500, "zebra " * 500, "x" * 50_000, "犬" * 600, "[SEP] [PAD] " * 300]
+)
+def test_texts_longer_than_the_model_are_cut_between_words(detector: Any, text: str) -> None:
+    tokens = detector._processor.tokenizer(detector.phrase(text)).input_ids
+    assert len(tokens) <= 256
+    words = detector.phrase(text).removesuffix(".").split()
+    assert words == text.lower().split()[: len(words)] or len(text.split()) == 1
+    assert len(detector.find(pictures(1), text, 0.4, 0.3)) == 1
+
+
+def test_as_many_words_stay_as_fit(detector: Any) -> None:
+    # 253 words, the full stop and two marks of the tokenizer
+    assert detector.phrase("dog " * 500) == " ".join(["dog"] * 253) + "."
+    assert detector.phrase("dog " * 253) == " ".join(["dog"] * 253) + "."
+
+
+@pytest.mark.parametrize("size", [(4, 512), (284, 508), (512, 4), (20, 20)])
+def test_pictures_of_odd_sizes(detector: Any, size: tuple[int, int]) -> None:
+    found = detector.find(pictures(2, *size), "dog", 0.0, 0.0)
+    assert all(box.right <= size[1] and box.bottom <= size[0] for boxes in found for box in boxes)
+    assert detector.find(pictures(0, *size), "dog", 0.0, 0.0) == []
+
+
+def test_other_dtypes_run(folder: Path) -> None:
+    from tasks.models.grounding_dino import load
+
+    half = load(folder, "cpu", dtype="bfloat16")
+    assert half.dtype == "bfloat16" and any(half.find(pictures(2), "dog", 0.4, 0.3))
+    with pytest.raises(UserInputError, match=r"float64.*choose one of bfloat16"):
+        load(folder, "cpu", dtype="float64")
+
+
+def test_memory_that_runs_out_is_our_error(detector: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from tasks.models.base import OutOfMemory
+
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(detector._model, "forward", full)
+    with pytest.raises(OutOfMemory, match="CUDA out of memory"):
+        detector.find(pictures(2), "dog", 0.4, 0.3)
+
+
+def test_a_folder_that_holds_no_such_model_is_named(folder: Path, tmp_path: Path) -> None:
+    from tasks.models.grounding_dino import load
+
+    with pytest.raises(PrerequisiteError, match="nothing-here cannot be loaded as Grounding DINO"):
+        load(tmp_path / "nothing-here", "cpu")
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    for file in folder.iterdir():
+        (damaged / file.name).write_bytes(file.read_bytes())
+    (damaged / "model.safetensors").write_bytes(b"\0" * 100)
+    with pytest.raises(PrerequisiteError, match="damaged cannot be loaded"):
+        load(damaged, "cpu")
+    config = json.loads((folder / "config.json").read_text())
+    (damaged / "config.json").write_text(json.dumps({**config, "model_type": "bert"}))
+    with pytest.raises(PrerequisiteError, match="slvmeval models verify"):
+        load(damaged, "cpu")
+
+
+def test_boxes_are_clipped_and_those_without_area_or_words_dropped() -> None:
+    from tasks.models.grounding_dino import kept_boxes
+
+    nan = float("nan")
+    corners = [
+        [-9, -9, 5, 5],
+        [90, 90, 300, 300],
+        [10, 10, 10, 50],
+        [120, 0, 140, 9],
+        [1, 1, 2, 2],
+        [nan, 0, 9, 9],
+    ]
+    labels = ["dog", "dog", "dog", "dog", "", "dog"]
+    kept = kept_boxes(
+        np.array(corners, np.float32), np.linspace(0.5, 0.9, 6, dtype=np.float32), labels, 100, 100
+    )
+    assert [(box.left, box.top, box.right, box.bottom) for box in kept] == [(90, 90, 100, 100), (0, 0, 5, 5)]
+
+
+@pytest.mark.gpu
+def test_it_runs_on_a_gpu(folder: Path) -> None:
+    """With the real weights where the model folder has them: they find an astronaut and no giraffe."""
+    from skimage import data
+
+    from tasks.models.grounding_dino import load
+
+    real = Path(os.environ.get("SLVMEVAL_MODELS", "")) / "grounding-dino-base"
+    there = (real / "config.json").is_file()
+    model = load(real if there else folder, "cuda")
+    shown = np.stack([data.astronaut()[:288]] * 4)
+    found = model.find(shown, "an astronaut", 0.4, 0.3)
+    assert len(found) == 4 and model.device == "cuda"
+    if there:
+        assert all(boxes and boxes[0].score > 0.4 for boxes in found)
+        assert model.find(shown, "a giraffe", 0.4, 0.3) == [[], [], [], []]

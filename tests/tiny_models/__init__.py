@@ -1,0 +1,1 @@
+"""Factories of tiny checkpoints of the real model classes, with random weights."""
