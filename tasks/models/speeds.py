@@ -29,6 +29,7 @@ class Speed(Frozen):
     most_s: float = Field(gt=0)
     steps: int | None = Field(default=None, ge=1)
     step_cache_share: float = Field(default=1.0, gt=0, le=1)
+    only: dict[str, str] = Field(default_factory=dict)
     kind: Kind
     source: str = Field(min_length=1)
 
@@ -37,6 +38,11 @@ class Speed(Frozen):
         if self.least_s > self.most_s:
             raise ValueError("least_s is above most_s")
         return self
+
+    def holds(self, parameters: Parameters) -> bool:
+        """Return whether the row is about these parameters: with another model nothing is known."""
+        values = parameters.model_dump()
+        return all(values.get(name) == value for name, value in self.only.items())
 
     def seconds(self, parameters: Parameters) -> tuple[float, float]:
         """Return the least and the most seconds a frame, with an operation's parameters."""
@@ -73,14 +79,14 @@ def gpu_hours(work: Iterable[GpuWork], device: str = "h100") -> dict[str, Any]:
     dict
         `hours` (the middle of the range), `least`, `most` and `kind` of all that is known (None where
         nothing is), the same for each aspect in `by_aspect`, and in `not_known` the frames by operation
-        that has no row in the table. What needs no GPU takes 0 hours.
+        of which the table says nothing. What needs no GPU takes 0 hours.
     """
     by_aspect: dict[str, list[_Hours]] = {}
     not_known: dict[str, int] = {}
     for part in work:
         found = by_aspect.setdefault(part.aspect, [])
         row = speeds().get((part.operation, device))
-        if row is None:
+        if row is None or not row.holds(part.parameters):
             not_known[part.operation] = not_known.get(part.operation, 0) + part.frames
         else:
             least, most = (seconds * part.frames / 3600 for seconds in row.seconds(part.parameters))

@@ -16,6 +16,10 @@ class Steps(Parameters):
     step_cache: float = 0.0
 
 
+class Swapped(Steps):
+    editor: str = "mine"
+
+
 class NoSteps(Parameters):
     pass
 
@@ -75,6 +79,13 @@ def test_an_operation_without_a_row_is_not_counted_as_nothing() -> None:
     assert gpu_hours([GpuWork("color", "edit", Steps(), 100)], device="a100")["hours"] is None
 
 
+def test_a_row_says_nothing_of_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = ROW.model_copy(update={"only": {"editor": "theirs"}})
+    monkeypatch.setattr(speeds_module, "speeds", lambda: {("edit", "h100"): row})
+    assert gpu_hours([GpuWork("color", "edit", Swapped(editor="theirs"), 100)])["hours"] == 0.75
+    assert gpu_hours([GpuWork("color", "edit", Swapped(), 100)])["not_known"] == {"edit": 100}
+
+
 def test_work_without_a_gpu_takes_no_hours() -> None:
     found = gpu_hours([])
     assert (found["hours"], found["by_aspect"], found["not_known"]) == (0, {}, {})
@@ -96,5 +107,6 @@ def test_each_operation_of_the_gpus_pool_has_a_row_with_its_default_steps() -> N
     assert {operation for operation, _ in rows} >= set(wanted)
     for (name, _), row in rows.items():
         assert row.kind in KINDS
-        if name in wanted and row.steps is not None:
-            assert wanted[name].parameters().model_dump()["steps"] == row.steps
+        if name in wanted:
+            assert row.holds(wanted[name].parameters())
+            assert wanted[name].parameters().model_dump().get("steps") == row.steps
