@@ -112,7 +112,7 @@ def _no_pair_rows(build: Build) -> list[SetAsideRow]:
 def _source_tables(build: Build, used: set[str]) -> tuple[list[SourceRow], list[ClipRow]]:
     sources, clips = build.kept.tables()
     for source_id in sorted(used):
-        facts = source_facts(build.store, build.sources[source_id], build.recipe)
+        facts = source_facts(build.store, build.sources[source_id], build.recipe, build.work.servers)
         id_ = timeline_id(facts.source, build.recipe)
         checksum = build.store.manifest(TIMELINE, id_).content_checksum
         row, rows = source_rows(facts, build.recipe, checksum)

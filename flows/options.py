@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from storage_schemas.model import Frozen
+from storage_schemas.model_server import ModelServer
 from tasks.aspects.base import Pool
 from tasks.recipe import Recipe
 
@@ -47,6 +48,8 @@ class BuildOptions(Frozen):
         Worker pools of single aspects, in place of those that their operations ask for.
     allow_cpu_models
         Whether work of the pool ``h100`` may run on a worker that sees no GPU.
+    model_servers
+        Model servers by the names that recipes use.
     """
 
     store: str
@@ -60,6 +63,7 @@ class BuildOptions(Frozen):
     quota_bytes: int | None = None
     placement: dict[str, Pool] = Field(default_factory=dict)
     allow_cpu_models: bool = False
+    model_servers: dict[str, ModelServer] = Field(default_factory=dict)
 
     @field_validator("release")
     @classmethod

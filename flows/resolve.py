@@ -57,6 +57,7 @@ def build_options(
             quota_bytes=site.quota_bytes,
             placement=site.placement,
             allow_cpu_models=site.allow_cpu_models,
+            model_servers=site.model_servers,
         )
     except ValidationError as problem:
         first = problem.errors()[0]

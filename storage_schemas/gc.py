@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from storage_schemas.commit import abandoned
+from storage_schemas.commit import abandoned, retire_folder
 from storage_schemas.ids import artifact_id
 from storage_schemas.manifest import Manifest
 from storage_schemas.release import Release, release_names, release_versions
 from storage_schemas.store import (
+    ANALYSIS,
     DEGRADED_CLIP,
     ENCODED,
     FRAMES,
@@ -92,6 +93,33 @@ def _is_used(manifest: Manifest, used: UsedIds) -> bool:
         return manifest.consumes["frames"] in used.frames
     # a timeline is made of what the frames are made of
     return artifact_id(FRAMES, manifest.consumes) in used.frames
+
+
+def drop_features(store: Store, dry_run: bool = False) -> Freed:
+    """Remove what evaluators computed of frames; the next evaluation computes it again."""
+    files = [file for file in store.features.rglob("*") if file.is_file()]
+    size = sum(file.stat().st_size for file in files)
+    if not dry_run and store.features.is_dir():
+        retire_folder(store.staging, "features", store.features)
+    return Freed("features", len(files), size)
+
+
+def drop_partial_analyses(store: Store, every: bool, dry_run: bool = False) -> Freed:
+    """Remove answers about captions that are in an artifact already, or `every` one.
+
+    The others are what the next build of the same recipe goes on with.
+    """
+    root = store.partial_analyses
+    folders = [
+        folder
+        for folder in (sorted(root.iterdir()) if root.is_dir() else [])
+        if every or store.has(ANALYSIS, folder.name)
+    ]
+    size = sum(file.stat().st_size for folder in folders for file in folder.iterdir())
+    if not dry_run:
+        for folder in folders:
+            retire_folder(store.staging, "partial", folder)
+    return Freed("partial", len(folders), size)
 
 
 def clear_staging(store: Store, dry_run: bool = False) -> Freed:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.model import Frozen
+
+if TYPE_CHECKING:
+    from tasks.captions.answers import AnswerJournal
 
 
 class NotAnalysed(Frozen):
@@ -26,10 +29,13 @@ class CaptionAnalyser(ABC):
     ----------------
     name, version
         Both are in the id of every analysis; a change of results needs a new version.
+    packages
+        Distributions that do the work: for the provenance.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
+    packages: ClassVar[tuple[str, ...]] = ()
 
     def consumes(self) -> dict[str, Any]:
         """Return all that the result depends on besides the caption, JSON-able, for the artifact's id."""
@@ -45,14 +51,29 @@ class CaptionAnalyser(ABC):
             If something is missing, with the command that gets it.
         """
 
+    def check_server(self) -> None:
+        """Ask the server that it needs, if any, whether it is there; asked once, by the build's driver.
+
+        Raises
+        ------
+        PrerequisiteError
+            If it is not, with what to do.
+        """
+        return None
+
     @abstractmethod
-    def analyse(self, captions: Sequence[str]) -> Sequence[CaptionAnalysis | NotAnalysed]:
+    def analyse(
+        self, captions: Sequence[str], journal: AnswerJournal | None = None
+    ) -> Sequence[CaptionAnalysis | NotAnalysed]:
         """Return one result a caption, in order; a caption that fails costs no other.
 
         Parameters
         ----------
         captions
             The captions of some clips, each on its own: no result depends on its neighbours.
+        journal
+            Where an analyser whose answers cost much keeps each at once, and finds those of a run that was
+            ended.
 
         Raises
         ------

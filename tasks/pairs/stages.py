@@ -23,6 +23,7 @@ from storage_schemas.errors import (
     UserInputError,
 )
 from storage_schemas.ids import artifact_id, digest_value
+from storage_schemas.model_server import ModelServer
 from storage_schemas.plan import NoPair, PlannedPair, SourceReport
 from storage_schemas.provenance import utc_now
 from storage_schemas.set_aside import SetAsideRow
@@ -33,6 +34,7 @@ from tasks.aspects.base import Pool as PoolName
 from tasks.media.ingest import ingest_source
 from tasks.models.device import device_of, require_gpu
 from tasks.models.hub import ModelHub
+from tasks.models.servers import Servers
 from tasks.pairs.degrade import degrade_source
 from tasks.pairs.draw import PairJob, source_jobs
 from tasks.pairs.facts import frames_consumes, frames_id, source_facts
@@ -53,10 +55,17 @@ class Work:
     placement: Mapping[str, PoolName] = field(default_factory=dict)
     #: Whether work of the pool h100 may run where no GPU is visible.
     allow_cpu_models: bool = False
+    #: Model servers by the names that recipes use.
+    model_servers: Mapping[str, ModelServer] = field(default_factory=dict)
 
     def pool_of(self, aspect: str, wanted: str) -> str:
         """Return the pool in which an aspect is made, `wanted` being what its operation asks for."""
         return self.placement.get(aspect, wanted)
+
+    @property
+    def servers(self) -> Servers:
+        """Where the model servers are found."""
+        return Servers(self.model_servers, Path(self.store))
 
     def open(self, pool: PoolName = "cpu") -> tuple[Store, Models]:
         """Return the store, and the models of this process on the device that a pool's work uses here."""
@@ -84,7 +93,7 @@ def inspect_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outco
 
     def run() -> Outcome:
         store, models = work.open()
-        return Outcome(source.id, "inspect", report(store, source, work.recipe, models, aspects))
+        return Outcome(source.id, "inspect", report(store, source, work, models, aspects))
 
     return _guarded(source, "inspect", run, key=inspect_key(source, work.recipe))
 
@@ -121,7 +130,7 @@ def degrade_h100_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> 
 def _degrade(work: Work, source: Source, aspects: tuple[str, ...], pool: PoolName) -> Outcome:
     def run() -> Outcome:
         store, models = work.open(pool)
-        facts = source_facts(store, source, work.recipe)
+        facts = source_facts(store, source, work.recipe, work.servers)
         jobs, _ = source_jobs(facts, work.recipe, models, aspects)
         jobs = [job for job in jobs if work.pool_of(job.aspect.name, job.operation.pool) == pool]
         failed = degrade_source(store, facts, jobs, models).set_aside
@@ -129,7 +138,7 @@ def _degrade(work: Work, source: Source, aspects: tuple[str, ...], pool: PoolNam
             _pair_row(source, job, "degrade", failed[job.pair_id]) for job in jobs if job.pair_id in failed
         )
         # what was predicted before ingest may not hold: the rows' keys are those of the true frames
-        return Outcome(source.id, "degrade", report(store, source, work.recipe, models, _all(work)), rows)
+        return Outcome(source.id, "degrade", report(store, source, work, models, _all(work)), rows)
 
     return _guarded(source, "degrade", run)
 
@@ -139,14 +148,14 @@ def verify_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcom
 
     def run() -> Outcome:
         store, models = work.open()
-        facts = source_facts(store, source, work.recipe)
+        facts = source_facts(store, source, work.recipe, work.servers)
         jobs, _ = source_jobs(facts, work.recipe, models, aspects)
         there = [job for job in jobs if store.has(PAIR, job.pair_id)]
         failed = verify_pairs(store, [job.pair_id for job in there])
         rows = tuple(
             _pair_row(source, job, "verify", failed[job.pair_id]) for job in there if job.pair_id in failed
         )
-        return Outcome(source.id, "verify", report(store, source, work.recipe, models, _all(work)), rows)
+        return Outcome(source.id, "verify", report(store, source, work, models, _all(work)), rows)
 
     return _guarded(source, "verify", run)
 
@@ -208,10 +217,11 @@ def ingest_key(source: Source, recipe: Recipe) -> str:
 
 
 def report(
-    store: Store, source: Source, recipe: Recipe, models: Models, aspects: tuple[str, ...]
+    store: Store, source: Source, work: Work, models: Models, aspects: tuple[str, ...]
 ) -> SourceReport:
     """Return which pairs could be made of a source, and which are there already."""
-    facts = source_facts(store, source, recipe)
+    recipe = work.recipe
+    facts = source_facts(store, source, recipe, work.servers)
     jobs, reasons = source_jobs(facts, recipe, models, aspects)
     return SourceReport(
         source_id=source.id,

@@ -1,0 +1,302 @@
+"""Caption analysis by a language model behind an OpenAI-compatible server, as the paper does it.
+
+The paper's model is Qwen3-8B, thinking, behind vLLM with a JSON Schema (SLVMEval, appendix E.1). An answer
+that is no analysis is never mended here: the model is told why it does not fit and asked again, with another
+seed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field, model_validator
+
+from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.answers import Answer
+from storage_schemas.errors import PrerequisiteError
+from storage_schemas.ids import digest_text
+from storage_schemas.model import Frozen
+from storage_schemas.provenance import utc_now
+from storage_schemas.rng import derived_seed
+from tasks.captions.answers import AnswerJournal
+from tasks.captions.base import CaptionAnalyser, NotAnalysed
+from tasks.captions.fitting import (
+    NotFitting,
+    analysis_schema,
+    clean_text,
+    read_analysis,
+    split_thinking,
+)
+from tasks.models.chat import ChatAnswer, ChatRequest, Sampling, ask_all
+from tasks.models.servers import Servers, check_server
+
+PROMPT_FILE = Path(__file__).parent / "prompts" / "caption_analysis.txt"
+#: The paper's model, and the revision that this project pins.
+MODEL, REVISION = "Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"
+
+# How much of an answer that does not fit is shown to the model that gave it.
+_SHOWN = 4000
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
+_SPACE = re.compile(r"\s")
+
+
+@cache
+def default_prompt() -> str:
+    """Return the instruction that is used where a recipe names none."""
+    return PROMPT_FILE.read_text(encoding="utf-8").strip()
+
+
+class LlmParameters(Frozen):
+    """Parameters of the analyser ``llm``; all but `server` are in the id of an analysis.
+
+    Parameters
+    ----------
+    model, revision
+        The model, and its revision: what the server is expected to serve. Servers do not tell the revision.
+    server
+        The server's name in ``[model_servers]`` of the profile.
+    prompt
+        The instruction.
+    thinking
+        Whether the model thinks before it answers (paper: yes).
+    temperature, top_p, top_k, min_p, repetition_penalty
+        The paper's values (appendix E.1).
+    tries
+        How often a caption is asked about until an answer fits.
+    most_characters
+        Of longer captions only whole sentences up to here are asked about (the paper's have about 1,000).
+    most_tokens
+        Longest answer with its thoughts, in tokens.
+    most_items, most_letters
+        Longest list and longest text in an analysis.
+    """
+
+    model: str = Field(default=MODEL, min_length=1)
+    revision: str | None = None
+    server: str = Field(default="caption-analysis", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    prompt: str = Field(default_factory=default_prompt, min_length=1)
+    thinking: bool = True
+    temperature: float = Field(default=0.6, ge=0, le=2)
+    top_p: float = Field(default=0.95, gt=0, le=1)
+    top_k: int = Field(default=20, ge=-1)
+    min_p: float = Field(default=0.0, ge=0, le=1)
+    repetition_penalty: float = Field(default=1.2, gt=0, le=2)
+    tries: int = Field(default=3, ge=1, le=10)
+    most_characters: int = Field(default=16_000, ge=100)
+    most_tokens: int = Field(default=8192, ge=64)
+    most_items: int = Field(default=50, ge=1)
+    most_letters: int = Field(default=120, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _pinned(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("model", MODEL) == MODEL:
+            return {"revision": REVISION, **values}
+        return values
+
+
+class LlmAnalyser(CaptionAnalyser):
+    """Analyses captions by asking a language model.
+
+    Parameters
+    ----------
+    parameters
+        What is asked and how.
+    servers
+        Where the server of the recipe's name is looked for, when it is needed.
+    """
+
+    name: ClassVar[str] = "llm"
+    version: ClassVar[int] = 1
+    packages: ClassVar[tuple[str, ...]] = ("openai",)
+
+    def __init__(self, parameters: LlmParameters, servers: Servers | None = None) -> None:
+        self._parameters = parameters
+        self._servers = servers or Servers()
+
+    def consumes(self) -> dict[str, Any]:
+        """Return name and version, the model, and all that it is asked with."""
+        return {**super().consumes(), **self._parameters.model_dump(mode="json", exclude={"server"})}
+
+    def check(self) -> None:
+        """Look for the client library; no server is asked for it.
+
+        Raises
+        ------
+        PrerequisiteError
+            If it is not installed.
+        """
+        if find_spec("openai") is None:
+            raise PrerequisiteError("caption analysis by a language model needs openai: pip install openai")
+
+    def check_server(self) -> None:
+        """Ask the server once whether it is there and has the model.
+
+        Raises
+        ------
+        PrerequisiteError
+            If not, with what to do.
+        """
+        check_server(self._servers.find(self._parameters.server, self._parameters.model))
+
+    def analyse(
+        self, captions: Sequence[str], journal: AnswerJournal | None = None
+    ) -> list[CaptionAnalysis | NotAnalysed]:
+        """Ask about all captions that the journal has no answer to, many at once; equal ones once.
+
+        Raises
+        ------
+        PrerequisiteError
+            If the server cannot be used; what it answered until then is in the journal.
+        """
+        kept = {} if journal is None else journal.read()
+        asked = {
+            digest_text(caption): _text(caption, self._parameters.most_characters) for caption in captions
+        }
+        open_ = [
+            _Question(digest, text, self._parameters)
+            for digest, text in asked.items()
+            if text and digest not in kept
+        ]
+        failed: dict[str, NotAnalysed] = {}
+
+        def on_answer(place: int, answer: ChatAnswer) -> ChatRequest | None:
+            question = open_[place]
+            took = question.take(answer)
+            if isinstance(took, ChatRequest):
+                return took
+            if isinstance(took, NotAnalysed):
+                failed[question.digest] = took
+            else:
+                kept[question.digest] = took
+                if journal is not None:
+                    journal.append(took)
+            return None
+
+        if open_:
+            server = self._servers.find(self._parameters.server, self._parameters.model)
+            ask_all(server, [question.request() for question in open_], on_answer)
+        results: list[CaptionAnalysis | NotAnalysed] = []
+        for caption in captions:
+            digest = digest_text(caption)
+            if not asked[digest]:
+                results.append(CaptionAnalysis())
+            else:
+                results.append(failed[digest] if digest in failed else kept[digest].analysis)
+        return results
+
+
+class _Question:
+    """One caption until an answer fits: how often it was asked about, why answers did not fit."""
+
+    def __init__(self, digest: str, text: str, parameters: LlmParameters) -> None:
+        self.digest = digest
+        self._text = text
+        self._parameters = parameters
+        self._refused: list[str] = []
+        self._answers: list[ChatAnswer] = []
+
+    def request(self) -> ChatRequest:
+        """Return what is asked next: the caption, and what was wrong with the last answer."""
+        parameters = self._parameters
+        messages: list[dict[str, Any]] = [
+            {"role": "system", "content": parameters.prompt},
+            {"role": "user", "content": _as_data(self._text)},
+        ]
+        if self._refused:
+            if last := self._answers[-1].text[:_SHOWN].strip():
+                messages.append({"role": "assistant", "content": _without_marks(last)})
+            again = f"That answer cannot be used: {self._refused[-1]}. Answer again, by all the rules."
+            messages.append({"role": "user", "content": again})
+        return ChatRequest(
+            messages=tuple(messages),
+            answer_schema=analysis_schema(parameters.most_items, parameters.most_letters),
+            sampling=Sampling(
+                temperature=parameters.temperature,
+                top_p=parameters.top_p,
+                # by the caption and the try alone, so that no result depends on the order of the answers
+                seed=derived_seed("caption-analysis", self.digest, len(self._refused)) % 2**31,
+                most_tokens=parameters.most_tokens,
+            ),
+            extra_body={
+                "top_k": parameters.top_k,
+                "min_p": parameters.min_p,
+                "repetition_penalty": parameters.repetition_penalty,
+                "chat_template_kwargs": {"enable_thinking": parameters.thinking},
+            },
+        )
+
+    def take(self, answer: ChatAnswer) -> Answer | NotAnalysed | ChatRequest:
+        """Return the accepted answer, or what is to be asked next, or that this caption is given up."""
+        self._answers.append(answer)
+        if answer.error is not None:
+            return NotAnalysed(message=answer.error)
+        try:
+            return self._accepted(answer)
+        except NotFitting as problem:
+            self._refused.append(str(problem))
+        if len(self._refused) < self._parameters.tries:
+            return self.request()
+        reasons = "; ".join(dict.fromkeys(self._refused))
+        count = len(self._refused)
+        return NotAnalysed(message=f"{self._parameters.model} gave no analysis in {count} tries: {reasons}")
+
+    def _accepted(self, answer: ChatAnswer) -> Answer:
+        parameters = self._parameters
+        if answer.finish_reason == "length":
+            raise NotFitting(f"it was not at its end after {parameters.most_tokens} tokens, be brief")
+        thoughts, text = split_thinking(answer.text)
+        if not text:
+            raise NotFitting("there was nothing after the thinking" if thoughts else "it is empty")
+        return Answer(
+            caption=self.digest,
+            analysis=read_analysis(text, parameters.most_items, parameters.most_letters),
+            text=answer.text,
+            reasoning=answer.reasoning or thoughts,
+            finish_reason=answer.finish_reason,
+            model=answer.model,
+            characters=len(self._text),
+            tokens_in=_sum([each.tokens_in for each in self._answers]),
+            tokens_out=_sum([each.tokens_out for each in self._answers]),
+            seconds=round(sum(each.seconds for each in self._answers), 3),
+            tries=len(self._refused) + 1,
+            calls=sum(each.tries for each in self._answers),
+            refused=tuple(self._refused),
+            at=utc_now(),
+        )
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _as_data(text: str) -> str:
+    """Return a caption as a JSON object, in which nothing can end the message that it stands in."""
+    return _without_marks(json.dumps({"caption": text}, ensure_ascii=False))
+
+
+def _without_marks(text: str) -> str:
+    # `<|im_end|>` and the like in a text would be read as the end of the message; JSON has another spelling
+    return text.replace("<", "\\u003c")
+
+
+def _text(caption: str, most: int) -> str:
+    """Return what is asked about: all, or whole sentences, or at least whole words of a longer caption."""
+    # halves of characters, which JSON can name, cannot be sent
+    text = caption.encode("utf-8", "replace").decode("utf-8").strip()
+    if len(text) <= most:
+        return text if clean_text(text) else ""
+    cut = text[:most]
+    for end in (_SENTENCE_END, _SPACE):
+        places = [found.end() for found in end.finditer(cut)]
+        # an early end would cost most of the caption
+        if places and places[-1] > most // 2:
+            return cut[: places[-1]].strip()
+    return cut
