@@ -149,8 +149,8 @@ def _name(key: Hashable) -> str:
 
 
 def _of(needed: int, free: int | None) -> str:
-    there = "free memory unknown" if free is None else f"{free / 1e9:.1f} GB free"
-    return f"{needed / 1e9:.1f} GB needed, {there}"
+    there = "free memory unknown" if free is None else f"{free / 1e9:.3g} GB free"
+    return f"{needed / 1e9:.3g} GB needed, {there}"
 
 
 @cache
