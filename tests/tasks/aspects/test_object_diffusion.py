@@ -10,7 +10,7 @@ import pytest
 
 from slvmeval.testing import FULL_ANALYSIS, check_aspect, synthetic_clip
 from storage_schemas.analysis import CaptionAnalysis
-from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import ColorSpec, Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable
 from tasks.aspects.boxes import boxes_mask
@@ -281,28 +281,6 @@ def test_the_papers_values_are_the_defaults() -> None:
     assert (values.steps, values.guidance) == (50, 7.5)
     assert (values.grow, values.grow_px, values.least_gone, values.least_frames) == (0.05, 4, 0, 0)
     assert OPERATION.pool == "h100"
-
-
-@pytest.mark.parametrize(
-    ("field", "text", "message"),
-    [
-        ("prompt", "an empty place", r"the placeholder \{scene\} is missing"),
-        ("prompt", "{scene} and {colour}", r"unknown placeholder \{colour\}"),
-        ("prompt", "{scene.__class__}", r"unknown placeholder \{scene.__class__\}"),
-        ("prompt", "{scene!r}", "unknown placeholder"),
-        ("prompt", "{scene:>9}", "unknown placeholder"),
-        ("prompt", "{scene} {", "braces that are no placeholder"),
-        ("negative", "ugly", r"the placeholder \{object\} is missing"),
-    ],
-)
-def test_a_wrong_template_is_refused_with_what_is_wrong(field: str, text: str, message: str) -> None:
-    with pytest.raises(UserInputError, match=message) as raised:
-        OPERATION.parameters(overrides={field: text})
-    assert field in str(raised.value)
-
-
-def test_braces_may_be_doubled() -> None:
-    assert OPERATION.parameters(overrides={"prompt": "{{x}} {scene}"}).prompt == "{{x}} {scene}"
 
 
 def test_things_come_once_and_without_blanks() -> None:
