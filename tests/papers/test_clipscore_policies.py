@@ -1,0 +1,44 @@
+"""SLVMEval, table 5 and appendix F.2: CLIPScore under three policies for long prompts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tasks.statistics.cells import Cell, cell_of, macro_accuracy, pooled_accuracy
+from tasks.statistics.printed import printed_per_cent
+from tests.papers.tables import claims, counts, pairs_of, printed, trials_with
+
+ACCURACY, PLUS_MINUS = printed("table5", "accuracy"), printed("table5", "plus_minus")
+ASPECTS = [aspect for policy, aspect in ACCURACY if policy == "ignore-max"]
+#: The default policy stands in table 2.
+ROW = {"truncate": "clipscore", "ignore-max": "ignore-max", "each-truncate": "each-truncate"}
+
+
+def cells(policy: str) -> dict[str, Cell]:
+    found = {}
+    for aspect in ASPECTS:
+        (right,) = counts()[ROW[policy], aspect]
+        found[aspect] = cell_of(trials_with(ROW[policy], aspect, right))
+    return found
+
+
+@pytest.mark.parametrize("policy", ["ignore-max", "each-truncate"])
+def test_counts_give_the_twenty_intervals(policy: str) -> None:
+    assert len(ACCURACY) == len(PLUS_MINUS) == 20
+    for aspect, cell in cells(policy).items():
+        assert cell.paper is not None
+        assert cell.n == pairs_of(aspect)
+        assert printed_per_cent(cell.accuracy or 0) == ACCURACY[policy, aspect]
+        assert printed_per_cent((cell.paper.high - cell.paper.low) / 2) == PLUS_MINUS[policy, aspect]
+
+
+@pytest.mark.parametrize(
+    ("policy", "macro", "pooled"),
+    [("truncate", "60.7", "58.8"), ("ignore-max", "61.9", "60.5"), ("each-truncate", "63.8", "62.8")],
+)
+def test_the_printed_averages_are_of_two_kinds(policy: str, macro: str, pooled: str) -> None:
+    """The default's average is over aspects, the other two are over pairs; they do not compare."""
+    found = list(cells(policy).values())
+    assert printed_per_cent(macro_accuracy(found) or 0) == macro
+    assert printed_per_cent(pooled_accuracy(found) or 0) == pooled
+    assert claims()["policy_average"][policy] == (macro if policy == "truncate" else pooled)
