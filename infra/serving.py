@@ -177,7 +177,7 @@ def _address(interface: str | None) -> str:
     if interface:
         from distributed.utils import get_ip_interface
 
-        return str(get_ip_interface(interface))
+        return str(get_ip_interface(interface))  # type: ignore[no-untyped-call]
     return socket.gethostbyname(socket.gethostname())
 
 

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.pool import Pool
+from infra.pool import Pool, PoolName
 from infra.profile import Profile
 from infra.slurm.job_script import directives, word
 from infra.slurm.run_folder import log_folder, make_log_folder
 from storage_schemas.errors import UserInputError
 
-POOL = "h100"
+POOL: PoolName = "h100"
 
 
 def server_job_name(name: str) -> str:

@@ -37,6 +37,15 @@ class AspectText(Frozen):
 
 
 @dataclass(frozen=True)
+class ModelUsage:
+    """Tokens of another model that a request needed, such as a captioner's."""
+
+    model: str
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True)
 class Usage:
     """What a request took.
 
@@ -50,6 +59,8 @@ class Usage:
         Wall time.
     tries
         How often it was sent.
+    others
+        What further models took besides, each with a price of its own.
     """
 
     frames: int = 0
@@ -57,6 +68,7 @@ class Usage:
     tokens_out: int = 0
     seconds: float = 0.0
     tries: int = 1
+    others: tuple[ModelUsage, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from storage_schemas.errors import PrerequisiteError
 from tasks.models.chat_messages import ChatAnswer, ChatRequest, Sampling, read_answer
-from tasks.models.servers import ChatServer, is_near, no_such_model, refused_key
+from tasks.models.servers import ChatServer, ServerDown, is_near, no_such_model, refused_key
 
 _CONNECT_S = 10.0
 #: First and longest pause of the back-off, seconds.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _PASSING = frozenset({408, 409, 429})
 
-__all__ = ["ChatAnswer", "ChatRequest", "ChatServer", "OnAnswer", "Sampling", "ask_all"]
+__all__ = ["ChatAnswer", "ChatClient", "ChatRequest", "ChatServer", "OnAnswer", "Sampling", "ask_all"]
 
 
 #: Called with a request's place and its answer, in the order of arrival; returns what is to be asked next in
@@ -42,6 +42,41 @@ def ask_all(server: ChatServer, requests: Iterable[ChatRequest], on_answer: OnAn
         have the model. `on_answer` has had every answer that came before.
     """
     asyncio.run(_Asking(server, on_answer).all(requests))
+
+
+class ChatClient:
+    """Asks one server single questions, from any thread; its connections stay open between them.
+
+    It bounds nothing: whoever calls from `n` threads has `n` requests in flight.
+    """
+
+    def __init__(self, server: ChatServer) -> None:
+        self.server = server
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._asking = _Asking(server, lambda _place, _answer: None)
+
+    def ask(self, request: ChatRequest) -> ChatAnswer:
+        """Return the answer to a request.
+
+        Raises
+        ------
+        ServerDown, NotAllowed
+            As :func:`ask_all`.
+        """
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="chat", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(self._asking.one(request), self._loop).result()
+
+    def close(self) -> None:
+        """Close the connections; a later question opens new ones."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self._asking.close(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
 
 
 class _Passing(Exception):
@@ -73,6 +108,18 @@ class _Asking:
                 for worker in workers:
                     worker.cancel()
                 await asyncio.gather(*workers, return_exceptions=True)
+
+    async def one(self, request: ChatRequest) -> ChatAnswer:
+        """Return the answer to one request; the client stays open."""
+        if self._client is None:
+            self._client = _client(self._server)
+        return await self._ask(request)
+
+    async def close(self) -> None:
+        """Close the client."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
     async def _work(self, waiting: deque[tuple[int, ChatRequest]]) -> None:
         while waiting:
@@ -111,7 +158,7 @@ class _Asking:
         except _Refused:
             pass
         except _Passing as still:
-            raise PrerequisiteError(
+            raise ServerDown(
                 f"model server {self._server.name} at {self._server.base} does not answer: {said}; {still}. "
                 "Start it or wait until it has time for us, then run the same command again: what it has "
                 "answered is kept"

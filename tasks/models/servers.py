@@ -21,6 +21,14 @@ from storage_schemas.model_server import ModelServer
 _PATIENCE_S = 10.0
 
 
+class ServerDown(PrerequisiteError):
+    """A model server does not answer, for longer than its patience."""
+
+
+class NotAllowed(PrerequisiteError):
+    """A model server will answer nothing of ours: it refuses the key, or does not have the model."""
+
+
 class ChatServer(Frozen):
     """A server that is asked for chat completions of one model; the fields are those of a profile's."""
 
@@ -171,19 +179,19 @@ def check_server(server: ChatServer) -> None:
         raise no_such_model(server, models)
 
 
-def refused_key(server: ChatServer) -> PrerequisiteError:
+def refused_key(server: ChatServer) -> NotAllowed:
     """Return the error of a server that does not know our key."""
     given = "none was given" if server.secret() is None else "it is wrong or may not use this model"
-    return PrerequisiteError(
+    return NotAllowed(
         f"model server {server.name} at {server.base} refused the key ({given}): set key_variable of "
         f"model_servers.{server.name} in the profile to the variable that has it"
     )
 
 
-def no_such_model(server: ChatServer, models: list[str] | None = None) -> PrerequisiteError:
+def no_such_model(server: ChatServer, models: list[str] | None = None) -> NotAllowed:
     """Return the error of a server that has other models."""
     has = "" if models is None else f"; it has {', '.join(models) or 'none'}"
-    return PrerequisiteError(
+    return NotAllowed(
         f"model server {server.name} at {server.base} does not serve {server.model}{has}: serve that model, "
         f"or say in model_servers.{server.name} what it is called there (model = …)"
     )

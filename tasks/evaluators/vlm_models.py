@@ -1,0 +1,109 @@
+"""The vision-language models that judge: what each takes, how it is asked (SLVMEval, 5.1, appendix G.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from storage_schemas.model import Frozen
+
+
+class VlmModel(Frozen):
+    """A model behind an OpenAI-compatible server, as a judge asks it.
+
+    Parameters
+    ----------
+    model
+        Its id at the server.
+    server
+        Name of the server in the profile's ``[model_servers]``.
+    context_tokens, answer_tokens
+        Most tokens of a request with its answer, and of the answer with its thoughts.
+    most_images
+        Most images of one request.
+    frames
+        ``scenes``: the centre frame of each detected scene; ``all``: every frame, and scenes only where the
+        context is too short.
+    image_side
+        Longer side to which frames are reduced, in pixels; larger frames are never made.
+    jpeg_quality
+        Quality of the JPEG files that are sent.
+    images
+        How the model counts images, see :meth:`image_tokens`.
+    characters_per_token
+        Mean of English text; for estimates and the check of the context.
+    temperature, top_p, extra_body
+        Sampling; `extra_body` is what only some servers know.
+    """
+
+    model: str
+    server: str
+    context_tokens: int = Field(ge=1024)
+    answer_tokens: int = Field(ge=16)
+    most_images: int = Field(ge=2)
+    frames: Literal["scenes", "all"] = "scenes"
+    image_side: int = Field(default=512, ge=32)
+    jpeg_quality: int = Field(default=90, ge=30, le=100)
+    images: Literal["tiles", "patches", "merged-patches"] = "merged-patches"
+    characters_per_token: float = Field(default=4.4, gt=0)
+    temperature: float | None = None
+    top_p: float | None = None
+    extra_body: Mapping[str, Any] = Field(default_factory=dict)
+
+    def image_tokens(self, width: int, height: int) -> int:
+        """Return what an image of this size counts, in tokens.
+
+        ``tiles``: 70, and 140 for each tile of 512 px, once the image fits into 2,048 px and its short side
+        into 768 px (GPT-5). ``patches``: 1.62 for each square of 32 px, at most 1,536 squares (GPT-5 mini).
+        Both are as OpenAI's guide on vision had it. ``merged-patches``: one for each square of 32 px, and
+        two marks (Qwen3-VL: patches of 16 px, merged two by two).
+        """
+        if self.images == "tiles":
+            scale = min(1.0, 2048 / max(width, height), 768 / min(width, height))
+            return 70 + 140 * math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
+        squares = math.ceil(width / 32) * math.ceil(height / 32)
+        if self.images == "patches":
+            return math.ceil(min(squares, 1536) * 1.62)
+        return max(1, round(width / 32)) * max(1, round(height / 32)) + 2
+
+    def text_tokens(self, text: str) -> int:
+        """Return about how many tokens a text has."""
+        return math.ceil(len(text) / self.characters_per_token)
+
+
+#: The paper's three models (SLVMEval, appendix G.1); the GPT-5 family takes temperature 1 and no other.
+VLM_MODELS: Mapping[str, VlmModel] = {
+    "gpt-5": VlmModel(
+        model="gpt-5-2025-08-07",
+        server="openai",
+        context_tokens=400_000,
+        answer_tokens=32_768,
+        most_images=500,
+        images="tiles",
+        temperature=1.0,
+    ),
+    "gpt-5-mini": VlmModel(
+        model="gpt-5-mini-2025-08-07",
+        server="openai",
+        context_tokens=400_000,
+        answer_tokens=32_768,
+        most_images=500,
+        images="patches",
+        temperature=1.0,
+    ),
+    "qwen3-vl": VlmModel(
+        model="Qwen/Qwen3-VL-235B-A22B-Thinking-FP8",
+        server="qwen3-vl",
+        context_tokens=262_144,
+        answer_tokens=32_768,
+        most_images=100_000,
+        frames="all",
+        images="merged-patches",
+        temperature=0.7,
+        top_p=0.8,
+        extra_body={"top_k": 20, "min_p": 0},
+    ),
+}
