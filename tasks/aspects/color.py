@@ -1,30 +1,26 @@
 """Color: a thing has another colour than the caption says (SLVMEval, 4.2 and appendix F).
 
-The operation here is a classical stand-in for the paper's image editor: every pixel of the named colour
-moves to another colour, whichever thing it belongs to.
+The paper's operation is in ``color_edit.py``. The one here is a classical stand-in for its image editor:
+every pixel of the named colour moves to another colour, whichever thing it belongs to.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import cv2
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, ClipNotDegradable, ClipSpan
+from tasks.aspects.base import Aspect, ClipContext, ClipSpan
+from tasks.aspects.color_choice import PALETTE, Palette, colour_choices, drawn_colour
+from tasks.aspects.color_edit import QwenImageEdit
 from tasks.aspects.finding import FindingOperation, FoundParameters
-from tasks.media.color_names import lab_to_rgb, named_colours, pixels_named, recolour, rgb_to_lab
+from tasks.media.color_names import lab_to_rgb, pixels_named, recolour, rgb_to_lab
 from tasks.media.planes import Mask, merge_masked, planes_to_rgb, rgb_to_planes
-
-#: A colour that can be drawn (SLVMEval, appendix F.6).
-PaletteColour = Literal[
-    "black", "white", "red", "green", "yellow", "blue", "brown", "purple", "pink", "orange", "gray"
-]
 
 
 class HueShiftParameters(FoundParameters):
@@ -40,25 +36,9 @@ class HueShiftParameters(FoundParameters):
         How far the pixels move towards the new colour; 1 is all the way.
     """
 
-    palette: tuple[PaletteColour, ...] = get_args(PaletteColour)
+    palette: Palette = PALETTE
     least_share: float = Field(default=0.01, ge=0, le=1)
     amount: float = Field(default=1.0, gt=0, le=1)
-
-    @field_validator("palette")
-    @classmethod
-    def _another_is_left(cls, value: tuple[PaletteColour, ...]) -> tuple[PaletteColour, ...]:
-        if len(set(value)) < 2 or len(set(value)) < len(value):
-            raise ValueError("give two or more colours, each once")
-        return value
-
-
-def colour_choices(analysis: CaptionAnalysis) -> list[tuple[str, str]]:
-    """Return (colour, thing) for each thing that the caption gives exactly one colour of the palette."""
-    by_thing: dict[str, set[str]] = defaultdict(set)
-    for entry in analysis.color:
-        # the words of the thing count too: a "white" "red-roofed house" has two colours
-        by_thing[entry.object] |= named_colours(entry.color) | named_colours(entry.object)
-    return [(next(iter(colours)), thing) for thing, colours in by_thing.items() if len(colours) == 1]
 
 
 def colour_mask(rgb: Planes, colour: str, least_share: float) -> Mask:
@@ -94,16 +74,7 @@ class NamedColourHueShift(FindingOperation[HueShiftParameters]):
 
     def choose(self, clip: ClipContext, parameters: HueShiftParameters) -> dict[str, Any]:
         """Draw the thing, and the colour that it gets."""
-        choices = colour_choices(clip.analysis)
-        if not choices:
-            raise ClipNotDegradable("the caption gives no thing exactly one colour of the palette")
-        colour, thing = choices[int(clip.rng("object").integers(len(choices)))]
-        others = [name for name in parameters.palette if name != colour]
-        return {
-            "object": thing,
-            "color": colour,
-            "new_color": others[int(clip.rng("new color").integers(len(others)))],
-        }
+        return drawn_colour(clip, parameters.palette)
 
     def apply(
         self,
@@ -140,5 +111,8 @@ ASPECT = Aspect(
     category="consistency",
     needs="a thing of one colour (`color`)",
     takes=names_one_colour,
-    operations={NamedColourHueShift.name: NamedColourHueShift()},
+    operations={
+        QwenImageEdit.name: QwenImageEdit(),
+        NamedColourHueShift.name: NamedColourHueShift(),
+    },
 )

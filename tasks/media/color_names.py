@@ -7,6 +7,7 @@ The bounds are wide and overlap, as speech does: a caption's "grey" rabbit has a
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple, cast
 
 import cv2
@@ -32,47 +33,44 @@ PALETTE = (
     "gray",
 )
 
-#: Other words for the palette's colours.
-SYNONYMS: dict[str, str] = {
-    "grey": "gray",
-    "silver": "gray",
-    "silvery": "gray",
-    "ash": "gray",
-    "charcoal": "gray",
-    "violet": "purple",
-    "lilac": "purple",
-    "lavender": "purple",
-    "mauve": "purple",
-    "golden": "yellow",
-    "gold": "yellow",
-    "blond": "yellow",
-    "blonde": "yellow",
-    "crimson": "red",
-    "scarlet": "red",
-    "maroon": "red",
-    "ruby": "red",
-    "tan": "brown",
-    "beige": "brown",
-    "chestnut": "brown",
-    "bronze": "brown",
-    "khaki": "brown",
-    "azure": "blue",
-    "navy": "blue",
-    "cyan": "blue",
-    "indigo": "blue",
-    "emerald": "green",
-    "olive": "green",
-    "lime": "green",
-    "magenta": "pink",
-    "rose": "pink",
-    "rosy": "pink",
-    "salmon": "pink",
-    "amber": "orange",
-    "ivory": "white",
-    "cream": "white",
-    "snowy": "white",
-    "ebony": "black",
+#: Other words for the palette's colours, by colour.
+_OTHER_WORDS: dict[str, str] = {
+    "black": "ebony onyx obsidian sable",
+    "white": "ivory cream creamy snowy alabaster",
+    "red": "crimson scarlet maroon ruby burgundy vermilion vermillion carmine oxblood",
+    "green": "emerald olive lime jade viridian chartreuse",
+    "yellow": "golden gold blond blonde flaxen",
+    "blue": "azure navy cyan indigo cobalt sapphire cerulean ultramarine periwinkle",
+    "brown": "tan beige chestnut bronze khaki tawny sepia umber mahogany brunette taupe",
+    "purple": "violet lilac lavender mauve amethyst",
+    "pink": "magenta rose rosy salmon fuchsia",
+    "orange": "amber tangerine apricot",
+    "gray": "grey silver silvery ash ashen charcoal gunmetal pewter graphite",
 }
+#: Words that mean a colour where a colour is asked for, and a thing in the name of a thing.
+_THINGS_AS_COLOURS: dict[str, str] = {
+    "black": "coal jet ink inky raven",
+    "white": "milk milky pearl pearly chalk eggshell snow",
+    "red": "cherry wine brick blood cardinal",
+    "green": "mint moss forest grass sage",
+    "yellow": "lemon mustard straw sunflower canary",
+    "blue": "denim sky",
+    "brown": "chocolate coffee caramel walnut cinnamon hazel sand sandy",
+    "purple": "plum grape eggplant",
+    "pink": "bubblegum blush",
+    "orange": "carrot pumpkin",
+    "gray": "slate smoke smoky steel stone",
+}
+
+
+def _by_word(words: Mapping[str, str]) -> dict[str, str]:
+    return {word: colour for colour, line in words.items() for word in line.split()}
+
+
+#: Other words for the palette's colours; what lies between two of them (teal, turquoise, copper, peach,
+#: coral) is left out, so a thing of such a colour is never taken for one of either.
+SYNONYMS: Mapping[str, str] = _by_word(_OTHER_WORDS)
+_SAID: Mapping[str, str] = {**SYNONYMS, **_by_word(_THINGS_AS_COLOURS)}
 _ISH = re.compile(r"(?<=[a-z])d?ish$")
 
 
@@ -103,11 +101,23 @@ _COLOURS: dict[str, _Bounds] = {
 
 def named_colours(words: str) -> frozenset[str]:
     """Return the palette's colours that some words name: {"gray"} for "light greyish"; empty if none."""
+    return _colours_in(words, SYNONYMS)
+
+
+def said_colours(words: str) -> frozenset[str]:
+    """Return the palette's colours that words name which are said to be a colour: {"red"} for "wine".
+
+    "Sky blue" is blue and "wine red" red: a thing's name counts only where no colour stands beside it.
+    """
+    return _colours_in(words, SYNONYMS) or _colours_in(words, _SAID)
+
+
+def _colours_in(words: str, synonyms: Mapping[str, str]) -> frozenset[str]:
     found = set()
     for word in re.findall(r"[a-z]+", words.lower()):
         stem = _ISH.sub("", word)
         for candidate in (word, stem, stem + "e"):
-            name = SYNONYMS.get(candidate, candidate)
+            name = synonyms.get(candidate, candidate)
             if name in PALETTE:
                 found.add(name)
                 break

@@ -132,8 +132,8 @@ class QwenImageEditor(ImageEditor):
         with memory_errors(), self._fresh_cache():
             found: np.ndarray[Any, np.dtype[np.float32]] = self._pipeline(
                 image=[Image.fromarray(padded)],
-                prompt=instruction,
-                negative_prompt=negative.strip() or " ",
+                prompt=_as_words(instruction),
+                negative_prompt=_as_words(negative).strip() or " ",
                 true_cfg_scale=guidance,
                 height=padded.shape[0],
                 width=padded.shape[1],
@@ -156,6 +156,11 @@ class QwenImageEditor(ImageEditor):
             yield
         finally:
             self._pipeline.maybe_free_model_hooks()
+
+
+def _as_words(text: str) -> str:
+    """Return a text in which nothing is one of the model's own marks, such as that of a picture's place."""
+    return text.replace("<|", "< |")
 
 
 def pad_to_multiple(rgb: Planes, multiple: int) -> Planes:

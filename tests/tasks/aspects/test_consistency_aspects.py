@@ -17,7 +17,8 @@ from storage_schemas.analysis import AgentAction, CaptionAnalysis, ColoredObject
 from storage_schemas.errors import UserInputError
 from storage_schemas.frames import ColorSpec, Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan
-from tasks.aspects.color import NamedColourHueShift, colour_choices, names_one_colour
+from tasks.aspects.color import NamedColourHueShift, names_one_colour
+from tasks.aspects.color_choice import colour_choices
 from tasks.aspects.dynamics_degree import MiddleFrame, moves
 from tasks.aspects.finding import FindingOperation, FoundParameters
 from tasks.aspects.object_integrity import SaliencyTeleaInpainting, paint_over, subject_mask

@@ -1,0 +1,123 @@
+"""Which thing gets which colour: never the one that it has, by whatever word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage_schemas.analysis import CaptionAnalysis, ColoredObject
+from tasks.aspects.base import ClipContext, ClipNotDegradable
+from tasks.aspects.color import names_one_colour
+from tasks.aspects.color_choice import PALETTE, PaletteColour, colour_choices, drawn_colour
+from tasks.media.color_names import PALETTE as KNOWN
+from tasks.media.color_names import named_colours, said_colours
+
+#: What people write, and the colour of the palette that they mean.
+WORDS = {
+    "black": "black ebony onyx blackish jet coal",
+    "white": "white ivory cream snowy whitish alabaster pearl milky off-white",
+    "red": "red crimson scarlet maroon ruby burgundy vermilion cherry wine reddish brick",
+    "green": "green emerald olive lime jade greenish mint moss",
+    "yellow": "yellow golden gold blond blonde lemon mustard yellowish",
+    "blue": "blue navy azure cobalt sapphire indigo cyan bluish cerulean ultramarine",
+    "brown": "brown tan beige chestnut bronze khaki chocolate brownish mahogany caramel",
+    "purple": "purple violet lilac lavender mauve plum purplish amethyst",
+    "pink": "pink magenta rose salmon pinkish fuchsia rosy",
+    "orange": "orange amber tangerine pumpkin apricot",
+    "gray": "gray grey silver ash ashen charcoal greyish grayish slate gunmetal silvery",
+}
+PAIRS = [(word, colour) for colour, line in WORDS.items() for word in line.split()]
+FORMS = ("{}", "dark {}", "light-{}", "{} coloured", "Bright {}", "very pale {}")
+
+
+def analysis(*colored: tuple[str, str]) -> CaptionAnalysis:
+    return CaptionAnalysis(color=tuple(ColoredObject(color=color, object=thing) for color, thing in colored))
+
+
+def test_the_palette_is_the_one_that_colour_words_lead_to() -> None:
+    assert get_args(PaletteColour) == PALETTE == KNOWN and len(PALETTE) == 11
+
+
+@pytest.mark.parametrize(("word", "colour"), PAIRS)
+def test_words_of_colours_are_known(word: str, colour: str) -> None:
+    for form in FORMS:
+        assert said_colours(form.format(word)) == {colour}
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    pair=st.sampled_from(PAIRS),
+    form=st.sampled_from(FORMS),
+    upper=st.booleans(),
+    index=st.integers(0, 10_000),
+    palette=st.lists(st.sampled_from(PALETTE), min_size=2, unique=True).map(tuple),
+)
+def test_the_new_colour_is_never_the_old_one(
+    pair: tuple[str, str], form: str, upper: bool, index: int, palette: tuple[PaletteColour, ...]
+) -> None:
+    from storage_schemas.frames import ColorSpec
+    from tasks.aspects.base import ClipSpan
+    from tests.tasks.aspects.planted import PlantedModels
+
+    word, colour = pair
+    said = form.format(word).upper() if upper else form.format(word)
+    clip = ClipContext(
+        span=ClipSpan(index, 0, 1),
+        color=ColorSpec(),
+        analysis=analysis((said, "car")),
+        seed=(0, "s", "color"),
+        models=PlantedModels(),
+        read=lambda place, count: pytest.fail("nothing is looked at"),
+    )
+    drawn = drawn_colour(clip, palette)
+    assert drawn["color"] == colour and drawn["object"] == "car"
+    assert drawn["new_color"] in palette and drawn["new_color"] != colour
+    assert drawn_colour(clip, palette) == drawn
+
+
+def test_every_other_colour_is_drawn_and_every_thing(clip_of: Callable[..., ClipContext]) -> None:
+    two = analysis(("navy", "car"), ("golden", "dog"))
+    drawn = [drawn_colour(clip_of(1, two, index), PALETTE) for index in range(300)]
+    assert {each["object"] for each in drawn} == {"car", "dog"}
+    for color in ("blue", "yellow"):
+        new = {each["new_color"] for each in drawn if each["color"] == color}
+        assert new == set(PALETTE) - {color}
+
+
+@pytest.mark.parametrize(
+    ("colored", "choices"),
+    [
+        ([("red and blue", "shirt")], []),
+        ([("red", "shirt"), ("blue", "shirt")], []),
+        ([("red", "shirt"), ("crimson", "shirt")], [("red", "shirt")]),
+        ([("white", "red-roofed house")], []),
+        ([("grey", "gray wolf")], [("gray", "gray wolf")]),
+        ([("blue-green", "sea")], []),
+        ([("turquoise", "sea")], []),
+        ([("colourful", "flag"), ("", "sky")], []),
+        ([("wine red", "curtain")], [("red", "curtain")]),
+        ([("sky blue", "car")], [("blue", "car")]),
+        ([("white", "wine glass")], [("white", "wine glass")]),
+        ([("black", "coffee cup"), ("red-ish", "mug")], [("black", "coffee cup"), ("red", "mug")]),
+        ([("赤い", "車")], []),
+    ],
+)
+def test_things_of_one_colour(colored: list[tuple[str, str]], choices: list[tuple[str, str]]) -> None:
+    assert colour_choices(analysis(*colored)) == choices
+
+
+def test_a_caption_without_one_is_not_taken(clip_of: Callable[..., ClipContext]) -> None:
+    several = analysis(("red", "shirt"), ("blue", "shirt"))
+    clip = clip_of(1, several)
+    assert not names_one_colour(several, clip.span)
+    with pytest.raises(ClipNotDegradable, match="exactly one colour"):
+        drawn_colour(clip, PALETTE)
+
+
+def test_a_thing_is_no_colour_by_its_own_name() -> None:
+    assert named_colours("wine glass") == frozenset()
+    assert said_colours("wine") == {"red"}
