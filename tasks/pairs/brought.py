@@ -21,6 +21,7 @@ from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
 from tasks.aspects.registry import aspect_names
 from tasks.media.decode import FrameSampler, SampledFrame
+from tasks.models.remembered import remembered_digests
 from tasks.pairs.view import Pair, Side
 from tasks.sources.source_id import check_id
 
@@ -93,6 +94,21 @@ class VideoSide(Side):
     def __len__(self) -> int:
         """Return the number of frames."""
         return self._extent[1]
+
+    @cached_property
+    def family(self) -> str:
+        """SHA-256 of the file, remembered while the file stays as it is."""
+        try:
+            return remembered_digests(self.path.parent, [self.path.name])[self.path.name]
+        except OSError as problem:
+            raise SetAside(
+                Reason.VIDEO_MISSING, f"{self.path} cannot be read ({problem.strerror}): put it back"
+            ) from problem
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        """Return the identity of frames from the file's content, the sampling and the place."""
+        sampling = f"{self.family}:{self._rate}:{self._long_side}"
+        return [f"{sampling}:{place}" for place in places]
 
     def planes(self, places: Sequence[int]) -> Planes:
         """Return frames by place as ``(n, H·3/2, W)`` uint8; neighbours are decoded together.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.frames import ColorSpec, FrameReader, Planes
+from storage_schemas.ids import digest_frame, digest_text
 from storage_schemas.pair import Interval, PairRecord, Segment
 from storage_schemas.release import FRAMES_FOLDER, Release, frames_path
 from storage_schemas.store import DEGRADED_CLIP, Store
@@ -47,6 +48,29 @@ class Side(ABC):
         """When each frame is shown, in seconds of this video, shape (n,)."""
         return np.arange(len(self)) / self.fps
 
+    @property
+    def family(self) -> str:
+        """What this video shares frames with, such as its source's frames; empty where that is not known."""
+        return ""
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        """Return the identity of frames: equal ids mean equal pixels, in planes and in RGB.
+
+        Here the frames are read for that. Sides that know their frames without reading them say so cheaply;
+        then equal pixels may have several ids.
+        """
+        look = _look(self)
+        ids: list[str] = []
+        for start in range(0, len(places), _BATCH):
+            ids += [
+                f"{digest_frame(frame):016x}{look}" for frame in self.planes(places[start : start + _BATCH])
+            ]
+        return ids
+
+    def identity(self) -> str:
+        """Return a checksum of all frames in order and of the rate: the video as an evaluator sees it."""
+        return digest_text("\n".join([f"{self.fps!r}", *self.frame_ids(range(len(self)))]))
+
     @overload
     def __getitem__(self, place: int) -> Planes: ...
     @overload
@@ -70,6 +94,12 @@ class Side(ABC):
         return view
 
 
+def _look(side: Side) -> str:
+    """What a frame's pixels depend on besides the bytes of its planes."""
+    reach = "full" if side.color.full_range else "limited"
+    return f":{side.width}x{side.height}:{side.color.matrix}:{reach}"
+
+
 class Part(Side):
     """A slice of a side; its times are those of the whole video."""
 
@@ -86,6 +116,15 @@ class Part(Side):
         return self._whole.planes([self._places[place] for place in places])
 
     @property
+    def family(self) -> str:
+        """What the whole video shares frames with."""
+        return self._whole.family
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        """Return the identity of frames by place within the slice."""
+        return self._whole.frame_ids([self._places[place] for place in places])
+
+    @property
     def times_s(self) -> NDArray[np.float64]:
         """When each frame is shown, in seconds of the whole video."""
         return self._whole.times_s[np.asarray(self._places, dtype=np.intp)]
@@ -95,7 +134,7 @@ class StoredSide(Side):
     """A side made of a store's frames by an edit list; the high side is one segment, the whole source."""
 
     def __init__(self, store: Store, frames_id: str, segments: Sequence[Segment], fps: float) -> None:
-        self._store, self._segments = store, segments
+        self._store, self._segments, self._frames_id = store, segments, frames_id
         self._ends = list(accumulate(segment.frame_count for segment in segments))
         self._source = FrameReader(frames_path(store, frames_id))
         self._clips: dict[str, FrameReader] = {}
@@ -129,6 +168,17 @@ class StoredSide(Side):
         if id_ not in self._clips:
             self._clips[id_] = FrameReader(self._store.artifact_path(DEGRADED_CLIP, id_) / FRAMES_FOLDER)
         return self._clips[id_]
+
+    @property
+    def family(self) -> str:
+        """The id of the source's frames, which both sides and all aspects share."""
+        return self._frames_id
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        """Return the identity of frames from the checksums stored beside them; no picture is read."""
+        look = _look(self)
+        located = [self.locate(place)[1:] for place in places]
+        return [f"{int(reader.digests[index]):016x}{look}" for reader, index in located]
 
     def planes(self, places: Sequence[int]) -> Planes:
         """Return frames by place; neighbours in one array are read together."""

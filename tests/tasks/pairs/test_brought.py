@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from fractions import Fraction
@@ -65,6 +66,27 @@ def test_a_side_is_the_sampled_video(videos: Path, name: str) -> None:
     assert side.times_s.tolist() == [float(k) for k in range(len(frames))]
     assert (side.width, side.height, side.fps) == (64, 48, 1.0)
     assert side.rgb(0).shape == (48, 64, 3)
+
+
+def test_frames_are_known_by_the_file_without_decoding(
+    videos: Path, tmp_path: Path, decoded: list[int]
+) -> None:
+    shutil.copy(videos / "film.mp4", tmp_path / "copy.mp4")
+    side, copy = (
+        VideoSide(path, long_side=LONG_SIDE) for path in (videos / "film.mp4", tmp_path / "copy.mp4")
+    )
+    assert side.frame_ids([4, 0]) == copy.frame_ids([4, 0]) == side[4:].frame_ids([0]) + side.frame_ids([0])
+    assert side.family == copy.family and side.identity() == copy.identity()
+    others = [
+        VideoSide(videos / "other.mp4", long_side=LONG_SIDE),
+        VideoSide(videos / "film.mp4", long_side=32),
+        VideoSide(videos / "film.mp4", Fraction(2), LONG_SIDE),
+    ]
+    assert len({id_ for one in (side, *others) for id_ in one.frame_ids(range(5))}) == 20
+    assert decoded == []
+    with pytest.raises(SetAside) as problem:
+        VideoSide(tmp_path / "gone.mp4").frame_ids([0])
+    assert problem.value.reason is Reason.VIDEO_MISSING
 
 
 @pytest.mark.parametrize("name", ["film.mp4", "old.mpg"])

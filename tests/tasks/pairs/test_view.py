@@ -169,6 +169,48 @@ def test_only_touched_frames_are_read(source: Made, monkeypatch: pytest.MonkeyPa
         place += segment.frame_count
 
 
+@pytest.mark.parametrize("aspect", ASPECTS)
+def test_equal_frames_have_equal_identities_and_no_others(source: Made, aspect: str) -> None:
+    pair = open_(source, aspect)
+    by_id: dict[str, bytes] = {}
+    for side in (pair.high, pair.low):
+        for id_, frame in zip(side.frame_ids(range(len(side))), side, strict=True):
+            assert by_id.setdefault(id_, frame.tobytes()) == frame.tobytes()
+    assert len(set(by_id.values())) == len(by_id)
+    assert pair.high.family == pair.low.family == source.frames_id
+    assert pair.high.identity() != pair.low.identity()
+    assert open_(source, aspect).low.identity() == pair.low.identity()
+    part = pair.low[9:2:-2]
+    assert part.frame_ids([0, 2]) == pair.low.frame_ids([9, 5]) and part.family == source.frames_id
+
+
+def test_identities_are_known_without_reading_a_picture(
+    source: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = open_(source, "aesthetics")
+    # a side that has nothing stored of its frames finds the same ones by reading
+    by_reading = [Side.frame_ids(side, range(len(side))) for side in (pair.high, pair.low)]
+
+    def refused(self: FrameReader, first: int, count: int = 1) -> Planes:
+        raise AssertionError("a picture was read")
+
+    monkeypatch.setattr(FrameReader, "read", refused)
+    assert [side.frame_ids(range(len(side))) for side in (pair.high, pair.low)] == by_reading
+
+
+def test_what_pixels_depend_on_is_in_the_identity() -> None:
+    seen = set()
+    for width, height, color in ((8, 4, ColorSpec()), (4, 8, ColorSpec()), (8, 4, ColorSpec("bt601"))):
+        side = Counted(1)
+        side.width, side.height, side.color = width, height, color
+        seen.update(side.frame_ids([0]))
+    side = Counted(1)
+    side.width, side.color = 8, ColorSpec(full_range=True)
+    seen.update(side.frame_ids([0]))
+    assert len(seen) == 4
+    assert Counted(2).identity() != Counted(3).identity()
+
+
 def test_rgb_is_a_view_of_the_planes(source: Made) -> None:
     pair = open_(source, "aesthetics")
     assert np.array_equal(pair.high.rgb(4), planes_to_rgb(picture(4)[None], COLOR)[0])
