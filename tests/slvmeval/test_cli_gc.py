@@ -59,6 +59,16 @@ def test_frames_and_encoded_go_when_asked(store: Store, capsys: pytest.CaptureFi
     assert kinds(store) == before - {FRAMES, ENCODED}
 
 
+def test_features_go_when_asked(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    before = kinds(store)
+    (store.features / "key" / "family").mkdir(parents=True)
+    (store.features / "key" / "family" / "rows.parquet").write_bytes(b"x" * SIZE)
+    assert run(store, "--features", "--dry-run") == 0
+    assert f"{SIZE / 1000:.1f} kB would be freed" in capsys.readouterr().out and store.features.is_dir()
+    assert run(store, "--features") == 0
+    assert not store.features.exists() and store.cache.is_dir() and kinds(store) == before
+
+
 def test_what_no_release_uses_goes_when_asked(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(store, "--unreferenced", "--dry-run") == 0
     assert f"{6 * SIZE / 1000:.1f} kB would be freed" in capsys.readouterr().out
