@@ -53,7 +53,7 @@ class ChatClient:
     def __init__(self, server: ChatServer) -> None:
         self.server = server
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
         self._asking = _Asking(server, lambda _place, _answer: None)
 
     def ask(self, request: ChatRequest) -> ChatAnswer:
@@ -65,18 +65,24 @@ class ChatClient:
             As :func:`ask_all`.
         """
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="chat", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(self._asking.one(request), self._loop).result()
+            if self._running is None:
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=loop.run_forever, name="chat", daemon=True)
+                self._running = loop, thread
+                thread.start()
+            loop = self._running[0]
+        return asyncio.run_coroutine_threadsafe(self._asking.one(request), loop).result()
 
     def close(self) -> None:
         """Close the connections; a later question opens new ones."""
         with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is not None:
+            running, self._running = self._running, None
+        if running is not None:
+            loop, thread = running
             asyncio.run_coroutine_threadsafe(self._asking.close(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
 
 
 class _Passing(Exception):
