@@ -12,6 +12,7 @@ import typer
 
 from slvmeval.commands import (
     build,
+    captions,
     demo,
     deploy,
     doctor,
@@ -51,6 +52,7 @@ for group in (
     run,
     pairs,
     publish,
+    captions,
     status,
     slurm,
     serve_llm,

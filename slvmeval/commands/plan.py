@@ -37,19 +37,21 @@ def plan(
 ) -> None:
     """Say what a build would make, and what it takes: pairs, frames, bytes, GPU hours. No pixel is read.
 
-    Takes the options of `build`. Where the store does not exist yet it is not made.
+    Takes the options of `build`. Where the store does not exist yet it is not made, unless captions are
+    analysed by a server: what it answers is kept there.
 
     Example: `slvmeval plan --sources folder:VIDEOS --store STORE`
     """
     from flows.recipe_changes import recipe_with
     from flows.resolve import build_options
+    from tasks.captions.stage import make_analyser
 
     site = shared.settings(profile, store=store, models=models, settle_s=settle, release=release)
     shared.need_sources(sources, site)
     options = build_options(site, sources or [], recipe_with(recipe, changes or ()), fresh=fresh, retry=retry)
     with ExitStack() as stack:
         place = Path(options.store)
-        if not place.exists():
+        if not (place.exists() or make_analyser(options.recipe.caption_analysis).asks_server):
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="slvmeval-plan-"))
             options = options.model_copy(update={"store": scratch})
         from flows.build_run import Build

@@ -31,11 +31,14 @@ class CaptionAnalyser(ABC):
         Both are in the id of every analysis; a change of results needs a new version.
     packages
         Distributions that do the work: for the provenance.
+    asks_server
+        Whether it asks a server, so that its answers cost something and are worth keeping.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
     packages: ClassVar[tuple[str, ...]] = ()
+    asks_server: ClassVar[bool] = False
 
     def consumes(self) -> dict[str, Any]:
         """Return all that the result depends on besides the caption, JSON-able, for the artifact's id."""

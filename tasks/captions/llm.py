@@ -115,6 +115,7 @@ class LlmAnalyser(CaptionAnalyser):
     name: ClassVar[str] = "llm"
     version: ClassVar[int] = 1
     packages: ClassVar[tuple[str, ...]] = ("openai",)
+    asks_server: ClassVar[bool] = True
 
     def __init__(self, parameters: LlmParameters, servers: Servers | None = None) -> None:
         self._parameters = parameters

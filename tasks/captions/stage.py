@@ -51,7 +51,8 @@ def _llm(parameters: Mapping[str, Any], servers: Servers | None) -> CaptionAnaly
         raise UserInputError(f"{where}: {first['msg']} (the analyser 'llm' takes: {known})") from problem
 
 
-_ANALYSERS: Mapping[str, Callable[[Mapping[str, Any], Servers | None], CaptionAnalyser]] = {
+#: Every analyser by its name: from its parameters and where servers are found.
+ANALYSERS: Mapping[str, Callable[[Mapping[str, Any], Servers | None], CaptionAnalyser]] = {
     "rules": _rules,
     "llm": _llm,
 }
@@ -72,11 +73,11 @@ def make_analyser(recipe: AnalyserRecipe, servers: Servers | None = None) -> Cap
     UserInputError
         If there is none of that name, or it does not take these parameters.
     """
-    if recipe.name not in _ANALYSERS:
+    if recipe.name not in ANALYSERS:
         raise UserInputError(
-            f"caption_analysis.name: there is no analyser {recipe.name!r}, choose: {', '.join(_ANALYSERS)}"
+            f"caption_analysis.name: there is no analyser {recipe.name!r}, choose: {', '.join(ANALYSERS)}"
         )
-    return _ANALYSERS[recipe.name](recipe.parameters, servers)
+    return ANALYSERS[recipe.name](recipe.parameters, servers)
 
 
 def analysis_consumes(source: Source, recipe: AnalyserRecipe) -> dict[str, Any]:
