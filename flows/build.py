@@ -67,7 +67,7 @@ def build_slvmeval(
 
     Args:
         sources: Data sets, each KIND:PATH such as folder:/data/videos.
-        recipe: A built-in recipe (cpu-approx, paper-eight) or the path of a .toml or .json file.
+        recipe: cpu-approx, paper, paper-eight, paper-lightning, or the path of a .toml or .json file.
         changes: Single values of the recipe, each KEY=VALUE such as clips_per_pair=3.
         release: Name of the release; a new version extends the newest one of it.
         store: Folder of the store.

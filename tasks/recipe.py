@@ -204,9 +204,22 @@ _EIGHT: dict[str, AspectRecipe] = {
     "temporal_flow": AspectRecipe(operation="reinsert-window", strength="paper"),
 }
 
-#: Built-in recipes. `paper-eight` has the paper's exact parameters for the aspects that need no
-#: diffusion; `cpu-approx` replaces what needs a GPU or large weights by operations with other names.
+_TEN: dict[str, AspectRecipe] = {
+    **_EIGHT,
+    "object_integrity": AspectRecipe(operation="grounding-dino-sd-inpainting", strength="paper"),
+    "color": AspectRecipe(operation="qwen-image-edit", strength="paper"),
+}
+
+#: Built-in recipes. `paper` is the paper's. `paper-lightning` edits colours with a step cache and is not.
+#: `paper-eight` has the paper's parameters for the aspects that need no diffusion, with captions analysed by
+#: rules. `cpu-approx` replaces what needs a GPU or large weights by operations with other names.
 BUILT_IN: Mapping[str, Recipe] = {
+    "paper": Recipe(name="paper", caption_analysis=AnalyserRecipe(name="llm"), aspects=_TEN),
+    "paper-lightning": Recipe(
+        name="paper-lightning",
+        caption_analysis=AnalyserRecipe(name="llm"),
+        aspects={**_TEN, "color": AspectRecipe(operation="qwen-image-edit", strength="lightning")},
+    ),
     "cpu-approx": Recipe(
         name="cpu-approx",
         aspects={

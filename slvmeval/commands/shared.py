@@ -43,8 +43,8 @@ RecipeOption = Annotated[
     typer.Option(
         "--recipe",
         metavar="NAME|FILE",
-        help="A built-in recipe (cpu-approx, paper-eight) or a .toml or .json file; a pinned one rebuilds "
-        "exactly its pairs.",
+        help="A built-in recipe (cpu-approx, paper, paper-eight, paper-lightning) or a .toml or .json file; "
+        "a pinned one rebuilds exactly its pairs.",
         rich_help_panel=SOURCES_PANEL,
     ),
 ]
