@@ -7,11 +7,12 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from infra.executor import Executor, Handle, WorkerDied
 from infra.progress import BuildProgress
 from storage_schemas.source import Source
-from tasks.pairs.stages import Outcome, Stage, Work, run_stage_of_batch
+from tasks.pairs.stages import Stage, run_stage_of_batch
 
 log = logging.getLogger(__name__)
 
@@ -21,11 +22,39 @@ MOST_DEATHS = 2
 LOOK_EVERY_S = 1.0
 
 
+class Named(Protocol):
+    """What goes through stages, such as a source."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def title(self) -> str:
+        """What a person calls it."""
+
+
+class Ended(Protocol):
+    """What a stage did for one source."""
+
+    @property
+    def source_id(self) -> str:
+        """The source's id."""
+
+    @property
+    def rows(self) -> Sequence[object]:
+        """What was set aside."""
+
+
+S = TypeVar("S", bound=Named)
+E = TypeVar("E", bound=Ended)
+
+
 @dataclass(eq=False)
-class StageItem:
+class Item(Generic[S]):
     """One source, the aspects that it is built for, and the stages that it still has before it."""
 
-    source: Source
+    source: S
     aspects: tuple[str, ...]
     stages: list[Stage]
     deaths: int = 0
@@ -37,11 +66,15 @@ class StageItem:
         return self.stages[0]
 
 
+#: A source of a build.
+StageItem = Item[Source]
+
+
 @dataclass(eq=False)
-class Batch:
+class Batch(Generic[S]):
     """Items whose next stage runs as one task."""
 
-    items: list[StageItem]
+    items: list[Item[S]]
     alone: bool = False
 
     @property
@@ -57,7 +90,7 @@ class Batch:
 
 
 @dataclass
-class _Queues:
+class _Queues(Generic[S]):
     """The batches that wait, by pool, and those that were running when a worker died.
 
     A dying worker can take what runs beside it along, so nobody knows whose fault it was: each source is
@@ -65,13 +98,13 @@ class _Queues:
     """
 
     batch: int
-    ready: dict[str, deque[Batch]] = field(default_factory=dict)
-    suspects: deque[Batch] = field(default_factory=deque)
-    running: dict[Handle, Batch] = field(default_factory=dict)
+    ready: dict[str, deque[Batch[S]]] = field(default_factory=dict)
+    suspects: deque[Batch[S]] = field(default_factory=deque)
+    running: dict[Handle, Batch[S]] = field(default_factory=dict)
 
-    def add(self, items: Iterable[StageItem], first: bool = False) -> None:
+    def add(self, items: Iterable[Item[S]], first: bool = False) -> None:
         """Let items wait for their next stage, in batches of one stage each."""
-        by_stage: dict[str, list[StageItem]] = {}
+        by_stage: dict[str, list[Item[S]]] = {}
         for item in items:
             by_stage.setdefault(item.next.name, []).append(item)
         for group in by_stage.values():
@@ -86,7 +119,7 @@ class _Queues:
         """Return whether anything waits or runs."""
         return bool(self.suspects or self.running or any(self.ready.values()))
 
-    def startable(self, executor: Executor) -> Iterable[Batch]:
+    def startable(self, executor: Executor) -> Iterable[Batch[S]]:
         """Yield the batches to start now; each has to be started before the next is asked for."""
         if any(batch.alone for batch in self.running.values()):
             return
@@ -103,11 +136,11 @@ class _Queues:
 
 def through_stages(
     executor: Executor,
-    work: Work,
-    items: Sequence[StageItem],
+    work: object,
+    items: Sequence[Item[S]],
     progress: BuildProgress,
-    goes_on: Callable[[Outcome], bool],
-    died: Callable[[StageItem, str], Outcome],
+    goes_on: Callable[[E], bool],
+    died: Callable[[Item[S], str], E],
     batch: int = 1,
 ) -> None:
     """Run every item through its stages.
@@ -121,7 +154,7 @@ def through_stages(
     batch
         How many sources run as one task.
     """
-    queues = _Queues(batch)
+    queues = _Queues[S](batch)
     queues.add(items)
     while queues.left():
         for started in queues.startable(executor):
@@ -138,18 +171,18 @@ def through_stages(
         for handle in executor.wait_any(queues.running, LOOK_EVERY_S):
             ended = queues.running.pop(handle)
             try:
-                outcomes: Sequence[Outcome] = executor.result(handle)
+                outcomes: Sequence[E] = executor.result(handle)
             except WorkerDied as problem:
                 outcomes = _after_death(queues, ended, problem, executor.deaths_before_alone, died)
             _go_on(queues, ended, outcomes, progress, goes_on)
 
 
 def _go_on(
-    queues: _Queues,
-    ended: Batch,
-    outcomes: Sequence[Outcome],
+    queues: _Queues[S],
+    ended: Batch[S],
+    outcomes: Sequence[E],
     progress: BuildProgress,
-    goes_on: Callable[[Outcome], bool],
+    goes_on: Callable[[E], bool],
 ) -> None:
     """Take the outcomes of a batch, and let what goes on wait for its next stage."""
     by_source = {item.source.id: item for item in ended.items}
@@ -168,12 +201,12 @@ def _go_on(
 
 
 def _after_death(
-    queues: _Queues,
-    ended: Batch,
+    queues: _Queues[S],
+    ended: Batch[S],
     problem: WorkerDied,
     before_alone: int,
-    died: Callable[[StageItem, str], Outcome],
-) -> list[Outcome]:
+    died: Callable[[Item[S], str], E],
+) -> list[E]:
     """Let what ran on a worker that died be tried again; return outcomes of what may not be."""
     log.warning("%s: %s", ended.name, problem)
     outcomes = []
