@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 
 from flows.build_release import BuildResult, release_of, summary_rows
+from flows.check_models import check_models
+from flows.check_server import check_server
 from flows.kept import KeptPairs, kept_pairs
 from flows.options import BuildOptions
 from flows.pinned import pinned_candidates
@@ -29,6 +31,7 @@ from storage_schemas.release import Release
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import Source
 from storage_schemas.store import TIMELINE, Store
+from tasks.captions.stage import is_analysed
 from tasks.pairs.candidates import Candidate, SourceSummary, draw_candidates
 from tasks.pairs.estimate import check_space, plan_release
 from tasks.pairs.facts import timeline_id
@@ -41,7 +44,6 @@ from tasks.pairs.stages import (
     ingest_key,
     inspect_key,
     inspect_stage,
-    model_hub,
     source_row,
     stages_for,
 )
@@ -83,6 +85,7 @@ class Build:
             models=self.options.models,
             placement=self.options.placement,
             allow_cpu_models=self.options.allow_cpu_models,
+            model_servers=self.options.model_servers,
         )
 
     @property
@@ -101,18 +104,21 @@ class Build:
         self.recipe.check()
         self.store = Store.create(Path(self.options.store))
         self.store.clear_abandoned()
-        self._check_models()
+        check_models(self.recipe, self.options.models, self.progress.say)
         self._scan()
         failures = {} if self.options.retry else known_failures(self.store)
+        analyser = self.recipe.caption_analysis
         for source in list(self.sources.values()):
-            known = failures.get(ingest_key(source, self.recipe)) or failures.get(
-                inspect_key(source, self.recipe)
-            )
-            if self.store.has(TIMELINE, timeline_id(source, self.recipe)):
-                # it was ingested, whatever failed before; to inspect it again costs next to nothing
+            ingested = self.store.has(TIMELINE, timeline_id(source, self.recipe))
+            known = failures.get(inspect_key(source, self.recipe))
+            if not ingested:
+                known = failures.get(ingest_key(source, self.recipe)) or known
+            if ingested and is_analysed(self.store, source, analyser):
+                # whatever failed before; to inspect it again costs next to nothing
                 self._take(inspect_stage(self.work, source, tuple(self.recipe.aspects)))
             elif known is not None:
                 self._lose_source(source, known)
+        check_server(self.store, self._unknown(), analyser, self.work.servers)
         self._use_failures(failures)
         self._draw()
 
@@ -184,13 +190,6 @@ class Build:
                     self.sources[item.id] = item
         if not self.sources and not self.rows and not self.options.sources:
             raise UserInputError("no sources were given: use --sources folder:PATH or --sources vript:PATH")
-
-    def _check_models(self) -> None:
-        hub = model_hub(self.options.models)
-        for name in self.recipe.aspects:
-            for point in self.recipe.points(name):
-                parameters = self.recipe.parameters(name, point.strength)
-                self.recipe.operation(name).consumed_models(parameters, hub)
 
     def _parent(self) -> Release | None:
         try:

@@ -246,17 +246,26 @@ def check_store(root: Path) -> Iterator[Finding]:
 
 
 def check_weights(site: Profile) -> Iterator[Finding]:
-    """Check the weights that are there, and say how to get the others."""
-    from tasks.models.hub import MODEL_SPECS, ModelHub
+    """Check the weights that are there, by their sizes, and say which recipes have all of theirs."""
+    from tasks.models.check import ModelCheck, check_recipe
+    from tasks.models.hub import ModelHub
+    from tasks.recipe import BUILT_IN
 
-    hub = ModelHub([Path(folder).expanduser() for folder in site.models])
-    for name in MODEL_SPECS:
+    folders = [Path(folder).expanduser() for folder in site.models]
+    hub = ModelHub(folders)
+    for name in hub.names():
         try:
-            yield Finding(f"model {name}", Verdict.OK, str(hub.path(name)))
+            yield Finding(f"model {name}", Verdict.OK, str(hub.glance(name).path))
         except PrerequisiteError as problem:
             yield Finding(f"model {name}", Verdict.WARN, str(problem))
         except IntegrityError as problem:
             yield Finding(f"model {name}", Verdict.FAIL, str(problem))
+    for recipe in BUILT_IN.values():
+        check = ModelCheck(folders, quick=True)
+        check_recipe(recipe, check)
+        lacking = [name for name, problem in check.problems.items() if problem is not None]
+        said = f"misses {', '.join(lacking)}" if lacking else ", ".join(check.problems) or "no models needed"
+        yield Finding(f"recipe {recipe.name}", Verdict.WARN if lacking else Verdict.OK, said)
 
 
 def _described(site: Profile) -> str:

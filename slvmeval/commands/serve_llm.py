@@ -59,7 +59,8 @@ def serve_llm(
     from infra.slurm.server_job import server_log, server_script, submit_server
     from infra.vllm import vllm_command
     from storage_schemas.errors import PrerequisiteError
-    from tasks.models.hub import ModelHub, model_spec
+    from tasks.models.hub import ModelHub
+    from tasks.models.registry import model_spec
 
     site = shared.settings(profile, store=store, models=models)
     spec = model_spec(model)

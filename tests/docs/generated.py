@@ -14,7 +14,7 @@ from slvmeval.commands.schema import table_schemas
 from tasks.aspects.base import FrameMapOperation, OrderOperation, PixelOperation
 from tasks.aspects.registry import BUILT_IN as ASPECT_NAMES
 from tasks.aspects.registry import aspect
-from tasks.models.hub import MODEL_SPECS
+from tasks.models.registry import MODEL_SPECS
 from tasks.recipe import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ def value(entry: Any) -> str:
         return " ".join(map(str, entry))
     if isinstance(entry, bool):
         return "yes" if entry else "no"
-    return "none" if entry is None else str(entry)
+    return "none" if entry is None else str(entry) or "empty"
 
 
 def built_in_table() -> str:
@@ -99,10 +99,18 @@ def tables() -> str:
 
 def models_table() -> str:
     rows = [
-        (f"`{spec.name}`", spec.file, f"{spec.size / 1e6:.1f} MB", spec.licence, f"`{spec.command}`")
+        (
+            f"`{spec.name}`",
+            spec.role,
+            spec.kind,
+            spec.origin,
+            f"{spec.size / 1e9:.2f} GB" if spec.size > 1e9 else f"{spec.size / 1e6:.1f} MB",
+            f"{spec.memory_bytes / 1e9:g} GB",
+            spec.licence,
+        )
         for spec in MODEL_SPECS.values()
     ]
-    return table(("model", "file", "size", "licence", "command"), rows)
+    return table(("model", "role", "kind", "from", "size", "memory", "licence"), rows)
 
 
 GENERATED: Mapping[str, Callable[[], str]] = {

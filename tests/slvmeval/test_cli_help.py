@@ -31,8 +31,9 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
     assert {" ".join(words) for words, _ in ALL} == {
         *("build", "retry", "plan", "demo", "doctor", "status", "verify", "gc"),
         *("gallery", "materialise", "export", "pairs list", "pairs show", "sources scan"),
-        *("schema show", "schema migrate", "models list", "models fetch", "models verify", "models path"),
-        *("slurm script", "deploy", "run"),
+        *("schema show", "schema migrate"),
+        *("models list", "models fetch", "models add", "models verify", "models path"),
+        *("slurm script", "deploy", "run", "captions compare", "captions show"),
     }
 
 

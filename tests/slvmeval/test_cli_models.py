@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from slvmeval.cli import main
+from tests.tasks.models.checkpoints import mirror, write
 
 
 def test_missing_models_say_how_to_get_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,8 +32,45 @@ def test_list_as_json_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "u2netp.onnx").write_bytes(b"x")
     assert main(["models", "list", "--models", str(tmp_path), "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows["u2netp"]["path"] == str(tmp_path / "u2netp.onnx")
-    assert rows["u2net"]["path"] is None
+    assert rows["u2netp"]["path"] is None and rows["u2netp"]["state"] == "wrong"
+    assert rows["u2net"]["path"] is None and rows["u2net"]["state"] == "missing"
+    dino = rows["grounding-dino-base"]
+    assert (dino["kind"], dino["licence"], dino["bytes"]) == ("detector", "Apache-2.0", 933400872)
+    assert dino["memory_bytes"] > dino["bytes"] and dino["repository"] == "IDEA-Research/grounding-dino-base"
+
+
+def test_a_model_of_ones_own_is_added_listed_verified_and_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = ["--models", str(tmp_path / "models")]
+    folder = write(tmp_path / "checkpoint")
+    adding = ["models", "add", "my-detector", str(folder), "--kind", "detector", "--memory", "1.5", *weights]
+    assert main([*adding, "--link", "--in-place"]) == 2
+    assert main([*adding, "--licence", "MIT"]) == 0
+    place = tmp_path / "models" / "my-detector"
+    assert capsys.readouterr().out == f"{place}\n"
+    assert main([*adding]) == 1
+    assert "is there already" in capsys.readouterr().err
+    assert main(["models", "list", *weights]) == 0
+    shown = capsys.readouterr().out
+    assert "my-detector: one of your own\n  detector, 320.0 kB, needs 1.5 GB of memory, MIT\n" in shown
+    assert f"  there: {place}\n" in shown
+    assert main(["models", "verify", *weights]) == 0
+    assert f"ok       my-detector  {place}" in capsys.readouterr().out
+    (place / "config.json").write_text("[]")
+    assert main(["models", "verify", "my-detector", "--again", *weights]) == 1
+    assert "wrong    my-detector" in capsys.readouterr().out
+
+
+def test_a_damaged_folder_is_listed_as_wrong_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (mirror(tmp_path, "mine") / "config.json").unlink()
+    write(tmp_path / "grounding-dino-base")
+    assert main(["models", "list", "--models", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "  wrong: " in shown and "config.json is missing" in shown
+    assert "slvmeval models add grounding-dino-base" in shown
 
 
 @pytest.mark.parametrize("what", ["recipe", "profile"])

@@ -15,21 +15,22 @@ from PIL import Image
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_file
 from tasks.aspects.spatial_relationship import HorizontalFlip
-from tasks.models import hub as hub_module
 from tasks.models.backgrounds import DrawnLandscapes
-from tasks.models.hub import MODEL_SPECS, ModelHub, ModelSpec, consumed_model
+from tasks.models.hub import ModelHub, consumed_model
+from tasks.models.registry import MODEL_SPECS
+from tasks.models.specs import KnownFile, ModelSpec, Wheel
+from tests.tasks.models.checkpoints import know
 
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelSpec:
-    """A model called toy, whose weights are five bytes and whose loader counts its calls."""
+    """A model called toy, whose weights are five bytes and whose loader returns a new object each time."""
     file = tmp_path / "right" / "toy.bin"
     file.parent.mkdir()
     file.write_bytes(b"12345")
-    spec = ModelSpec("toy", "toy.bin", digest_file(file), "", 5, "CC0", "p", "1", "m")
-    monkeypatch.setattr(hub_module, "MODEL_SPECS", {"toy": spec})
-    monkeypatch.setattr(hub_module, "_LOADERS", {"toy": lambda path: object()})
-    return spec
+    monkeypatch.setattr("tasks.models.hub.load_model", lambda *given, **options: object())
+    files = (KnownFile("toy.bin", 5, digest_file(file)),)
+    return know(monkeypatch, ModelSpec("toy", "", "u2net", "CC0", 0, files, Wheel("p", "1", "m", "", "")))
 
 
 def test_a_model_is_loaded_once_a_process_for_all_hubs(toy: ModelSpec, tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_missing_weights_say_where_they_were_looked_for_and_how_to_get_them(
         ModelHub([tmp_path / "a", tmp_path / "b"]).checksum("toy")
     message = str(caught.value)
     assert str(tmp_path / "a") in message and str(tmp_path / "b") in message
-    assert "toy.bin" in message and message.endswith("slvmeval models fetch toy")
+    assert "p 1" in message and message.endswith("slvmeval models fetch toy")
     with pytest.raises(PrerequisiteError, match="none is set"):
         ModelHub([]).get("toy")
 
@@ -63,20 +64,20 @@ def test_another_file_under_the_name_is_refused(toy: ModelSpec, tmp_path: Path) 
 
 def test_unknown_models_are_refused() -> None:
     with pytest.raises(UserInputError, match="u2netp"):
-        ModelHub([]).get("u3net")
+        ModelHub([]).get("u3netp")
 
 
 def test_the_checksums_are_those_that_rembg_expects() -> None:
     sessions = Path(str(find_spec("rembg").origin)).parent / "sessions"
-    for name, spec in MODEL_SPECS.items():
-        assert f"md5:{spec.md5}" in (sessions / f"{name}.py").read_text()
+    for name in ("u2net", "u2netp"):
+        assert f"md5:{MODEL_SPECS[name].wheel.md5}" in (sessions / f"{name}.py").read_text()
 
 
 def test_the_real_weights_are_what_the_table_says(model_folder: Path) -> None:
     spec = MODEL_SPECS["u2netp"]
     path = ModelHub([model_folder]).path("u2netp")
     md5 = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
-    assert (md5, path.stat().st_size) == (spec.md5, spec.size)
+    assert (md5, path.stat().st_size) == (spec.wheel.md5, spec.size)
 
 
 def test_drawn_landscapes_need_no_folder() -> None:
@@ -100,7 +101,7 @@ def test_a_set_of_images_cannot_lie_elsewhere(name: str, tmp_path: Path) -> None
 
 
 def test_what_an_operation_consumes_is_checked_before_any_work(toy: ModelSpec, tmp_path: Path) -> None:
-    assert consumed_model(ModelHub([tmp_path / "right"]), "toy") == {"toy": toy.sha256}
+    assert consumed_model(ModelHub([tmp_path / "right"]), "toy") == {"toy": toy.files[0].sha256}
     with pytest.raises(PrerequisiteError, match="slvmeval models fetch toy"):
         consumed_model(ModelHub([tmp_path]), "toy")
     name = "backgrounds:procedural"
@@ -115,7 +116,7 @@ def test_an_operation_that_says_nothing_else_consumes_the_models_that_it_declare
 
     operation = Flip()
     hub = ModelHub([tmp_path / "right"])
-    assert operation.consumed_models(operation.parameters(), hub) == {"toy": toy.sha256}
+    assert operation.consumed_models(operation.parameters(), hub) == {"toy": toy.files[0].sha256}
     assert HorizontalFlip().consumed_models(operation.parameters(), hub) == {}
     with pytest.raises(PrerequisiteError, match="slvmeval models fetch toy"):
         operation.consumed_models(operation.parameters(), ModelHub([]))

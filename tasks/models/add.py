@@ -1,0 +1,202 @@
+"""Take a checkpoint folder of one's own, or one that was downloaded elsewhere, as a model."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from storage_schemas.commit import storage_errors, write_atomic
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from tasks.models.loaders import check_kind
+from tasks.models.mirror import (
+    MANIFEST,
+    PICKLED,
+    MirrorFile,
+    MirrorManifest,
+    Progress,
+    check_spec,
+    files_below,
+)
+from tasks.models.placing import place_folder, placing
+from tasks.models.registry import MODEL_SPECS, check_model_name
+from tasks.models.specs import HubRepository, ModelSpec
+
+#: ``copy`` copies the files, ``link`` makes hard links, ``in-place`` leaves them where they are.
+How = Literal["copy", "link", "in-place"]
+
+_BLOCK = 1 << 22
+
+
+def add_model(
+    name: str,
+    folder: Path,
+    into: Path,
+    *,
+    kind: str | None = None,
+    licence: str | None = None,
+    repository: str | None = None,
+    revision: str | None = None,
+    memory_bytes: int | None = None,
+    how: How = "copy",
+    pickled: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Make a checkpoint folder a model of a models folder; its checksums are computed, nothing is loaded.
+
+    Parameters
+    ----------
+    name
+        What recipes call it. Under a built-in name the files must be those of the built-in model.
+    folder
+        The checkpoint as ``from_pretrained`` wants it; hidden files are left out.
+    into
+        The models folder.
+    kind, licence
+        How it is loaded, and its licence; a built-in name has its own.
+    repository, revision
+        Where it comes from, if that is known; they are in the ids of what it makes.
+    memory_bytes
+        What it needs on the device; without it, its size and a quarter more.
+    how
+        Where a folder lies elsewhere and is taken in place, a symbolic link to it is made.
+    pickled
+        Whether to take pickled weights, which can run code when they are loaded.
+    progress
+        Told of each file before it is read.
+
+    Returns
+    -------
+    Path
+        ``into / name``.
+
+    Raises
+    ------
+    UserInputError
+        For a name, kind or folder that cannot be used.
+    PrerequisiteError
+        If the model is there already, or another process adds it.
+    IntegrityError
+        If it is not the built-in model of that name.
+    """
+    check_model_name(name)
+    spec = MODEL_SPECS.get(name)
+    folder, target = folder.expanduser().resolve(), into.expanduser().absolute() / name
+    paths = _check_given(name, folder, spec, kind, pickled)
+    if target.resolve() == folder and how != "in-place":
+        raise UserInputError(f"{folder} is in the models folder already: use --in-place")
+    if (target / MANIFEST).exists() or (target.exists() and target.resolve() != folder):
+        raise PrerequisiteError(f"{target} is there already: remove it first, or add under another name")
+
+    def manifest(files: tuple[MirrorFile, ...]) -> MirrorManifest:
+        size = sum(file.size for file in files)
+        given = MirrorManifest(
+            name=name,
+            kind=kind or (spec.kind if spec is not None else ""),
+            repository=repository,
+            revision=revision,
+            licence=licence or (spec.licence if spec is not None else "unknown"),
+            memory_bytes=size + size // 4 if memory_bytes is None else memory_bytes,
+            files=files,
+        )
+        if spec is None or not isinstance(spec.source, HubRepository):
+            return given
+        source = {"repository": repository or spec.source.name, "revision": revision or spec.source.revision}
+        made = given.model_copy(update={**source, "memory_bytes": spec.memory_bytes})
+        check_spec(target, made, spec)
+        return made
+
+    with storage_errors(into), placing(name, target.parent, "add") as staging:
+        if how == "in-place":
+            done = manifest(tuple(_taken(folder, paths, None, how, progress)))
+            write_atomic(folder / MANIFEST, done.to_bytes())
+            if target.resolve() != folder:
+                target.symlink_to(folder, target_is_directory=True)
+            shutil.rmtree(staging)
+            return target
+        # what a killed process left is not gone on with: a copy takes no network
+        shutil.rmtree(staging)
+        staging.mkdir()
+        try:
+            done = manifest(tuple(_taken(folder, paths, staging, how, progress)))
+            place_folder(staging, target, done)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    return target
+
+
+def _check_given(
+    name: str, folder: Path, spec: ModelSpec | None, kind: str | None, pickled: bool
+) -> list[str]:
+    """Return the files of a folder that may be added."""
+    if spec is not None and not isinstance(spec.source, HubRepository):
+        raise UserInputError(
+            f"{name} is the single file {spec.files[0].path}: put it into the models folder, or add a model "
+            "of your own under another name"
+        )
+    if spec is None and kind is None:
+        raise UserInputError(f"say how {name} is loaded: --kind KIND")
+    if kind is not None:
+        check_kind(kind)
+    if not folder.is_dir():
+        raise UserInputError(f"{folder} is no folder: give the folder that holds the checkpoint")
+    paths = files_below(folder)
+    if not paths:
+        raise UserInputError(f"{folder} holds no file")
+    named = {file.path for file in spec.files} if spec is not None else set()
+    refused = [path for path in paths if PurePosixPath(path).suffix in PICKLED and path not in named]
+    if refused and not pickled:
+        raise UserInputError(
+            f"{folder / refused[0]} holds pickled weights, which can run code when they are loaded: leave it "
+            "out where there are safetensors, else convert it, or take it with --pickled if you trust it"
+        )
+    return paths
+
+
+def _taken(
+    folder: Path, paths: list[str], staging: Path | None, how: How, progress: Progress | None
+) -> Iterator[MirrorFile]:
+    """Yield what each file is, after it was copied or linked into `staging`, if that is wanted."""
+    total = sum((folder / path).stat().st_size for path in paths)
+    done = 0
+    for path in paths:
+        if progress is not None:
+            progress(done, total, path)
+        source = (folder / path).resolve()
+        if staging is not None:
+            (staging / path).parent.mkdir(parents=True, exist_ok=True)
+        if staging is not None and how == "link":
+            _link(source, staging / path)
+        size, sha256 = _read(source, staging / path if staging is not None and how == "copy" else None)
+        done += size
+        yield MirrorFile(path=path, size=size, sha256=sha256)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError as problem:
+        raise UserInputError(
+            f"{source} cannot be linked to {target.parent} ({problem.strerror}): both must be on one file "
+            "system; copy the files, or use --in-place"
+        ) from problem
+
+
+def _read(source: Path, copy: Path | None) -> tuple[int, str]:
+    """Return size and SHA-256 of a file, and copy what is read, so that the copy is what was summed."""
+    state, size = hashlib.sha256(), 0
+    with source.open("rb") as file:
+        sink = copy.open("wb") if copy is not None else None
+        try:
+            while block := file.read(_BLOCK):
+                state.update(block)
+                size += len(block)
+                if sink is not None:
+                    sink.write(block)
+        finally:
+            if sink is not None:
+                sink.close()
+    return size, state.hexdigest()

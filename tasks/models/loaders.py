@@ -1,0 +1,116 @@
+"""Which function loads a model of which kind; other packages add kinds.
+
+A package adds a kind by an entry point in the group ``slvmeval.models``, whose name is the kind and whose
+value is ``module:load``, a function ``load(path, device, **options)`` that returns the loaded model: of one
+of the classes in ``tasks/models/base.py``, where an operation of ours uses it. Listing kinds imports nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from tasks.models.specs import SERVED
+
+#: Entry-point group that other packages use.
+GROUP = "slvmeval.models"
+
+#: Kind of a model → the function that loads one.
+LOADERS: Mapping[str, str] = {
+    "u2net": "tasks.models.u2net:load",
+    "detector": "tasks.models.grounding_dino:load",
+    "inpainter": "tasks.models.stable_diffusion:load",
+    "image-editor": "tasks.models.qwen_image_edit:load",
+}
+
+
+def added_kinds() -> dict[str, EntryPoint]:
+    """Return the kinds that installed packages add; nothing is imported.
+
+    Raises
+    ------
+    PrerequisiteError
+        If two packages, or a package and this project, use the same name.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        if point.name in LOADERS or point.name == SERVED:
+            raise PrerequisiteError(
+                f"package entry point {point.value} calls its kind of model {point.name!r}, which is the "
+                "name of a built-in kind: rename or uninstall it"
+            )
+        # one package seen twice on the path is no conflict
+        if point.name in found and found[point.name].value != point.value:
+            raise PrerequisiteError(
+                f"{found[point.name].value} and {point.value} both add a kind of model {point.name!r}: "
+                "uninstall one"
+            )
+        found[point.name] = point
+    return found
+
+
+def check_kind(kind: str) -> str:
+    """Return a kind of model, if there is such a one.
+
+    Raises
+    ------
+    UserInputError
+        With the nearest kinds.
+    """
+    kinds = (*LOADERS, *added_kinds(), SERVED)
+    if kind not in kinds:
+        near = difflib.get_close_matches(kind, kinds, n=2)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(kinds)}"
+        raise UserInputError(
+            f"no kind of model {kind!r}: {hint} (a package adds one by an entry point in the group {GROUP})"
+        )
+    return kind
+
+
+def load_model(kind: str, path: Path, device: str, **options: Any) -> Any:
+    """Load a model.
+
+    Parameters
+    ----------
+    kind
+        How.
+    path
+        The file, or the checkpoint's folder.
+    device
+        ``cpu`` or ``cuda``.
+    options
+        What the kind's loader takes besides: ``dtype``, ``compile``.
+
+    Raises
+    ------
+    UserInputError
+        For a kind that does not exist, or one that is served.
+    PrerequisiteError
+        If a package's loader cannot be imported, or what the loader says.
+    """
+    if check_kind(kind) == SERVED:
+        raise UserInputError(
+            f"models of kind {SERVED!r} answer behind a model server and are not loaded here"
+        )
+    return _loader(kind)(path, device, **options)
+
+
+def _loader(kind: str) -> Callable[..., Any]:
+    if kind in LOADERS:
+        module, _, name = LOADERS[kind].partition(":")
+        built_in: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return built_in
+    point = added_kinds()[kind]
+    try:
+        added: Callable[..., Any] = point.load()
+    except (ImportError, AttributeError) as problem:
+        raise PrerequisiteError(
+            f"the loader of the kind of model {kind!r} cannot be imported from {point.value}: {problem}; "
+            "repair or uninstall its package"
+        ) from problem
+    return added

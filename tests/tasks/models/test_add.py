@@ -1,0 +1,140 @@
+"""Taking a checkpoint folder as a model: copied, linked or left in place, complete or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.commit import set_commit_hook
+from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
+from storage_schemas.ids import digest_text
+from tasks.models.add import How, add_model
+from tasks.models.hub import ModelHub
+from tasks.models.mirror import MANIFEST, read_manifest
+from tests.tasks.models.checkpoints import FILES, REVISION, WEIGHTS, know, toy_spec, write
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return write(tmp_path / "checkpoint", {**FILES, ".cache/lock": "x", ".gitattributes": "x"})
+
+
+@pytest.mark.parametrize("how", ["copy", "link", "in-place"])
+def test_a_folder_becomes_a_model(how: How, checkpoint: Path, tmp_path: Path) -> None:
+    models, told = tmp_path / "models", []
+    place = add_model(
+        "mine",
+        checkpoint,
+        models,
+        kind="detector",
+        licence="CC0-1.0",
+        repository="me/mine",
+        revision="1",
+        how=how,
+        progress=lambda done, total, path: told.append((done, path)),
+    )
+    assert place == models / "mine" == ModelHub([models]).path("mine")
+    manifest = read_manifest(place)
+    assert {file.path: file.sha256 for file in manifest.files} == {
+        p: digest_text(t) for p, t in FILES.items()
+    }
+    assert (manifest.kind, manifest.licence, manifest.memory_bytes) == ("detector", "CC0-1.0", 400_008)
+    assert (manifest.repository, manifest.revision) == ("me/mine", "1")
+    assert told == [(0, "README.md"), (5, "config.json"), (7, "unet/model.safetensors")]
+    same = (place / "config.json").stat().st_ino == (checkpoint / "config.json").stat().st_ino
+    assert same == (how != "copy")
+    assert (checkpoint / MANIFEST).exists() == (how == "in-place")
+    assert sorted(path.name for path in models.iterdir()) == [".mine.lock", "mine"]
+
+
+def test_a_folder_that_lies_in_the_models_folder_is_added_in_place(tmp_path: Path) -> None:
+    folder = write(tmp_path / "models" / "mine")
+    with pytest.raises(UserInputError, match="use --in-place"):
+        add_model("mine", folder, tmp_path / "models", kind="detector")
+    add_model("mine", folder, tmp_path / "models", kind="detector", how="in-place")
+    assert ModelHub([tmp_path / "models"]).path("mine") == folder
+
+
+def test_links_in_a_cache_of_the_hub_are_followed(checkpoint: Path, tmp_path: Path) -> None:
+    snapshot = tmp_path / "snapshot"
+    (snapshot / "unet").mkdir(parents=True)
+    for path in FILES:
+        (snapshot / path).symlink_to(checkpoint / path)
+    place = add_model("mine", snapshot, tmp_path / "models", kind="detector", how="link")
+    assert not (place / "config.json").is_symlink() and (place / "config.json").read_text() == "{}"
+
+
+def test_a_copy_that_is_cut_off_leaves_no_model_and_the_next_begins_anew(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    def die(point: str) -> None:
+        if point == "model:payload_synced":
+            raise KeyboardInterrupt
+
+    models = tmp_path / "models"
+    set_commit_hook(die)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            add_model("mine", checkpoint, models, kind="detector")
+    finally:
+        set_commit_hook(None)
+    assert ModelHub([models]).names() == ModelHub([]).names()
+    # what a killed process would have left
+    write(models / ".add-mine", {"stray": "x"})
+    add_model("mine", checkpoint, models, kind="detector")
+    assert not (models / "mine" / "stray").exists()
+
+
+def test_a_built_in_model_that_was_downloaded_elsewhere(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    know(monkeypatch, toy_spec())
+    place = add_model("toy", checkpoint, tmp_path / "models")
+    manifest = read_manifest(place)
+    assert (manifest.repository, manifest.revision) == ("someone/toy", REVISION)
+    assert (manifest.kind, manifest.licence, manifest.memory_bytes) == ("detector", "CC0-1.0", 1000)
+    assert ModelHub([tmp_path / "models"]).path("toy") == place
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"revision": "main"}, "is someone/toy @ main"), ({"kind": "inpainter"}, "its kind is 'inpainter'")],
+)
+def test_something_else_is_not_added_under_a_built_in_name(
+    given: dict[str, str], said: str, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    know(monkeypatch, toy_spec())
+    with pytest.raises(IntegrityError, match=said):
+        add_model("toy", checkpoint, tmp_path / "models", **given)  # type: ignore[arg-type]
+    know(monkeypatch, toy_spec(text=WEIGHTS.upper()))
+    with pytest.raises(IntegrityError, match=r"unet/model\.safetensors of .* is not that of toy"):
+        add_model("toy", checkpoint, tmp_path / "models")
+    assert not (tmp_path / "models" / "toy").exists()
+
+
+def test_pickled_weights_are_taken_only_when_that_is_said(checkpoint: Path, tmp_path: Path) -> None:
+    write(checkpoint, {"unet/model.bin": "x"})
+    with pytest.raises(UserInputError, match=r"unet/model\.bin holds pickled weights.*--pickled"):
+        add_model("mine", checkpoint, tmp_path / "models", kind="detector")
+    add_model("mine", checkpoint, tmp_path / "models", kind="detector", pickled=True)
+
+
+def test_what_cannot_be_added_is_said(checkpoint: Path, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    with pytest.raises(UserInputError, match="--kind KIND"):
+        add_model("mine", checkpoint, models)
+    with pytest.raises(UserInputError, match=r"did you mean detector\?"):
+        add_model("mine", checkpoint, models, kind="detecter")
+    with pytest.raises(UserInputError, match="is no name of a model"):
+        add_model("../mine", checkpoint, models, kind="detector")
+    with pytest.raises(UserInputError, match="u2net is the single file"):
+        add_model("u2net", checkpoint, models, kind="u2net")
+    with pytest.raises(UserInputError, match="is no folder"):
+        add_model("mine", checkpoint / "config.json", models, kind="detector")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserInputError, match="holds no file"):
+        add_model("mine", tmp_path / "empty", models, kind="detector")
+    add_model("mine", checkpoint, models, kind="detector")
+    with pytest.raises(PrerequisiteError, match="is there already"):
+        add_model("mine", checkpoint, models, kind="detector")

@@ -1,0 +1,220 @@
+"""Checkpoint folders that say what they hold: found, compared, refused where they are something else."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
+from storage_schemas.ids import digest_text, digest_value
+from tasks.models import remembered
+from tasks.models.check import ModelCheck
+from tasks.models.hub import ModelHub, consumed_model
+from tasks.models.mirror import MANIFEST, MirrorManifest
+from tests.tasks.models.checkpoints import FILES, REVISION, WEIGHTS, know, mirror, toy_spec, write
+
+
+def settle(folder: Path) -> None:
+    """Make files look as if they had been written an hour ago."""
+    hour_ago = time.time() - 3600
+    for path in folder.rglob("*"):
+        os.utime(path, (hour_ago, hour_ago))
+
+
+def test_a_folder_is_found_and_stands_for_itself_in_an_id(tmp_path: Path) -> None:
+    mirror(tmp_path, "mine")
+    digest = digest_value(sorted([path, digest_text(text)] for path, text in FILES.items()))
+    identity = {"repository": "someone/toy", "revision": REVISION, "digest": digest}
+    hub = ModelHub([tmp_path])
+    assert consumed_model(hub, "mine") == {"mine": identity}
+    assert hub.path("mine") == tmp_path / "mine"
+    assert hub.checksum("mine") == digest
+
+
+def test_the_first_folder_that_has_a_model_wins(tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    for name in ("first", "second"):
+        mirror(tmp_path / name, "mine")
+    hub = ModelHub([tmp_path / "none", tmp_path / "first", tmp_path / "second"])
+    assert hub.path("mine") == tmp_path / "first" / "mine"
+    assert hub.names()[-1] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda f: (f / "unet/model.safetensors").unlink(), "model.safetensors is missing"),
+        (lambda f: os.truncate(f / "unet/model.safetensors", 7), r"cut off \(7 bytes, expected 320,000\)"),
+        (
+            lambda f: (f / "config.json").write_text("{} "),
+            r"longer than it should be \(3 bytes, expected 2\)",
+        ),
+        (lambda f: (f / "config.json").write_text("[]"), "is not the file it should be"),
+        (lambda f: (f / "unet/model.bin").write_text("x"), "holds unet/model.bin, which"),
+        (lambda f: (f / MANIFEST).write_text("{"), "is damaged"),
+        (lambda f: (f / MANIFEST).write_text("[]"), "is damaged"),
+        (lambda f: (f / MANIFEST).unlink(), "slvmeval models add mine .*--in-place"),
+    ],
+)
+def test_what_is_wrong_with_a_folder_is_named(harm: object, said: str, tmp_path: Path) -> None:
+    harm(mirror(tmp_path, "mine"))  # type: ignore[operator]
+    with pytest.raises(IntegrityError, match=said):
+        ModelHub([tmp_path]).path("mine")
+
+
+@pytest.mark.parametrize("path", ["../other", "/etc/passwd", "a/../../b", "", ".", "a//b", "a\\b", MANIFEST])
+def test_a_manifest_cannot_name_files_elsewhere(path: str, tmp_path: Path) -> None:
+    folder = mirror(tmp_path, "mine")
+    values = json.loads((folder / MANIFEST).read_text())
+    values["files"][0]["path"] = path
+    (folder / MANIFEST).write_text(json.dumps(values))
+    with pytest.raises(IntegrityError, match=r"files\.0\.path: .*is no path within the folder"):
+        ModelHub([tmp_path]).path("mine")
+
+
+def test_a_manifest_of_a_later_version_or_without_files_is_refused(tmp_path: Path) -> None:
+    folder = mirror(tmp_path, "mine")
+    values = json.loads((folder / MANIFEST).read_text())
+    assert values["schema"] == 1
+    for wrong in ({"schema": 2}, {"files": []}, {"more": 1}, {"memory_bytes": -1}):
+        (folder / MANIFEST).write_text(json.dumps({**values, **wrong}))
+        with pytest.raises(IntegrityError, match="is damaged"):
+            ModelHub([tmp_path]).glance("mine")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"repository": "someone/else"}, f"is someone/else @ {REVISION}, but toy is someone/toy"),
+        ({"revision": "main"}, "is someone/toy @ main, but"),
+        ({"repository": None, "revision": None}, "is None @ None, but"),
+        ({"kind": "inpainter"}, "its kind is 'inpainter'"),
+        ({"name": "other"}, "says that it is model 'other'"),
+        ({"files": [{"path": "config.json", "size": 2, "sha256": "0" * 64}]}, r"has no unet/model\.safetens"),
+    ],
+)
+def test_nothing_passes_for_the_built_in_model(
+    fields: dict[str, object], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    know(monkeypatch, toy_spec())
+    mirror(tmp_path, **fields)
+    with pytest.raises(IntegrityError, match=said):
+        ModelHub([tmp_path]).glance("toy")
+
+
+def test_other_weights_under_a_built_in_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    know(monkeypatch, toy_spec(sha256="0" * 64))
+    mirror(tmp_path)
+    with pytest.raises(IntegrityError, match=r"is not that of toy \(320,000 bytes, SHA-256 0000"):
+        ModelHub([tmp_path]).path("toy")
+    know(monkeypatch, toy_spec(sha256=None))
+    assert ModelHub([tmp_path]).path("toy") == tmp_path / "toy"
+
+
+def test_a_folder_named_as_a_single_file_is_not_taken_for_it(tmp_path: Path) -> None:
+    mirror(tmp_path, "u2netp")
+    with pytest.raises(PrerequisiteError, match="slvmeval models fetch u2netp"):
+        ModelHub([tmp_path]).path("u2netp")
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "", "backgrounds", "a" * 65])
+def test_a_name_cannot_lead_out_of_the_folder(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="is no name of a model"):
+        ModelHub([tmp_path]).path(name)
+
+
+def test_an_unknown_name_is_told_the_nearest_also_of_ones_own(tmp_path: Path) -> None:
+    mirror(tmp_path, "my-detector")
+    with pytest.raises(UserInputError, match=r"did you mean my-detector\?"):
+        ModelHub([tmp_path]).path("my-detecter")
+
+
+def test_weights_are_read_once_and_again_when_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = mirror(tmp_path, "mine")
+    settle(folder)
+    read: list[str] = []
+    original = remembered.digest_file
+
+    def digest(path: Path) -> str:
+        read.append(path.name)
+        return original(path)
+
+    monkeypatch.setattr(remembered, "digest_file", digest)
+    monkeypatch.setattr("tasks.models.mirror.digest_file", digest)
+    hub = ModelHub([tmp_path])
+    hub.path("mine")
+    hub.path("mine")
+    assert sorted(read) == ["README.md", "config.json", "model.safetensors"]
+    read.clear()
+    hub.find("mine", again=True)
+    assert len(read) == 3
+    read.clear()
+    (folder / "unet/model.safetensors").write_text(WEIGHTS.upper())
+    with pytest.raises(IntegrityError, match="is not the file it should be"):
+        hub.path("mine")
+    assert read == ["model.safetensors"]
+
+
+def test_the_progress_has_every_file_and_the_bytes_before_it(tmp_path: Path) -> None:
+    mirror(tmp_path, "mine")
+    told: list[tuple[int, int, str]] = []
+    ModelHub([tmp_path]).find("mine", progress=lambda *step: told.append(step))
+    assert told == [
+        (0, 320_007, "README.md"),
+        (5, 320_007, "config.json"),
+        (7, 320_007, "unet/model.safetensors"),
+    ]
+
+
+def test_all_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
+    (mirror(tmp_path, "mine") / "config.json").unlink()
+    mirror(tmp_path, "right")
+    check = ModelCheck([tmp_path])
+    for name in ("u2net", "right", "mine", "backgrounds:nature", "backgrounds:procedural", "u2net"):
+        consumed_model(check, name)
+    assert [name for name, problem in check.problems.items() if problem is None] == [
+        "right",
+        "backgrounds:procedural",
+    ]
+    with pytest.raises(PrerequisiteError) as caught:
+        check.raise_problems()
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3
+    assert "slvmeval models fetch u2net" in lines[0] and "config.json is missing" in lines[1]
+
+
+def test_one_thing_that_is_wrong_keeps_its_own_error(tmp_path: Path) -> None:
+    (mirror(tmp_path, "mine") / "config.json").unlink()
+    check = ModelCheck([tmp_path], quick=True)
+    consumed_model(check, "mine")
+    with pytest.raises(IntegrityError, match=r"config\.json is missing"):
+        check.raise_problems()
+    ModelCheck([tmp_path]).raise_problems()
+
+
+def test_a_manifest_is_read_as_it_was_written() -> None:
+    values = {"name": "a", "kind": "detector", "licence": "", "memory_bytes": 0}
+    manifest = MirrorManifest.model_validate(
+        {**values, "files": [{"path": "a/b", "size": 1, "sha256": "0" * 64}]}
+    )
+    assert MirrorManifest.model_validate_json(manifest.to_bytes()) == manifest
+
+
+def test_a_link_to_a_folder_elsewhere_is_a_model_too(tmp_path: Path) -> None:
+    mirror(tmp_path / "elsewhere", "mine")
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "mine").symlink_to(tmp_path / "elsewhere" / "mine")
+    assert ModelHub([tmp_path / "models"]).path("mine") == tmp_path / "models" / "mine"
+
+
+def test_hidden_files_are_not_the_models(tmp_path: Path) -> None:
+    write(mirror(tmp_path, "mine"), {".cache/lock": "x", ".gitattributes": "x"})
+    assert ModelHub([tmp_path]).path("mine")
