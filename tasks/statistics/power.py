@@ -1,6 +1,7 @@
 """How many pairs a difference needs, and which difference a number of pairs shows.
 
-All tests are two-sided at 5 %, and `power` is the chance that a true difference is found.
+All tests are two-sided at 5 %, and `power` is the chance that a true difference is found. They are normal
+approximations; an exact test needs a few pairs more where the numbers are small.
 """
 
 from __future__ import annotations

@@ -1,0 +1,74 @@
+"""Pairs, judgements and trials for the tests of the statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from storage_schemas.judgement import Choice, Judgement, Order, Preferred
+from tasks.statistics.trials import Outcome, PairFacts, Trial
+
+CHOICES: dict[tuple[Order, Outcome], Choice] = {
+    ("high_first", "right"): "first",
+    ("high_first", "wrong"): "second",
+    ("low_first", "right"): "second",
+    ("low_first", "wrong"): "first",
+    ("high_first", "tie"): "tie",
+    ("low_first", "tie"): "tie",
+}
+
+
+def pair(number: int = 0, **more: Any) -> PairFacts:
+    values: dict[str, Any] = {
+        "pair_id": f"pair-{number}",
+        "source_id": f"source-{number}",
+        "aspect": "color",
+        "duration_s": 100.0 * number + 50,
+        **more,
+    }
+    return PairFacts(**values)
+
+
+def trial(
+    of: PairFacts, outcome: Outcome, order: Order = "apart", repeat: int = 0, evaluator: str = "judge"
+) -> Trial:
+    return Trial(evaluator, "", of, order, repeat, outcome, CHOICES.get((order, outcome)))
+
+
+def scored(outcomes: Iterable[Outcome], evaluator: str = "judge") -> list[Trial]:
+    """One trial a pair, each of a source of its own, as a scorer gives them."""
+    return [trial(pair(number), outcome, evaluator=evaluator) for number, outcome in enumerate(outcomes)]
+
+
+def judged(outcomes: Sequence[tuple[Outcome, Outcome]], evaluator: str = "judge") -> list[Trial]:
+    """Two trials a pair, high first and low first."""
+    orders: tuple[Order, Order] = ("high_first", "low_first")
+    return [
+        trial(pair(number), outcome, order, evaluator=evaluator)
+        for number, both in enumerate(outcomes)
+        for order, outcome in zip(orders, both, strict=True)
+    ]
+
+
+def judgement(of: PairFacts, preferred: Preferred | None, **more: Any) -> Judgement:
+    values: dict[str, Any] = {
+        "evaluator": "judge",
+        "settings": "s",
+        "order": "apart",
+        "key": f"{of.pair_id}-{more.get('order', 'apart')}-{more.get('repeat', 0)}",
+        "pair_id": of.pair_id,
+        "source_id": of.source_id,
+        "aspect": of.aspect,
+        "preferred": preferred,
+        **more,
+    }
+    return Judgement(**values)
+
+
+#: Enough for properties of small tables; a busy machine is no failure.
+few = settings(max_examples=40, deadline=None)
+outcomes = st.sampled_from(("right", "wrong", "tie", "failed"))
+both_orders = st.lists(st.tuples(outcomes, outcomes), min_size=1, max_size=30)

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest, chi2
+
+from tasks.statistics.comparisons import compare, compare_all, holm
+from tasks.statistics.trials import Outcome
+from tests.tasks.statistics.making import both_orders, few, judged, scored
+
+p_values = st.lists(st.none() | st.floats(0, 1), max_size=12)
+
+
+def two(both: int, first: int, second: int, neither: int) -> tuple[list[Outcome], list[Outcome]]:
+    """Answers of two evaluators with these cells of McNemar's table."""
+    ours: list[Outcome] = ["right"] * (both + first) + ["wrong"] * (second + neither)
+    theirs: list[Outcome] = ["right"] * both + ["wrong"] * first + ["right"] * second + ["wrong"] * neither
+    return ours, theirs
+
+
+def test_few_discordant_pairs_are_tested_exactly() -> None:
+    ours, theirs = two(20, 8, 1, 5)
+    found = compare(scored(ours, "a"), scored(theirs, "b"))
+    assert (found.pairs, found.equal, found.first_better, found.second_better) == (34, 25, 8, 1)
+    assert found.exact
+    assert found.p == pytest.approx(binomtest(8, 9).pvalue)
+    assert found.p == pytest.approx(2 * (1 + 9) / 2**9)
+    assert found.difference == pytest.approx(7 / 34)
+
+
+def test_many_discordant_pairs_are_tested_by_chi_square() -> None:
+    # McNemar's table with 59 and 6 discordant has χ² = 52²/65 with continuity correction
+    found = compare(*(scored(answers, name) for answers, name in zip(two(212, 59, 6, 53), "ab", strict=True)))
+    assert not found.exact
+    assert found.p == pytest.approx(chi2.sf((59 - 6 - 1) ** 2 / 65, 1))
+    assert found.interval is not None
+    assert 0 < found.interval.low < 53 / 330 < found.interval.high
+
+
+def test_only_common_pairs_take_part() -> None:
+    found = compare(scored(["right", "failed", "wrong"], "a"), scored(["wrong", "right", "failed"], "b"))
+    assert (found.pairs, found.first_better, found.p) == (1, 1, 1.0)
+    assert found.interval is None
+
+
+def test_no_common_pairs_give_no_p() -> None:
+    found = compare(scored(["failed"], "a"), scored(["right"], "b"))
+    assert (found.pairs, found.difference, found.interval, found.p) == (0, None, None, None)
+
+
+def test_evaluators_that_never_differ() -> None:
+    found = compare(scored(["right", "wrong"], "a"), scored(["right", "wrong"], "b"))
+    assert (found.difference, found.interval, found.p) == (0.0, None, 1.0)
+
+
+def test_half_a_point_lies_between_right_and_wrong() -> None:
+    biased = judged([("right", "wrong")] * 3, "a")
+    found = compare(biased, scored(["right", "wrong", "tie"], "b"))
+    assert (found.equal, found.first_better, found.second_better) == (1, 1, 1)
+
+
+@few
+@given(both_orders, both_orders)
+def test_mcnemar_is_symmetric(
+    ours: list[tuple[Outcome, Outcome]], theirs: list[tuple[Outcome, Outcome]]
+) -> None:
+    first, second = judged(ours, "a"), judged(theirs, "b")
+    there, back = compare(first, second), compare(second, first)
+    assert there.p == back.p
+    assert (there.first_better, there.second_better) == (back.second_better, back.first_better)
+    if there.difference is not None and back.difference is not None:
+        assert there.difference == pytest.approx(-back.difference)
+        assert there.p is not None
+        assert 0 <= there.p <= 1
+        if there.interval is not None:
+            assert there.difference in there.interval
+
+
+def test_holm_by_hand() -> None:
+    # 4·0.005, 3·0.01, 2·0.03, then never less than the one before
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.01, None, 0.04]) == [pytest.approx(0.02), None, pytest.approx(0.04)]
+    assert holm([]) == []
+    assert holm([None]) == [None]
+
+
+@settings(max_examples=8, deadline=None)  # statsmodels collects garbage at each call
+@given(p_values)
+def test_holm_keeps_the_order_and_never_lowers(p_values: list[float | None]) -> None:
+    corrected = holm(p_values)
+    known = [(p, c) for p, c in zip(p_values, corrected, strict=True) if p is not None and c is not None]
+    assert [p is None for p in p_values] == [c is None for c in corrected]
+    assert all(p <= c + 1e-15 and c <= 1 for p, c in known)
+    assert all(low[1] <= high[1] for low, high in zip(sorted(known), sorted(known)[1:], strict=False))
+
+
+def test_an_aspects_comparisons_are_one_family() -> None:
+    ours, theirs = two(5, 8, 1, 3)
+    color = scored(ours, "a") + scored(theirs, "b") + scored(ours, "c")
+    style = [
+        replace(held, pair=replace(held.pair, aspect="style", pair_id=f"s{held.pair.pair_id}"))
+        for held in color[:34]
+    ]
+    members = compare_all(color + style)
+    assert [(held.aspect, held.first[0], held.second[0]) for held in members] == [
+        ("color", "a", "b"),
+        ("color", "a", "c"),
+        ("color", "b", "c"),
+        ("style", "a", "b"),
+    ]
+    p = 2 * (1 + 9) / 2**9
+    assert [held.comparison.p for held in members] == pytest.approx([p, 1, p, p])
+    assert [held.p_holm for held in members] == pytest.approx([3 * p, 1, 3 * p, p])

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from tasks.statistics.power import (
+    accuracy_shown,
+    difference_shown,
+    discordant_if_independent,
+    pairs_against_chance,
+    pairs_for_two_evaluators,
+    pairs_for_two_groups,
+)
+from tests.tasks.statistics.making import few
+
+
+def test_against_chance_by_hand() -> None:
+    # ((1.95996·0.5 + 0.84162·√0.24) / 0.1)² = 193.8
+    assert pairs_against_chance(0.6) == 194
+    assert pairs_against_chance(0.4) == 194
+
+
+def test_two_groups_of_a_textbook() -> None:
+    # Fleiss, Levin and Paik: 0.6 against 0.5 at 80 % needs 388 each without continuity correction
+    assert pairs_for_two_groups(0.6, 0.5) == 388
+    assert pairs_for_two_groups(0.5, 0.6) == 388
+    assert pairs_for_two_groups(0.6, 0.5, power=0.9) == 519
+
+
+def test_two_evaluators_by_hand() -> None:
+    # ((1.95996·√0.3 + 0.84162·√(0.3 − 0.01)) / 0.1)² = 233.1
+    assert pairs_for_two_evaluators(0.1, 0.3) == 234
+    assert pairs_for_two_evaluators(-0.1, 0.3) == 234
+
+
+def test_the_promised_power_is_there_against_chance() -> None:
+    n = pairs_against_chance(0.65)
+    counts = np.arange(n + 1)
+    found = abs(counts / n - 0.5) / (0.25 / n) ** 0.5 > 1.96
+    assert binom.pmf(counts, n, 0.65)[found].sum() == pytest.approx(0.8, abs=0.04)
+
+
+def test_the_promised_power_is_there_for_two_evaluators() -> None:
+    n = pairs_for_two_evaluators(0.15, 0.35)
+    rng = np.random.default_rng(2)
+    first, second = rng.multinomial(n, [0.25, 0.10, 0.65], 4000)[:, :2].T
+    assert ((first - second) ** 2 / (first + second) > 3.8415).mean() == pytest.approx(0.8, abs=0.03)
+
+
+def test_same_pairs_need_fewer_than_different_ones() -> None:
+    discordant = discordant_if_independent(0.6, 0.5)
+    assert discordant == 0.5
+    assert pairs_for_two_evaluators(0.1, discordant) < 2 * pairs_for_two_groups(0.6, 0.5)
+    assert pairs_for_two_evaluators(0.1, 0.2) < pairs_for_two_evaluators(0.1, discordant)
+
+
+@few
+@given(st.integers(5, 5000), st.floats(0.05, 1))
+def test_what_is_shown_needs_so_many_pairs(pairs: int, discordant: float) -> None:
+    shown = difference_shown(pairs, discordant)
+    if shown is None:
+        assert pairs_for_two_evaluators(discordant, discordant) >= pairs
+    else:
+        assert 0 < shown <= discordant
+        assert abs(pairs_for_two_evaluators(shown, discordant) - pairs) <= 1
+
+
+@few
+@given(st.integers(1, 5000))
+def test_what_is_shown_against_chance_needs_so_many_pairs(pairs: int) -> None:
+    shown = accuracy_shown(pairs)
+    if shown is None:
+        assert pairs_against_chance(1.0) >= pairs
+    else:
+        assert 0.5 < shown <= 1
+        assert abs(pairs_against_chance(shown) - pairs) <= 1
+
+
+def test_what_cannot_be_shown() -> None:
+    assert accuracy_shown(3) is None
+    assert difference_shown(2, 0.3) is None
+    assert difference_shown(100, 0.0) is None
+
+
+def test_numbers_that_make_no_sense() -> None:
+    with pytest.raises(ValueError, match="no difference"):
+        pairs_for_two_groups(0.5, 0.5)
+    with pytest.raises(ValueError, match="no difference"):
+        pairs_against_chance(0.5)
+    with pytest.raises(ValueError, match=r"1\.2 is no share"):
+        pairs_against_chance(1.2)
+    with pytest.raises(ValueError, match=r"difference of 0\.4 with only 0\.3"):
+        pairs_for_two_evaluators(0.4, 0.3)
+    with pytest.raises(ValueError, match="a power of 1"):
+        pairs_for_two_evaluators(0.1, 0.3, power=1)
+    with pytest.raises(ValueError, match="0 pairs"):
+        difference_shown(0, 0.3)
