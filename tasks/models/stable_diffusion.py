@@ -64,6 +64,7 @@ def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False
             local_files_only=True,
             dtype=wanted,
             variant=weights_variant(path),
+            use_safetensors=True,
             safety_checker=None,
             feature_extractor=None,
             requires_safety_checker=False,
@@ -85,8 +86,12 @@ def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False
 
 
 def weights_variant(path: Path) -> str | None:
-    """Return ``fp16`` where a folder has the UNet's weights in half precision only, else None."""
-    names = [file.name for end in ("safetensors", "bin") for file in (path / "unet").glob(f"*.{end}")]
+    """Return ``fp16`` where a folder has the UNet's weights in half precision only, else None.
+
+    So it is with the published checkpoint, which has the weights in full precision as pickles alone. Those
+    are never opened, since a pickle can run a program.
+    """
+    names = [file.name for file in (path / "unet").glob("*.safetensors")]
     return "fp16" if names and all(".fp16." in name for name in names) else None
 
 

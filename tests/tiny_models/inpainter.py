@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from tasks.models.torch_cpu import prepare_torch
 
 
-def _tokenizer() -> Any:
-    """Return a CLIP tokenizer that knows bytes and no merges: a token a letter."""
+def _tokenizer(folder: Path) -> Any:
+    """Return a CLIP tokenizer that knows bytes and no merges: a token a letter. Its files are like CLIP's."""
     from transformers import CLIPTokenizer
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
+    start, end = "<|startoftext|>", "<|endoftext|>"
     letters = list(bytes_to_unicode().values())
-    pieces = [*letters, *(letter + "</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
+    pieces = [*letters, *(letter + "</w>" for letter in letters), start, end]
+    folder.mkdir(parents=True)
     vocabulary = {piece: number for number, piece in enumerate(pieces)}
-    return CLIPTokenizer(vocab=vocabulary, merges=[], model_max_length=77)
+    (folder / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    (folder / "merges.txt").write_text("#version: 0.2\n", encoding="utf-8")
+    marks = {"bos_token": start, "eos_token": end, "unk_token": end, "pad_token": end}
+    about = {"tokenizer_class": "CLIPTokenizer", "model_max_length": 77, "do_lower_case": True, **marks}
+    (folder / "tokenizer_config.json").write_text(json.dumps(about), encoding="utf-8")
+    return CLIPTokenizer.from_pretrained(folder, local_files_only=True)
 
 
 def tiny_inpainter(folder: Path, seed: int = 0) -> Path:
@@ -25,10 +33,10 @@ def tiny_inpainter(folder: Path, seed: int = 0) -> Path:
     The UNet has nine channels and the picture eight pixels a latent, as there.
     """
     torch = prepare_torch()
-    from diffusers import AutoencoderKL, PNDMScheduler, StableDiffusionInpaintPipeline, UNet2DConditionModel
+    from diffusers import AutoencoderKL, PNDMScheduler, UNet2DConditionModel
     from transformers import CLIPTextConfig, CLIPTextModel
 
-    tokenizer = _tokenizer()
+    tokenizer = _tokenizer(folder / "tokenizer")
     count = len(tokenizer)
     torch.manual_seed(seed)
     unet = UNet2DConditionModel(
@@ -69,14 +77,20 @@ def tiny_inpainter(folder: Path, seed: int = 0) -> Path:
         beta_start=0.00085,
         beta_end=0.012,
     )
-    StableDiffusionInpaintPipeline(
-        vae=vae,
-        text_encoder=text_encoder,
-        tokenizer=tokenizer,
-        unet=unet,
-        scheduler=scheduler,
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
-    ).save_pretrained(folder)
+    saved = {"vae": vae, "text_encoder": text_encoder, "unet": unet, "scheduler": scheduler}
+    for name, part in saved.items():
+        part.save_pretrained(folder / name)
+    # as published: it names a safety checker, whose files a mirror leaves out
+    parts: dict[str, Any] = {
+        "_class_name": "StableDiffusionInpaintPipeline",
+        "_diffusers_version": "0.6.0",
+        "feature_extractor": ["transformers", "CLIPImageProcessor"],
+        "safety_checker": ["stable_diffusion", "StableDiffusionSafetyChecker"],
+        "scheduler": ["diffusers", "PNDMScheduler"],
+        "text_encoder": ["transformers", "CLIPTextModel"],
+        "tokenizer": ["transformers", "CLIPTokenizer"],
+        "unet": ["diffusers", "UNet2DConditionModel"],
+        "vae": ["diffusers", "AutoencoderKL"],
+    }
+    (folder / "model_index.json").write_text(json.dumps(parts), encoding="utf-8")
     return folder

@@ -192,10 +192,28 @@ def test_weights_in_half_precision_alone_are_taken(folder: Path, tmp_path: Path,
         file.rename(file.with_name("diffusion_pytorch_model.fp16.safetensors"))
     text = halves / "text_encoder" / "model.safetensors"
     text.rename(text.with_name("model.fp16.safetensors"))
+    # in full precision there are pickles, as in the published repository: they are never opened
+    (halves / "unet" / "diffusion_pytorch_model.bin").write_bytes(b"no weights")
     assert weights_variant(halves) == "fp16"
     shown, masks = pictures(1)
     again = paint(load(halves, "cpu", dtype="float32"), shown, masks, [1])
     assert (again == paint(inpainter, shown, masks, [1])).all()
+
+
+def test_pickled_weights_are_not_opened(folder: Path, tmp_path: Path) -> None:
+    from tasks.models.stable_diffusion import load
+
+    pickled = tmp_path / "pickled"
+    shutil.copytree(folder, pickled)
+    file = pickled / "unet" / "diffusion_pytorch_model.safetensors"
+    file.rename(file.with_suffix(".bin"))
+    with pytest.raises(PrerequisiteError, match="pickled cannot be loaded"):
+        load(pickled, "cpu", dtype="float32")
+
+
+def test_no_safety_checker_is_loaded_though_the_checkpoint_names_one(folder: Path, inpainter: Any) -> None:
+    assert "StableDiffusionSafetyChecker" in (folder / "model_index.json").read_text(encoding="utf-8")
+    assert inpainter._pipeline.safety_checker is None
 
 
 def test_a_folder_that_holds_no_such_model_is_named(folder: Path, tmp_path: Path) -> None:
