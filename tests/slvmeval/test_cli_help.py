@@ -33,7 +33,7 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         *("gallery", "materialise", "export", "pairs list", "pairs show", "sources scan"),
         *("schema show", "schema migrate"),
         *("models list", "models fetch", "models add", "models verify", "models path"),
-        *("slurm script", "deploy", "run", "captions compare", "captions show"),
+        *("slurm script", "deploy", "run", "serve-llm", "captions compare", "captions show"),
     }
 
 
