@@ -1,0 +1,185 @@
+"""An OpenAI-compatible chat server over a local checkpoint, whose answers are held to a JSON Schema.
+
+The decoding is constrained by llguidance, one of vLLM's own back-ends. It serves text models, one request at
+a time, on the loopback interface, in a thread that ends with the `with` block; or as a program that runs
+until it is ended: ``python -m tests.tiny_models.openai_server FOLDER NAME PORT``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tasks.models.torch_cpu import prepare_torch
+
+
+class ChatModel:
+    """A checkpoint that answers conversations.
+
+    Attributes
+    ----------
+    prompts
+        The tokens of every prompt that it was given.
+    """
+
+    def __init__(self, folder: Path, name: str, constrained: bool = True) -> None:
+        self._torch = prepare_torch()
+        import llguidance.hf
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        self.name = name
+        self.prompts: list[list[int]] = []
+        self._constrained = constrained
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self._model: Any = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).eval()
+        self._vocabulary: int = self._model.config.vocab_size
+        self._guide = llguidance.hf.from_tokenizer(self.tokenizer, n_vocab=self._vocabulary)
+        self._context: int = self._model.config.max_position_embeddings
+        # one at a time; torch's generator is shared as well
+        self._lock = threading.Lock()
+
+    def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Return status and body of the answer to a request."""
+        asked = self.tokenizer.apply_chat_template(
+            body["messages"],
+            add_generation_prompt=True,
+            return_tensors="pt",
+            return_dict=True,
+            **body.get("chat_template_kwargs", {}),
+        )
+        prompt = asked["input_ids"].shape[1]
+        most = body.get("max_completion_tokens") or 256
+        if prompt + most > self._context:
+            return 400, _error(f"the context length is {self._context}, asked for {prompt} + {most} tokens")
+        self.prompts.append(asked["input_ids"][0].tolist())
+        processors = []
+        form = body.get("response_format")
+        if form is not None and self._constrained:
+            processors.append(self._guided(json.dumps(form["json_schema"]["schema"]), prompt))
+        with self._lock, self._torch.inference_mode():
+            self._torch.manual_seed(body.get("seed") or 0)
+            tokens = self._model.generate(
+                **asked,
+                max_new_tokens=most,
+                do_sample=True,
+                temperature=max(body.get("temperature", 1.0), 1e-3),
+                top_p=body.get("top_p", 1.0),
+                top_k=body.get("top_k", 0),
+                min_p=body.get("min_p"),
+                repetition_penalty=body.get("repetition_penalty", 1.0),
+                logits_processor=processors,
+            )[0, prompt:].tolist()
+        ended = bool(tokens) and tokens[-1] == self.tokenizer.eos_token_id
+        text = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": text},
+            "finish_reason": "stop" if ended else "length",
+        }
+        usage = {
+            "prompt_tokens": prompt,
+            "completion_tokens": len(tokens),
+            "total_tokens": prompt + len(tokens),
+        }
+        return 200, {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": self.name,
+            "choices": [choice],
+            "usage": usage,
+        }
+
+    def _guided(self, schema: str, prompt: int) -> Any:
+        """Return what masks every token that the schema does not allow next."""
+        import llguidance.numpy as masks  # the one for torch compiles a kernel first
+        from llguidance import LLMatcher
+
+        grammar = LLMatcher.grammar_from_json_schema(schema, overrides={"whitespace_flexible": False})
+        matcher = LLMatcher(self._guide, grammar)
+        if matcher.is_error():
+            raise ValueError(matcher.get_error())
+        mask = masks.allocate_token_bitmask(1, self._vocabulary)
+        seen = prompt
+
+        def allow(tokens: Any, scores: Any) -> Any:
+            nonlocal seen
+            new = tokens[0, seen:].tolist()
+            seen = tokens.shape[1]
+            if new and not matcher.is_stopped():
+                matcher.consume_tokens(new)
+            masks.fill_next_token_bitmask(matcher, mask, 0)
+            masks.apply_token_bitmask_inplace(scores.numpy(), mask)
+            return scores
+
+        return allow
+
+
+class ChatModelServer:
+    """Serves a model until its `with` block ends."""
+
+    def __init__(self, model: ChatModel, port: int = 0) -> None:
+        self.model = model
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(model))
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def __enter__(self) -> ChatModelServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _handler(model: ChatModel) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+
+        def do_GET(self) -> None:
+            self._send(200, {"object": "list", "data": [{"id": model.name, "object": "model"}]})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if body["model"] != model.name:
+                self._send(404, _error(f"there is no model {body['model']}"))
+            else:
+                self._send(*model.answer(body))
+
+        def _send(self, status: int, values: dict[str, Any]) -> None:
+            content = json.dumps(values).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            self.wfile.flush()
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Write no log."""
+
+    return Handler
+
+
+def _error(message: str) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error"}}
+
+
+if __name__ == "__main__":
+    folder, name, port = sys.argv[1:]
+    with ChatModelServer(ChatModel(Path(folder), name), int(port)) as server:
+        print(server.url, flush=True)
+        threading.Event().wait()
