@@ -11,7 +11,7 @@ import numpy as np
 
 from tasks.statistics.correlations import Correlation, spearman
 from tasks.statistics.intervals import Interval, wilson_interval
-from tasks.statistics.trials import DEFAULT_TIES, PairFacts, TiePolicy, Trial, grouped
+from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, TrialPair, grouped
 from tasks.statistics.units import Unit, pair_points, units_of
 
 #: Width in seconds of the bins that the paper draws its pairs from (SLVMEval, section 4.5).
@@ -81,7 +81,7 @@ def edged_bins(
     return tuple(_bin(edges_s[number], edges_s[number + 1], units) for number, units in sorted(held.items()))
 
 
-def equal_count_edges(pairs: Iterable[PairFacts], bins: int = FIGURE_BINS) -> tuple[float, ...]:
+def equal_count_edges(pairs: Iterable[TrialPair], bins: int = FIGURE_BINS) -> tuple[float, ...]:
     """Return edges in seconds that part pairs by duration into bins of about as many pairs each.
 
     Edges come from the pairs and not from an evaluator, so that all evaluators share them. Where many

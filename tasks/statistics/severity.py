@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from storage_schemas.rng import keyed_rng
 from tasks.statistics.intervals import Interval, wilson_interval
-from tasks.statistics.trials import DEFAULT_TIES, PairFacts, TiePolicy, Trial, grouped
+from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, TrialPair, grouped
 from tasks.statistics.units import pair_points
 
 #: Halfway between a coin and no error: the usual threshold where one of two is chosen.
@@ -21,7 +21,7 @@ TARGET = 0.75
 #: Draws of the bootstrap: the ends of a 95 % interval then rest on 25 draws each.
 DRAWS = 1000
 Reached = Literal["reached", "below_smallest", "not_reached"]
-Level = Callable[[PairFacts], float | None]
+Level = Callable[[TrialPair], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Threshold:
     high: float | None
 
 
-def by_clips(pair: PairFacts) -> float | None:
+def by_clips(pair: TrialPair) -> float | None:
     """Return the number of degraded clips as the level."""
     return None if pair.clips is None else float(pair.clips)
 
@@ -152,7 +152,7 @@ def threshold(
 
 def _levels(
     trials: Sequence[Trial], level: Level, ties: TiePolicy
-) -> dict[float, list[tuple[PairFacts, float]]]:
+) -> dict[float, list[tuple[TrialPair, float]]]:
     placed = [
         (place, (pair, points))
         for pair, points in pair_points(trials, ties).items()
@@ -165,7 +165,7 @@ def _levels(
 
 
 def _by_source(
-    levels: dict[float, list[tuple[PairFacts, float]]],
+    levels: dict[float, list[tuple[TrialPair, float]]],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Give sums of points and numbers of pairs, each ``(sources, levels)``."""
     rows: dict[str, int] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.judgement import Choice, Failure, Judgement, Order
+from storage_schemas.judgement import Choice, Failure, Judgement, Order, Preferred
 from storage_schemas.pair import PairRecord
 
 #: What a tie counts: half a point, as much as a wrong answer, or nothing at all.
@@ -21,6 +21,7 @@ Outcome = Literal["right", "wrong", "tie", "failed"]
 Who = tuple[str, str]
 
 DEFAULT_TIES: TiePolicy = "half"
+_OUTCOMES: Mapping[Preferred, Outcome] = {"high": "right", "low": "wrong", "tie": "tie"}
 _TIE_POINTS: Mapping[TiePolicy, float | None] = {"half": 0.5, "wrong": 0.0, "dropped": None}
 
 Item = TypeVar("Item")
@@ -28,7 +29,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class PairFacts:
+class TrialPair:
     """What the statistics need to know of a pair.
 
     Parameters
@@ -57,14 +58,14 @@ class PairFacts:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One request to one evaluator, and what came of it."""
+    """One request to one evaluator, and what came of it; `preferred` is None where it failed."""
 
     evaluator: str
     settings: str
-    pair: PairFacts
+    pair: TrialPair
     order: Order
     repeat: int
-    outcome: Outcome
+    preferred: Preferred | None
     choice: Choice | None = None
     failure: Failure | None = None
 
@@ -74,24 +75,18 @@ class Trial:
         return self.evaluator, self.settings
 
     @property
-    def preferred(self) -> Literal["high", "low", "tie"] | None:
-        """What it preferred, freed from the order; None where it failed."""
-        if self.outcome == "failed":
-            return None
+    def outcome(self) -> Outcome:
+        """What the answer is worth; where both videos are equal, a tie is right and the rest wrong."""
+        if self.preferred is None:
+            return "failed"
         if self.pair.gold_tie:
-            return "tie" if self.outcome == "right" else self._chosen_side
-        return {"right": "high", "wrong": "low", "tie": "tie"}[self.outcome]  # type: ignore[return-value]
-
-    @property
-    def _chosen_side(self) -> Literal["high", "low"] | None:
-        if self.choice not in ("first", "second") or self.order == "apart":
-            return None
-        return "high" if (self.choice == "first") == (self.order == "high_first") else "low"
+            return "right" if self.preferred == "tie" else "wrong"
+        return _OUTCOMES[self.preferred]
 
 
-def facts_of(record: PairRecord, kept: bool | None = None) -> PairFacts:
+def trial_pair(record: PairRecord, kept: bool | None = None) -> TrialPair:
     """Return what the statistics need of a pair of a release."""
-    return PairFacts(
+    return TrialPair(
         pair_id=record.pair_id,
         source_id=record.source_id,
         aspect=record.aspect,
@@ -116,28 +111,28 @@ def settled(judgements: Iterable[Judgement]) -> list[Judgement]:
     return list(rows.values())
 
 
-def trials_of(judgements: Iterable[Judgement], facts: Iterable[PairFacts]) -> tuple[Trial, ...]:
+def trials_of(judgements: Iterable[Judgement], pairs: Iterable[TrialPair]) -> tuple[Trial, ...]:
     """Return the trials of judgements, one a request.
 
     Parameters
     ----------
     judgements
         Rows of the table, also with failures that were asked again later.
-    facts
+    pairs
         The pairs; those nobody judged give no trial.
 
     Raises
     ------
     UserInputError
-        If a judgement is about a pair that `facts` lack, or that has another aspect there.
+        If a judgement is about a pair that `pairs` lack, or that has another aspect there.
     """
-    pairs = {pair.pair_id: pair for pair in facts}
+    known = {pair.pair_id: pair for pair in pairs}
     trials = []
     for row in settled(judgements):
-        pair = pairs.get(row.pair_id)
+        pair = known.get(row.pair_id)
         if pair is None:
             raise UserInputError(
-                f"{row.evaluator} judged pair {row.pair_id}, which is not among these {len(pairs)} pairs: "
+                f"{row.evaluator} judged pair {row.pair_id}, which is not among these {len(known)} pairs: "
                 "take the judgements of this release only"
             )
         if pair.aspect != row.aspect:
@@ -152,20 +147,12 @@ def trials_of(judgements: Iterable[Judgement], facts: Iterable[PairFacts]) -> tu
                 pair=pair,
                 order=row.order,
                 repeat=row.repeat,
-                outcome=_outcome(row, pair),
+                preferred=row.preferred,
                 choice=row.choice if row.answered else None,
                 failure=None if row.answered else row.failure,
             )
         )
     return tuple(trials)
-
-
-def _outcome(row: Judgement, pair: PairFacts) -> Outcome:
-    if row.preferred is None:
-        return "failed"
-    if pair.gold_tie:
-        return "right" if row.preferred == "tie" else "wrong"
-    return "tie" if row.preferred == "tie" else "right" if row.preferred == "high" else "wrong"
 
 
 def points_of(trial: Trial, ties: TiePolicy = DEFAULT_TIES) -> float | None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from storage_schemas.judgement import Order
 from tasks.statistics.trials import (
     DEFAULT_TIES,
-    PairFacts,
     TiePolicy,
     Trial,
+    TrialPair,
     grouped,
     of_one_evaluator,
     points_of,
@@ -26,7 +26,7 @@ from tasks.statistics.trials import (
 class Unit:
     """Points between 0 and 1 for one pair in one order; `order` is None where the orders count together."""
 
-    pair: PairFacts
+    pair: TrialPair
     order: Order | None
     points: float
 
@@ -50,7 +50,7 @@ def units_of(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> tuple[U
     return tuple(units)
 
 
-def pair_points(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> dict[PairFacts, float]:
+def pair_points(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> dict[TrialPair, float]:
     """Return the mean points of each pair over its units; pairs without points are absent."""
     return {
         pair: sum(unit.points for unit in units) / len(units)

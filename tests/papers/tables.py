@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from storage_schemas.judgement import Order
+from storage_schemas.judgement import Order, Preferred
 from tasks.statistics.printed import counts_that_print
-from tasks.statistics.trials import PairFacts, Trial
+from tasks.statistics.trials import Trial, TrialPair
 
 FOLDER = Path(__file__).parent / "slvmeval"
 #: Evaluators of table 2 that were asked in both orders; people gave five answers a pair.
@@ -66,10 +66,12 @@ def trials_with(evaluator: str, aspect: str, right: int, failed: int = 0) -> lis
     trials = []
     for number in range(asked):
         place, time = number % pairs_of(aspect), number // pairs_of(aspect)
-        pair = PairFacts(f"{aspect}-{place}", f"source-{place}", aspect, duration_s=100.0 + place)
+        pair = TrialPair(f"{aspect}-{place}", f"source-{place}", aspect, duration_s=100.0 + place)
         # each worker saw an order of their own; a judge is asked the same in both
         order: Order = "apart" if evaluator not in JUDGES and evaluator != "human" else orders[time % 2]
         repeat = time if evaluator == "human" else 0
-        outcome = "failed" if number >= asked - failed else "right" if number < right else "wrong"
-        trials.append(Trial(evaluator, "", pair, order, repeat, outcome))  # type: ignore[arg-type]
+        preferred: Preferred | None = "high" if number < right else "low"
+        if number >= asked - failed:
+            preferred = None
+        trials.append(Trial(evaluator, "", pair, order, repeat, preferred))
     return trials

@@ -9,8 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from storage_schemas.judgement import Choice, Judgement, Order, Preferred
-from tasks.statistics.trials import Outcome, PairFacts, Trial
+from tasks.statistics.trials import Outcome, Trial, TrialPair
 
+PREFERRED: dict[Outcome, Preferred | None] = {"right": "high", "wrong": "low", "tie": "tie", "failed": None}
 CHOICES: dict[tuple[Order, Outcome], Choice] = {
     ("high_first", "right"): "first",
     ("high_first", "wrong"): "second",
@@ -21,7 +22,7 @@ CHOICES: dict[tuple[Order, Outcome], Choice] = {
 }
 
 
-def pair(number: int = 0, **more: Any) -> PairFacts:
+def pair(number: int = 0, **more: Any) -> TrialPair:
     values: dict[str, Any] = {
         "pair_id": f"pair-{number}",
         "source_id": f"source-{number}",
@@ -29,13 +30,13 @@ def pair(number: int = 0, **more: Any) -> PairFacts:
         "duration_s": 100.0 * number + 50,
         **more,
     }
-    return PairFacts(**values)
+    return TrialPair(**values)
 
 
 def trial(
-    of: PairFacts, outcome: Outcome, order: Order = "apart", repeat: int = 0, evaluator: str = "judge"
+    of: TrialPair, outcome: Outcome, order: Order = "apart", repeat: int = 0, evaluator: str = "judge"
 ) -> Trial:
-    return Trial(evaluator, "", of, order, repeat, outcome, CHOICES.get((order, outcome)))
+    return Trial(evaluator, "", of, order, repeat, PREFERRED[outcome], CHOICES.get((order, outcome)))
 
 
 def scored(outcomes: Iterable[Outcome], evaluator: str = "judge") -> list[Trial]:
@@ -53,7 +54,7 @@ def judged(outcomes: Sequence[tuple[Outcome, Outcome]], evaluator: str = "judge"
     ]
 
 
-def judgement(of: PairFacts, preferred: Preferred | None, **more: Any) -> Judgement:
+def judgement(of: TrialPair, preferred: Preferred | None, **more: Any) -> Judgement:
     values: dict[str, Any] = {
         "evaluator": "judge",
         "settings": "s",

@@ -4,7 +4,7 @@ import pytest
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgement import Failure
-from tasks.statistics.trials import TiePolicy, facts_of, points_of, settled, trials_of
+from tasks.statistics.trials import TiePolicy, points_of, settled, trial_pair, trials_of
 from tests.tasks.statistics.making import judgement, pair, trial
 
 ONE, TWO = pair(1), pair(2)
@@ -85,5 +85,5 @@ def test_facts_come_from_a_record() -> None:
         clips_degraded=5,
         strength="paper",
     )
-    facts = facts_of(record, kept=True)
-    assert (facts.duration_s, facts.clips, facts.strength, facts.kept) == (45.0, 5, "paper", True)
+    found = trial_pair(record, kept=True)
+    assert (found.duration_s, found.clips, found.strength, found.kept) == (45.0, 5, "paper", True)
