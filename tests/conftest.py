@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.small_films"]
+pytest_plugins = ["tests.planted_evaluators", "tests.small_films"]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,3 +29,12 @@ def ffmpeg() -> str:
     import imageio_ffmpeg
 
     return str(imageio_ffmpeg.get_ffmpeg_exe())
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    """The folder of weights that SLVMEVAL_MODELS names; the test is skipped where it has no u2netp."""
+    folder = Path(os.environ.get("SLVMEVAL_MODELS", "build/models"))
+    if not (folder / "u2netp.onnx").is_file():
+        pytest.skip(f"no u2netp.onnx in {folder}: slvmeval models fetch u2netp")
+    return folder.resolve()

@@ -1,0 +1,147 @@
+"""The table of evaluators: those of this project, and those that other packages add.
+
+A package adds one by an entry point in the group ``slvmeval.evaluators``, whose name is the evaluator's and
+whose value is ``module:factory``: a class or function that is called with the settings and gives an
+:class:`~tasks.evaluators.base.Evaluator`. Listing names imports none of these modules.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from pydantic import ValidationError
+
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from tasks.evaluators.base import Evaluator, PairwiseJudge, PointwiseScorer
+from tasks.evaluators.chosen import HOW_IT_RUNS, Chosen
+from tasks.evaluators.setup import PROVIDED, Setup
+
+#: Entry-point group that other packages use.
+GROUP = "slvmeval.evaluators"
+
+#: Evaluators of this project: name to ``module:factory``.
+BUILT_IN: dict[str, str] = {
+    "duration": "tasks.evaluators.trivial:Duration",
+    "size": "tasks.evaluators.trivial:Size",
+    "contrast": "tasks.evaluators.trivial:Contrast",
+    "sharpness": "tasks.evaluators.trivial:Sharpness",
+    "motion": "tasks.evaluators.trivial:Motion",
+    "scenes": "tasks.evaluators.trivial:SceneCount",
+    "coin": "tasks.evaluators.trivial:Coin",
+}
+
+
+def added_evaluators() -> dict[str, EntryPoint]:
+    """Return the evaluators that installed packages add, by name; nothing is imported.
+
+    Raises
+    ------
+    PrerequisiteError
+        If two packages, or a package and this project, use the same name.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        if point.name in BUILT_IN:
+            raise PrerequisiteError(
+                f"package entry point {point.value} calls its evaluator {point.name!r}, which is the name of "
+                "a built-in one: rename or uninstall it"
+            )
+        # one package seen twice on the path is no conflict
+        if point.name in found and found[point.name].value != point.value:
+            raise PrerequisiteError(
+                f"{found[point.name].value} and {point.value} both add an evaluator {point.name!r}: "
+                "uninstall one"
+            )
+        found[point.name] = point
+    return found
+
+
+def evaluator_names() -> tuple[str, ...]:
+    """Return the names of all evaluators, the built-in ones first; nothing is imported."""
+    return (*BUILT_IN, *added_evaluators())
+
+
+def factory(name: str) -> Callable[..., Any]:
+    """Return what makes the evaluator of that name, importing its module.
+
+    Raises
+    ------
+    UserInputError
+        If there is none, with the nearest names.
+    PrerequisiteError
+        If its module cannot be imported.
+    """
+    added = added_evaluators()
+    if name not in BUILT_IN and name not in added:
+        near = difflib.get_close_matches(name, evaluator_names(), n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(evaluator_names())}"
+        raise UserInputError(f"no evaluator {name!r}: {hint}")
+    where = BUILT_IN[name] if name in BUILT_IN else added[name].value
+    try:
+        if name in added:
+            found: Any = added[name].load()
+        else:
+            module, _, attribute = where.partition(":")
+            found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as problem:
+        raise PrerequisiteError(
+            f"evaluator {name!r} cannot be loaded from {where}: {problem}; install what it needs, or "
+            "repair or uninstall its package"
+        ) from problem
+    if not callable(found):
+        raise PrerequisiteError(f"{where} is no factory: it has to be a class or a function")
+    return found  # type: ignore[no-any-return]
+
+
+def make_evaluator(chosen: Chosen, setup: Setup) -> Evaluator:
+    """Make an evaluator with its settings; nothing is loaded yet.
+
+    Parameters
+    ----------
+    setup
+        What its factory may ask for by the names of its parameters: ``setup``, or what that has.
+
+    Raises
+    ------
+    UserInputError
+        If there is none of that name, or its settings do not fit.
+    PrerequisiteError
+        If it cannot be imported, or is none.
+    """
+    make = factory(chosen.use)
+    takes = inspect.signature(make).parameters
+    given = {name: getattr(setup, name) for name in PROVIDED if name in takes}
+    if "setup" in takes:
+        given["setup"] = setup
+    _check_settings(chosen, takes, given)
+    try:
+        made = make(**given, **chosen.settings)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise UserInputError(f"evaluator {chosen.use}: {key}: {first['msg']}") from problem
+    except (TypeError, ValueError) as problem:
+        raise UserInputError(f"evaluator {chosen.use}: {problem}") from problem
+    if not isinstance(made, PairwiseJudge | PointwiseScorer):
+        raise PrerequisiteError(
+            f"evaluator {chosen.use} is a {type(made).__name__}: it has to be a PairwiseJudge or a "
+            "PointwiseScorer"
+        )
+    return made
+
+
+def _check_settings(chosen: Chosen, takes: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
+    """Raise UserInputError for a setting that the factory does not have, or that is filled in."""
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+        return
+    own = [name for name in takes if name not in given]
+    for name in chosen.settings:
+        if name not in own:
+            near = difflib.get_close_matches(name, [*own, *HOW_IT_RUNS], n=2)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(own) or 'none'}"
+            raise UserInputError(f"evaluator {chosen.use} has no setting {name!r}: {hint}")

@@ -1,0 +1,99 @@
+"""A request: one evaluator, one pair, one order, one repeat; its key says all that the answer depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from storage_schemas.ids import digest_text, digest_value
+from storage_schemas.judgement import Order
+from storage_schemas.rng import derived_seed
+from tasks.evaluators.aspect_texts import text_digest
+from tasks.evaluators.base import AspectText, Evaluator, PairwiseJudge
+from tasks.pairs.view import Pair
+
+
+@dataclass(frozen=True)
+class PairFacts:
+    """What is known of a pair before it is opened.
+
+    Parameters
+    ----------
+    high_checksum, low_checksum
+        Checksums of the frames of both videos.
+    strength, clips
+        Its point on the axes of severity.
+    """
+
+    pair_id: str
+    source_id: str
+    aspect: str
+    dimension: str
+    prompt_digest: str
+    high_checksum: str
+    low_checksum: str
+    fps: float
+    strength: str = ""
+    clips: int = 0
+
+
+class PairSet(Protocol):
+    """Pairs that evaluators are asked about; it may be sent to other processes."""
+
+    @property
+    def title(self) -> str:
+        """What a person reads."""
+
+    def facts(self) -> Sequence[PairFacts]:
+        """Return what is known of all pairs."""
+
+    def open(self, pair_id: str) -> Pair:
+        """Open a pair; no frame is read yet."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request, without its evaluator."""
+
+    key: str
+    pair: PairFacts
+    order: Order
+    repeat: int = 0
+
+
+def settings_digest(evaluator: Evaluator) -> str:
+    """Return the checksum of an evaluator's settings and version: two of them are two evaluators."""
+    return digest_value({"version": evaluator.version, "settings": evaluator.settings()})[:16]
+
+
+def make_requests(evaluator: Evaluator, pair: PairFacts, text: AspectText, repeats: int = 1) -> list[Request]:
+    """Return the requests of an evaluator on a pair: both orders for a judge that asks for them.
+
+    Where it asks for one, the order is drawn, the same for every evaluator.
+    """
+    orders: tuple[Order, ...] = ("apart",)
+    if isinstance(evaluator, PairwiseJudge):
+        orders = ("high_first", "low_first")
+        if not evaluator.both_orders:
+            seed = derived_seed("order", pair.high_checksum, pair.low_checksum, pair.aspect)
+            orders = (orders[seed & 1],)
+    shared = {
+        "evaluator": evaluator.name,
+        "settings": settings_digest(evaluator),
+        "high": pair.high_checksum,
+        "low": pair.low_checksum,
+        "fps": pair.fps,
+        "prompt": pair.prompt_digest,
+        "aspect": text_digest(text),
+    }
+    return [
+        Request(digest_value({**shared, "order": order, "repeat": repeat}), pair, order, repeat)
+        for repeat in range(repeats)
+        for order in orders
+    ]
+
+
+def prompt_digest(prompt: str) -> str:
+    """Return the checksum of a prompt."""
+    return digest_text(prompt)

@@ -1,0 +1,122 @@
+"""What a run spends, and what stops its evaluators: one file that all its processes share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from storage_schemas.judgement import Judgement
+from storage_schemas.model import Frozen
+from tasks.evaluators.shared_state import SharedState
+
+
+class Limits(Frozen):
+    """Most dollars and tokens of one run, all evaluators together; None for no limit."""
+
+    usd: float | None = None
+    tokens: int | None = None
+
+
+class Spending:
+    """Counts what a run does, by evaluator, and keeps it within its limits.
+
+    Before a request is made, what it is expected to take is set aside; afterwards what it took is counted.
+    So a limit is passed by no more than requests turn out dearer than expected.
+
+    Parameters
+    ----------
+    path
+        The run's file.
+    limits
+        The limits.
+    """
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self._state, self.limits = SharedState(path), limits
+
+    def reserve(self, name: str, usd: float, tokens: int) -> bool:
+        """Set aside what a request of an evaluator is expected to take; return False where it is too much.
+
+        An evaluator of which nothing is expected is stopped by a limit that is reached, once it has spent
+        something.
+        """
+        if self.limits.usd is None and self.limits.tokens is None:
+            return True
+        with self._state.change() as state:
+            mine = _counts(state, name)
+            everyone = state["evaluators"].values()
+            spent_usd = sum(one["usd"] + one["reserved_usd"] for one in everyone)
+            spent_tokens = sum(one["tokens"] + one["reserved_tokens"] for one in everyone)
+            pays = usd > 0 or tokens > 0 or mine["usd"] > 0 or mine["tokens"] > 0
+            over_usd = self.limits.usd is not None and (
+                spent_usd + usd > self.limits.usd or spent_usd >= self.limits.usd
+            )
+            over_tokens = self.limits.tokens is not None and (
+                spent_tokens + tokens > self.limits.tokens or spent_tokens >= self.limits.tokens
+            )
+            if pays and (over_usd or over_tokens):
+                limit = f"{self.limits.usd} dollars" if over_usd else f"{self.limits.tokens} tokens"
+                mine["stopped"] = mine["stopped"] or f"the limit of {limit} is reached"
+                return False
+            mine["reserved_usd"] += usd
+            mine["reserved_tokens"] += tokens
+            return True
+
+    def release(self, name: str, usd: float, tokens: int) -> None:
+        """Give back what was set aside for a request that was not made."""
+        if self.limits.usd is not None or self.limits.tokens is not None:
+            with self._state.change() as state:
+                _give_back(_counts(state, name), usd, tokens)
+
+    def count(self, name: str, row: Judgement, usd: float, tokens: int) -> None:
+        """Count a request that was made, for which so much was set aside."""
+        with self._state.change() as state:
+            mine = _counts(state, name)
+            if self.limits.usd is not None or self.limits.tokens is not None:
+                _give_back(mine, usd, tokens)
+            mine["asked"] += 1
+            mine["failed"] += row.failure is not None
+            mine["usd"] += row.cost_usd or 0.0
+            mine["tokens"] += row.tokens_in + row.tokens_out
+            mine["unpriced"] += row.cost_usd is None and row.tokens_in + row.tokens_out > 0
+
+    def stop(self, name: str, message: str) -> None:
+        """Let an evaluator make no more requests; the first message stays."""
+        with self._state.change() as state:
+            mine = _counts(state, name)
+            mine["stopped"] = mine["stopped"] or message
+
+    def stopped(self, name: str) -> str:
+        """Return why an evaluator makes no more requests; empty where it goes on."""
+        return str(self.counts().get(name, {}).get("stopped", ""))
+
+    def counts(self) -> dict[str, dict[str, Any]]:
+        """Return by evaluator: asked, failed, usd, tokens, unpriced, stopped."""
+        found: dict[str, dict[str, Any]] = self._state.read().get("evaluators", {})
+        return found
+
+    def remove(self) -> None:
+        """Remove the file."""
+        self._state.remove()
+
+
+def _counts(state: dict[str, Any], name: str) -> dict[str, Any]:
+    counts: dict[str, Any] = state.setdefault("evaluators", {}).setdefault(
+        name,
+        {
+            "asked": 0,
+            "failed": 0,
+            "usd": 0.0,
+            "tokens": 0,
+            "unpriced": 0,
+            "reserved_usd": 0.0,
+            "reserved_tokens": 0,
+            "stopped": "",
+        },
+    )
+    return counts
+
+
+def _give_back(mine: dict[str, Any], usd: float, tokens: int) -> None:
+    mine["reserved_usd"] = max(0.0, mine["reserved_usd"] - usd)
+    mine["reserved_tokens"] = max(0, mine["reserved_tokens"] - tokens)

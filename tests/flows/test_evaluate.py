@@ -1,0 +1,266 @@
+"""Evaluators over a small release: every request is made once, and each failure harms only itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from flows.build_run import build_inline
+from flows.evaluate_options import EvaluateOptions
+from flows.evaluate_progress import RequestProgress
+from flows.evaluate_result import EvaluationResult
+from flows.evaluate_run import Evaluation, evaluate_inline
+from flows.options import BuildOptions, SourceRoot
+from infra.executor import ProcessExecutor
+from storage_schemas.errors import IntegrityError, PrerequisiteError, StoreError, UserInputError
+from storage_schemas.judgement import Judgement
+from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.release import Release
+from storage_schemas.store import DEGRADED_CLIP, Store
+from tasks.evaluators.chosen import chosen_from_text
+from tasks.evaluators.release_pairs import Selection
+from tasks.evaluators.spending import Limits
+from tasks.recipe import Recipe
+from tests.planted_evaluators import PlantedPackage
+
+ASPECTS = ("aesthetics", "comprehensiveness", "dynamics_degree")
+FILMS = 3
+
+
+@pytest.fixture(scope="module")
+def built(
+    tmp_path_factory: pytest.TempPathFactory, add_film: Callable[[Path, int], Path], small_recipe: Recipe
+) -> Path:
+    """A store with a release of three aspects of three films."""
+    folder = tmp_path_factory.mktemp("built")
+    for number in range(FILMS):
+        add_film(folder / "videos", number)
+    recipe = small_recipe.model_copy(
+        update={"aspects": {name: small_recipe.aspects[name] for name in ASPECTS}}
+    )
+    sources = (SourceRoot(path=str(folder / "videos")),)
+    build_inline(BuildOptions(store=str(folder / "store"), sources=sources, recipe=recipe))
+    return folder / "store"
+
+
+@pytest.fixture
+def store(built: Path, tmp_path: Path) -> Path:
+    shutil.copytree(built, tmp_path / "store")
+    return tmp_path / "store"
+
+
+def asked(store: Path, *evaluators: str, **fields: object) -> EvaluateOptions:
+    chosen = tuple(chosen_from_text(text) for text in evaluators)
+    return EvaluateOptions.model_validate({"store": str(store), "evaluators": chosen, **fields})
+
+
+def rows(store: Path, *evaluators: str) -> list[Judgement]:
+    return JudgementsStore(Store.open(store)).rows(evaluators)
+
+
+def total(result: EvaluationResult, label: str) -> tuple[int, int, int]:
+    (found,) = [one for one in result.evaluators if one.label == label]
+    return found.total.answered, sum(found.total.failures.values()), found.total.left
+
+
+def test_right_first_and_ties_are_told_apart(store: Path, planted: PlantedPackage) -> None:
+    result = evaluate_inline(asked(store, "planted?label=right", 'planted?mood="first"'))
+    assert result.exit_code == 0 and total(result, "right") == (18, 0, 0)
+    right = rows(store, "right")
+    assert {row.preferred for row in right if row.aspect == "comprehensiveness"} == {"high"}
+    assert {row.preferred for row in right if row.aspect != "comprehensiveness"} == {"tie"}
+    first = rows(store, "first")
+    assert [row.choice for row in first] == ["first"] * 18
+    assert sorted(row.preferred or "" for row in first) == ["high"] * 9 + ["low"] * 9
+    assert {row.settings for row in right}.isdisjoint({row.settings for row in first})
+    assert all(row.frames == 2 and row.model == "toy" and row.at for row in first)
+    release = Release.open(Store.open(store))
+    assert {row.pair_id for row in first} == {record.pair_id for record in release.pairs()}
+
+
+def test_a_scorer_is_a_judge_and_shares_the_scores_of_a_source(store: Path, planted: PlantedPackage) -> None:
+    result = evaluate_inline(asked(store, "lengths"))
+    assert total(result, "lengths") == (9, 0, 0)
+    # of each film three low videos and one high one
+    assert planted.asked("lengths") == 4 * FILMS
+    found = {row.aspect: row for row in rows(store, "lengths")}
+    assert found["comprehensiveness"].preferred == "high" and found["aesthetics"].preferred == "tie"
+    shorter = found["comprehensiveness"]
+    assert (shorter.score_high or 0) > (shorter.score_low or 0) and shorter.order == "apart"
+
+
+def test_nothing_is_asked_twice(store: Path, planted: PlantedPackage) -> None:
+    evaluate_inline(asked(store, "planted", selection=Selection(aspects=("aesthetics",))))
+    assert planted.asked("right") == 6
+    again = evaluate_inline(asked(store, "planted"))
+    assert planted.asked("right") == 18
+    (one,) = again.evaluators
+    assert (one.found_before, one.asked) == (6, 12)
+    evaluate_inline(asked(store, "planted", repeats=2))
+    assert planted.asked("right") == 36, "another repeat is another request"
+
+
+def test_no_failure_harms_another_evaluator(store: Path, planted: PlantedPackage) -> None:
+    moods = ("raises", "refused", "prose", "nonsense", "missing")
+    result = evaluate_inline(asked(store, *(f"planted?mood={mood}" for mood in moods), "planted"))
+    assert result.exit_code == 3
+    assert total(result, "right") == (18, 0, 0)
+    assert total(result, "prose") == (0, 18, 0) and {r.raw for r in rows(store, "prose")} == {
+        "Both are nice."
+    }
+    assert total(result, "nonsense") == (0, 18, 0)
+    assert {(row.failure, row.message) for row in rows(store, "raises")} == {
+        ("internal_error", "ZeroDivisionError: planted")
+    }
+    stopped = {one.label: one.stopped for one in result.evaluators}
+    assert stopped["refused"] == "the key is refused" and planted.asked("refused") == 1
+    assert total(result, "refused") == (0, 1, 17)
+    assert "weights are missing" in stopped["missing"] and not planted.asked("missing")
+    # what lies with the machine is asked again by itself, what would fail again only when it is wanted
+    evaluate_inline(asked(store, "planted?mood=prose", "planted?mood=raises"))
+    assert (planted.asked("prose"), planted.asked("raises")) == (18, 36)
+    evaluate_inline(asked(store, "planted?mood=prose", retry=True))
+    assert planted.asked("prose") == 36
+
+
+def test_an_evaluator_that_only_fails_is_ended(store: Path, planted: PlantedPackage) -> None:
+    result = evaluate_inline(asked(store, "planted?mood=raises", repeats=5))
+    assert planted.asked("raises") == 20
+    assert "20 requests in a row" in result.evaluators[0].stopped
+
+
+def test_no_usable_evaluator_is_an_error(store: Path, planted: PlantedPackage) -> None:
+    with pytest.raises(PrerequisiteError, match="weights are missing"):
+        evaluate_inline(asked(store, "planted?mood=missing"))
+    with pytest.raises(UserInputError, match="did you mean planted"):
+        evaluate_inline(asked(store, "plante"))
+    with pytest.raises(UserInputError, match="did you mean mood"):
+        evaluate_inline(asked(store, "planted?moood=1"))
+    with pytest.raises(UserInputError, match="2 evaluators are called 'right'"):
+        evaluate_inline(asked(store, "planted", "planted?seconds=1"))
+
+
+def test_limits_end_a_run_cleanly(store: Path, planted: PlantedPackage, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text('as_of = "today"\n[models.toy]\ninput_per_million = 1000\noutput_per_million = 0\n')
+    few = asked(store, "planted?tokens=100", "lengths", limits=Limits(usd=0.55), prices=str(prices))
+    result = evaluate_inline(few)
+    assert result.exit_code == 3
+    assert total(result, "right") == (5, 0, 13) and total(result, "lengths") == (9, 0, 0)
+    (paid, free) = result.evaluators
+    assert paid.usd == pytest.approx(0.5) and paid.tokens == 500 and "0.55 dollars" in paid.stopped
+    assert not free.stopped and free.usd == 0
+    result = evaluate_inline(asked(store, "planted?tokens=100", limits=Limits(tokens=300)))
+    assert total(result, "right") == (8, 0, 10)
+    assert not list((store / "cache" / "evaluations").glob("*.json"))
+    unpriced = evaluate_inline(asked(store, "planted?tokens=100", limits=Limits(usd=9)))
+    assert "'toy' has no price" in unpriced.evaluators[0].stopped
+
+
+def test_identical_pairs_of_another_release_are_not_paid_for(store: Path, planted: PlantedPackage) -> None:
+    evaluate_inline(asked(store, "planted"))
+    kept = JudgementsStore(Store.open(store))
+    found = kept.rows()
+    shutil.rmtree(kept.path)
+    kept.add(row.model_copy(update={"pair_id": f"other-{row.pair_id}", "cost_usd": 1.0}) for row in found)
+    result = evaluate_inline(asked(store, "planted"))
+    assert planted.asked("right") == 18 and total(result, "right") == (18, 0, 0)
+    shared = [row for row in rows(store) if not row.pair_id.startswith("other-")]
+    assert {row.cost_usd for row in shared} == {0.0} and all("other-" in row.details for row in shared)
+
+
+def test_a_changed_release_is_refused(store: Path, planted: PlantedPackage) -> None:
+    opened = Release.open(Store.open(store))
+    clip = next(iter(opened.store.manifests(DEGRADED_CLIP)))
+    opened.store.remove(DEGRADED_CLIP, clip.id)
+    with pytest.raises(StoreError, match="degraded clip artifacts"):
+        evaluate_inline(asked(store, "planted"))
+    table = opened.path / "clips.parquet"
+    table.write_bytes(table.read_bytes() + b" ")
+    with pytest.raises(IntegrityError, match=r"clips\.parquet"):
+        evaluate_inline(asked(store, "planted"))
+    assert not planted.asked("right")
+
+
+def test_the_draw_is_nested_and_what_is_not_there_is_said(store: Path, planted: PlantedPackage) -> None:
+    def pairs(**fields: object) -> set[str]:
+        evaluation = Evaluation(asked(store, "planted", selection=fields), RequestProgress(quiet=True))
+        evaluation.prepare()
+        return {pair.pair_id for pair in evaluation.wanted}
+
+    one, two = pairs(most_per_aspect=1), pairs(most_per_aspect=2)
+    assert (len(one), len(two)) == (3, 6) and one < two
+    some = sorted(one)[0]
+    assert pairs(pairs=(some[:20],)) == {some}
+    with pytest.raises(UserInputError, match="aspect 'colour': there are aesthetics"):
+        pairs(aspects=("colour",))
+    with pytest.raises(UserInputError, match="0 pairs have an id"):
+        pairs(pairs=("zzz",))
+
+
+@pytest.mark.slow
+def test_a_judge_that_kills_its_process_costs_its_own_requests(store: Path, planted: PlantedPackage) -> None:
+    with RequestProgress(quiet=True) as progress:
+        evaluation = Evaluation(asked(store, "planted?mood=kills", "planted"), progress)
+        evaluation.prepare()
+        result = evaluation.run(partial(ProcessExecutor, 2))
+    assert total(result, "right") == (18, 0, 0)
+    (killer,) = [one for one in result.evaluators if one.label == "kills"]
+    assert killer.aspects["aesthetics"].answered == 6 and killer.aspects["dynamics_degree"].answered == 6
+    assert not killer.aspects["comprehensiveness"].answered
+    assert not list((store / "judgements" / "running").iterdir())
+    died = [row for row in rows(store, "kills") if row.failure]
+    assert {(row.failure, row.aspect) for row in died} == {("internal_error", "comprehensiveness")}
+    assert not killer.total.left
+
+
+RUN = """
+import sys
+from functools import partial
+from flows.evaluate_progress import RequestProgress
+from flows.evaluate_run import Evaluation
+from infra.executor import ProcessExecutor
+from tests.flows.test_evaluate import asked
+from pathlib import Path
+if __name__ == "__main__":
+    with RequestProgress(quiet=True) as progress:
+        options = asked(Path(sys.argv[1]), "planted?seconds=0.05&threads=4", repeats=3)
+        evaluation = Evaluation(options, progress)
+        evaluation.prepare()
+        evaluation.run(partial(ProcessExecutor, 1))
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_in_the_middle_pays_nothing_twice_but_what_was_in_flight(
+    store: Path, planted: PlantedPackage, tmp_path: Path
+) -> None:
+    script = tmp_path / "evaluate.py"
+    script.write_text(RUN)
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": f"{planted.folder}{os.pathsep}{root}"}
+    running = subprocess.Popen([sys.executable, str(script), str(store)], env=environment)
+    until = time.monotonic() + 120
+    while planted.asked("right") < 20 and time.monotonic() < until and running.poll() is None:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    before = -1
+    while before != planted.asked("right"):  # its worker ends with it
+        before = planted.asked("right")
+        time.sleep(0.5)
+    kept = len(rows(store))
+    assert 20 <= before < 54 and before - kept <= 4, (before, kept)
+    result = evaluate_inline(asked(store, "planted?seconds=0.05&threads=4", repeats=3))
+    assert total(result, "right") == (54, 0, 0)
+    assert planted.asked("right") == 54 + before - kept, "only what was in flight was asked twice"
+    assert len({(row.key, row.pair_id) for row in rows(store)}) == 54
