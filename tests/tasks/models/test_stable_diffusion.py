@@ -262,6 +262,7 @@ def test_a_compiled_model_gets_batches_of_few_sizes(folder: Path, monkeypatch: p
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of torch's own compiler
 def test_a_compiled_model_paints_the_same(folder: Path, inpainter: Any) -> None:
     from tasks.models.stable_diffusion import load
 

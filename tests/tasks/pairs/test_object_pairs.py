@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import Reason
 from storage_schemas.frames import Planes
 from storage_schemas.store import DEGRADED_CLIP
+from tasks.aspects.base import Models
 from tasks.media.planes import rgb_to_planes
 from tasks.pairs.degrade import DegradeResult, degrade_source, read_pair
 from tasks.pairs.draw import PairJob, source_jobs
 from tasks.recipe import AspectRecipe
-from tests.tasks.aspects.planted import ColourDetector, GreyNoise, PlantedModels, Unable, planted
+from tests.tasks.aspects.planted import ColourDetector, GreyNoise, Unable, planted
 from tests.tasks.pairs.synthetic import CLIPS, COLOR, HEIGHT, RECIPE, WIDTH, Made
 
 OBJECT = "object_integrity"
@@ -56,7 +58,7 @@ def source(made: Callable[..., Made]) -> Callable[..., Made]:
     return make
 
 
-def degrade(source: Made, models: PlantedModels) -> tuple[PairJob, DegradeResult]:
+def degrade(source: Made, models: Models) -> tuple[PairJob, DegradeResult]:
     (job,), _ = source_jobs(source.facts, source.recipe, models, (OBJECT,))
     return job, degrade_source(source.store, source.facts, [job], models)
 
@@ -109,3 +111,29 @@ def test_another_batch_size_is_another_pair(source: Callable[..., Made]) -> None
         (job,), _ = source_jobs(made.facts, recipe(**parameters), models, (OBJECT,))
         ids.add(job.pair_id)
     assert len(ids) == 5
+
+
+@pytest.mark.models
+def test_a_pair_made_by_checkpoints_of_ones_own_names(source: Callable[..., Made], tmp_path: Path) -> None:
+    """Random weights find boxes everywhere and paint noise, through folders, checksums and loaders."""
+    from tasks.models.add import add_model
+    from tasks.models.hub import ModelHub
+    from tests.tiny_models.detector import tiny_detector
+    from tests.tiny_models.inpainter import tiny_inpainter
+
+    folder = tmp_path / "models"
+    for name, kind, make in (("eye", "detector", tiny_detector), ("brush", "inpainter", tiny_inpainter)):
+        add_model(name, make(tmp_path / name), folder, kind=kind, licence="MIT", repository=f"us/{name}")
+    made = source({1}, detector="eye", inpainter="brush", steps=2, dtype="float32", batch=3)
+    job, result = degrade(made, ModelHub([folder]))
+    assert not result.set_aside
+    assert read_pair(made.store, job.pair_id).strength == "custom"
+    (manifest, *_) = made.store.manifests(DEGRADED_CLIP)
+    assert {name: known["repository"] for name, known in manifest.consumes["models"].items()} == {
+        "eye": "us/eye",
+        "brush": "us/brush",
+    }
+    assert manifest.provenance["inpainter"]["dtype"] == "float32"
+    assert max(manifest.provenance["inpainter"]["batch_sizes"]) <= 3
+    assert manifest.provenance["detector"]["device"] == "cpu"
+    assert 0 <= manifest.content["choice"]["gone"] <= 1
