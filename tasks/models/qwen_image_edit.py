@@ -36,6 +36,8 @@ def load(
 ) -> QwenImageEditor:
     """Load the checkpoint in a folder; nothing is looked for elsewhere.
 
+    The weights pass through the computer's memory, which must hold them for that while: 58 GB in bfloat16.
+
     Parameters
     ----------
     path
@@ -75,7 +77,7 @@ def load(
         from diffusers.hooks import FirstBlockCacheConfig
 
         pipeline.transformer.enable_cache(FirstBlockCacheConfig(threshold=step_cache))
-    return QwenImageEditor(pipeline, f"{device}, offloaded" if offloaded else device)
+    return QwenImageEditor(pipeline, f"{device}, offloaded" if offloaded else device, dtype)
 
 
 class QwenImageEditor(ImageEditor):
@@ -85,13 +87,16 @@ class QwenImageEditor(ImageEditor):
     ----------
     pipeline
         A ``QwenImageEditPlusPipeline``.
-    device
-        Where it runs, in words.
+
+    Attributes
+    ----------
+    device, dtype
+        Where it runs, in words, and in which numbers it computes.
     """
 
-    def __init__(self, pipeline: Any, device: str) -> None:
+    def __init__(self, pipeline: Any, device: str, dtype: str) -> None:
         self._pipeline = pipeline
-        self.device = device
+        self.device, self.dtype = device, dtype
         #: Both sides of a picture must be multiples of this: eight pixels a latent, two latents a patch.
         self.multiple = int(pipeline.vae_scale_factor) * 2
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tasks.models.torch_cpu import prepare_torch
 
@@ -67,6 +70,14 @@ def tiny_image_editor(folder: Path) -> Path:
         )
     pipeline.save_pretrained(folder)
     return folder
+
+
+def see_small_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the pipeline see its reference picture small, where it would scale it to a megapixel."""
+    prepare_torch()
+    module = importlib.import_module("diffusers.pipelines.qwenimage.pipeline_qwenimage_edit_plus")
+    monkeypatch.setattr(module, "VAE_IMAGE_SIZE", 64 * 64)
+    monkeypatch.setattr(module, "CONDITION_IMAGE_SIZE", 56 * 56)
 
 
 def _scheduler() -> Any:

@@ -18,12 +18,15 @@ from tasks.aspects.base import ClipContext, ClipNotDegradable
 from tasks.aspects.color import ASPECT
 from tasks.aspects.color_edit import QwenImageEdit, mixed
 from tasks.media.planes import planes_to_rgb, split_planes
+from tasks.models.add import add_model
+from tasks.models.hub import ModelHub
 from tasks.pairs.degrade import degrade_source, read_pair
 from tasks.pairs.draw import source_jobs
 from tasks.recipe import AspectRecipe, Recipe
 from tests.tasks.aspects.planted import PlantedModels
 from tests.tasks.aspects.planted_editors import PAINT, Blank, Brighter, Full, Idle, Inverted, Patch
 from tests.tasks.pairs.synthetic import HEIGHT, WIDTH, Made, make_source
+from tests.tiny_models.image_editor import see_small_references, tiny_image_editor
 
 EDIT = QwenImageEdit()
 TOLD = {"object": "ball", "color": "red", "new_color": "blue", "instruction": "Make the ball blue."}
@@ -280,6 +283,34 @@ def test_an_editor_that_moves_the_rest_is_refused_by_bounds_and_kept_without(
     strict = coloured_source(most_rest_shift=5.0)
     (problem,) = degraded(strict, Brighter()).set_aside.values()
     assert problem.reason == Reason.NOTHING_FOUND and "rest of a frame" in str(problem)
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("strength", ["paper", "lightning"])
+def test_a_tiny_checkpoint_goes_all_the_way(
+    tmp_path: Path,
+    strength: str,
+    clip_of: Callable[..., ClipContext],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    see_small_references(monkeypatch)
+    tiny_image_editor(tmp_path / "checkpoint")
+    add_model(
+        "my-editor", tmp_path / "checkpoint", tmp_path / "models", kind="image-editor", licence="CC0-1.0"
+    )
+    models = ModelHub([tmp_path / "models"])
+    parameters = EDIT.parameters(strength, {"editor": "my-editor", "steps": 3, "dtype": "float32"})
+    (identity,) = EDIT.consumed_models(parameters, models).values()
+    assert identity["digest"]
+    frames = np.random.default_rng(0).integers(0, 256, (2, 36, 64, 3), dtype=np.uint8)
+    clip = clip_of(2, models=models)
+    after = EDIT.apply(frames, 0, clip, parameters, EDIT.choose(clip, parameters))
+    assert after.shape == frames.shape and (after != frames).any()
+    ran = {"device": "cpu", "dtype": "float32", "step_cache": parameters.step_cache}
+    assert clip.log.facts == {"image_editor": ran}
+    assert len(clip.log.measured["changed_share"]) == 2
+    again = EDIT.apply(frames[1:], 1, clip, parameters, EDIT.choose(clip, parameters))
+    assert (again == after[1:]).all()
 
 
 def test_planes_outside_of_a_patch_hardly_change(degrade: Callable[..., Planes]) -> None:

@@ -14,8 +14,8 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.frames import Planes
 from tasks.models.base import ImageEditor, OutOfMemory
 from tasks.models.qwen_image_edit import WORKING_BYTES, load, pad_to_multiple
+from tests.tiny_models.image_editor import see_small_references, tiny_image_editor
 
-PIPELINE = "diffusers.pipelines.qwenimage.pipeline_qwenimage_edit_plus"
 models = pytest.mark.models
 
 
@@ -26,19 +26,12 @@ def noise(height: int, width: int, seed: int = 0) -> Planes:
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.tiny_models.image_editor import tiny_image_editor
-
     return tiny_image_editor(tmp_path_factory.mktemp("models") / "qwen-image-edit-2509")
 
 
 @pytest.fixture
-def small_references(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the pipeline see its reference picture small, where it would scale it to a megapixel."""
-    import importlib
-
-    module = importlib.import_module(PIPELINE)
-    monkeypatch.setattr(module, "VAE_IMAGE_SIZE", 64 * 64)
-    monkeypatch.setattr(module, "CONDITION_IMAGE_SIZE", 56 * 56)
+def small_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    see_small_references(monkeypatch)
 
 
 @pytest.fixture(scope="module")
