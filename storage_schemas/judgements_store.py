@@ -61,7 +61,7 @@ class JudgementsStore:
 
     def __init__(self, store: Store) -> None:
         self.path = store.root / "judgements"
-        self._keys: dict[str, dict[RowId, bool]] = {}
+        self._keys: dict[str, dict[RowId, str]] = {}
 
     @property
     def running(self) -> Path:
@@ -108,31 +108,28 @@ class JudgementsStore:
                 table = table.filter(pc.is_in(table[name], value_set=pa.array(list(some), pa.string())))
         return settled(table)
 
-    def known(self) -> dict[RowId, bool]:
-        """Return the (key, pair) of every row, and whether an identical request need not be made again.
+    def known(self) -> dict[RowId, str]:
+        """Return of every row why there is no answer, empty where there is one; see :func:`is_settled`."""
 
-        What failed for a reason that lies with the machine or the budget is to be asked again.
-        """
-
-        def read() -> dict[RowId, bool]:
-            found: dict[RowId, bool] = {}
+        def read() -> dict[RowId, str]:
+            found: dict[RowId, str] = {}
             for path in self._lines():
                 for row in rows_of_lines(path):
-                    _note(found, (row["key"], row["pair_id"]), _is_final(row["failure"]))
+                    _note(found, (row["key"], row["pair_id"]), row["failure"])
             for path in self._parts():
-                for id_, final in self._keys_of(path).items():
-                    _note(found, id_, final)
+                for id_, failure in self._keys_of(path).items():
+                    _note(found, id_, failure)
             return found
 
         return _anew(read)
 
-    def _keys_of(self, path: Path) -> dict[RowId, bool]:
+    def _keys_of(self, path: Path) -> dict[RowId, str]:
         """Return the keys of a part; a part never changes, so they are read once."""
         if path.name not in self._keys:
             columns = read_part(path, ["key", "pair_id", "failure"]).to_pydict()
-            keys: dict[RowId, bool] = {}
+            keys: dict[RowId, str] = {}
             for key, pair_id, failure in zip(*columns.values(), strict=True):
-                _note(keys, (key, pair_id), _is_final(failure))
+                _note(keys, (key, pair_id), failure)
             self._keys[path.name] = keys
         return self._keys[path.name]
 
@@ -209,7 +206,7 @@ class JudgementsStore:
         """
         given = read_export(path)
         known = self.known()
-        return self.add(row for row in given if not known.get((row.key, row.pair_id)))
+        return self.add(row for row in given if not is_settled(known.get((row.key, row.pair_id))))
 
     def _lines(self) -> list[Path]:
         return sorted(self.running.glob("*.jsonl")) if self.running.is_dir() else []
@@ -263,9 +260,23 @@ def _anew(read: Callable[[], T]) -> T:
     raise AssertionError("unreachable")
 
 
-def _is_final(failure: str | None) -> bool:
-    return failure is None or failure not in TRANSIENT_FAILURES
+def is_settled(failure: str | None, retry: bool = False) -> bool:
+    """Return whether a request need not be made again.
+
+    Parameters
+    ----------
+    failure
+        Why it has no answer; empty where it has one, None where it was never made.
+    retry
+        Make those again too that failed for a reason that lies with the evaluator.
+    """
+    if failure is None:
+        return False
+    return not failure or (failure not in TRANSIENT_FAILURES and not retry)
 
 
-def _note(found: dict[RowId, bool], id_: RowId, final: bool) -> None:
-    found[id_] = found.get(id_, False) or final
+def _note(found: dict[RowId, str], id_: RowId, failure: str | None) -> None:
+    """Note a row; an answer counts more than a failure, and one that would come again more than another."""
+    before = found.get(id_)
+    if before is None or not failure or (before and not is_settled(before)):
+        found[id_] = failure or ""

@@ -13,7 +13,7 @@ import pytest
 
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.judgement import Failure, Judgement
-from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.judgements_store import JudgementsStore, is_settled
 from storage_schemas.store import Store
 
 
@@ -50,9 +50,11 @@ def test_what_was_added_is_read_while_it_runs_and_afterwards(kept: JudgementsSto
 
 def test_transient_failures_are_asked_again_and_an_answer_counts_more(kept: JudgementsStore) -> None:
     kept.add([row("k", failure=Failure.SERVER_DOWN, at="9"), row("cut", failure=Failure.CUT_OFF)])
-    assert kept.known() == {("k", "p"): False, ("cut", "p"): True}
+    assert kept.known() == {("k", "p"): "server_down", ("cut", "p"): "cut_off"}
+    assert not is_settled("server_down") and not is_settled(None) and is_settled("")
+    assert is_settled("cut_off") and not is_settled("cut_off", retry=True)
     kept.add([row("k", at="2")])
-    assert kept.known()[("k", "p")]
+    assert kept.known()[("k", "p")] == ""
     (answered, cut) = sorted(kept.rows(), key=lambda judged: judged.key, reverse=True)
     assert answered.answered and answered.at == "2" and cut.failure is Failure.CUT_OFF
 
