@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,14 +16,16 @@ from storage_schemas.analysis import CaptionAnalysis
 PEOPLE = ("person", "man", "woman")
 
 _THINKING, _THOUGHT = "<think>", "</think>"
-# marks that turn the direction of the text around them
-_TURNING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+# halves of characters, and marks that turn the direction of the text around them
+_UNSEEN = re.compile("[\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class NotFitting(ValueError):
     """An answer that is no analysis; the message is for whoever answers, a model or a person."""
 
 
+@cache
 def analysis_schema(most_items: int, most_letters: int) -> dict[str, Any]:
     """Return the JSON Schema of an analysis: every key there and no other, lists and texts bounded."""
     schema = CaptionAnalysis.model_json_schema()
@@ -128,8 +130,9 @@ def _clean_item(name: str, item: Any, most_letters: int) -> Any:
 
 def clean_text(text: str) -> str:
     """Return a text without control characters, halves of characters and turning marks, on one line."""
-    kept = "".join(
-        " " if kind == "Cc" else "" if kind == "Cs" else letter
-        for letter, kind in ((letter, unicodedata.category(letter)) for letter in text)
-    )
-    return " ".join(_TURNING.sub("", kept).split())
+    return " ".join(_UNSEEN.sub("", _CONTROL.sub(" ", text)).split())
+
+
+def has_text(text: str) -> bool:
+    """Return whether there is anything in a text that one could see."""
+    return any(letter.isprintable() and not letter.isspace() for letter in text)

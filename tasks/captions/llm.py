@@ -29,7 +29,7 @@ from tasks.captions.base import CaptionAnalyser, NotAnalysed
 from tasks.captions.fitting import (
     NotFitting,
     analysis_schema,
-    clean_text,
+    has_text,
     read_analysis,
     split_thinking,
 )
@@ -293,7 +293,7 @@ def _text(caption: str, most: int) -> str:
     # halves of characters, which JSON can name, cannot be sent
     text = caption.encode("utf-8", "replace").decode("utf-8").strip()
     if len(text) <= most:
-        return text if clean_text(text) else ""
+        return text if has_text(text) else ""
     cut = text[:most]
     for end in (_SENTENCE_END, _SPACE):
         places = [found.end() for found in end.finditer(cut)]

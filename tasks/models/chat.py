@@ -243,13 +243,15 @@ def _arguments(request: ChatRequest) -> dict[str, Any]:
         "top_p": sampling.top_p,
         "seed": sampling.seed,
         "max_completion_tokens": sampling.most_tokens,
-        "extra_body": request.extra_body or None,
     }
+    # as a part of the extra body it is sent as it is; the library would walk through the whole schema
+    extra = dict(request.extra_body)
     if request.answer_schema is not None:
-        values["response_format"] = {
+        extra["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": "answer", "strict": True, "schema": request.answer_schema},
         }
+    values["extra_body"] = extra or None
     return {name: value for name, value in values.items() if value is not None}
 
 
