@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -305,3 +307,20 @@ def test_the_prompt_says_the_rules() -> None:
     prompt = default_prompt().lower()
     for word in (*CaptionAnalysis.model_fields, "person", "camera", "next to", "never followed", "empty"):
         assert word in prompt, word
+
+
+def test_the_parameters_are_described_with_their_defaults() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text(encoding="utf-8")
+    lines = text.partition("| parameter of `llm`")[2].partition("\n\n")[0].splitlines()[2:]
+    described: dict[str, str] = {}
+    for line in lines:
+        _, names, values, *_ = (cell.strip() for cell in line.split("|"))
+        shown = values.split(", ")
+        for place, name in enumerate(re.findall(r"`(\w+)`", names)):
+            described[name] = shown[min(place, len(shown) - 1)]
+    assert set(described) == set(LlmParameters.model_fields)
+    defaults = LlmParameters()
+    for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "tries", "most_characters"):
+        assert float(described[name]) == getattr(defaults, name), name
+    for name in ("most_tokens", "most_items", "most_letters"):
+        assert float(described[name]) == getattr(defaults, name), name
