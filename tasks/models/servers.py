@@ -138,8 +138,12 @@ def list_models(url: str, key: str | None = None, patience_s: float = _PATIENCE_
     asked = urllib.request.Request(f"{base_address(url)}/models", headers=headers)
     near = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     opener = near if is_near(url) else urllib.request.build_opener()
-    with opener.open(asked, timeout=patience_s) as answer:
-        values = json.loads(answer.read().decode("utf-8"))
+    try:
+        with opener.open(asked, timeout=patience_s) as answer:
+            values = json.loads(answer.read().decode("utf-8"))
+    except urllib.error.HTTPError as problem:
+        problem.close()  # it holds the connection
+        raise
     try:
         return [str(model["id"]) for model in values["data"]]
     except (KeyError, TypeError) as problem:
