@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import cast
 
-from distributed.deploy.cluster import Cluster
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
@@ -19,13 +17,13 @@ from flows.asked import remember
 from flows.board import Board
 from flows.build_release import BuildResult
 from flows.build_run import Build
-from flows.dashboard import FlowProgress, link_dask, link_gallery, name_run, show_release
+from flows.clusters import site_cluster
+from flows.dashboard import FlowProgress, link_gallery, name_run, show_release
 from flows.options import BuildOptions
 from flows.prefect_executor import PrefectExecutor
 from flows.resolve import DEFAULT_RECIPE, asked_of_worker
 from flows.task_ends import TaskEnds, end_dead_runs
 from infra.embedded_server import prefect_server
-from infra.local_cluster import local_cluster
 from infra.prefect_settings import FLOW_NAME, log_level, quiet_libraries
 from infra.profile import Profile
 from infra.slurm.fits import require_fit
@@ -34,9 +32,6 @@ from storage_schemas.store import Store
 from tasks.publish.gallery_once import gallery_once
 
 log = logging.getLogger(__name__)
-
-#: What a worker imports while the cluster starts.
-_PRELOAD = ["flows.on_worker"]
 
 
 # The parameters are described in Google's style: the only one that Prefect reads for the form in its UI.
@@ -170,7 +165,7 @@ def _build(
             name_run(board, run_id, build, site)
         if site.pools and not build.idle():
             require_fit(site, site.place)
-        cluster = partial(_linked, board, _cluster(options, site, str(run_id)))
+        cluster = site_cluster(board, site, options.store, options.release, str(run_id))
         with TaskEnds(board, run_id) as ends:
             result = build.run(partial(PrefectExecutor, site.workers, cluster, ends.note))
         says = in_words(result, len(unsettled) if leave_unsettled else 0)
@@ -197,24 +192,6 @@ def in_words(result: BuildResult, unsettled: int = 0) -> str:
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what.replace(' or ', 's or ')}s"
-
-
-def _cluster(options: BuildOptions, site: Profile, run: str) -> Callable[[], Cluster]:
-    """Return what starts the workers: jobs in the site's pools, or processes of this machine."""
-    if site.pools:
-        from infra.slurm.cluster import SlurmCluster
-
-        # jobs are named after it; several builds may run at once
-        name = f"{options.release[:50]}-{run[:8]}"
-        return partial(SlurmCluster, site, Path(options.store), name, _PRELOAD)
-    return partial(local_cluster, workers=site.workers, preload=_PRELOAD)
-
-
-def _linked(board: Board, start: Callable[[], Cluster]) -> Cluster:
-    """Start a cluster and link its pages."""
-    cluster = start()
-    link_dask(board, cluster.dashboard_link)
-    return cluster
 
 
 def _write_gallery(board: Board, result: BuildResult, folder: Path, url: str | None) -> str:

@@ -7,7 +7,7 @@ import logging
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from uuid import UUID
 
 from prefect.artifacts import (
@@ -34,7 +34,15 @@ _SHOW_EVERY_S = 2.0
 
 
 class FlowProgress(BuildProgress):
-    """Shows progress in Prefect's UI too, as one artifact a stage."""
+    """Shows progress in Prefect's UI too, as one artifact a stage.
+
+    Class attributes
+    ----------------
+    counts
+        What is counted, for a person.
+    """
+
+    counts: ClassVar[str] = "sources"
 
     def __init__(self, board: Board, cache: Path | None = None, quiet: bool = False) -> None:
         super().__init__(cache, quiet)
@@ -63,7 +71,7 @@ class FlowProgress(BuildProgress):
     def _request(self, stage: str) -> None:
         done, total = self._done[stage], self._total[stage]
         share = 100.0 * done / max(total, 1)
-        says = f"{stage}: {done} of {total} sources"
+        says = f"{stage}: {done} of {total} {self.counts}"
         if stage in self._artifacts:
             update_progress_artifact(self._artifacts[stage], progress=share, description=says)
         else:
@@ -76,10 +84,15 @@ def name_run(board: Board, run_id: UUID, build: Build, site: Profile) -> None:
     sources = len(build.sources)
     words = (build.options.release, f"{sources} source{'' if sources == 1 else 's'}", build.recipe.name)
     tags = [f"recipe:{build.recipe.name}", f"release:{build.options.release}", f"site:{site.name}"]
+    post_name(board, run_id, " · ".join(words), tags)
+
+
+def post_name(board: Board, run_id: UUID, name: str, tags: list[str]) -> None:
+    """Give a flow run a name and tags."""
 
     def request() -> None:
         with get_client(sync_client=True) as client:
-            client.update_flow_run(run_id, name=" · ".join(words), tags=tags)
+            client.update_flow_run(run_id, name=name, tags=tags)
 
     board.post("name of the run", request)
 

@@ -28,7 +28,7 @@ from prefect.client.schemas.sorting import LogSort
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.utilities.urls import url_for
 
-from infra.prefect_settings import FLOW_NAME
+from infra.prefect_settings import FLOW_NAMES
 from storage_schemas.errors import UserInputError
 
 _LOOK_EVERY_S = 2.0
@@ -38,23 +38,24 @@ _LATE = timedelta(seconds=30)
 
 
 def find_deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse:
-    """Return a deployment of the flow; the name may be bare.
+    """Return a deployment of our flows; the name may be bare.
 
     Raises
     ------
     UserInputError
         If there is none of that name, with those there are.
     """
-    full = name if "/" in name else f"{FLOW_NAME}/{name}"
-    try:
-        return client.read_deployment_by_name(full)
-    except (ObjectNotFound, ValueError) as problem:
-        ours = client.read_deployments(flow_filter=FlowFilter(name=FlowFilterName(any_=[FLOW_NAME])))
-        names = sorted(deployment.name for deployment in ours)
-        near = difflib.get_close_matches(name.removeprefix(f"{FLOW_NAME}/"), names, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        have = f"there are {', '.join(names)}" if names else "`slvmeval deploy --profile FILE` makes them"
-        raise UserInputError(f"there is no deployment {name!r} on that server: {have}.{hint}") from problem
+    for full in [name] if "/" in name else [f"{flow}/{name}" for flow in FLOW_NAMES]:
+        try:
+            return client.read_deployment_by_name(full)
+        except (ObjectNotFound, ValueError):
+            continue
+    ours = client.read_deployments(flow_filter=FlowFilter(name=FlowFilterName(any_=list(FLOW_NAMES))))
+    names = sorted(deployment.name for deployment in ours)
+    near = difflib.get_close_matches(name.rpartition("/")[2], names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    have = f"there are {', '.join(names)}" if names else "`slvmeval deploy --profile FILE` makes them"
+    raise UserInputError(f"there is no deployment {name!r} on that server: {have}.{hint}")
 
 
 def parameters_from(texts: Sequence[str], deployment: DeploymentResponse) -> dict[str, Any]:

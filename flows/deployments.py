@@ -1,4 +1,4 @@
-"""The deployments of the flow on a Prefect server, their work pool, and what ends dead runs.
+"""The deployments of the flows on a Prefect server, their work pool, and what ends dead runs.
 
 What they are stands in ``infra/prefect.yaml``, from which ``prefect deploy`` can make them too.
 """
@@ -24,13 +24,13 @@ from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound, PrefectException
-from prefect.flows import load_flow_from_entrypoint
+from prefect.flows import Flow, load_flow_from_entrypoint
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 from prefect.types.entrypoint import EntrypointType
 from prefect.workers.process import ProcessWorker
 from pydantic import ValidationError
 
-from infra.prefect_settings import FLOW_NAME, SILENT_S
+from infra.prefect_settings import FLOW_NAME, FLOW_NAMES, SILENT_S
 from infra.profile import Profile
 from storage_schemas.errors import PrerequisiteError, UserInputError
 
@@ -139,12 +139,13 @@ def make_deployment(
         If the schedule cannot be read, or the server does not take the deployment.
     """
     asked = deployment(name)
+    flow: Flow[..., Any] = load_flow_from_entrypoint(asked["entrypoint"])
     try:
-        before = client.read_deployment_by_name(f"{FLOW_NAME}/{name}")
+        before = client.read_deployment_by_name(f"{flow.name}/{name}")
     except ObjectNotFound:
         before = None
     made = RunnerDeployment.from_flow(
-        load_flow_from_entrypoint(asked["entrypoint"]),
+        flow,
         name=name,
         schedules=_schedules(asked, before, cron, timezone),
         parameters={**asked["parameters"], **(before.parameters if before else {}), **parameters},
@@ -183,7 +184,10 @@ def _schedules(
             cron=cron or (old.cron if old else entry["cron"]),
             timezone=timezone or (old.timezone if old else entry["timezone"]),
         )
-        made.append(DeploymentScheduleCreate(schedule=schedule, active=there.active if there else True))
+        # one that is off at first is switched on by giving its time
+        on = entry.get("active", True)
+        active = True if cron and not on else there.active if there else on
+        made.append(DeploymentScheduleCreate(schedule=schedule, active=active))
     return made
 
 
@@ -218,12 +222,13 @@ def make_automation(client: SyncPrefectClient, silent_s: int = SILENT_S) -> bool
     ends = (f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed"))
     automation = AutomationCore(
         name=AUTOMATION,
-        description=f"Sets a run of {FLOW_NAME} to Crashed that has not said for {silent_s} s that it lives.",
+        description=f"Sets a run of {' or '.join(FLOW_NAMES)} to Crashed that has not said for {silent_s} s "
+        "that it lives.",
         trigger=EventTrigger(
             posture=Posture.Proactive,
             match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
             match_related=ResourceSpecification(
-                {"prefect.resource.role": "flow", "prefect.resource.name": FLOW_NAME}
+                {"prefect.resource.role": "flow", "prefect.resource.name": list(FLOW_NAMES)}
             ),
             for_each={"prefect.resource.id"},
             after={lives, "prefect.flow-run.Running"},

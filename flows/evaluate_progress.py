@@ -19,6 +19,9 @@ class RequestProgress(BuildProgress):
 
     def __init__(self, cache: Path | None = None, quiet: bool = False) -> None:
         super().__init__(cache, quiet)
+        self._forget()
+
+    def _forget(self) -> None:
         self._spending: Spending | None = None
         self._requests = 0
         self._began = self._said = time.monotonic()

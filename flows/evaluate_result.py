@@ -92,6 +92,34 @@ class EvaluationResult:
         """0 where every request has an answer, else 3."""
         return 0 if all(one.complete for one in self.evaluators) else 3
 
+    def in_words(self) -> str:
+        """Return in a sentence or two what was asked and answered."""
+        totals = [one.total for one in self.evaluators]
+        asked, answered = sum(one.asked for one in self.evaluators), sum(total.answered for total in totals)
+        requests, left = sum(total.requests for total in totals), sum(total.left for total in totals)
+        says = f"{answered} of {requests} requests on {self.pairs} pairs are answered, {asked} made now"
+        if failed := sum(sum(total.failures.values()) for total in totals):
+            says += f"; {failed} failed"
+        if left:
+            says += f"; {left} left"
+        stopped = [f"{one.label} stopped: {one.stopped}" for one in self.evaluators if one.stopped]
+        return " ".join([f"{says}.", *stopped])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each evaluator and aspect."""
+        return [
+            {
+                "evaluator": one.label,
+                "aspect": aspect,
+                "requests": count.requests,
+                "answered": count.answered,
+                "failed": sum(count.failures.values()),
+                "left": count.left,
+            }
+            for one in self.evaluators
+            for aspect, count in sorted(one.aspects.items())
+        ]
+
     def summary(self) -> dict[str, Any]:
         """Return it JSON-able."""
         return {

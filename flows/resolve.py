@@ -93,7 +93,7 @@ def asked_of_worker(
         For anything that does not exist or fit, before any work.
     """
     if profile:
-        _absolute("profile", profile)
+        check_absolute("profile", profile)
     given = {key: value or None for key, value in settings.items()}
     site = load_profile(Path(profile) if profile else None, given)
     changed = recipe_with(recipe, changes)
@@ -105,11 +105,12 @@ def asked_of_worker(
     }
     for what, some in paths.items():
         for path in some:
-            _absolute(what, path)
+            check_absolute(what, path)
     return build_options(site, sources, changed, fresh=fresh, retry=retry), site
 
 
-def _absolute(what: str, path: str) -> None:
+def check_absolute(what: str, path: str) -> None:
+    """Raise UserInputError for a path that says nothing on a worker."""
     if not Path(path).expanduser().is_absolute():
         raise UserInputError(
             f"{what}: {path!r} is not an absolute path: a run on a worker has no folder from which others "

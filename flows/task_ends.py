@@ -33,7 +33,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 
 from flows.board import Board
-from infra.prefect_settings import FLOW_NAME
+from infra.prefect_settings import FLOW_NAMES
 from infra.progress import read_runs
 from storage_schemas.store import Store
 
@@ -100,7 +100,7 @@ class TaskEnds:
 
 def open_tasks(client: SyncPrefectClient, runs: FlowRunFilter) -> list[TaskRun]:
     """Return the task runs of some flow runs that have not ended, at most 200 of them."""
-    name = FlowFilter(name=FlowFilterName(any_=[FLOW_NAME]))
+    name = FlowFilter(name=FlowFilterName(any_=list(FLOW_NAMES)))
     return client.read_task_runs(flow_filter=name, flow_run_filter=runs, task_run_filter=_OPEN)
 
 

@@ -7,6 +7,10 @@ import os
 
 #: The name of the flow, and of its main deployment.
 FLOW_NAME = "build-slvmeval"
+#: The flow that lets evaluators judge a release, and its deployment.
+EVALUATE_FLOW_NAME = "evaluate-slvmeval"
+#: All flows of ours.
+FLOW_NAMES = (FLOW_NAME, EVALUATE_FLOW_NAME)
 
 #: Whose log lines are shown with a run in Prefect's UI.
 OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows", "slvmeval")

@@ -1,4 +1,7 @@
-"""The conformance test for authors of aspects: ``check_aspect(ASPECT)`` says everything that does not fit."""
+"""The conformance tests for authors of aspects and of evaluators: they say everything that does not fit.
+
+``check_aspect(ASPECT)`` is here, ``check_evaluator(evaluator)`` in a module of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from slvmeval.conformance import ConformanceError
+from slvmeval.testing_evaluators import check_evaluator
 from storage_schemas.analysis import AgentAction, CaptionAnalysis, ColoredObject, LocatedObject
 from storage_schemas.errors import PrerequisiteError, SetAside, UserInputError
 from storage_schemas.frames import ColorSpec, Planes
@@ -42,14 +47,6 @@ FULL_ANALYSIS = CaptionAnalysis(
     spatial_relationship=(LocatedObject(location="left", object="ball"),),
     scene=("meadow",),
 )
-
-
-class ConformanceError(AssertionError):
-    """An aspect does not fit; `breaches` lists everything that was found."""
-
-    def __init__(self, name: str, breaches: Sequence[str]) -> None:
-        super().__init__(f"aspect {name} does not conform:\n" + "\n".join(f"- {line}" for line in breaches))
-        self.breaches = tuple(breaches)
 
 
 def synthetic_clip(frames: int = 3, height: int = 288, width: int = 512) -> Planes:
@@ -139,7 +136,7 @@ def check_aspect(
             found.append(f"raised {type(problem).__name__}: {problem}")
         breaches += [f"operation {name}: {line}" for line in found]
     if breaches:
-        raise ConformanceError(aspect.name, breaches)
+        raise ConformanceError(f"aspect {aspect.name}", breaches)
 
 
 def _aspect_breaches(aspect: Aspect, analysis: CaptionAnalysis, frames: int) -> Iterator[str]:
@@ -361,5 +358,6 @@ __all__ = [
     "ConformanceError",
     "NoModels",
     "check_aspect",
+    "check_evaluator",
     "synthetic_clip",
 ]

@@ -202,7 +202,7 @@ def check_scripts(
 
 def script_of(site: Profile, pool: str, address: str) -> str:
     """Return the job script of a pool as a build would write it, but for the run's name and port."""
-    from flows.build import _PRELOAD as PRELOAD
+    from flows.clusters import PRELOAD
     from infra.slurm.job_script import job_script
 
     return job_script(

@@ -38,8 +38,22 @@ def deploy(
         typer.Option("--recipe", metavar="NAME|FILE", help="What they build; at first cpu-approx."),
     ] = None,
     release: shared.ReleaseOption = None,
+    evaluators: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--evaluator",
+            metavar="NAME",
+            help="Who judges in runs of evaluate-slvmeval; may be given several times.",
+        ),
+    ] = None,
+    evaluate_cron: Annotated[
+        str | None,
+        typer.Option(
+            "--evaluate-cron", metavar="'M H * * *'", help="When evaluate-slvmeval runs; at first never."
+        ),
+    ] = None,
 ) -> None:
-    """Make or update the deployments `build-slvmeval` and `nightly` on the profile's Prefect server.
+    """Make or update the deployments `build-slvmeval`, `nightly`, `evaluate-slvmeval` on a Prefect server.
 
     Makes the work pool `slvmeval`, the deployments, and an automation that ends runs whose process is gone.
     The server is the profile's `prefect_api_url`, else the one of PREFECT_API_URL. May be run again: what is
@@ -49,8 +63,9 @@ def deploy(
     """
     import os
 
+    from flows.evaluate_resolve import evaluate_options
     from flows.resolve import asked_of_worker
-    from infra.prefect_settings import FLOW_NAME
+    from infra.prefect_settings import EVALUATE_FLOW_NAME, FLOW_NAME
     from infra.profile import PROFILE_VARIABLE
     from storage_schemas.errors import UserInputError
 
@@ -69,10 +84,17 @@ def deploy(
         )
     # what the runs would stumble on is said now
     _, site = asked_of_worker(**given)
+    judging: dict[str, Any] = {key: value for key, value in given.items() if key != "recipe"}
+    if evaluators:
+        evaluate_options(site, evaluators)
+        judging["evaluators"] = tuple(evaluators)
+    elif evaluate_cron:
+        raise typer.BadParameter("name who judges then", param_hint="--evaluator")
 
     from flows import deployments
 
     deployments.check_schedule(cron, timezone)
+    deployments.check_schedule(evaluate_cron, timezone)
     with deployments.server(site.prefect_api_url) as client:
         address = str(client.api_url).rstrip("/")
         pool = deployments.deployment(FLOW_NAME)["work_pool"]["name"]
@@ -84,6 +106,8 @@ def deploy(
                 client, name, deployments.run_parameters(name, given, site), cron, timezone
             )
             _say_made("deployment", f"{FLOW_NAME}/{name}", made)
+        made = deployments.make_deployment(client, EVALUATE_FLOW_NAME, judging, evaluate_cron, timezone)
+        _say_made("deployment", f"{EVALUATE_FLOW_NAME}/{EVALUATE_FLOW_NAME}", made)
         _say_made("automation", deployments.AUTOMATION, deployments.make_automation(client))
         when = deployments.nightly_schedule(client)
     shared.say(

@@ -16,7 +16,9 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="build-slvmeval or nightly.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="build-slvmeval, nightly or evaluate-slvmeval.")
+    ],
     parameters: Annotated[
         list[str] | None,
         typer.Option(

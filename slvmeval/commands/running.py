@@ -26,7 +26,7 @@ def run_build(options: BuildOptions, site: Profile, direct: bool, quiet: bool) -
     SlvmevalError
         If the build cannot start or go on.
     """
-    _log_to_stderr(quiet)
+    log_to_stderr(quiet)
     # first of all: nothing is written into a folder that turns out to be no store
     store = Store.create(Path(options.store))
     remember(store, options)
@@ -54,7 +54,7 @@ def run_build(options: BuildOptions, site: Profile, direct: bool, quiet: bool) -
         return run_build_flow(options, site, quiet)
 
 
-def _log_to_stderr(quiet: bool) -> None:
+def log_to_stderr(quiet: bool) -> None:
     """Where there is no terminal for bars, say in lines what is done; a job's log is read later."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     if not quiet and not sys.stderr.isatty():

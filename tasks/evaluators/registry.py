@@ -26,6 +26,14 @@ GROUP = "slvmeval.evaluators"
 
 #: Evaluators of this project: name to ``module:factory``.
 BUILT_IN: dict[str, str] = {
+    "gpt-5-video": "tasks.evaluators.vlm:gpt_5_video",
+    "gpt-5-mini-video": "tasks.evaluators.vlm:gpt_5_mini_video",
+    "qwen3-vl-video": "tasks.evaluators.vlm:qwen3_vl_video",
+    "gpt-5-text": "tasks.evaluators.vlm:gpt_5_text",
+    "gpt-5-mini-text": "tasks.evaluators.vlm:gpt_5_mini_text",
+    "qwen3-vl-text": "tasks.evaluators.vlm:qwen3_vl_text",
+    "vlm-video": "tasks.evaluators.vlm:video_judge",
+    "vlm-text": "tasks.evaluators.vlm:text_judge",
     "duration": "tasks.evaluators.trivial:Duration",
     "size": "tasks.evaluators.trivial:Size",
     "contrast": "tasks.evaluators.trivial:Contrast",

@@ -128,6 +128,7 @@ class ReleasePairs(Frozen):
                 fps=record.fps,
                 strength=record.strength,
                 clips=record.clips_degraded,
+                frames=record.high_frames + record.low_frames,
             )
             for record in self.release.pairs()
         ]

@@ -24,6 +24,8 @@ class PairFacts:
         Checksums of the frames of both videos.
     strength, clips
         Its point on the axes of severity.
+    frames
+        Frames of both videos.
     """
 
     pair_id: str
@@ -36,6 +38,7 @@ class PairFacts:
     fps: float
     strength: str = ""
     clips: int = 0
+    frames: int = 0
 
 
 class PairSet(Protocol):

@@ -78,7 +78,7 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
     )
     settled(add_film(folder / "videos", 1))
     said = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
-    assert said.count("(made)") == 5 and f"PREFECT_API_URL={server.api} prefect worker start" in said
+    assert said.count("(made)") == 6 and f"PREFECT_API_URL={server.api} prefect worker start" in said
     server.start_worker()
     return folder
 
@@ -105,7 +105,8 @@ def logged(server: PrefectServer, ran: dict[str, Any], begin: str) -> None:
 
 
 def deployed(server: PrefectServer, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = server.ask(f"/deployments/name/build-slvmeval/{name}")
+    flow = name if name == "evaluate-slvmeval" else "build-slvmeval"
+    found: dict[str, Any] = server.ask(f"/deployments/name/{flow}/{name}")
     return found
 
 
@@ -154,6 +155,17 @@ def test_a_run_by_hand_and_three_nights(server: PrefectServer, site: Path, add_f
     assert (release.version, release.info["extends"]) == (2, 1)
     first = Release.open(release.store, "main", 1)
     assert {pair.pair_id for pair in first.pairs()} < {pair.pair_id for pair in release.pairs()}
+    # judged by two that need no model, the second time only what is new
+    judged = run(server, "evaluate-slvmeval", "--param", 'evaluators=["duration","coin"]')
+    says = "12 of 12 requests on 6 pairs are answered, 12 made now."
+    assert (judged["state"]["type"], judged["state"]["message"]) == ("COMPLETED", says)
+    assert judged["name"] == "main · 6 pairs · duration, coin"
+    shown = server.artifacts(judged["id"])
+    assert shown["judged-main"] == says and "coin" in shown["judgements-main"]
+    again = run(server, "evaluate-slvmeval", "--param", "evaluators=coin")
+    assert again["state"]["message"].endswith("are answered, 0 made now.")
+    wrong = run(server, "evaluate-slvmeval", "--param", "evaluators=coyn")
+    assert wrong["state"]["type"] == "FAILED" and "did you mean coin" in wrong["state"]["message"]
 
 
 @on_sqlite
@@ -188,7 +200,7 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     id_ = f"/deployments/{nightly['id']}/schedules/{schedule['id']}"
     server.processes.run(PREFECT, "deployment", "schedule", "pause", "build-slvmeval/nightly", schedule["id"])
     said = server.slvmeval(*words)
-    assert said.count("(up to date)") == 5 and "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
+    assert said.count("(up to date)") == 6 and "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
     again = deployed(server, "nightly")
     assert again["id"] == nightly["id"] and again["parameters"] == nightly["parameters"]
     (kept,) = again["schedules"]
@@ -208,9 +220,10 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
         "job_variables",
         "parameter_openapi_schema",
     )
-    ours = {name: deployed(server, name) for name in ("build-slvmeval", "nightly")}
+    ours = {name: deployed(server, name) for name in ("build-slvmeval", "nightly", "evaluate-slvmeval")}
     for name in ours:
-        server.processes.run(PREFECT, "--no-prompt", "deployment", "delete", f"build-slvmeval/{name}")
+        flow = name if name == "evaluate-slvmeval" else "build-slvmeval"
+        server.processes.run(PREFECT, "--no-prompt", "deployment", "delete", f"{flow}/{name}")
     file = str(ROOT / "infra" / "prefect.yaml")
     server.processes.run(PREFECT, "--no-prompt", "deploy", "--all", "--prefect-file", file)
     for name, before in ours.items():
@@ -219,6 +232,7 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
         assert not made["pull_steps"]
     nightly = deployed(server, "nightly")
     assert [entry["schedule"]["cron"] for entry in nightly["schedules"]] == ["0 2 * * *"]
+    assert [entry["active"] for entry in deployed(server, "evaluate-slvmeval")["schedules"]] == [False]
     given = {
         "sources": json.dumps([f"folder:{site / 'videos'}"]),
         "profile": str(site / "site.toml"),
@@ -238,7 +252,8 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
 def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path) -> None:
     schema = deployed(server, "build-slvmeval")["parameter_openapi_schema"]["properties"]
     assert list(schema)[:6] == ["sources", "recipe", "changes", "release", "store", "profile"]
-    for name, field in schema.items():
+    judging = deployed(server, "evaluate-slvmeval")["parameter_openapi_schema"]["properties"]
+    for name, field in (*schema.items(), *judging.items()):
         assert field["description"] and "default" in field, name
         # no choice of types: the form has one plain field for each
         assert field["type"] in ("array", "string", "boolean", "number", "integer"), name
@@ -264,6 +279,8 @@ def test_what_cannot_be_meant_is_said(server: PrefectServer, site: Path) -> None
         ("run", "nightly", "--param", "fresh=maybe"): "--param: ",
         ("deploy", "--cron", "a b"): '--cron: Invalid cron string: "a b"',
         ("deploy", "--timezone", "Asia/Tokio"): "--timezone: Invalid timezone",
+        ("deploy", "--evaluate-cron", "a b", "--evaluator", "coin"): '--cron: Invalid cron string: "a b"',
+        ("deploy", "--evaluator", "coyn"): "did you mean coin",
     }
     runs = started(server)
     words = json.dumps([[*words, "--profile", "site.toml"] for words in wrong])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -264,3 +265,36 @@ def test_a_kill_in_the_middle_pays_nothing_twice_but_what_was_in_flight(
     assert total(result, "right") == (54, 0, 0)
     assert planted.asked("right") == 54 + before - kept, "only what was in flight was asked twice"
     assert len({(row.key, row.pair_id) for row in rows(store)}) == 54
+
+
+@pytest.mark.slow
+def test_the_flow_judges_as_the_direct_run_does_and_shows_it(
+    store: Path, planted: PlantedPackage, tmp_path: Path
+) -> None:
+    options = asked(store, "planted?label=right", "planted?mood=refused", "lengths")
+    (tmp_path / "options.json").write_text(options.model_dump_json())
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{planted.folder}{os.pathsep}{root}"}
+    environment |= {"PREFECT_HOME": str(tmp_path / "prefect")}
+    environment.pop("PREFECT_API_URL", None)
+    command = [
+        sys.executable,
+        str(root / "tests/flows/evaluate_on_server.py"),
+        str(tmp_path / "options.json"),
+    ]
+    output = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, timeout=400).stdout
+    said = dict(line.split(" ", 1) for line in output.splitlines() if line.startswith(("RECORDED", "RESULT")))
+    recorded, result = json.loads(said["RECORDED"]), json.loads(said["RESULT"])
+    assert (
+        recorded["states"] == ["Completed"]
+        and "refused stopped: the key is refused" in recorded["messages"][0]
+    )
+    assert recorded["names"] == ["main · 9 pairs · right, refused, lengths"]
+    assert len(recorded["tasks"]) == 3 * FILMS and {"judged-main", "judgements-main"} <= set(
+        recorded["artifacts"]
+    )
+    assert result["evaluators"]["right"]["asked"] == 18
+    flown = {(row.key, row.preferred) for row in rows(store, "right", "lengths")}
+    shutil.rmtree(store / "judgements")
+    evaluate_inline(asked(store, "planted?label=right", "lengths"))
+    assert flown == {(row.key, row.preferred) for row in rows(store)}

@@ -1,0 +1,263 @@
+"""``slvmeval evaluate`` and ``slvmeval evaluators``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slvmeval.commands import shared
+from slvmeval.commands.build import DirectOption, QuietOption, SummaryOption
+from slvmeval.commands.shared import OUTPUT_PANEL
+
+if TYPE_CHECKING:
+    from flows.evaluate_estimate import EstimateRow
+    from flows.evaluate_options import EvaluateOptions
+    from flows.evaluate_result import EvaluationResult
+
+EVALUATE_PANEL = "Judges"
+PAIRS_PANEL = "Which pairs"
+LIMITS_PANEL = "What it may take"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(rich_help_panel=EVALUATE_PANEL)(evaluate)
+    app.command(name="evaluators", rich_help_panel=EVALUATE_PANEL)(list_evaluators)
+
+
+def list_evaluators(as_json: shared.JsonOption = False) -> None:
+    """List the evaluators, ours and those of installed packages. None of them is imported.
+
+    Example: `slvmeval evaluators`
+    """
+    from tasks.evaluators.registry import BUILT_IN, added_evaluators
+
+    rows = {**BUILT_IN, **{name: point.value for name, point in added_evaluators().items()}}
+    if as_json:
+        shared.print_json(rows)
+        return
+    for name, where in rows.items():
+        shared.say(f"{name:<20} {where}")
+
+
+def evaluate(
+    release: shared.ReleaseArgument = None,
+    evaluators: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--evaluator",
+            "-e",
+            metavar="NAME[?KEY=VALUE&…]",
+            help="Who judges, see `slvmeval evaluators`, with settings. May be given several times.",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--evaluators", metavar="FILE", help="Evaluators with settings, as TOML."),
+    ] = None,
+    version: shared.VersionOption = None,
+    aspects: Annotated[
+        list[str] | None,
+        typer.Option("--aspect", metavar="NAME", help="Only this one.", rich_help_panel=PAIRS_PANEL),
+    ] = None,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option("--pair", metavar="ID", help="Only this one.", rich_help_panel=PAIRS_PANEL),
+    ] = None,
+    most: Annotated[
+        int | None,
+        typer.Option(
+            "--most-per-aspect",
+            min=1,
+            help="At most so many pairs of each aspect, drawn; fewer lie within more.",
+            rich_help_panel=PAIRS_PANEL,
+        ),
+    ] = None,
+    strengths: Annotated[
+        list[str] | None,
+        typer.Option("--strength", metavar="NAME", help="Only this severity.", rich_help_panel=PAIRS_PANEL),
+    ] = None,
+    clips: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--clips", min=1, help="Only pairs with so many degraded clips.", rich_help_panel=PAIRS_PANEL
+        ),
+    ] = None,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often each request is made.")] = 1,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Ask again what an evaluator could not answer.")
+    ] = False,
+    usd: Annotated[
+        float | None,
+        typer.Option(
+            "--most-dollars", min=0, help="End the run before it costs more.", rich_help_panel=LIMITS_PANEL
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--most-tokens", min=0, help="End the run before it takes more.", rich_help_panel=LIMITS_PANEL
+        ),
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            "--prices", metavar="FILE", help="A price list in place of ours.", rich_help_panel=LIMITS_PANEL
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Only say what it would take; nobody is asked.", rich_help_panel=LIMITS_PANEL
+        ),
+    ] = False,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            "--sample",
+            min=1,
+            help="Reckon with so many pairs of each aspect only; for --dry-run.",
+            rich_help_panel=LIMITS_PANEL,
+        ),
+    ] = None,
+    descriptions: Annotated[
+        Path | None,
+        typer.Option("--descriptions", metavar="DIR", help="Texts on aspects in place of ours, ASPECT.txt."),
+    ] = None,
+    store: shared.StoreOption = None,
+    models: shared.ModelsOption = None,
+    workers: shared.WorkersOption = None,
+    profile: shared.ProfileOption = None,
+    direct: DirectOption = False,
+    summary: SummaryOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=OUTPUT_PANEL)
+    ] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Let evaluators judge the pairs of a release. What was asked before is not asked again.
+
+    It may be stopped at any time; the same command goes on where it was. Exit code 0: every request has an
+    answer, 3: some have none (failures, a limit, an evaluator that cannot be used), 1: failed.
+
+    Example: `slvmeval evaluate main -e duration -e coin --store STORE`
+
+    Other things: `slvmeval evaluate -e gpt-5-video?requests_per_minute=500 --most-dollars 20 --dry-run`,
+    `slvmeval evaluate --evaluators judges.toml --aspect color --most-per-aspect 50`
+    """
+    from flows.evaluate_resolve import evaluate_options
+
+    if not evaluators and file is None:
+        raise typer.BadParameter("name at least one, see `slvmeval evaluators`", param_hint="--evaluator")
+    site = shared.settings(profile, store=store, models=models, workers=workers)
+    options = evaluate_options(
+        site,
+        evaluators or (),
+        None if file is None else str(file),
+        release=release,
+        version=version,
+        selection={
+            "aspects": aspects or (),
+            "pairs": pairs or (),
+            "strengths": strengths or (),
+            "clips": clips or (),
+            "most_per_aspect": most,
+        },
+        repeats=repeats,
+        retry=retry,
+        limits={"usd": usd, "tokens": tokens},
+        prices=None if prices is None else str(prices.resolve()),
+        descriptions=None if descriptions is None else str(descriptions.resolve()),
+    )
+    if dry_run:
+        _say_estimate(options, sample, as_json, quiet)
+        return
+    from slvmeval.commands.running_evaluation import run_evaluation
+
+    result = run_evaluation(options, site, direct, quiet)
+    if summary is not None:
+        from slvmeval.commands.summary import write_summary
+
+        write_summary(summary, result.summary())
+    if as_json:
+        shared.print_json(result.summary())
+    else:
+        print_result(result)
+    raise typer.Exit(result.exit_code)
+
+
+def print_result(result: EvaluationResult) -> None:
+    """Print by evaluator what was answered, failed and left, and why one stopped."""
+    rows = []
+    for one in result.evaluators:
+        total = one.total
+        rows.append(
+            (
+                one.label,
+                total.requests,
+                total.answered,
+                sum(total.failures.values()),
+                total.left,
+                one.asked,
+                one.tokens,
+                "unknown" if one.usd is None else f"{one.usd:.2f}",
+                shared.counted(dict(total.failures)),
+            )
+        )
+    columns = ("evaluator", "requests", "answered", "failed", "left", "asked now", "tokens", "$", "failures")
+    title = f"{result.title}: {result.pairs} pairs"
+    shared.console().print(shared.table(title, columns, rows, numbers=7))
+    for one in result.evaluators:
+        if one.stopped:
+            shared.say(f"{one.label} stopped: {one.stopped}")
+
+
+def _say_estimate(options: EvaluateOptions, sample: int | None, as_json: bool, quiet: bool) -> None:
+    from flows.evaluate_estimate import estimate
+    from flows.evaluate_progress import RequestProgress
+    from flows.evaluate_run import Evaluation
+
+    evaluation = Evaluation(options, RequestProgress(quiet=True))
+    evaluation.prepare(ask_servers=False)
+    rows = estimate(evaluation, sample, shared.teller(quiet or as_json))
+    if as_json:
+        shared.print_json({"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]})
+        return
+    if not rows:
+        shared.say("nothing is left to ask: every request was made before")
+        return
+    columns = ("evaluator", "aspect", "requests", "images", "tokens in", "tokens out", "$")
+    shown = [_cells(row) for row in rows]
+    shown.append(("all", "", sum(row.requests for row in rows), *_totals(rows)))
+    shared.console().print(shared.table(evaluation.pairs.title, columns, shown))
+    if evaluation.prices.as_of:
+        shared.say(f"prices of {evaluation.prices.as_of}, {evaluation.prices.source}")
+    for judge in evaluation.judges:
+        if judge.refused:
+            shared.say(f"{judge.label} cannot be used: {judge.refused}")
+
+
+def _cells(row: EstimateRow) -> tuple[object, ...]:
+    counts = (row.images, row.tokens_in, row.tokens_out)
+    usd = "unknown" if row.usd is None else f"{row.usd:.2f}"
+    if row.tokens_in is None:
+        usd = "–"
+    return (
+        row.evaluator,
+        row.aspect,
+        row.requests,
+        *("–" if count is None else f"{count:.0f}" for count in counts),
+        usd,
+    )
+
+
+def _totals(rows: list[EstimateRow]) -> tuple[str, ...]:
+    said = [row for row in rows if row.tokens_in is not None]
+    if not said:
+        return ("–",) * 4
+    sums = [sum(getattr(row, name) or 0 for row in said) for name in ("images", "tokens_in", "tokens_out")]
+    priced = [row.usd for row in said if row.usd is not None]
+    more = "" if len(priced) == len(said) else " and what has no price"
+    return (*(f"{count:.0f}" for count in sums), f"{sum(priced):.2f}{more}")
