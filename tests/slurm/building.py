@@ -27,6 +27,7 @@ store = "{store}"
 allow_cpu_models = true
 poll_s = 1.0
 prefect_api_url = "{api}"
+{site}
 
 [placement]
 aesthetics = "h100"
@@ -47,7 +48,7 @@ python = "{python}"
 partition = "h100"
 cores = 1
 gpus = 1
-memory = "1GiB"
+memory = "{h100_memory}"
 walltime = "00:10:00"
 longest_item = "00:00:30"
 maximum = 2
@@ -64,6 +65,9 @@ class Building:
     folder: Path
     api: str
     cpu_lines: str = ""
+    #: Further lines of the profile, above its tables.
+    site_lines: str = ""
+    h100_memory: str = "1GiB"
     variables: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
 
@@ -76,7 +80,14 @@ class Building:
         """Start the build command."""
         profile = self.folder / "site.toml"
         profile.write_text(
-            PROFILE.format(store=self.store, api=self.api, python=sys.executable, cpu=self.cpu_lines)
+            PROFILE.format(
+                store=self.store,
+                api=self.api,
+                python=sys.executable,
+                cpu=self.cpu_lines,
+                site=self.site_lines,
+                h100_memory=self.h100_memory,
+            )
         )
         command = [sys.executable, "-m", "slvmeval", "build", "--profile", str(profile)]
         command += ["--sources", str(self.folder / "videos"), "--recipe", str(self.folder / "recipe.json")]

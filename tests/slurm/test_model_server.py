@@ -21,7 +21,14 @@ from tests.slurm.conftest import Slurm
 def site(tmp_path: Path) -> Profile:
     path = tmp_path / "site.toml"
     path.write_text(
-        PROFILE.format(store=tmp_path / "store", api="http://127.0.0.1:1/api", python=sys.executable, cpu="")
+        PROFILE.format(
+            store=tmp_path / "store",
+            api="http://127.0.0.1:1/api",
+            python=sys.executable,
+            cpu="",
+            site="",
+            h100_memory="1GiB",
+        )
         # the nodes are this machine
         + 'interface = "lo"\n'
         + f'setup = ["export PYTHONPATH={ROOT}"]\n'
