@@ -56,6 +56,7 @@ def table_schemas() -> dict[str, pa.Schema]:
     """Return the Arrow schema of every stored table, by the table's name."""
     from storage_schemas.analysis import ANALYSES
     from storage_schemas.answers import ANSWERS
+    from storage_schemas.judgement import JUDGEMENTS
     from storage_schemas.pair import DEGRADED_CLIPS, EDITS, PAIRS
     from storage_schemas.set_aside import SET_ASIDE
     from storage_schemas.source import CLIPS, SOURCES
@@ -71,6 +72,7 @@ def table_schemas() -> dict[str, pa.Schema]:
         "analyses": ANALYSES,
         "answers": ANSWERS,
         "timeline": TIMELINE_SCHEMA,
+        "judgements": JUDGEMENTS,
     }
 
 
