@@ -122,7 +122,10 @@ def make_evaluator(chosen: Chosen, setup: Setup) -> Evaluator:
         If it cannot be imported, or is none.
     """
     make = factory(chosen.use)
-    takes = inspect.signature(make).parameters
+    try:
+        takes = inspect.signature(make).parameters
+    except ValueError as problem:
+        raise PrerequisiteError(f"evaluator {chosen.use}: {make!r} is no factory: {problem}") from problem
     given = {name: getattr(setup, name) for name in PROVIDED if name in takes}
     if "setup" in takes:
         given["setup"] = setup
