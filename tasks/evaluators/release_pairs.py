@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.release import Release
 from storage_schemas.rng import keyed_rank
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
+from tasks.evaluators.kept_frames import FramesKeeper, KeptSide
 from tasks.evaluators.request import PairFacts, prompt_digest
 from tasks.pairs.view import Pair, open_pair
 
@@ -135,7 +137,8 @@ class ReleasePairs(Frozen):
 
     def open(self, pair_id: str) -> Pair:
         """Open a pair; no frame is read yet."""
-        return open_pair(self.release.store, self.release, pair_id)
+        pair = open_pair(self.release.store, self.release, pair_id)
+        return replace(pair, high=KeptSide(pair.high, _keeper), low=KeptSide(pair.low, _keeper))
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
         """Check that the release is as it was written, and that the frames of some pairs are there.
@@ -159,6 +162,9 @@ class ReleasePairs(Frozen):
                     f"{len(gone)} of {len(wanted_ids)} {kind.replace('_', ' ')} artifacts that these pairs "
                     "consist of are not in the store: run the build again, which makes them anew"
                 )
+
+
+_keeper = FramesKeeper()
 
 
 @cache

@@ -1,0 +1,98 @@
+"""Frames that were read are kept for a while: a source's pairs, orders and judges want the same ones."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.frames import Planes
+from tasks.pairs.view import Side
+
+#: Memory of one process for frames: about 1,200 of 512×288.
+KEPT_BYTES = 256 << 20
+
+
+class FramesKeeper:
+    """Frames by identity, the latest used ones; threads may share one.
+
+    Parameters
+    ----------
+    most_bytes
+        Memory for frames.
+    """
+
+    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
+        self.most_bytes, self.bytes = most_bytes, 0
+        self._frames: OrderedDict[str, Planes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, ids: Sequence[str]) -> dict[str, Planes]:
+        """Return those of some frames that are here."""
+        with self._lock:
+            found = {id_: self._frames[id_] for id_ in ids if id_ in self._frames}
+            for id_ in found:
+                self._frames.move_to_end(id_)
+        return found
+
+    def put(self, frames: dict[str, Planes]) -> None:
+        """Keep frames; those that were not used for longest go."""
+        with self._lock:
+            for id_, frame in frames.items():
+                if id_ not in self._frames:
+                    self._frames[id_] = frame
+                    self.bytes += frame.nbytes
+            while self.bytes > self.most_bytes:
+                self.bytes -= self._frames.popitem(last=False)[1].nbytes
+
+
+class KeptSide(Side):
+    """A video whose frames are read once as long as they are kept.
+
+    Parameters
+    ----------
+    side
+        The video; it has to know the identity of its frames without reading them.
+    keeper
+        Where frames are kept.
+    """
+
+    def __init__(self, side: Side, keeper: FramesKeeper) -> None:
+        self._side, self._keeper = side, keeper
+        self.width, self.height, self.color, self.fps = side.width, side.height, side.color, side.fps
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self._side)
+
+    @property
+    def times_s(self) -> NDArray[np.float64]:
+        """When each frame is shown, in seconds of this video."""
+        return self._side.times_s
+
+    @property
+    def family(self) -> str:
+        """What the video shares frames with."""
+        return self._side.family
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        """Return the identity of frames."""
+        return self._side.frame_ids(places)
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        """Return frames by place, read-only; only those that are not kept are read."""
+        ids = self.frame_ids(places)
+        found = self._keeper.take(ids)
+        missing = {id_: place for id_, place in zip(ids, places, strict=True) if id_ not in found}
+        if missing:
+            read = self._side.planes(list(missing.values()))
+            new = {id_: frame.copy() for id_, frame in zip(missing, read, strict=True)}
+            self._keeper.put(new)
+            found |= new
+        shape = (len(ids), self.height * 3 // 2, self.width)
+        planes = np.stack([found[id_] for id_ in ids]) if ids else np.empty(shape, np.uint8)
+        planes.setflags(write=False)
+        return planes

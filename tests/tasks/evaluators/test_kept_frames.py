@@ -1,0 +1,63 @@
+"""Frames are read once while they are kept, and are the same as without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from storage_schemas.frames import Planes
+from storage_schemas.pair import PairRecord
+from tasks.evaluators.kept_frames import FramesKeeper, KeptSide
+from tasks.pairs.view import Side, open_record
+from tests.tasks.pairs.synthetic import make_source
+
+
+class Counted(Side):
+    def __init__(self, side: Side) -> None:
+        self.side, self.read = side, 0
+        self.width, self.height, self.color, self.fps = side.width, side.height, side.color, side.fps
+
+    def __len__(self) -> int:
+        return len(self.side)
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        return self.side.frame_ids(places)
+
+    @property
+    def family(self) -> str:
+        return self.side.family
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        self.read += len(places)
+        return self.side.planes(places)
+
+
+def test_both_videos_of_a_pair_share_what_is_equal(tmp_path: Path) -> None:
+    made = make_source(tmp_path / "store")
+    record: PairRecord = made.pair("aesthetics")
+    pair = open_record(made.store, record, "prompt")
+    high, low = Counted(pair.high), Counted(pair.low)
+    keeper = FramesKeeper()
+    one, two = KeptSide(high, keeper), KeptSide(low, keeper)
+    every = range(len(pair.high))
+    assert np.array_equal(one.planes(every), pair.high.planes(every))
+    assert np.array_equal(two.planes(every), pair.low.planes(every))
+    changed = sum(end - start for start, end in record.low_intervals)
+    assert high.read == len(every) and low.read == changed < len(every)
+    assert np.array_equal(one.rgb(3), pair.high.rgb(3)) and high.read == len(every)
+    assert one.identity() == pair.high.identity() != two.identity() == pair.low.identity()
+    assert np.array_equal(one[5:9].planes([1, 1]), pair.high[5:9].planes([1, 1]))
+    assert one.planes([]).shape == (0, *pair.high.planes([0]).shape[1:])
+
+
+def test_memory_has_a_bound(tmp_path: Path) -> None:
+    made = make_source(tmp_path / "store")
+    side = open_record(made.store, made.pair("aesthetics"), "prompt").high
+    frame = side.planes([0]).nbytes
+    keeper = FramesKeeper(most_bytes=3 * frame)
+    kept = KeptSide(Counted(side), keeper)
+    for place in range(10):
+        kept.planes([place])
+    assert keeper.bytes == 3 * frame and len(keeper.take(side.frame_ids(range(10)))) == 3
