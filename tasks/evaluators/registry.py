@@ -11,12 +11,13 @@ import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from pydantic import ValidationError
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from tasks.aspects.registry import added_points
 from tasks.evaluators.base import Evaluator, PairwiseJudge, PointwiseScorer
 from tasks.evaluators.chosen import HOW_IT_RUNS, Chosen
 from tasks.evaluators.setup import PROVIDED, Setup
@@ -45,28 +46,8 @@ BUILT_IN: dict[str, str] = {
 
 
 def added_evaluators() -> dict[str, EntryPoint]:
-    """Return the evaluators that installed packages add, by name; nothing is imported.
-
-    Raises
-    ------
-    PrerequisiteError
-        If two packages, or a package and this project, use the same name.
-    """
-    found: dict[str, EntryPoint] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
-        if point.name in BUILT_IN:
-            raise PrerequisiteError(
-                f"package entry point {point.value} calls its evaluator {point.name!r}, which is the name of "
-                "a built-in one: rename or uninstall it"
-            )
-        # one package seen twice on the path is no conflict
-        if point.name in found and found[point.name].value != point.value:
-            raise PrerequisiteError(
-                f"{found[point.name].value} and {point.value} both add an evaluator {point.name!r}: "
-                "uninstall one"
-            )
-        found[point.name] = point
-    return found
+    """Return the evaluators that installed packages add, by name; nothing is imported."""
+    return added_points(GROUP, BUILT_IN, "evaluator")
 
 
 def evaluator_names() -> tuple[str, ...]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from tasks.aspects.registry import added_points
 from tasks.models.specs import SERVED
 
 #: Entry-point group that other packages use.
@@ -30,28 +31,8 @@ LOADERS: Mapping[str, str] = {
 
 
 def added_kinds() -> dict[str, EntryPoint]:
-    """Return the kinds that installed packages add; nothing is imported.
-
-    Raises
-    ------
-    PrerequisiteError
-        If two packages, or a package and this project, use the same name.
-    """
-    found: dict[str, EntryPoint] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
-        if point.name in LOADERS or point.name == SERVED:
-            raise PrerequisiteError(
-                f"package entry point {point.value} calls its kind of model {point.name!r}, which is the "
-                "name of a built-in kind: rename or uninstall it"
-            )
-        # one package seen twice on the path is no conflict
-        if point.name in found and found[point.name].value != point.value:
-            raise PrerequisiteError(
-                f"{found[point.name].value} and {point.value} both add a kind of model {point.name!r}: "
-                "uninstall one"
-            )
-        found[point.name] = point
-    return found
+    """Return the kinds that installed packages add; nothing is imported."""
+    return added_points(GROUP, (*LOADERS, SERVED), "kind of model")
 
 
 def check_kind(kind: str) -> str:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgement import Judgement
+from tasks.aspects import registry as aspects
 from tasks.aspects.registry import BUILT_IN as ASPECTS
 from tasks.evaluators import registry
 from tasks.evaluators.ask import preferred
@@ -100,7 +101,7 @@ def test_settings_reach_the_factory_and_the_rest_is_filled_in(tmp_path: Path) ->
 def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     added: list[tuple[str, str]] = []
     monkeypatch.setattr(
-        registry,
+        aspects,
         "entry_points",
         lambda group: EntryPoints(EntryPoint(name, value, group) for name, value in added),
     )
@@ -116,10 +117,10 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
     with pytest.raises(PrerequisiteError, match="has to be a PairwiseJudge"):
         registry.make_evaluator(chosen_from_text("mine"), setup)
     added[:] = [("coin", "builtins:dict")]
-    with pytest.raises(PrerequisiteError, match="the name of a built-in one"):
+    with pytest.raises(PrerequisiteError, match="the name of a built-in evaluator"):
         registry.evaluator_names()
     added[:] = [("mine", "builtins:dict"), ("mine", "builtins:list")]
-    with pytest.raises(PrerequisiteError, match="both add an evaluator 'mine'"):
+    with pytest.raises(PrerequisiteError, match="both add the evaluator 'mine'"):
         registry.evaluator_names()
 
 
