@@ -2,8 +2,8 @@
 
 The score is that of FFmpeg's filter ``select`` (``get_scene_score`` in ``libavfilter/f_select.c``): luma's
 mean absolute difference to the frame before, in 8-bit steps, or how much that differs from the same number
-one frame earlier, whichever is smaller, over 100 and at most 1. It is computed here from the frames' planes, with
-the command's results; a cut is where ``gt(scene,threshold)``.
+one frame earlier, whichever is smaller, over 100 and at most 1. It is computed here from the frames'
+planes, with the command's results; a cut is where ``gt(scene,threshold)``.
 """
 
 from __future__ import annotations
