@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +20,7 @@ from flows.evaluate_result import AspectCount, EvaluationResult, EvaluatorResult
 from flows.through_stages import Item, through_stages
 from infra.executor import Executor, InlineExecutor
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from storage_schemas.ids import canonical_json
+from storage_schemas.ids import canonical_json, digest_text
 from storage_schemas.judgement import Failure
 from storage_schemas.judgements_store import JudgementsStore, is_settled
 from storage_schemas.provenance import utc_now
@@ -32,8 +33,9 @@ from tasks.evaluators.chosen import Chosen, check_labels
 from tasks.evaluators.prices import Prices, load_prices
 from tasks.evaluators.registry import make_evaluator
 from tasks.evaluators.release_pairs import ReleasePairs
-from tasks.evaluators.request import PairFacts, Request, make_requests
+from tasks.evaluators.request import PairFacts, Request, make_requests, settings_digest
 from tasks.evaluators.scored import Scores
+from tasks.evaluators.shared_state import only_one
 from tasks.evaluators.work import EvaluationOutcome, EvaluationTask, EvaluationWork, evaluate_stage
 from tasks.pairs.stages import Stage
 
@@ -190,6 +192,19 @@ class Evaluation:
         open_executor
             Called once, if there is work.
         """
+        with ExitStack() as stack:
+            for judge in self.judges:
+                if self.missing(judge) and not stack.enter_context(only_one(self._held(judge))):
+                    judge.refused = "another run asks it now: run this again when that one has ended"
+                    self.progress.say(f"{judge.label} is left out: {judge.refused}")
+            return self._run(open_executor)
+
+    def _held(self, judge: Judge) -> Path:
+        """Return the file that is held while an evaluator is asked: two runs would pay for the same."""
+        digest = settings_digest(judge.evaluator) if judge.evaluator is not None else ""
+        return self.store.cache / "rates" / f"{digest_text(judge.label)[:16]}-{digest}.held"
+
+    def _run(self, open_executor: Callable[[], Executor]) -> EvaluationResult:
         tasks = self._tasks()
         if tasks:
             self.progress.watch(self.work.spending, sum(len(item.source.requests) for item in tasks))
@@ -209,7 +224,7 @@ class Evaluation:
         return result
 
     def _tasks(self) -> list[Item[EvaluationTask]]:
-        usable = [judge for judge in self.judges if judge.evaluator is not None]
+        usable = [judge for judge in self.judges if judge.evaluator is not None and not judge.refused]
         most = max(MOST_TASKS // max(len(usable), 1), 1)
         items: list[Item[EvaluationTask]] = []
         for judge in usable:

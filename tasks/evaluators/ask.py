@@ -60,13 +60,8 @@ class Asker:
     def __post_init__(self) -> None:
         self._settings = settings_digest(self.evaluator)
 
-    def ask(self, request: Request, pair: Pair, text: AspectText, model: str = "") -> Judgement:
+    def ask(self, request: Request, pair: Pair, text: AspectText) -> Judgement:
         """Return the row of a request.
-
-        Parameters
-        ----------
-        model
-            The model whose price counts where a request fails.
 
         Raises
         ------
@@ -77,14 +72,12 @@ class Asker:
         try:
             fields = self._answer(request, pair, text)
         except NotJudged as problem:
-            usage = problem.usage
             fields = {
                 "failure": problem.failure,
                 "message": problem.message,
                 "raw": problem.raw,
                 "finish_reason": problem.finish_reason,
-                "model": model,
-                **usage_fields(self.prices, model, usage),
+                **self._failed_usage(request, pair, text, problem.usage),
             }
         except (PrerequisiteError, UserInputError) as problem:
             raise CannotGoOn(str(problem)) from problem
@@ -110,6 +103,12 @@ class Asker:
             at=utc_now(),
             **fields,
         )
+
+    def _failed_usage(self, request: Request, pair: Pair, text: AspectText, usage: Usage) -> dict[str, Any]:
+        """Return what a request took that has no answer; whose price counts, the estimate says."""
+        said = self.estimates(request, pair, text) if usage.tokens_in or usage.tokens_out else ()
+        model = said[-1].model if said else ""
+        return {"model": model, **usage_fields(self.prices, model, usage)}
 
     def _answer(self, request: Request, pair: Pair, text: AspectText) -> dict[str, Any]:
         if isinstance(self.evaluator, PointwiseScorer):

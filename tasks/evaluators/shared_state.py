@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import threading
@@ -54,3 +55,21 @@ class SharedState:
         """Remove it."""
         self.path.unlink(missing_ok=True)
         self._lock_path.unlink(missing_ok=True)
+
+
+@contextmanager
+def only_one(path: Path) -> Iterator[bool]:
+    """Hold a file alone while the block runs; give False where another process holds it.
+
+    A process that dies lets go of it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            if problem.errno not in (errno.EACCES, errno.EAGAIN):
+                raise
+            yield False
+            return
+        yield True

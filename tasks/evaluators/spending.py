@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 from storage_schemas.judgement import Judgement
 from storage_schemas.model import Frozen
 from tasks.evaluators.shared_state import SharedState
+
+#: How often counts are written down where nothing is limited, in seconds.
+_FLUSH_EVERY_S = 0.5
 
 
 class Limits(Frozen):
@@ -33,6 +38,13 @@ class Spending:
 
     def __init__(self, path: Path, limits: Limits) -> None:
         self._state, self.limits = SharedState(path), limits
+        self._lock, self._flushed = threading.Lock(), 0.0
+        self._waiting: list[tuple[str, Judgement, float, int]] = []
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit at all."""
+        return self.limits.usd is not None or self.limits.tokens is not None
 
     def reserve(self, name: str, usd: float, tokens: int) -> bool:
         """Set aside what a request of an evaluator is expected to take; return False where it is too much.
@@ -40,7 +52,7 @@ class Spending:
         An evaluator of which nothing is expected is stopped by a limit that is reached, once it has spent
         something.
         """
-        if self.limits.usd is None and self.limits.tokens is None:
+        if not self.limited:
             return True
         with self._state.change() as state:
             mine = _counts(state, name)
@@ -64,21 +76,35 @@ class Spending:
 
     def release(self, name: str, usd: float, tokens: int) -> None:
         """Give back what was set aside for a request that was not made."""
-        if self.limits.usd is not None or self.limits.tokens is not None:
+        if self.limited:
             with self._state.change() as state:
                 _give_back(_counts(state, name), usd, tokens)
 
     def count(self, name: str, row: Judgement, usd: float, tokens: int) -> None:
-        """Count a request that was made, for which so much was set aside."""
+        """Count a request that was made, for which so much was set aside; see :meth:`flush`."""
+        with self._lock:
+            self._waiting.append((name, row, usd, tokens))
+            soon = time.monotonic() - self._flushed < _FLUSH_EVERY_S
+        # where nothing is limited nobody needs it at once
+        if self.limited or not soon:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write down what was counted."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            self._flushed = time.monotonic()
+        if not waiting:
+            return
         with self._state.change() as state:
-            mine = _counts(state, name)
-            if self.limits.usd is not None or self.limits.tokens is not None:
+            for name, row, usd, tokens in waiting:
+                mine = _counts(state, name)
                 _give_back(mine, usd, tokens)
-            mine["asked"] += 1
-            mine["failed"] += row.failure is not None
-            mine["usd"] += row.cost_usd or 0.0
-            mine["tokens"] += row.tokens_in + row.tokens_out
-            mine["unpriced"] += row.cost_usd is None and row.tokens_in + row.tokens_out > 0
+                mine["asked"] += 1
+                mine["failed"] += row.failure is not None
+                mine["usd"] += row.cost_usd or 0.0
+                mine["tokens"] += row.tokens_in + row.tokens_out
+                mine["unpriced"] += row.cost_usd is None and row.tokens_in + row.tokens_out > 0
 
     def stop(self, name: str, message: str) -> None:
         """Let an evaluator make no more requests; the first message stays."""

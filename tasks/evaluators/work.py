@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -146,6 +147,10 @@ class _Run:
         self.rate = RateLimit(folder, task.label, chosen.requests_per_minute, chosen.tokens_per_minute)
         self._lock = threading.Lock()
         self._pairs: dict[str, Pair] = {}
+        self._texts = {
+            request.pair.aspect: work.text(request.pair.aspect, request.pair.dimension)
+            for request in task.requests
+        }
         self._failed: list[str] = []
         self._made = self._in_a_row = 0
         self._stopped, self._looked = False, time.monotonic()
@@ -158,7 +163,8 @@ class _Run:
             for request in self.task.requests
             if not is_settled(known.get((request.key, request.pair.pair_id)), self.work.retry)
         ]
-        with self.judgements.writer(self.task.id) as lines:
+        with self.judgements.writer(self.task.id) as lines, ExitStack() as at_end:
+            at_end.callback(self.spending.flush)
             threads = self.task.chosen.concurrency or self.evaluator.concurrency
             self._make([request for request in open_ if not deaths[request.key]], threads, lines)
             suspects = [request for request in open_ if deaths[request.key]]
@@ -189,13 +195,15 @@ class _Run:
             ended.result()
 
     def _one(self, request: Request, lines: LinesFile) -> None:
-        text = self.work.text(request.pair.aspect, request.pair.dimension)
+        text = self._texts[request.pair.aspect]
         try:
             pair = self._open(request.pair.pair_id)
         except (SlvmevalError, OSError) as problem:
             self._keep(request, self._unreadable(request, problem), lines, 0.0, 0)
             return
-        estimates = self.asker.estimates(request, pair, text)
+        # it costs time to reckon, so only where a limit wants it
+        limited = self.spending.limited or self.rate.limited
+        estimates = self.asker.estimates(request, pair, text) if limited else ()
         usd = self.work.prices.of(estimates) or 0.0
         tokens = sum(one.tokens_in + one.tokens_out for one in estimates)
         if not self.spending.reserve(self.task.label, usd, tokens):
@@ -206,7 +214,7 @@ class _Run:
             return
         lines.begin(request.key)
         try:
-            row = self.asker.ask(request, pair, text, estimates[-1].model if estimates else "")
+            row = self.asker.ask(request, pair, text)
         except CannotGoOn as problem:
             self.spending.release(self.task.label, usd, tokens)
             self._stop(str(problem))

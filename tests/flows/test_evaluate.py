@@ -208,6 +208,33 @@ def test_the_draw_is_nested_and_what_is_not_there_is_said(store: Path, planted: 
         pairs(pairs=("zzz",))
 
 
+HOLDS = """
+import sys
+from pathlib import Path
+from tasks.evaluators.shared_state import only_one
+with only_one(Path(sys.argv[1])) as mine:
+    print(mine, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) -> None:
+    evaluation = Evaluation(asked(store, "planted", "lengths"), RequestProgress(quiet=True))
+    evaluation.prepare()
+    held = str(evaluation._held(evaluation.judges[0]))
+    command = [sys.executable, "-c", HOLDS, held]
+    root = str(Path(__file__).parents[2])
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == "True\n"
+        result = evaluate_inline(asked(store, "planted", "lengths"))
+        assert total(result, "right") == (0, 0, 18) and "another run" in result.evaluators[0].stopped
+        assert total(result, "lengths") == (9, 0, 0)
+        other.kill()
+    assert total(evaluate_inline(asked(store, "planted")), "right") == (18, 0, 0)
+
+
 @pytest.mark.slow
 def test_a_judge_that_kills_its_process_costs_its_own_requests(store: Path, planted: PlantedPackage) -> None:
     with RequestProgress(quiet=True) as progress:
