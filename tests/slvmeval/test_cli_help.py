@@ -33,6 +33,7 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         *("gallery", "materialise", "export", "pairs list", "pairs show", "sources scan"),
         *("schema show", "schema migrate"),
         *("models list", "models fetch", "models add", "models verify", "models path"),
+        *("evaluate", "evaluators", "judgements export", "judgements import"),
         *("slurm script", "deploy", "run", "serve-llm", "captions compare", "captions show"),
     }
 
