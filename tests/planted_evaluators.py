@@ -20,8 +20,9 @@ ASKED = Path(__file__).parent / "asked"
 
 
 class Planted(PairwiseJudge):
-    def __init__(self, mood: str = "right", seconds: float = 0.0, tokens: int = 0, threads: int = 1) -> None:
+    def __init__(self, mood, seconds, tokens, threads, pool):
         self.name, self.mood, self.seconds, self.tokens, self.threads = mood, mood, seconds, tokens, threads
+        self.pool = pool
 
     def settings(self):
         return {"mood": self.mood}
@@ -40,7 +41,7 @@ class Planted(PairwiseJudge):
     def compare(self, prompt, first, second, aspect):
         ASKED.mkdir(exist_ok=True)
         with (ASKED / self.mood).open("a") as log:
-            log.write(f"{aspect.name}\\n")
+            log.write(f"{aspect.name} {os.environ.get('SLURM_JOB_PARTITION', '')}\\n")
         time.sleep(self.seconds)
         usage = Usage(frames=2, tokens_in=self.tokens)
         if self.mood == "raises":
@@ -78,8 +79,8 @@ class Lengths(PointwiseScorer):
         return Score(len(video))
 
 
-def judge(mood: str = "right", seconds: float = 0.0, tokens: int = 0, threads: int = 1):
-    return Planted(mood, seconds, tokens, threads)
+def judge(mood: str = "right", seconds: float = 0.0, tokens: int = 0, threads: int = 1, pool: str = "cpu"):
+    return Planted(mood, seconds, tokens, threads, pool)
 '''
 ENTRY = "[slvmeval.evaluators]\nplanted = planted_moods:judge\nlengths = planted_moods:Lengths\n"
 
@@ -96,8 +97,12 @@ class PlantedPackage:
         (info / "entry_points.txt").write_text(ENTRY)
 
     def asked(self, mood: str) -> int:
+        return len(self.lines(mood))
+
+    def lines(self, mood: str) -> list[str]:
+        """Return an aspect and a SLURM partition for each request."""
         log = self.folder / "asked" / mood
-        return len(log.read_text().splitlines()) if log.exists() else 0
+        return log.read_text().splitlines() if log.exists() else []
 
 
 @pytest.fixture

@@ -1,0 +1,56 @@
+"""Evaluators in jobs of the worker pools: each in its own, as the flow `evaluate-slvmeval`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from flows.build_run import build_inline
+from flows.options import BuildOptions, SourceRoot
+from tasks.recipe import Recipe
+from tests.planted_evaluators import PlantedPackage
+from tests.slurm.building import PROFILE, ROOT
+from tests.slurm.conftest import Slurm
+
+
+def test_judges_run_in_the_pools_that_they_ask_for(
+    slurm: Slurm,
+    planted: PlantedPackage,
+    add_film: Callable[[Path, int], Path],
+    small_recipe: Recipe,
+    tmp_path: Path,
+) -> None:
+    for number in (1, 2):
+        add_film(tmp_path / "videos", number)
+    aspects = {name: small_recipe.aspects[name] for name in ("aesthetics", "comprehensiveness")}
+    recipe = small_recipe.model_copy(update={"aspects": aspects})
+    sources = (SourceRoot(path=str(tmp_path / "videos")),)
+    build_inline(BuildOptions(store=str(tmp_path / "store"), sources=sources, recipe=recipe))
+    profile = tmp_path / "site.toml"
+    given = {"store": tmp_path / "store", "api": "", "python": sys.executable}
+    profile.write_text(PROFILE.format(**given, cpu="", site="", h100_memory="1GiB"))
+    words = ["evaluate", "-e", "planted?pool=h100&label=loaded", "-e", "planted?mood=first", "--json"]
+    environment = slurm.environment | {
+        "PYTHONPATH": f"{planted.folder}{os.pathsep}{ROOT}",
+        "PYTHONSAFEPATH": "1",
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+    }
+    environment.pop("PREFECT_API_URL", None)
+    ran = subprocess.run(
+        [sys.executable, "-m", "slvmeval", *words, "--profile", str(profile)],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    said = json.loads(ran.stdout)["evaluators"]
+    assert (said["loaded"]["asked"], said["first"]["asked"]) == (8, 8)
+    assert {line.split()[1] for line in planted.lines("right")} == {"h100"}
+    assert {line.split()[1] for line in planted.lines("first")} == {"cpu"}
+    slurm.wait(lambda: not slurm.squeue())
