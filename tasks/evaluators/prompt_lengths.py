@@ -101,6 +101,15 @@ def check_policy(policy: str) -> PromptPolicy:
     raise UserInputError(f"there is no prompt policy {policy!r}: choose one of {', '.join(POLICIES)}")
 
 
+def check_places(positions: int | None, limit: int) -> None:
+    """Raise UserInputError for a model that cannot take more tokens than it is made for."""
+    if positions is not None and positions <= limit:
+        raise UserInputError(
+            f"this model has places for {positions} tokens and no more, so that the prompt policy "
+            "'ignore-max' is not possible: choose truncate or each-truncate, or another model"
+        )
+
+
 def most_tokens(policy: PromptPolicy, tokens: Tokens) -> int:
     """Return how many tokens a model reads under a policy.
 
@@ -111,13 +120,8 @@ def most_tokens(policy: PromptPolicy, tokens: Tokens) -> int:
     """
     if policy != "ignore-max":
         return tokens.limit
-    most = IGNORE_MAX_TOKENS if tokens.positions is None else min(IGNORE_MAX_TOKENS, tokens.positions)
-    if most <= tokens.limit:
-        raise UserInputError(
-            f"this model has places for {tokens.positions} tokens and no more, so that the prompt policy "
-            "'ignore-max' is not possible: choose truncate or each-truncate, or another model"
-        )
-    return most
+    check_places(tokens.positions, tokens.limit)
+    return min(IGNORE_MAX_TOKENS, tokens.positions or IGNORE_MAX_TOKENS)
 
 
 def fit_prompt(prompt: str, policy: PromptPolicy, tokens: Tokens) -> FittedPrompt:

@@ -33,6 +33,8 @@ BUILT_IN: dict[str, str] = {
     "gpt-5-text": "tasks.evaluators.vlm:gpt_5_text",
     "gpt-5-mini-text": "tasks.evaluators.vlm:gpt_5_mini_text",
     "qwen3-vl-text": "tasks.evaluators.vlm:qwen3_vl_text",
+    "clipscore": "tasks.evaluators.clip_score:clip_score",
+    "videoscore": "tasks.evaluators.video_score:video_score",
     "vlm-video": "tasks.evaluators.vlm:video_judge",
     "vlm-text": "tasks.evaluators.vlm:text_judge",
     "duration": "tasks.evaluators.trivial:Duration",

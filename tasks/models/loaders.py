@@ -27,6 +27,8 @@ LOADERS: Mapping[str, str] = {
     "detector": "tasks.models.grounding_dino:load",
     "inpainter": "tasks.models.stable_diffusion:load",
     "image-editor": "tasks.models.qwen_image_edit:load",
+    "clip": "tasks.models.clip:load",
+    "video-score": "tasks.models.video_score:load",
 }
 
 

@@ -175,6 +175,31 @@ _SPECS = (
         ),
         source=HubRepository("Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"),
     ),
+    ModelSpec(
+        name="clip-vit-large-patch14",
+        role="CLIPScore with a CLIP that reads 77 tokens (not the paper's, which is Jina CLIP v2)",
+        kind="clip",
+        licence="MIT (of its code; none is stated for the weights)",
+        memory_bytes=4_000_000_000,
+        files=(
+            KnownFile(
+                "model.safetensors",
+                1710540580,
+                "a2bf730a0c7debf160f7a6b50b3aaf3703e7e88ac73de7a314903141db026dcb",
+            ),
+        ),
+        source=HubRepository("openai/clip-vit-large-patch14", "32bd64288804d66eefd0ccbe215aa642df71cc41"),
+    ),
+    ModelSpec(
+        name="videoscore-v1.1",
+        role="VideoScore: five numbers for the frames of a video",
+        kind="video-score",
+        licence="MIT",
+        memory_bytes=24_000_000_000,
+        files=(),
+        about_bytes=16_543_408_618,
+        source=HubRepository("TIGER-Lab/VideoScore-v1.1", "0731e98e15f8c06a3e3b4dc6c7a4b8d866f22a89"),
+    ),
 )
 
 #: The built-in models by name.

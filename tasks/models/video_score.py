@@ -1,0 +1,161 @@
+"""VideoScore v1.1: Idefics2 with a linear head that gives five numbers for the frames of a video.
+
+The published model is a class of the package mantis-vl, which does not work with this version of
+transformers. Here transformers' own Idefics2 carries the same head under the same names, so that the
+published weights load as they are. That both give the same numbers was not shown here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from storage_schemas.errors import PrerequisiteError
+from storage_schemas.frames import Planes
+from tasks.models.torch_cpu import prepare_torch
+from tasks.models.torch_model import loading, memory_errors, torch_dtype
+
+#: What the five numbers are, in the order in which the model gives them (model card of VideoScore-v1.1).
+DIMENSIONS = (
+    "visual quality",
+    "temporal consistency",
+    "dynamic degree",
+    "text-to-video alignment",
+    "factual consistency",
+)
+#: Where a frame stands in the text.
+FRAME_MARK = "<image>"
+
+
+def load(path: Path, device: str, dtype: str = "bfloat16") -> VideoScoreModel:
+    """Load the checkpoint in a folder; nothing is looked for elsewhere.
+
+    Parameters
+    ----------
+    path
+        The checkpoint's folder, with ``config.json``, weights, tokenizer and ``preprocessor_config.json``.
+    device
+        ``cpu`` or ``cuda``.
+    dtype
+        Of the weights and of the sums; the published figures are for ``bfloat16``.
+
+    Raises
+    ------
+    UserInputError
+        For a dtype that does not exist.
+    PrerequisiteError
+        If torch or transformers are not installed, or the folder holds no such checkpoint.
+    """
+    wanted = torch_dtype(dtype)
+    from transformers import AutoProcessor
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    with loading(path, "VideoScore"):
+        processor = AutoProcessor.from_pretrained(path, local_files_only=True, backend="pil")
+        model, report = _model_class().from_pretrained(
+            path, local_files_only=True, dtype=wanted, output_loading_info=True
+        )
+    lacking = sorted(map(str, report["missing_keys"])) + sorted(map(str, report["mismatched_keys"]))
+    if lacking or model.config.num_labels != len(DIMENSIONS):
+        # transformers would fill them with random numbers
+        raise PrerequisiteError(
+            f"{path} is no VideoScore: {f'it lacks {lacking[0]}' if lacking else 'its head gives'} "
+            f"({model.config.num_labels} numbers, {len(DIMENSIONS)} are needed). Check it with "
+            "`slvmeval models verify`"
+        )
+    return VideoScoreModel(model.to(device).eval(), processor, device, dtype)
+
+
+@cache
+def _model_class() -> Any:
+    """Return the class: Idefics2, and a head on the state of the last token."""
+    torch = prepare_torch()
+    from transformers import Idefics2Model, Idefics2PreTrainedModel
+
+    class Idefics2WithScores(Idefics2PreTrainedModel):  # type: ignore[misc]
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            self.model = Idefics2Model(config)
+            self.score = torch.nn.Linear(config.text_config.hidden_size, config.num_labels)
+            self.post_init()
+
+        def get_input_embeddings(self) -> Any:
+            return self.model.get_input_embeddings()
+
+        def forward(self, **inputs: Any) -> Any:
+            """Return the numbers of one video, shape (1, labels)."""
+            states = self.model(**inputs, use_cache=False).last_hidden_state
+            return self.score(states[:, -1])
+
+    return Idefics2WithScores
+
+
+class VideoScoreModel:
+    """A loaded model and its processor.
+
+    Attributes
+    ----------
+    device, dtype
+        Where it lies, and in which numbers it computes.
+    positions
+        Most tokens of text and frames together.
+    """
+
+    def __init__(self, model: Any, processor: Any, device: str, dtype: str) -> None:
+        self._model, self._processor = model, processor
+        self.device, self.dtype = device, dtype
+        self.positions = int(model.config.text_config.max_position_embeddings)
+
+    def plain(self, text: str) -> str:
+        """Return a text in which nothing is a mark of the model: those lose their first character."""
+        tokenizer = self._processor.tokenizer
+        for mark in sorted({*tokenizer.get_added_vocab(), *tokenizer.all_special_tokens, FRAME_MARK}):
+            while mark in text:
+                text = text.replace(mark, mark[1:])
+        return text
+
+    def ends(self, text: str) -> list[int]:
+        """Return where each token of a text ends, in characters; without marks."""
+        found = self._processor.tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
+        return [int(end) for _, end in found["offset_mapping"]]
+
+    @lru_cache(maxsize=64)  # noqa: B019 - it lives as long as the model
+    def count(self, text: str, frames: int, height: int, width: int) -> int:
+        """Return how many tokens a text takes with its frames, all of one size."""
+        blank = Image.new("RGB", (width, height))
+        return int(self._inputs(text, [blank] * frames)["input_ids"].shape[1])
+
+    def scores(self, rgb: Planes, text: str) -> tuple[NDArray[np.float32], int]:
+        """Return a video's five numbers, in the order of :data:`DIMENSIONS`, and how many tokens it took.
+
+        Parameters
+        ----------
+        rgb
+            Its frames ``(n, H, W, 3)`` uint8.
+        text
+            The question, with :data:`FRAME_MARK` for each frame.
+
+        Raises
+        ------
+        OutOfMemory
+            If they do not fit into the device's memory.
+        """
+        torch = prepare_torch()
+        inputs = self._inputs(text, [Image.fromarray(frame) for frame in rgb])
+        with memory_errors(), torch.inference_mode():
+            inputs = inputs.to(self.device)
+            inputs["pixel_values"] = inputs["pixel_values"].to(self._model.dtype)
+            found: NDArray[np.float32] = self._model(**inputs)[0].float().cpu().numpy()
+        return found, int(inputs["input_ids"].shape[1])
+
+    def _inputs(self, text: str, frames: Sequence[Image.Image]) -> Any:
+        return self._processor(text=text, images=list(frames) or None, return_tensors="pt")
