@@ -29,7 +29,6 @@ from infra.prefect_settings import EVALUATE_FLOW_NAME, log_level, quiet_librarie
 from infra.profile import Profile
 from infra.slurm.fits import require_fit
 from storage_schemas.errors import SlvmevalError
-from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +55,7 @@ def evaluate_slvmeval(
     evaluators_file: str = "",
     release: str = "",
     version: int = 0,
+    pairs: str = "",
     aspects: tuple[str, ...] = (),
     strengths: tuple[str, ...] = (),
     clips: tuple[int, ...] = (),
@@ -82,6 +82,7 @@ def evaluate_slvmeval(
         evaluators_file: Path of a .toml file with evaluators and their settings.
         release: Name of the release; may be left out if there is one.
         version: Version of the release; the newest by default.
+        pairs: Other pairs in place of a release's, NAME:PATH, such as uve:/data/UVE.
         aspects: Only pairs of these aspects.
         strengths: Only pairs of these severities.
         clips: Only pairs with so many degraded clips.
@@ -107,6 +108,7 @@ def evaluate_slvmeval(
             settings={"store": store, "models": models, "workers": workers},
             release=release or None,
             version=version or None,
+            pairs=pairs,
             selection={
                 "aspects": aspects,
                 "strengths": strengths,
@@ -164,7 +166,7 @@ def _evaluate(board: Board, options: EvaluateOptions, site: Profile, quiet: bool
     """Evaluate, and show what became of it."""
     context = FlowRunContext.get()
     run_id = context.flow_run.id if context is not None and context.flow_run is not None else None
-    store = Store.open(Path(options.store))
+    store = options.open_store()
     quiet_libraries()
     end_dead_runs(board, store)
     with RequestFlowProgress(board, store.cache, quiet) as progress:

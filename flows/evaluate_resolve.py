@@ -13,11 +13,12 @@ from flows.resolve import check_absolute
 from infra.profile import Profile, load_profile
 from storage_schemas.errors import UserInputError
 from tasks.evaluators.chosen import chosen_from_file, chosen_from_text
+from tasks.evaluators.meta_sets.provider import meta_set_from_text
 from tasks.evaluators.registry import factory
 
 
 def evaluate_options(
-    site: Profile, evaluators: Sequence[str], file: str | None = None, **fields: Any
+    site: Profile, evaluators: Sequence[str], file: str | None = None, pairs: str = "", **fields: Any
 ) -> EvaluateOptions:
     """Return what an evaluation is asked to do.
 
@@ -27,6 +28,8 @@ def evaluate_options(
         Each ``NAME`` or ``NAME?key=value``.
     file
         A TOML file with more of them.
+    pairs
+        Other pairs in place of a release's, as ``NAME:PATH``.
     fields
         Further fields of :class:`EvaluateOptions`.
 
@@ -39,9 +42,12 @@ def evaluate_options(
     chosen += chosen_from_file(Path(file)) if file else []
     for one in chosen:
         factory(one.use)
+    if pairs and (fields.get("release") or fields.get("version")):
+        raise UserInputError("pairs of another set take the place of a release: name one of the two")
     given: Mapping[str, Any] = {
         "store": str(Path(site.store).expanduser().resolve()),
         "evaluators": tuple(chosen),
+        **({"pairs_from": meta_set_from_text(pairs)} if pairs else {}),
         "models": tuple(str(Path(folder).expanduser().resolve()) for folder in site.models),
         "model_servers": site.model_servers,
         "allow_cpu_models": site.allow_cpu_models,
@@ -62,6 +68,7 @@ def asked_of_worker(
     file: str,
     profile: str,
     settings: Mapping[str, Any],
+    pairs: str = "",
     **fields: Any,
 ) -> tuple[EvaluateOptions, Profile]:
     """Return what a run on a Prefect worker is asked to do, and the site's settings.
@@ -70,7 +77,7 @@ def asked_of_worker(
 
     Parameters
     ----------
-    evaluators, file, fields
+    evaluators, file, pairs, fields
         As for :func:`evaluate_options`.
     profile
         A TOML file on the worker's machine; else the one of ``SLVMEVAL_PROFILE``, if any.
@@ -87,10 +94,12 @@ def asked_of_worker(
     for what, path in paths.items():
         if path:
             check_absolute(what, path)
+    if pairs:
+        check_absolute("pairs", pairs.partition(":")[2])
     site = load_profile(
         Path(profile) if profile else None, {key: value or None for key, value in settings.items()}
     )
     check_absolute("store", site.store)
     for folder in site.models:
         check_absolute("models", folder)
-    return evaluate_options(site, evaluators, file, **fields), site
+    return evaluate_options(site, evaluators, file, pairs, **fields), site

@@ -24,7 +24,6 @@ from storage_schemas.ids import canonical_json, digest_text
 from storage_schemas.judgement import Failure
 from storage_schemas.judgements_store import JudgementsStore, is_settled
 from storage_schemas.provenance import utc_now
-from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.evaluators.ask import Asker
 from tasks.evaluators.base import Evaluator
@@ -32,8 +31,8 @@ from tasks.evaluators.batches import batches
 from tasks.evaluators.chosen import Chosen, check_labels
 from tasks.evaluators.prices import Prices, load_prices
 from tasks.evaluators.registry import make_evaluator
-from tasks.evaluators.release_pairs import ReleasePairs
-from tasks.evaluators.request import PairFacts, Request, make_requests, settings_digest
+from tasks.evaluators.release_pairs import pairs_of_release
+from tasks.evaluators.request import PairFacts, PairSet, Request, make_requests, settings_digest
 from tasks.evaluators.scored import Scores
 from tasks.evaluators.shared_state import only_one
 from tasks.evaluators.work import EvaluationOutcome, EvaluationTask, EvaluationWork, evaluate_stage
@@ -63,7 +62,7 @@ class Evaluation:
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     judges: list[Judge] = field(default_factory=list)
     store: Store = field(init=False)
-    pairs: ReleasePairs = field(init=False)
+    pairs: PairSet = field(init=False)
     wanted: list[PairFacts] = field(default_factory=list)
     prices: Prices = field(init=False)
     work: EvaluationWork = field(init=False)
@@ -86,9 +85,8 @@ class Evaluation:
             If the run cannot start at all; nothing was asked then.
         """
         asked = self.options
-        self.store = Store.open(Path(asked.store))
-        release = Release.open(self.store, asked.release, asked.version)
-        self.pairs = ReleasePairs(store_path=str(self.store.root), name=release.name, version=release.version)
+        self.store = asked.open_store()
+        self.pairs = asked.pairs_from or pairs_of_release(self.store, asked.release, asked.version)
         self.prices = load_prices(asked.prices)
         self.work = EvaluationWork(
             run=self.run_id,
@@ -100,7 +98,6 @@ class Evaluation:
             retry=asked.retry,
             allow_cpu_models=asked.allow_cpu_models,
         )
-        release.check()
         self.wanted = asked.selection.of(self.pairs.facts())
         self.pairs.check(self.wanted)
         self.judgements = JudgementsStore(self.store)

@@ -58,6 +58,15 @@ def evaluate(
         typer.Option("--evaluators", metavar="FILE", help="Evaluators with settings, as TOML."),
     ] = None,
     version: shared.VersionOption = None,
+    pairs_from: Annotated[
+        str | None,
+        typer.Option(
+            "--pairs",
+            metavar="NAME:PATH",
+            help="Other pairs in place of a release's: a set of `slvmeval meta-sets list`, or pairs:FILE.",
+            rich_help_panel=PAIRS_PANEL,
+        ),
+    ] = None,
     aspects: Annotated[
         list[str] | None,
         typer.Option("--aspect", metavar="NAME", help="Only this one.", rich_help_panel=PAIRS_PANEL),
@@ -158,6 +167,7 @@ def evaluate(
         None if file is None else str(file),
         release=release,
         version=version,
+        pairs=pairs_from or "",
         selection={
             "aspects": aspects or (),
             "pairs": pairs or (),

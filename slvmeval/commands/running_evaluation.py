@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from flows.evaluate_options import EvaluateOptions
 from flows.evaluate_progress import RequestProgress
@@ -12,7 +11,6 @@ from flows.evaluate_run import Evaluation
 from infra.executor import InlineExecutor, ProcessExecutor
 from infra.profile import Profile
 from slvmeval.commands.running import log_to_stderr
-from storage_schemas.store import Store
 
 
 def run_evaluation(options: EvaluateOptions, site: Profile, direct: bool, quiet: bool) -> EvaluationResult:
@@ -24,7 +22,7 @@ def run_evaluation(options: EvaluateOptions, site: Profile, direct: bool, quiet:
         If the run cannot start or go on.
     """
     log_to_stderr(quiet)
-    with RequestProgress(Store.open(Path(options.store)).cache, quiet=quiet or not direct) as progress:
+    with RequestProgress(options.open_store().cache, quiet=quiet or not direct) as progress:
         evaluation = Evaluation(options, progress)
         evaluation.prepare()
         if direct:

@@ -15,6 +15,8 @@ from storage_schemas.model import Frozen
 from storage_schemas.release import Release
 from storage_schemas.rng import keyed_rank
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
+from tasks.evaluators.aspect_texts import aspect_text
+from tasks.evaluators.base import AspectText
 from tasks.evaluators.kept_frames import FramesKeeper, KeptSide
 from tasks.evaluators.request import PairFacts, prompt_digest
 from tasks.pairs.view import Pair, open_pair
@@ -140,6 +142,10 @@ class ReleasePairs(Frozen):
         pair = open_pair(self.release.store, self.release, pair_id)
         return replace(pair, high=KeptSide(pair.high, _keeper), low=KeptSide(pair.low, _keeper))
 
+    def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
+        """Return an aspect as evaluators are told of it."""
+        return aspect_text(aspect, dimension, folder)
+
     def check(self, wanted: Iterable[PairFacts]) -> None:
         """Check that the release is as it was written, and that the frames of some pairs are there.
 
@@ -162,6 +168,26 @@ class ReleasePairs(Frozen):
                     f"{len(gone)} of {len(wanted_ids)} {kind.replace('_', ' ')} artifacts that these pairs "
                     "consist of are not in the store: run the build again, which makes them anew"
                 )
+
+
+def pairs_of_release(store: Store, name: str | None, version: int | None) -> ReleasePairs:
+    """Return the pairs of a release, once its files are seen to be unchanged.
+
+    Parameters
+    ----------
+    name, version
+        The only release and the newest version where they are None.
+
+    Raises
+    ------
+    StoreError, UserInputError
+        If there is none.
+    IntegrityError
+        If a file of it was changed.
+    """
+    release = Release.open(store, name, version)
+    release.check()
+    return ReleasePairs(store_path=str(store.root), name=release.name, version=release.version)
 
 
 _keeper = FramesKeeper()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,6 +45,10 @@ class PairSet(Protocol):
     """Pairs that evaluators are asked about; it may be sent to other processes."""
 
     @property
+    def name(self) -> str:
+        """What a run on them is called."""
+
+    @property
     def title(self) -> str:
         """What a person reads."""
 
@@ -53,6 +57,12 @@ class PairSet(Protocol):
 
     def open(self, pair_id: str) -> Pair:
         """Open a pair; no frame is read yet."""
+
+    def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
+        """Return an aspect as evaluators are told of it; a folder's ``ASPECT.txt`` comes first."""
+
+    def check(self, wanted: Iterable[PairFacts]) -> None:
+        """Check that the videos of some pairs are there, before anybody is asked."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from storage_schemas.judgement_files import LinesFile
 from storage_schemas.judgements_store import JudgementsStore, is_settled
 from storage_schemas.store import Store
 from tasks.evaluators.ask import Asker, CannotGoOn
-from tasks.evaluators.aspect_texts import aspect_text
 from tasks.evaluators.base import AspectText, Evaluator
 from tasks.evaluators.chosen import Chosen
 from tasks.evaluators.prices import Prices
@@ -76,7 +75,7 @@ class EvaluationWork:
 
     def text(self, aspect: str, dimension: str) -> AspectText:
         """Return an aspect as evaluators are told of it."""
-        return aspect_text(aspect, dimension, self.descriptions)
+        return self.pairs.text(aspect, dimension, self.descriptions)
 
 
 @dataclass(frozen=True)

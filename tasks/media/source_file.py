@@ -24,7 +24,7 @@ from tasks.media.timeline import round_half_away
 #: files or hosts, so they are never opened; sound-only ones are here to be told apart from rubbish.
 CONTAINERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,mpegts,mpeg,avi,flv,live_flv,asf,ogg,mxf,rm,dv,ivf,nut,wtv,"
-    "gxf,h264,hevc,m4v,mpegvideo,obu,yuv4mpegpipe,mp3,wav,flac,aac,amr,aiff,ac3,eac3,caf"
+    "gxf,h264,hevc,m4v,mpegvideo,obu,yuv4mpegpipe,mp3,wav,flac,aac,amr,aiff,ac3,eac3,caf,gif"
 )
 _MICROSECOND = Fraction(1, 1_000_000)
 _TS_DISCONT = 0x0200  # AVFMT_TS_DISCONT: clocks of such containers start anywhere and may jump

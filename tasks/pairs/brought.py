@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -56,6 +57,8 @@ class VideoSide(Side):
         self._rate, self._long_side = fps, long_side
         self._kept: OrderedDict[int, Planes] = OrderedDict()
         self._ahead: tuple[int, Iterator[SampledFrame]] | None = None
+        # one decoder, which threads take in turn
+        self._lock = threading.RLock()
 
     @cached_property
     def sampler(self) -> FrameSampler:
@@ -93,7 +96,8 @@ class VideoSide(Side):
 
     def __len__(self) -> int:
         """Return the number of frames."""
-        return self._extent[1]
+        with self._lock:
+            return self._extent[1]
 
     @cached_property
     def family(self) -> str:
@@ -118,6 +122,10 @@ class VideoSide(Side):
         IndexError
             If the video has no such frame.
         """
+        with self._lock:
+            return self._read(places)
+
+    def _read(self, places: Sequence[int]) -> Planes:
         found: dict[int, Planes] = {}
         missing: list[int] = []
         for place in sorted(set(places)):
