@@ -18,6 +18,7 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgement import Failure
 from tasks.evaluators.base import AspectText, NotJudged
 from tasks.evaluators.features import FeatureCache
+from tasks.evaluators.frame_images import _KeptImages
 from tasks.evaluators.kept_captions import KeptCaption, KeptCaptions
 from tasks.evaluators.vlm import vlm_model
 from tasks.evaluators.vlm_answers import filled
@@ -26,7 +27,7 @@ from tasks.evaluators.vlm_text import TextJudge
 from tasks.evaluators.vlm_video import VideoJudge
 from tasks.models.chat import ChatClient
 from tasks.models.servers import ChatServer
-from tests.tasks.evaluators.sides import FrameList, cut_video
+from tests.tasks.evaluators.sides import FrameList, cut_video, noise
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 MODEL = VlmModel(
@@ -155,6 +156,34 @@ def test_all_frames_where_they_fit_and_scenes_where_not(videos: tuple[FrameList,
         assert whole.usage.frames == len(videos[0]) + len(videos[1])
         fewer = judge(server, every.model_copy(update={"most_images": 10})).compare(PROMPT, *videos, COLOUR)
     assert fewer.usage.frames == 5 and all(choice["fell_back"] for choice in fewer.details["frames"])
+
+
+def test_an_image_is_made_once_for_both_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = FrameList([noise(1), noise(2)]), FrameList([noise(1), noise(3)])
+    read: list[int] = []
+    rgb = FrameList.rgb
+    monkeypatch.setattr(FrameList, "rgb", lambda self, place: read.append(place) or rgb(self, place))
+    every = MODEL.model_copy(update={"frames": "all"})
+    with FaultyServer([Reply(FIRST)]) as server:
+        asked = judge(server, every)
+        asked.compare(PROMPT, *fresh, COLOUR)
+        # the frame that both videos have is one image
+        assert len(read) == 3
+        asked.compare(PROMPT, fresh[1], fresh[0], COLOUR)
+        assert len(read) == 3
+        sent = [[image.tobytes() for image in images(seen.body)] for seen in server.seen]
+        assert sent[1] == sent[0][2:] + sent[0][:2]
+        small = judge(server, every.model_copy(update={"image_side": 16}))
+        small.compare(PROMPT, *fresh, COLOUR)
+        assert len(read) == 6 and images(server.seen[2].body)[0].size == (16, 8)
+
+
+def test_kept_images_are_bounded() -> None:
+    kept = _KeptImages(10)
+    for number in range(4):
+        kept.put((str(number), 0, 0), "1234")
+        kept.put((str(number), 0, 0), "1234")
+    assert [kept.get((str(number), 0, 0)) for number in range(4)] == [None, None, "1234", "1234"]
 
 
 def text_judge(server: FaultyServer, folder: Path) -> TextJudge:
