@@ -25,6 +25,9 @@ MANIFEST = "slvmeval-model.json"
 #: Weights that can run code when they are loaded.
 PICKLED = frozenset({".bin", ".ckpt", ".pkl", ".pickle", ".pt", ".pth"})
 
+#: Weights: of a built-in model all are known by name.
+_WEIGHTS = PICKLED | {".safetensors", ".onnx", ".gguf", ".h5", ".msgpack"}
+
 #: Called before each file that is read: bytes read of a folder so far, bytes in all, the file's path.
 Progress = Callable[[int, int, str], None]
 
@@ -199,6 +202,15 @@ def check_spec(where: Path, manifest: MirrorManifest, spec: ModelSpec | None) ->
             f"{where} says that its kind is {manifest.kind!r}, but {spec.name} is a {spec.kind!r}{own_name}"
         )
     check_known(spec, str(where), {file.path: (file.size, file.sha256) for file in manifest.files})
+    # a loader might take them in place of those that are known
+    known = {file.path for file in spec.files}
+    others = [file.path for file in manifest.files if PurePosixPath(file.path).suffix in _WEIGHTS]
+    strange = sorted(set(others) - known)
+    if strange:
+        raise IntegrityError(
+            f"{where} has the weights {strange[0]} besides those of {spec.name}: leave them out, or give "
+            "your model a name of its own (`slvmeval models add NAME`)"
+        )
 
 
 def check_known(spec: ModelSpec, where: str, stated: Mapping[str, tuple[int, str | None]]) -> None:

@@ -117,6 +117,20 @@ def test_other_weights_under_a_built_in_name_are_refused(
     assert ModelHub([tmp_path]).path("toy") == tmp_path / "toy"
 
 
+@pytest.mark.parametrize("more", ["unet/diffusion_pytorch_model.safetensors", "pytorch_model.bin"])
+def test_further_weights_under_a_built_in_name_are_refused(
+    more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    know(monkeypatch, toy_spec())
+    monkeypatch.setitem(FILES, more, "weights that a loader might take")
+    mirror(tmp_path)
+    with pytest.raises(IntegrityError, match=f"has the weights {more} besides those of toy"):
+        ModelHub([tmp_path]).glance("toy")
+    # a model of one's own may have what it likes
+    mirror(tmp_path, "mine")
+    assert ModelHub([tmp_path]).glance("mine").name == "mine"
+
+
 def test_a_folder_named_as_a_single_file_is_not_taken_for_it(tmp_path: Path) -> None:
     mirror(tmp_path, "u2netp")
     with pytest.raises(PrerequisiteError, match="slvmeval models fetch u2netp"):
