@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from storage_schemas.errors import UserInputError
-from tasks.recipe import Recipe, load_recipe, recipe_from
+from tasks.recipe import Recipe, load_recipe, own_name, recipe_from
 
 
 def recipe_with(name_or_path: str, changes: Sequence[str] = ()) -> Recipe:
@@ -39,7 +39,7 @@ def recipe_with(name_or_path: str, changes: Sequence[str] = ()) -> Recipe:
             value = text
         _put(fields, key.split("."), value, change)
     try:
-        return recipe_from(fields)
+        return own_name(recipe_from(fields))
     except UserInputError as problem:
         raise UserInputError(f"--set: {problem}") from problem
 

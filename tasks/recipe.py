@@ -268,9 +268,25 @@ def load_recipe(name_or_path: str) -> Recipe:
     except (ValueError, RecursionError) as problem:  # neither UTF-8, nor the format, nor endless values
         raise UserInputError(f"recipe {path} is not valid {path.suffix[1:].upper()}: {problem}") from problem
     try:
-        return recipe_from(values, path.parent)
+        return own_name(recipe_from(values, path.parent))
     except UserInputError as problem:
         raise UserInputError(f"recipe {path}: {problem}") from problem
+
+
+def own_name(recipe: Recipe) -> Recipe:
+    """Return a recipe, if it does not pass for a built-in one; pinned pairs prove what they are.
+
+    Raises
+    ------
+    UserInputError
+        If it has the name of a built-in recipe and other values.
+    """
+    built_in = BUILT_IN.get(recipe.name)
+    if built_in is not None and recipe != built_in and not recipe.pins:
+        raise UserInputError(
+            f"name: {recipe.name!r} is a built-in recipe with other values: give this one a name of its own"
+        )
+    return recipe
 
 
 def _with_texts(value: Any, folder: Path) -> Any:
@@ -302,6 +318,8 @@ def _values(table: Any) -> Iterable[Any]:
 def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
     """Return the recipe with these fields; `base` names a built-in one whose fields are the default.
 
+    Without a name of its own, one that is made from a `base` is called ``BASE-changed``.
+
     A text parameter of an operation or of the caption analysis that begins with ``@`` is the name of a
     file, counted from `folder`: its content takes the place of the name, so it is in the ids.
 
@@ -321,7 +339,8 @@ def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
     if base is not None:
         if not isinstance(base, str) or base not in BUILT_IN:
             raise UserInputError(f"base {base!r} is not a built-in recipe ({', '.join(BUILT_IN)})")
-        fields = {**BUILT_IN[base].model_dump(mode="json"), **fields}
+        called = {"name": f"{base}-changed"} if fields else {}
+        fields = {**BUILT_IN[base].model_dump(mode="json"), **called, **fields}
     try:
         recipe = Recipe.model_validate(fields)
     except ValidationError as problem:

@@ -122,3 +122,21 @@ def test_changed_values_make_a_strength_custom_or_the_preset_that_they_are() -> 
     assert labels(contrast=-0.8) == ["paper", "paper", "paper"]
     assert labels(contrast=0.6) == ["weak", "weak", "weak"]
     assert labels(contrast=-0.1) == ["custom", "custom", "custom-weak"]
+
+
+@pytest.mark.parametrize("name", [None, "paper", "cpu-approx"])
+def test_a_changed_recipe_does_not_pass_for_a_built_in_one(name: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.json"
+    path.write_text(json.dumps({"base": "paper", "clips_per_pair": 3, **({"name": name} if name else {})}))
+    if name is None:
+        assert load_recipe(str(path)).name == "paper-changed"
+    else:
+        with pytest.raises(UserInputError, match=f"name: '{name}' is a built-in recipe with other values"):
+            load_recipe(str(path))
+
+
+def test_a_built_in_recipe_in_a_file_keeps_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.json"
+    for text in (json.dumps({"base": "paper"}), BUILT_IN["paper"].model_dump_json()):
+        path.write_text(text)
+        assert load_recipe(str(path)) == BUILT_IN["paper"]
