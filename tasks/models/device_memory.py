@@ -8,12 +8,13 @@ from typing import Any
 
 from tasks.models.base import OutOfMemory
 
-#: What libraries say in a plain RuntimeError when memory ran out: torch for buffers outside its allocator,
-#: cuBLAS, torch on the CPU, onnxruntime's arena.
+#: What libraries say when memory ran out, in errors that are not for that alone: torch for buffers outside
+#: its allocator, cuBLAS, cuDNN, torch on the CPU, onnxruntime's arena.
 _SAYINGS = (
     "CUDA out of memory",
     "CUDA error: out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
     "DefaultCPUAllocator: can't allocate memory",
     "Failed to allocate memory for requested buffer",
 )
@@ -31,7 +32,9 @@ def is_out_of_memory(problem: BaseException) -> bool:
     torch = _torch()
     if torch is not None and isinstance(problem, torch.cuda.OutOfMemoryError):
         return True
-    return isinstance(problem, RuntimeError) and any(saying in str(problem) for saying in _SAYINGS)
+    # the errors of onnxruntime are no RuntimeErrors
+    told = isinstance(problem, RuntimeError) or type(problem).__module__.startswith("onnxruntime.")
+    return told and any(saying in str(problem) for saying in _SAYINGS)
 
 
 def free_caches() -> None:

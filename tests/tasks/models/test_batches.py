@@ -13,6 +13,7 @@ from storage_schemas.frames import Planes
 from tasks.models import batches as batches_module
 from tasks.models.base import Inpainter, OutOfMemory
 from tasks.models.batches import Batches
+from tasks.models.device_memory import is_out_of_memory
 from tasks.models.residence import Residence
 
 
@@ -155,6 +156,16 @@ def test_torch_running_out_of_memory_halves_the_batch(held: Residence, saying: s
     model = SmallCard(lambda: 2, 8, lambda: kind(saying))
     _inpaint(model, 4)
     assert model.asked == [4, 2, 2]
+
+
+def test_onnxruntime_running_out_of_memory_is_recognised() -> None:
+    from onnxruntime.capi.onnxruntime_pybind11_state import Fail, RuntimeException
+
+    said = "BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 4096"
+    assert is_out_of_memory(RuntimeException(said)) and is_out_of_memory(Fail(said))
+    assert not is_out_of_memory(Fail("Invalid input name: x"))
+    # anybody else's words are no proof
+    assert not is_out_of_memory(ValueError(said))
 
 
 @pytest.mark.gpu
