@@ -80,6 +80,9 @@ class AnswerJournal:
 
     def remove(self) -> None:
         """Remove all answers: they are in an artifact now."""
+        # a network file system keeps a folder in which a file is open
+        self._open.close()
+        self._file = None
         if self._folder.is_dir():
             # another process that made the same artifact may remove them at the same moment
             shutil.rmtree(self._folder, ignore_errors=True)

@@ -15,6 +15,8 @@ from storage_schemas.analysis import CaptionAnalysis
 #: The agents of human actions (SLVMEval, appendix E.1).
 PEOPLE = ("person", "man", "woman")
 
+#: How much of a wrong key's name a reason has, in characters.
+_LONGEST_KEY = 80
 _THINKING, _THOUGHT = "<think>", "</think>"
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 # halves of characters, and marks that turn the direction of the text around them
@@ -95,7 +97,9 @@ def read_analysis(text: str, most_items: int, most_letters: int) -> CaptionAnaly
         analysis = CaptionAnalysis.model_validate(values)
     except ValidationError as problem:
         first = problem.errors()[0]
-        raise NotFitting(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from problem
+        # an unknown key is the answer's own text
+        where = clean_text(".".join(map(str, first["loc"])))[:_LONGEST_KEY]
+        raise NotFitting(f"{where}: {first['msg']}") from problem
     return _cleaned(analysis, most_items, most_letters)
 
 

@@ -213,7 +213,8 @@ class _Question:
         if self._refused:
             if last := self._answers[-1].text[:_SHOWN].strip():
                 messages.append({"role": "assistant", "content": _without_marks(last)})
-            again = f"That answer cannot be used: {self._refused[-1]}. Answer again, by all the rules."
+            reason = _without_marks(self._refused[-1])
+            again = f"That answer cannot be used: {reason}. Answer again, by all the rules."
             messages.append({"role": "user", "content": again})
         return ChatRequest(
             messages=tuple(messages),
