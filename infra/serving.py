@@ -7,6 +7,7 @@ address is written into the store, where builds look for it (`infra/servers.py`)
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import secrets
 import signal
@@ -139,11 +140,12 @@ def _end(server: subprocess.Popen[bytes]) -> None:
     """End the server and the processes that it started, which are its session."""
     if server.poll() is None:
         os.killpg(server.pid, signal.SIGTERM)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             server.wait(_ENDING_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+    # workers outlive a server that crashed, and hold the GPU's memory
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

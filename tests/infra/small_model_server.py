@@ -1,6 +1,7 @@
 """A server that says which model it has, started as vLLM is: ``PROGRAM serve … --host H --port P``.
 
-``--slow S`` answers only after so many seconds, ``--fail`` ends at once.
+``--slow S`` answers only after so many seconds, ``--fail`` ends at once. ``--crash FILE`` starts a worker,
+writes its id into the file, and after the first answer crashes without ending it.
 """
 
 from __future__ import annotations
@@ -8,14 +9,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 
 class Handler(BaseHTTPRequestHandler):
     began = time.monotonic()
     slow = 0.0
+    crash = False
 
     def do_GET(self) -> None:
         if self.headers.get("Authorization") != f"Bearer {os.environ['VLLM_API_KEY']}":
@@ -31,6 +36,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+        if self.crash:
+            threading.Timer(0.5, os._exit, [9]).start()
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
@@ -42,8 +49,13 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--fail", action="store_true")
+    parser.add_argument("--crash", type=Path)
     asked, _ = parser.parse_known_args()
     if asked.fail:
         sys.exit(7)
     Handler.slow = asked.slow
+    if asked.crash:
+        Handler.crash = True
+        worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        asked.crash.write_text(str(worker.pid))
     ThreadingHTTPServer((asked.host, asked.port), Handler).serve_forever()

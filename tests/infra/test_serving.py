@@ -71,6 +71,15 @@ def test_a_server_is_announced_while_it_answers(tmp_path: Path, number: int) -> 
         asked(server, server.key)
 
 
+def test_the_workers_of_a_server_that_crashed_are_ended(tmp_path: Path) -> None:
+    running = start(tmp_path, "--crash", str(tmp_path / "worker"))
+    running.communicate(timeout=60)
+    assert running.returncode == 9 and read_server(tmp_path, NAME) is None
+    worker = Path("/proc", (tmp_path / "worker").read_text())
+    # nobody may have collected it yet
+    until(lambda: not worker.exists() or " Z " in (worker / "stat").read_text())
+
+
 @pytest.mark.parametrize(
     ("more", "seconds", "message"),
     [
