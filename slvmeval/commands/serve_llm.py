@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,8 @@ from slvmeval.commands import shared
 
 #: The place of the recipe `paper` that asks a server, and the model that it asks for.
 CAPTION_ANALYSIS = "caption-analysis"
+#: What recipes can call a server.
+SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def register(app: typer.Typer) -> None:
@@ -58,12 +61,20 @@ def serve_llm(
     from infra.servers import server_path
     from infra.slurm.server_job import server_log, server_script, submit_server
     from infra.vllm import vllm_command
-    from storage_schemas.errors import PrerequisiteError
+    from storage_schemas.errors import PrerequisiteError, UserInputError
     from tasks.models.hub import ModelHub
     from tasks.models.registry import model_spec
+    from tasks.models.specs import SERVED
 
     site = shared.settings(profile, store=store, models=models)
     spec = model_spec(model)
+    if spec.kind != SERVED:
+        raise UserInputError(
+            f"{model} is a model of kind {spec.kind}, which builds load themselves: name one of kind {SERVED}"
+        )
+    if not SERVER_NAME.fullmatch(name):
+        # it is the name of a file and of a job
+        raise UserInputError(f"--name {name!r}: use letters, digits, '.', '_' and '-', at most 64")
     place = Path(site.store).resolve()
     try:
         weights = str(ModelHub([Path(folder).expanduser() for folder in site.models]).path(model))

@@ -147,3 +147,21 @@ def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:
     assert (recipe.name, recipe.clips_per_pair) == ("cpu-approx-changed", 3)
     assert recipe.parameters("aesthetics").model_dump()["contrast"] == -0.5
     assert recipe_with("cpu-approx", ["name=mine", "fps=1/2"]).name == "mine"
+    with pytest.raises(UserInputError, match="'paper' is a built-in recipe with other values"):
+        recipe_with("paper", ["name=paper", "clips_per_pair=3"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["qwen-image-edit-2509"], "is a model of kind image-editor, which builds load themselves"),
+        (["--name", "../x"], "--name '../x': use letters"),
+        (["--name", "x\n#SBATCH --uid=0", "--script"], "use letters"),
+    ],
+)
+def test_what_cannot_be_served_is_said(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve-llm", *words]) == 1
+    printed = capsys.readouterr()
+    assert said in printed.err and not printed.out
