@@ -10,6 +10,9 @@ from pydantic import Field
 
 from storage_schemas.model import Frozen
 
+#: Qwen3-VL's processor enlarges images with fewer pixels (``shortest_edge`` of its preprocessor's file).
+QWEN_LEAST_PIXELS = 65_536
+
 
 class VlmModel(Frozen):
     """A model behind an OpenAI-compatible server, as a judge asks it.
@@ -59,7 +62,7 @@ class VlmModel(Frozen):
         ``tiles``: 70, and 140 for each tile of 512 px, once the image fits into 2,048 px and its short side
         into 768 px (GPT-5). ``patches``: 1.62 for each square of 32 px, at most 1,536 squares (GPT-5 mini).
         Both are as OpenAI's guide on vision had it. ``merged-patches``: one for each square of 32 px, and
-        two marks (Qwen3-VL: patches of 16 px, merged two by two).
+        two marks (Qwen3-VL: patches of 16 px, merged two by two; smaller images are enlarged first).
         """
         if self.images == "tiles":
             scale = min(1.0, 2048 / max(width, height), 768 / min(width, height))
@@ -67,7 +70,11 @@ class VlmModel(Frozen):
         squares = math.ceil(width / 32) * math.ceil(height / 32)
         if self.images == "patches":
             return math.ceil(min(squares, 1536) * 1.62)
-        return max(1, round(width / 32)) * max(1, round(height / 32)) + 2
+        across, down = max(1, round(width / 32)), max(1, round(height / 32))
+        if across * down * 32**2 < QWEN_LEAST_PIXELS:
+            scale = math.sqrt(QWEN_LEAST_PIXELS / (width * height)) / 32
+            across, down = math.ceil(width * scale), math.ceil(height * scale)
+        return across * down + 2
 
     def text_tokens(self, text: str) -> int:
         """Return about how many tokens a text has."""
