@@ -78,6 +78,10 @@ class VideoJudge(PairwiseJudge):
         """
         check_server(self._client.server)
 
+    def close(self) -> None:
+        """Close the connections to the server; a later request opens new ones."""
+        self._client.close()
+
     @property
     def concurrency(self) -> int:
         """As many requests as the profile allows for the server."""

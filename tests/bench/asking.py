@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -45,9 +47,9 @@ FAULTS = (
 )
 
 
-async def serve() -> None:
-    """Answer every request after `DELAY_S` with the same analysis; costs as little CPU as Python can."""
-    message = {"role": "assistant", "content": json.dumps(RED_BALL)}
+async def serve(text: str) -> None:
+    """Answer every request after `DELAY_S` with the same text; costs as little CPU as Python can."""
+    message = {"role": "assistant", "content": text}
     usage = {"prompt_tokens": 100, "completion_tokens": 20}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     body = json.dumps({"id": "1", "model": "tiny", "choices": [choice], "usage": usage}).encode()
@@ -72,20 +74,22 @@ async def serve() -> None:
     await asyncio.to_thread(sys.stdin.read)
 
 
+@contextmanager
+def slow_server(text: str) -> Iterator[str]:
+    """Give the address of a server in a process of its own that answers with a text after `DELAY_S`."""
+    command = [sys.executable, "-m", "tests.bench.asking", "serve", text]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        process.stdin.close()
+
+
 def requests_a_second(kept: bool) -> dict[str, float]:
     """Return what the client reaches, without or with an answer kept on the disk for each caption."""
-    with (
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.asking", "serve"],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process,
-        TemporaryDirectory() as folder,
-    ):
-        assert process.stdin is not None and process.stdout is not None
-        entry = ModelServer(url=f"http://127.0.0.1:{int(process.stdout.readline())}", concurrency=CONCURRENCY)
+    with slow_server(json.dumps(RED_BALL)) as url, TemporaryDirectory() as folder:
+        entry = ModelServer(url=url, concurrency=CONCURRENCY)
         servers = Servers({"caption-analysis": entry})
         server = servers.find("caption-analysis", "tiny")
         messages = ({"role": "user", "content": "A red ball rolls across the meadow. " * 25},)
@@ -99,7 +103,6 @@ def requests_a_second(kept: bool) -> dict[str, float]:
         else:
             ask_all(server, [ChatRequest(messages=messages)] * REQUESTS, lambda *_: None)
         wall, cpu = time.monotonic() - wall, time.process_time() - cpu
-        process.stdin.close()
     return {
         "requests_a_second": round(REQUESTS / wall, 1),
         "bound_by_concurrency": CONCURRENCY / DELAY_S,
@@ -144,8 +147,8 @@ def _source(count: int) -> Source:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["serve"]:
-        asyncio.run(serve())
+    if sys.argv[1:2] == ["serve"]:
+        asyncio.run(serve(sys.argv[2]))
     else:
         figures = {
             "client": requests_a_second(kept=False),
