@@ -202,8 +202,11 @@ def check_spec(where: Path, manifest: MirrorManifest, spec: ModelSpec | None) ->
             f"{where} says that its kind is {manifest.kind!r}, but {spec.name} is a {spec.kind!r}{own_name}"
         )
     check_known(spec, str(where), {file.path: (file.size, file.sha256) for file in manifest.files})
-    # a loader might take them in place of those that are known
     known = {file.path for file in spec.files}
+    if not known:
+        # nobody confirmed which they are: what the hub stated counted when they were fetched
+        return
+    # a loader might take others in place of those that are known
     others = [file.path for file in manifest.files if PurePosixPath(file.path).suffix in _WEIGHTS]
     strange = sorted(set(others) - known)
     if strange:

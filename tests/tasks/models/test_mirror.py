@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,9 @@ def test_further_weights_under_a_built_in_name_are_refused(
     # a model of one's own may have what it likes
     mirror(tmp_path, "mine")
     assert ModelHub([tmp_path]).glance("mine").name == "mine"
+    # nor can any be strange where none are known
+    know(monkeypatch, replace(toy_spec(), files=()))
+    assert ModelHub([tmp_path]).glance("toy").name == "toy"
 
 
 def test_a_folder_named_as_a_single_file_is_not_taken_for_it(tmp_path: Path) -> None:
