@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from storage_schemas.errors import PrerequisiteError
 from tasks.aspects.base import Models, Pool
 from tasks.evaluators.base import AspectText, PointwiseScorer, Score, Usage
 from tasks.evaluators.clip_models import (
@@ -181,5 +182,11 @@ def clip_score(
         revision, code_revision = revision or JINA_REVISIONS[JINA], code_revision or JINA_CODE
     if not server:
         return ClipScore(HubClip(models, model, dtype), cache, policy, threshold)
-    where = servers.find(server, model)
+    try:
+        where = servers.find(server, model)
+    except PrerequisiteError as problem:
+        raise PrerequisiteError(
+            f"clipscore asks model server {server!r} for {model}, and neither the profile nor the store has "
+            "one: docs/scorers.md says how it is started (`slvmeval serve-llm` is for language models)"
+        ) from problem
     return ServedClipScore(ServedClipSource(where, revision, code_revision), cache, policy, threshold)
