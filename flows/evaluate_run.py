@@ -153,16 +153,14 @@ class Evaluation:
         known = self.judgements.known()
         by_key = {key: pair_id for (key, pair_id), failure in known.items() if not failure}
         lacking = {
-            request.key: request
+            (request.key, request.pair.pair_id): request
             for judge in self.judges
             for request in judge.requests
             if request.key in by_key and known.get((request.key, request.pair.pair_id)) != ""
         }
-        rows = (
-            {row.key: row for row in self.judgements.rows(keys=list(lacking)) if row.answered}
-            if lacking
-            else {}
-        )
+        keys = {key for key, _ in lacking}
+        found = self.judgements.rows(keys=keys) if keys else []
+        rows = {row.key: row for row in found if row.answered}
         nothing = {"frames": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "seconds": 0.0}
         self.judgements.add(
             rows[key].model_copy(
@@ -174,7 +172,7 @@ class Evaluation:
                     "at": utc_now(),
                 }
             )
-            for key, request in lacking.items()
+            for (key, _), request in lacking.items()
         )
 
     def idle(self) -> bool:

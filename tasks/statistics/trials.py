@@ -98,16 +98,18 @@ def trial_pair(record: PairRecord, kept: bool | None = None) -> TrialPair:
 
 
 def settled(judgements: Iterable[Judgement]) -> list[Judgement]:
-    """Return one row a request, in order of first appearance.
+    """Return one row a request and pair, in order of first appearance.
 
     The store is append-only: a request that failed and was asked again has several rows under one key.
-    The first answer counts; where there is none, the last failure.
+    The first answer counts; where there is none, the last failure. Two pairs of the same two videos share
+    the key, and have a row each.
     """
-    rows: dict[str, Judgement] = {}
+    rows: dict[tuple[str, str], Judgement] = {}
     for row in judgements:
-        held = rows.get(row.key)
+        id_ = row.key, row.pair_id
+        held = rows.get(id_)
         if held is None or not held.answered:
-            rows[row.key] = row
+            rows[id_] = row
     return list(rows.values())
 
 
