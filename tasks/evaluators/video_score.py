@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.errors import UserInputError
+from storage_schemas.frames import Planes
 from storage_schemas.ids import digest_text
 from storage_schemas.judgement import Failure
 from tasks.aspects.base import Models, Pool
@@ -125,7 +126,7 @@ class VideoScore(PointwiseScorer):
                 f"no dimension of VideoScore stands for {aspect.name}: name one in the setting dimensions",
             )
         choice = choose_frames((video,), self._frames, self._limit, self._cache)[0]
-        found = self._cache.compute_missing(video, [0], VideoNumbers(self, prompt, choice.places))
+        found = self._cache.compute_missing(Look(video, choice.places, prompt), [0], VideoNumbers(self))
         numbers, (tokens, words, words_read) = found.rows[0, :5], found.rows[0, 5:].astype(int).tolist()
         return Score(
             float(numbers[DIMENSIONS.index(dimension)]),
@@ -150,8 +151,33 @@ class VideoScore(PointwiseScorer):
         )
 
 
+class Look(Side):
+    """Some frames of a video, and the prompt with which they are looked at."""
+
+    def __init__(self, video: Side, frames: Sequence[int], prompt: str) -> None:
+        self._video, self._frames, self.prompt = video, frames, prompt
+        self.width, self.height, self.color, self.fps = video.width, video.height, video.color, video.fps
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self._frames)
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        """Return frames by their place among the chosen ones."""
+        return self._video.planes([self._frames[place] for place in places])
+
+    @property
+    def family(self) -> str:
+        """What the whole video shares frames with."""
+        return self._video.family
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        """Return the identity of frames by their place among the chosen ones."""
+        return self._video.frame_ids([self._frames[place] for place in places])
+
+
 class VideoNumbers(FrameFeature):
-    """Of a whole video and its prompt: the five numbers, tokens in all, and of the prompt had and read.
+    """Of a :class:`Look`: the five numbers, tokens in all, and of the prompt had and read.
 
     All aspects of a source share them.
     """
@@ -160,16 +186,17 @@ class VideoNumbers(FrameFeature):
     dtype = "float32"
     width = len(DIMENSIONS) + 3
 
-    def __init__(self, scorer: VideoScore, prompt: str, frames: Sequence[int]) -> None:
-        self._scorer, self._prompt, self._frames = scorer, prompt, frames
+    def __init__(self, scorer: VideoScore) -> None:
+        self._scorer = scorer
 
     def settings(self) -> dict[str, Any]:
         """Return model, dtype, wording and libraries."""
         return {**self._scorer.model_settings(), "libraries": self._scorer.source.libraries(), "version": 1}
 
     def ids(self, side: Side, places: Sequence[int]) -> list[str]:
-        """Return what stands for the chosen frames in their order, and for the prompt."""
-        return [digest_text("\n".join([*side.frame_ids(self._frames), self._prompt]))[:32]] * len(places)
+        """Return what stands for the frames in their order, and for the prompt."""
+        look = _look(side)
+        return [digest_text("\n".join([*look.frame_ids(range(len(look))), look.prompt]))[:32]] * len(places)
 
     def compute(self, side: Side, places: Sequence[int]) -> Rows:
         """Return the numbers, shape (1, 8).
@@ -179,33 +206,39 @@ class VideoNumbers(FrameFeature):
         NotJudged
             `context_too_long` where the frames leave no place for a prompt.
         """
-        model: VideoScoreModel = self._scorer.source.model()
-        text, words, read = self._question(model, side)
-        batches = range(0, len(self._frames), _READ_AT_ONCE)
-        rgb = np.concatenate(
-            [planes_to_rgb(side.planes(self._frames[at : at + _READ_AT_ONCE]), side.color) for at in batches]
-        )
+        look = _look(side)
+        model = self._scorer.source.model()
+        text, words, read = self._question(model, look)
+        starts = range(0, len(look), _READ_AT_ONCE)
+        batches = [range(at, min(at + _READ_AT_ONCE, len(look))) for at in starts]
+        rgb = np.concatenate([planes_to_rgb(look.planes(batch), look.color) for batch in batches])
         numbers, tokens = model.scores(rgb, text)
         return np.array([[*numbers, tokens, words, read]], np.float32)
 
-    def _question(self, model: VideoScoreModel, side: Side) -> tuple[str, int, int]:
+    def _question(self, model: VideoScoreModel, look: Look) -> tuple[str, int, int]:
         """Return the text with as much of the prompt as fits, and the prompt's tokens had and read."""
-        marks = " ".join([FRAME_MARK] * len(self._frames))
+        marks = " ".join([FRAME_MARK] * len(look))
         empty = filled(self._scorer.wording, prompt="", frames=marks)
         most = min(self._scorer.most_tokens or model.positions, model.positions)
-        taken = model.count(empty, len(self._frames), side.height, side.width)
-        prompt = model.plain(self._prompt)
+        taken = model.count(empty, len(look), look.height, look.width)
+        prompt = model.plain(look.prompt)
         ends = model.ends(prompt)
         room = most - taken - _SEAMS
         if room < 1:
             raise NotJudged(
                 Failure.CONTEXT_TOO_LONG,
-                f"{len(self._frames)} frames and the question take {taken} of {most} tokens: nothing is left "
-                "for the prompt (settings most_frames, most_tokens)",
+                f"{len(look)} frames and the question take {taken} of {most} tokens: nothing is left for the "
+                "prompt (settings most_frames, most_tokens)",
             )
         if len(ends) > room:
             prompt = prompt[: ends[room - 1]]
         return filled(self._scorer.wording, prompt=prompt, frames=marks), len(ends), min(len(ends), room)
+
+
+def _look(side: Side) -> Look:
+    if not isinstance(side, Look):
+        raise TypeError(f"{type(side).__name__} has no prompt: VideoScore needs a Look")
+    return side
 
 
 def video_score(
@@ -253,7 +286,7 @@ def _wording(path: str) -> str:
     try:
         text = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as problem:
-        raise PrerequisiteError(f"wording_file {path} cannot be read: {problem}") from problem
+        raise UserInputError(f"wording_file {path} cannot be read: {problem}") from problem
     for field in ("{prompt}", "{frames}"):
         if text.count(field) != 1:
             raise UserInputError(f"wording_file {path} needs {field} once, where it goes")
