@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -67,5 +68,5 @@ def read_server(store: Path, name: str) -> ServerFile | None:
 def forget_server(store: Path, name: str) -> None:
     """Remove the file of a server, if it is this process's."""
     found = read_server(store, name)
-    if found is not None and found.process == os.getpid():
+    if found is not None and (found.process, found.host) == (os.getpid(), socket.gethostname()):
         server_path(store, name).unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ipaddress
 import os
 import secrets
 import signal
@@ -180,7 +181,19 @@ def _address(interface: str | None) -> str:
         from distributed.utils import get_ip_interface
 
         return str(get_ip_interface(interface))  # type: ignore[no-untyped-call]
-    return socket.gethostbyname(socket.gethostname())
+    address = socket.gethostbyname(socket.gethostname())
+    if not ipaddress.ip_address(address).is_loopback:
+        return address
+    # Debian's own name of a machine leads to itself; ask which address leads out. Nothing is sent
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError as problem:
+            raise PrerequisiteError(
+                f"{socket.gethostname()} has no address that other machines reach ({problem}): set interface "
+                "in [pools.h100]"
+            ) from problem
+        return str(probe.getsockname()[0])
 
 
 if __name__ == "__main__":

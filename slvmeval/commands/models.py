@@ -48,6 +48,8 @@ def list_models(
         shared.say(f"  {', '.join(fact for fact in facts if fact)}")
         where = {"there": row["path"], "wrong": row["problem"], "missing": row["command"]}
         shared.say(f"  {row['state']}: {where[row['state']]}")
+        if row["caveat"]:
+            shared.say(f"  {row['caveat']}")
 
 
 def _row(hub: ModelHub, name: str) -> dict[str, Any]:
@@ -74,6 +76,7 @@ def _row(hub: ModelHub, name: str) -> dict[str, Any]:
         "repository": None if spec is None else spec.repository,
         "revision": None if spec is None else spec.revision,
         "path": None if found is None else str(found.path),
+        "caveat": "" if found is None else found.caveat,
         "state": state,
         "problem": problem,
         "command": None if spec is None else spec.command,

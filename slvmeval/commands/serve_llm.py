@@ -63,30 +63,34 @@ def serve_llm(
     from infra.vllm import vllm_command
     from storage_schemas.errors import PrerequisiteError, UserInputError
     from tasks.models.hub import ModelHub
-    from tasks.models.registry import model_spec
+    from tasks.models.registry import MODEL_SPECS
     from tasks.models.specs import SERVED
 
     site = shared.settings(profile, store=store, models=models)
-    spec = model_spec(model)
-    if spec.kind != SERVED:
+    hub = ModelHub([Path(folder).expanduser() for folder in site.models])
+    known = MODEL_SPECS.get(model) or hub.glance(model)
+    if known.kind != SERVED:
         raise UserInputError(
-            f"{model} is a model of kind {spec.kind}, which builds load themselves: name one of kind {SERVED}"
+            f"{model} is a model of kind {known.kind}, which builds load themselves: name one of kind "
+            f"{SERVED}"
         )
+    spec = MODEL_SPECS.get(model)
+    repository = model if spec is None else spec.repository
     if not SERVER_NAME.fullmatch(name):
         # it is the name of a file and of a job
         raise UserInputError(f"--name {name!r}: use letters, digits, '.', '_' and '-', at most 64")
     place = Path(site.store).resolve()
     try:
-        weights = str(ModelHub([Path(folder).expanduser() for folder in site.models]).path(model))
+        weights, revision = str(hub.path(model)), None
     except PrerequisiteError as problem:
-        if submit:
+        if submit or spec is None:
             raise
         shared.tell(f"note: {problem}; the command below names the hub's repository")
-        weights = spec.repository
+        weights, revision = repository, spec.revision
     serving = vllm_command(
         weights,
-        served_as=spec.repository,
-        revision=spec.revision if weights == spec.repository else None,
+        served_as=repository,
+        revision=revision,
         program=command,
         max_model_len=max_model_len,
         gpus=gpus,
@@ -101,7 +105,7 @@ def serve_llm(
         ):
             shared.tell(line)
         return
-    job = server_script(site, serving, store=place, name=name, model=spec.repository, gpus=gpus)
+    job = server_script(site, serving, store=place, name=name, model=repository, gpus=gpus)
     if script:
         shared.say(job.rstrip("\n"))
         return

@@ -20,6 +20,8 @@ class NotAnalysed(Frozen):
     """
 
     message: str
+    #: Whether a server would not look at it, whatever it says.
+    refused: bool = False
 
 
 class CaptionAnalyser(ABC):

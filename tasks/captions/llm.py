@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,7 +34,7 @@ from tasks.captions.fitting import (
     split_thinking,
 )
 from tasks.models.chat import ChatAnswer, ChatRequest, Sampling, ask_all
-from tasks.models.servers import Servers, check_server
+from tasks.models.servers import ChatServer, Servers, check_server
 
 PROMPT_FILE = Path(__file__).parent / "prompts" / "caption_analysis.txt"
 #: The paper's model, and the revision that this project pins.
@@ -183,6 +183,7 @@ class LlmAnalyser(CaptionAnalyser):
         if open_:
             server = self._servers.find(self._parameters.server, self._parameters.model)
             ask_all(server, [question.request() for question in open_], on_answer)
+            _check_not_all_refused(server, [question.digest for question in open_], failed, kept)
         results: list[CaptionAnalysis | NotAnalysed] = []
         for caption in captions:
             digest = digest_text(caption)
@@ -191,6 +192,22 @@ class LlmAnalyser(CaptionAnalyser):
             else:
                 results.append(failed[digest] if digest in failed else kept[digest].analysis)
         return results
+
+
+def _check_not_all_refused(
+    server: ChatServer, asked: Sequence[str], failed: Mapping[str, NotAnalysed], kept: Collection[str]
+) -> None:
+    """Raise PrerequisiteError where a server refused all of several captions for one reason, as it stands.
+
+    Then the reason is none of the captions': it does not know a field of the request, for instance.
+    """
+    reasons = {failed[digest].message for digest in asked if digest in failed and failed[digest].refused}
+    if len(asked) > 2 and len(reasons) == 1 and not any(digest in kept for digest in asked):
+        raise PrerequisiteError(
+            f"model server {server.name} at {server.base} refused all {len(asked)} captions of a source alike: "
+            f"{reasons.pop()}. If it is a field that it does not know, set that parameter of "
+            "caption_analysis to what it takes, or use a server that knows it (vLLM does)"
+        )
 
 
 class _Question:
@@ -238,7 +255,7 @@ class _Question:
         """Return the accepted answer, or what is to be asked next, or that this caption is given up."""
         self._answers.append(answer)
         if answer.error is not None:
-            return NotAnalysed(message=answer.error)
+            return NotAnalysed(message=answer.error, refused=True)
         try:
             return self._accepted(answer)
         except NotFitting as problem:

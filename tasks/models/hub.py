@@ -58,6 +58,17 @@ class FoundModel:
     manifest: MirrorManifest | None = None
 
     @property
+    def caveat(self) -> str:
+        """What its checksums do not say: of a built-in folder that was added, not fetched."""
+        built_in = self.name in MODEL_SPECS and self.manifest is not None
+        if not built_in or self.manifest is None or self.manifest.compared_with_hub:
+            return ""
+        return (
+            "added by hand: files without a known checksum were not compared with the hub, so that it is "
+            "this commit is your word"
+        )
+
+    @property
     def weights(self) -> Path:
         """What its loader is given: the file, the folder, or the file of a folder that has only one."""
         if self.manifest is not None and len(self.manifest.files) == 1:

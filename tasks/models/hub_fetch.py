@@ -81,6 +81,7 @@ def fetch_from_hub(
             revision=source.revision,
             licence=spec.licence,
             memory_bytes=spec.memory_bytes,
+            compared_with_hub=True,
             files=files,
         )
         _drop_strange(staging, files)

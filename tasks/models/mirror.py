@@ -60,6 +60,8 @@ class MirrorManifest(Frozen):
     revision: str | None = None
     licence: str
     memory_bytes: int = Field(ge=0)
+    #: Whether every file was compared with what the hub states for that commit; not so where it was added.
+    compared_with_hub: bool = False
     files: tuple[MirrorFile, ...] = Field(min_length=1)
 
     @property

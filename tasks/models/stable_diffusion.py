@@ -17,6 +17,9 @@ from tasks.models.texts import fitting_words
 from tasks.models.torch_cpu import prepare_torch
 from tasks.models.torch_model import loading, memory_errors, torch_dtype
 
+#: Most shapes that a process compiles the UNet for: batch sizes times frame sizes.
+GRAPHS = 256
+
 log = logging.getLogger(__name__)
 
 #: Both sides of a picture must be multiples of this: eight pixels a latent.
@@ -81,6 +84,8 @@ def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False
         for part in (pipeline.unet, pipeline.vae):
             part.to(memory_format=torch.channels_last)
     if compile:
+        # a graph for each shape: beyond the limit it would run uncompiled, with other pixels, and only warn
+        prepare_torch()._dynamo.config.recompile_limit = GRAPHS
         pipeline.unet.compile(dynamic=False)
     return StableDiffusionInpainter(pipeline, device, dtype, compile)
 

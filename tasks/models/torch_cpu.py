@@ -32,6 +32,9 @@ def prepare_torch() -> Any:
             "this recipe runs models that need torch, transformers and diffusers: `make env-models`, or pip "
             "install 'slvmeval[gpu]'"
         ) from problem
+    # float32 means float32: by default convolutions on a GPU round to ten bits of mantissa
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
     if torch.version.cuda is None:
         _declare_vision_operators(torch)
     return torch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -119,7 +120,12 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
 
 def test_only_its_own_announcement_is_taken_back(tmp_path: Path) -> None:
     ours = ServerFile(
-        url="http://127.0.0.1:1/v1", model="m", key="k", host="h", process=os.getpid(), since="2026-01-01"
+        url="http://127.0.0.1:1/v1",
+        model="m",
+        key="k",
+        host=socket.gethostname(),
+        process=os.getpid(),
+        since="2026-01-01",
     )
     write_server(tmp_path, NAME, ours.model_copy(update={"process": 1}))
     forget_server(tmp_path, NAME)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.analysis import AgentAction, CaptionAnalysis, ColoredObject
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.captions.base import NotAnalysed
 from tasks.captions.fitting import NotFitting, analysis_schema, clean_text, read_analysis, split_thinking
 from tasks.captions.llm import REVISION, LlmAnalyser, LlmParameters, default_prompt
@@ -326,3 +326,17 @@ def test_the_parameters_are_described_with_their_defaults() -> None:
         assert float(described[name]) == getattr(defaults, name), name
     for name in ("most_tokens", "most_items", "most_letters"):
         assert float(described[name]) == getattr(defaults, name), name
+
+
+def test_a_server_that_refuses_every_caption_alike_stops_the_build() -> None:
+    captions = [f"A red ball, number {n}." for n in range(4)]
+    unknown = Reply(status=400, text="unknown field top_k")
+    with (
+        FaultyServer([unknown]) as server,
+        pytest.raises(PrerequisiteError, match=r"refused all 4 captions .*unknown field top_k.*set that"),
+    ):
+        analyser(server).analyse(captions)
+    # one that takes some of them has nothing against our requests
+    with FaultyServer([unknown, unknown, unknown, Reply()]) as server:
+        results = analyser(server, concurrency=1).analyse(captions)
+    assert [isinstance(result, NotAnalysed) for result in results] == [True, True, True, False]

@@ -236,3 +236,15 @@ def test_a_link_to_a_folder_elsewhere_is_a_model_too(tmp_path: Path) -> None:
 def test_hidden_files_are_not_the_models(tmp_path: Path) -> None:
     write(mirror(tmp_path, "mine"), {".cache/lock": "x", ".gitattributes": "x"})
     assert ModelHub([tmp_path]).path("mine")
+
+
+def test_a_built_in_model_that_was_added_says_that_nobody_compared_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror(tmp_path, "mine")
+    mirror(tmp_path, "toy")
+    know(monkeypatch, toy_spec(sha256=None))
+    hub = ModelHub([tmp_path])
+    assert "not compared with the hub" in hub.glance("toy").caveat and not hub.glance("mine").caveat
+    mirror(tmp_path, "toy", compared_with_hub=True)
+    assert not hub.glance("toy").caveat
