@@ -1,0 +1,194 @@
+"""The report's files: pages, what they hold, what a public one leaves out."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.release import Release
+from tasks.publish.report.disagreement import disagreements
+from tasks.publish.report.gathered import gather
+from tasks.publish.report.write import write_report
+from tests.tasks.publish.conftest import EVIL, Small
+from tests.tasks.publish.judging import judged, scored, skilled
+
+
+@pytest.fixture(scope="module")
+def judged_small(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempPathFactory) -> Release:
+    small = build_small(tmp_path_factory.mktemp("judged"))
+    store, pairs = JudgementsStore(small.store), small.release.pairs()
+    store.add(judged("vlm", pairs, lambda *_: "high", raw=EVIL, reasoning="secret thought " * 3_000))
+    store.add(judged("broken", pairs, lambda *_: None))
+    store.add(
+        scored("<b>scorer</b>", pairs, lambda record, _: "low" if record.aspect == "aesthetics" else "high")
+    )
+    return small.release
+
+
+@pytest.fixture(scope="module")
+def pages(judged_small: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(gather(judged_small), tmp_path_factory.mktemp("report") / "pages").parent
+
+
+class Elements(HTMLParser):
+    """Collect elements with their attributes, and check that they close."""
+
+    VOID = frozenset({"meta", "link", "img", "br", "path", "use"})
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(page.read_text(encoding="utf-8"))
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_every_link_leads_to_a_file_and_none_leaves(pages: Path) -> None:
+    for page in pages.rglob("*.html"):
+        found = Elements(page).found
+        assert not [tag for tag, _ in found if tag in ("script", "iframe", "object", "form")]
+        ids = [given["id"] for _, given in found if "id" in given]
+        assert len(ids) == len(set(ids))
+        for tag, given in found:
+            assert not [name for name in given if name.startswith("on")], (page, tag, given)
+            for name in ("href", "src", "xlink:href"):
+                target = given.get(name) or ""
+                if target.startswith("#"):
+                    assert target[1:] in ids
+                elif target and not target.startswith("data:"):
+                    assert (page.parent / target.partition("#")[0]).is_file(), target
+
+
+def test_texts_stay_texts(pages: Path) -> None:
+    index = (pages / "index.html").read_text(encoding="utf-8")
+    assert "<b>" not in index and "&lt;b&gt;scorer&lt;/b&gt;" in index
+    assert (pages / "figures" / "accuracy-by-duration.svg").is_file() or "one duration" in index
+    shown = "".join(path.read_text(encoding="utf-8") for path in (pages / "pairs").iterdir())
+    assert "<img src=x" not in shown and "&lt;img src=x onerror=alert(1)&gt;" in shown
+    assert "more characters" in shown, "endless thoughts are cut, and that is said"
+
+
+def test_the_pairs_that_divide_have_pages_with_frames_and_answers(judged_small: Release, pages: Path) -> None:
+    found = disagreements(gather(judged_small), 10)
+    assert {judged_small.pair(one.pair_id).aspect for one in found} == {"aesthetics"}
+    assert {round(one.variance, 3) for one in found} == {0.25} and len(found) == 2
+    assert len(list((pages / "pairs").iterdir())) == 2
+    page = (pages / "pairs" / f"{found[0].pair_id[:16]}.html").read_text(encoding="utf-8")
+    assert 'src="data:image/jpeg;base64,' in page
+    assert "0.25 for high, 0.75 for low" in page and "no answer: cut_off" in page
+    assert "first: the high one" in page and "second: the high one" in page
+
+
+def test_a_public_report_shows_nothing_of_what_may_not_be_passed_on(
+    judged_small: Release, tmp_path: Path
+) -> None:
+    index = write_report(gather(judged_small), tmp_path / "public", private=False)
+    pages = {path: path.read_text(encoding="utf-8") for path in (tmp_path / "public").rglob("*.html")}
+    hidden = [text for text in pages.values() if "does not allow passing on its frames" in text]
+    assert len(hidden) == 1 and "Private page" not in "".join(pages.values())
+    for told in ("data:image/jpeg", "Caption 3", "secret thought", "Answer as it came", "Details"):
+        assert told not in hidden[0]
+    for path in (tmp_path / "public").rglob("*"):
+        if path.is_file():
+            assert b"secret two" not in path.read_bytes(), path
+    free = next(text for path, text in pages.items() if text not in hidden and path != index)
+    assert "data:image/jpeg" in free and "secret thought" in free
+    private = write_report(gather(judged_small), tmp_path / "private").read_text(encoding="utf-8")
+    assert "Private pages." in private
+
+
+def test_frames_that_are_gone_are_said_to_be_gone(
+    build_small: Callable[[Path], Small], tmp_path: Path
+) -> None:
+    import shutil
+
+    small = build_small(tmp_path)
+    pairs = small.release.pairs(aspect="aesthetics")
+    JudgementsStore(small.store).add(
+        [*scored("a", pairs, lambda *_: "high"), *scored("b", pairs, lambda *_: "low")]
+    )
+    shutil.rmtree(small.store.root / "artifacts" / "frames")
+    write_report(gather(small.release), tmp_path / "pages")
+    for page in (tmp_path / "pages" / "pairs").iterdir():
+        assert "There are no frames" in page.read_text(encoding="utf-8")
+
+
+def test_a_second_report_replaces_the_first_and_nothing_else(judged_small: Release, tmp_path: Path) -> None:
+    target = tmp_path / "pages"
+    write_report(gather(judged_small), target)
+    write_report(gather(judged_small, ["vlm"]), target)
+    assert not (target / "pairs").exists()
+    assert "all evaluators that answered" in (target / "index.html").read_text(encoding="utf-8")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("mine")
+    with pytest.raises(UserInputError, match="holds something else"):
+        write_report(gather(judged_small), other)
+    assert [path.name for path in other.iterdir()] == ["thesis.txt"]
+
+
+def test_the_same_judgements_give_the_same_files(judged_small: Release, pages: Path, tmp_path: Path) -> None:
+    write_report(gather(judged_small), tmp_path / "again")
+    for path in sorted(pages.rglob("*")):
+        if path.is_file():
+            assert path.read_bytes() == (tmp_path / "again" / path.relative_to(pages)).read_bytes(), path
+
+
+def test_every_table_is_there_three_times(pages: Path) -> None:
+    names = {path.stem for path in (pages / "tables").glob("*.csv")}
+    assert {
+        "accuracy",
+        "order-bias",
+        "mcnemar",
+        "duration-correlation",
+        "severity-clips",
+        "power",
+        "cost",
+    } <= names
+    for name in names:
+        assert (pages / "tables" / f"{name}.md").read_text(encoding="utf-8").strip()
+        assert (pages / "tables" / f"{name}.tex").is_file()
+        with (pages / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
+            widths = {len(line) for line in csv.reader(lines)}
+        assert len(widths) == 1
+    document = (pages / "tables" / "all.tex").read_text(encoding="utf-8")
+    wanted = set(re.findall(r"\\input\{([\w-]+)\}", document))
+    assert wanted == {path.stem for path in (pages / "tables").glob("*.tex")} - {"all"}
+
+
+def costs(pages: Path) -> dict[str, dict[str, Any]]:
+    with (pages / "tables" / "cost.csv").open(encoding="utf-8", newline="") as lines:
+        return {line["evaluator"]: line for line in csv.DictReader(lines)}
+
+
+def test_what_it_took(pages: Path) -> None:
+    found = costs(pages)
+    assert found["vlm"]["requests"] == "16" and float(found["vlm"]["usd"]) == pytest.approx(16 * 0.0117)
+    assert found["broken"]["failures"] == "cut_off 16"
+    assert found["<b>scorer</b>"]["tokens_in"] == "0"
+
+
+def test_a_price_that_is_not_known_is_not_nothing(judged_small: Release, tmp_path: Path) -> None:
+    rows = list(judged("new", judged_small.pairs(), skilled("new", 0.9), cost_usd=None))
+    write_report(gather(judged_small, judgements=rows), tmp_path / "pages")
+    assert costs(tmp_path / "pages")["new"]["usd"] == ""

@@ -1,0 +1,182 @@
+"""The report in a real browser: on a desk and a phone, light and dark, on paper, by keyboard."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.judgements_store import JudgementsStore
+from tasks.publish.report.gathered import gather
+from tasks.publish.report.write import write_report
+from tests.tasks.publish.conftest import EVIL, Small
+from tests.tasks.publish.judging import build_wide, judged, scored, skilled
+
+pytestmark = pytest.mark.browser
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-component-update",
+]
+WIDTH = "document.documentElement.scrollWidth"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def reports(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Give a report with all figures but the filter's, and one with frames and hostile texts."""
+    folder = tmp_path_factory.mktemp("reports")
+    wide, small = build_wide(folder / "wide", 12, severe=True), build_small(folder).release
+    for release in (wide, small):
+        store, pairs = JudgementsStore(release.store), release.pairs()
+        store.add(judged("a-vision-language-model-video", pairs, skilled("vlm", 0.9, 0.2, 0.1), raw=EVIL))
+        for name in ("clipscore", "<b>scorer</b>", "coin", "duration"):
+            store.add(scored(name, pairs, skilled(name, 0.6)))
+    return [
+        write_report(gather(wide), folder / "wide" / "report"),
+        write_report(gather(small), folder / "small-report"),
+    ]
+
+
+@pytest.fixture
+def told() -> Iterator[list[str]]:
+    """Give a list of what a page complains of or asks of the network; it stays empty."""
+    told: list[str] = []
+    yield told
+    assert told == []
+
+
+@pytest.fixture
+def open_page(browser: Any, told: list[str]) -> Iterator[Callable[..., Any]]:
+    contexts = []
+
+    def open_(url: str, width: int = 1280, scheme: str = "light") -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: told.append(str(error)))
+        page.on("console", lambda message: told.append(message.text))
+        page.on("dialog", lambda dialog: (told.append("a dialog"), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda asked: told.append(asked.url) if not asked.url.startswith(("file:", "data:")) else None,
+        )
+        page.goto(url)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+def luminance(page: Any, expression: str) -> float:
+    red, green, blue = page.evaluate(f"{expression}.match(/[\\d.]+/g).slice(0, 3).map(Number)")
+    return float(0.2126 * red + 0.7152 * green + 0.0722 * blue)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_no_page_scrolls_sideways(
+    open_page: Callable[..., Any], reports: list[Path], width: int, scheme: str
+) -> None:
+    for index in reports:
+        pages = [index, *sorted((index.parent / "pairs").glob("*.html"))[:2]]
+        for path in pages:
+            page = open_page(path.as_uri(), width, scheme)
+            for summary in page.locator("details:not([open]) > summary").element_handles():
+                summary.click()
+            assert page.evaluate(WIDTH) == width, path
+            assert "owned" not in page.title()
+    ground = luminance(page, "getComputedStyle(document.body).backgroundColor")
+    ink = luminance(page, "getComputedStyle(document.body).color")
+    assert (ground < 60 and ink > 200) if scheme == "dark" else (ground > 240 and ink < 60)
+
+
+def test_figures_take_the_colours_of_the_page(open_page: Callable[..., Any], reports: list[Path]) -> None:
+    label = "getComputedStyle(document.querySelector('svg.figure text')).fill"
+    assert luminance(open_page(reports[0].as_uri()), label) < 100
+    page = open_page(reports[0].as_uri(), scheme="dark")
+    assert luminance(page, label) > 150
+    assert page.locator("svg.figure").count() == 3
+    assert page.locator("svg.figure[role=img][aria-label]").count() == 3
+    box = page.locator("svg.figure").first.bounding_box()
+    assert box["width"] > 300 and box["height"] > 80
+
+
+def test_a_phone_shows_every_cell_with_its_evaluator(
+    open_page: Callable[..., Any], reports: list[Path]
+) -> None:
+    page = open_page(reports[0].as_uri(), 360)
+    cell = page.locator(".matrix td").first
+    box = cell.bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 360
+    assert page.evaluate("getComputedStyle(document.querySelector('.matrix td'), '::before').content").strip(
+        '"'
+    ) in ("<b>scorer</b>",)
+    assert page.locator(".matrix .best .value").first.is_visible()
+
+
+def test_numbers_of_a_column_stand_below_each_other(
+    open_page: Callable[..., Any], reports: list[Path]
+) -> None:
+    page = open_page(reports[0].as_uri())
+    for column in range(2, 7):
+        rights = [
+            (box := value.bounding_box())["x"] + box["width"]
+            for value in page.locator(f".matrix tr > :nth-child({column}) .value").all()
+        ]
+        # the tint of the best is wider than its number
+        assert max(rights) - min(rights) < 6
+
+
+def test_the_keyboard_reaches_links_tables_and_what_is_closed(
+    open_page: Callable[..., Any], reports: list[Path]
+) -> None:
+    page = open_page(reports[0].as_uri(), 360)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.tagName + '.' + document.activeElement.className"))
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert {"A.", "DIV.box", "SUMMARY."} <= reached
+
+
+def test_from_the_list_to_a_pair_and_back(open_page: Callable[..., Any], reports: list[Path]) -> None:
+    page = open_page(reports[1].as_uri())
+    with page.expect_navigation():
+        page.locator("#disagreement a").first.click()
+    assert page.evaluate("document.querySelector('img').naturalWidth") > 100
+    assert page.locator(".judge").count() >= 2
+    with page.expect_navigation():
+        page.get_by_role("link", name="All pairs").click()
+    assert page.url.endswith("#disagreement")
+
+
+def test_on_paper_tables_are_whole(open_page: Callable[..., Any], reports: list[Path]) -> None:
+    page = open_page(reports[0].as_uri(), 720)
+    page.emulate_media(media="print", color_scheme="dark")
+    assert luminance(page, "getComputedStyle(document.body).backgroundColor") > 254
+    assert luminance(page, "getComputedStyle(document.body).color") < 60
+    assert page.locator("nav").first.is_hidden()
+    assert page.evaluate("getComputedStyle(document.querySelector('.box')).overflowX") == "visible"
+    assert page.pdf(format="A4").startswith(b"%PDF")

@@ -1,0 +1,333 @@
+"""The report's tables: numbers, marks, reasons for what is empty, and what leaves as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.judgement import Judgement, Order, Preferred
+from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.pair import PairRecord
+from storage_schemas.release import Release
+from tasks.publish.report.accuracy import MEAN, POOLED, matrix_of
+from tasks.publish.report.figures import figures_of
+from tasks.publish.report.formats import (
+    csv_text,
+    latex,
+    latex_document,
+    latex_text,
+    markdown_text,
+    matrix_latex,
+    matrix_markdown,
+)
+from tasks.publish.report.gathered import Gathered, gather
+from tasks.publish.report.table import Column, Table
+from tasks.publish.report.tables import filter_tables
+from tasks.publish.report.write import Report, report_of
+from tests.tasks.publish.judging import Answers, build_wide, judged, row, scored, skilled
+
+FILMS = 10
+Kept = Preferred | None
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    return build_wide(tmp_path_factory.mktemp("wide"), FILMS)
+
+
+def first_right(count: int, rest: Kept = "low") -> Answers:
+    """Give answers that are right on the first so many films."""
+    return lambda record, _order: "high" if int(record.source_id[-2:]) < count else rest
+
+
+def judgements(release: Release) -> list[Judgement]:
+    pairs = release.pairs()
+    dynamics = [pair for pair in pairs if pair.aspect == "dynamics_degree"]
+
+    def careful(record: PairRecord, order: Order) -> Kept:
+        number = int(record.source_id[-2:])
+        if number == 9 and order == "low_first":
+            return None
+        return "low" if number == 0 and order == "high_first" else "high"
+
+    return [
+        *judged("careful", pairs, careful),
+        *scored("half", pairs, first_right(5, "tie")),
+        *scored("lucky", dynamics[:1], first_right(FILMS)),
+        *judged("human", pairs, first_right(8)),
+    ]
+
+
+@pytest.fixture(scope="module")
+def gathered(wide: Release) -> Gathered:
+    return gather(wide, judgements=judgements(wide))
+
+
+@pytest.fixture(scope="module")
+def report(gathered: Gathered) -> Report:
+    return report_of(gathered)
+
+
+def test_every_cell_has_accuracy_interval_n_and_failures(report: Report) -> None:
+    matrix = report.matrix
+    assert matrix.evaluators == ("careful", "half", "human", "lucky")
+    dynamics = next(line for line in matrix.rows if line.aspect == "dynamics_degree")
+    careful, half, human, lucky = dynamics.cells
+    # 19 answers of 20 requests, one of them wrong
+    assert careful.accuracy == pytest.approx(18 / 19)
+    assert careful.cell is not None and (careful.cell.n, careful.cell.failed) == (19, 1)
+    assert careful.cell.failures == (("cut_off", 1),)
+    assert half.accuracy == 0.75 and half.cell is not None and half.cell.ties == 5
+    assert human.accuracy == 0.8 and human.cell is not None and human.cell.n == 20
+    assert lucky.accuracy == 1.0
+    # one right answer on one pair is not the best of ten pairs
+    assert [cell.mark for cell in dynamics.cells] == ["best", "", "second", ""]
+    assert dynamics.pairs == FILMS
+
+
+def test_means_and_pools_compare_only_what_was_asked_everywhere(report: Report) -> None:
+    pooled, mean = report.matrix.summary
+    assert (pooled.aspect, mean.aspect) == (POOLED, MEAN)
+    assert mean.cells[3].accuracy is None, "asked on one aspect of two"
+    assert mean.cells[1].accuracy == pytest.approx(0.75)
+    assert pooled.cells[0].accuracy == pytest.approx(36 / 38)
+    assert pooled.cells[3].mark == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    # n = 20 for the paper's, 10 pairs for Wilson's; ten sources that answer alike in both orders are worth 10
+    [("paper", 0.6247, 0.9753), ("wilson", 0.4902, 0.9433)],
+)
+def test_the_interval_that_is_shown_can_be_chosen(
+    gathered: Gathered, kind: str, low: float, high: float
+) -> None:
+    human = matrix_of(gathered, kind).rows[0].cells[2]  # type: ignore[arg-type]
+    assert human.interval is not None
+    assert (human.interval.low, human.interval.high) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_the_csv_has_all_three_intervals(report: Report) -> None:
+    lines = list(csv.DictReader(io.StringIO(csv_text(report.tables["accuracy"]))))
+    human = next(
+        line for line in lines if (line["aspect"], line["evaluator"]) == ("dynamics_degree", "human")
+    )
+    assert human["accuracy"] == "0.8" and human["n"] == "20" and human["pairs"] == "10"
+    assert float(human["paper_low"]) == pytest.approx(0.6247, abs=1e-4)
+    assert float(human["wilson_low"]) == pytest.approx(0.4902, abs=1e-4)
+    assert float(human["clustered_low"]) == pytest.approx(0.4902, abs=0.03)
+    assert human["clusters"] == "10"
+    careful = next(line for line in lines if line["evaluator"] == "careful")
+    assert careful["failures"] == "cut_off 1" and careful["mark"] == "best"
+
+
+def test_order_bias_leaves_scorers_out(report: Report) -> None:
+    lines = {line["evaluator"]: line for line in report.tables["order-bias"].rows}
+    assert set(lines) == {"careful", "human"}
+    # of 18 pairs with both answers two differ by order
+    assert (lines["careful"]["both"], lines["careful"]["equal"]) == (18, 16)
+    assert lines["human"]["first_rate"] == 0.5
+
+
+def test_comparisons_are_corrected_within_their_aspect(report: Report) -> None:
+    members = report.tables["mcnemar"].rows
+    assert len(members) == 3 + 6
+    one = next(
+        line
+        for line in members
+        if (line["aspect"], line["first"], line["second"]) == ("comprehensiveness", "half", "human")
+    )
+    # better on the two films that people got wrong, worse on the three that it tied
+    assert (one["first_better"], one["second_better"], one["pairs"]) == (2, 3, FILMS)
+    assert one["p"] == 1.0 and one["p_holm"] == 1.0
+    wins = report.tables["better-than"]
+    assert [column.title for column in wins.columns][1:] == [
+        "over careful",
+        "over half",
+        "over human",
+        "over lucky",
+    ]
+    assert wins.rows[0]["over_1"] == "0 of 2" and "over_0" not in wins.rows[0]
+
+
+def test_durations(report: Report) -> None:
+    lines = {(line["aspect"], line["evaluator"]): line for line in report.tables["duration-correlation"].rows}
+    # right on the eight shortest films, wrong on the two longest
+    human = lines["dynamics_degree", "human"]
+    assert human["pairs"] == FILMS and human["rho_pairs"] == pytest.approx(-0.6963, abs=1e-4)
+    assert lines["dynamics_degree", "lucky"]["rho_pairs"] is None
+    bins = [
+        line
+        for line in report.tables["accuracy-by-duration"].rows
+        if (line["aspect"], line["evaluator"]) == ("all", "human")
+    ]
+    assert [line["accuracy"] for line in bins] == [1.0, 1.0, 1.0, pytest.approx(1 / 3)]
+    assert sum(line["pairs"] for line in bins) == 2 * FILMS
+
+
+def test_what_has_no_data_says_why(report: Report) -> None:
+    for name in ("severity-clips", "severity-strength", "severity-thresholds"):
+        assert not report.tables[name].rows and "one severity" in report.tables[name].empty
+    assert "not rated" in report.tables["filter-correlation"].empty
+    for table in report.tables.values():
+        assert bool(table.rows) != bool(table.empty), table.name
+    assert set(report.figures) == {"accuracy-by-duration", "order-bias"}
+
+
+def test_one_scorer_alone(wide: Release) -> None:
+    alone = report_of(gather(wide, judgements=list(scored("coin", wide.pairs(), skilled("c", 0.5)))))
+    assert "nothing to compare" in alone.tables["mcnemar"].empty
+    assert "both videos in one request" in alone.tables["order-bias"].empty
+    assert all(cell.mark == "" for line in alone.matrix.rows for cell in line.cells)
+
+
+def test_all_failed(wide: Release) -> None:
+    failed = report_of(gather(wide, judgements=list(judged("down", wide.pairs(), lambda *_: None))))
+    cell = failed.matrix.rows[0].cells[0]
+    assert cell.accuracy is None and cell.cell is not None and cell.cell.failed == 20
+    assert "–" in matrix_markdown(failed.matrix)
+
+
+def test_the_filter(wide: Release) -> None:
+    kept = {pair.pair_id: int(pair.source_id[-2:]) % 2 == 0 for pair in wide.pairs()}
+    rated = gather(wide, judgements=judgements(wide), kept=kept)
+    correlations, accuracies = filter_tables(rated)
+    assert {line["aspect"]: line["evaluators"] for line in correlations.rows} == {
+        "dynamics_degree": 4,
+        "comprehensiveness": 3,
+    }
+    human = next(line for line in accuracies.rows if line["evaluator"] == "human")
+    assert (human["unfiltered"], human["filtered"]) == (0.8, 0.8)
+    half = next(line for line in accuracies.rows if line["evaluator"] == "half")
+    assert (half["unfiltered"], half["filtered"]) == (0.75, 0.8)
+
+
+def test_severity(tmp_path: Path) -> None:
+    release = build_wide(tmp_path, FILMS, severe=True)
+
+    def sees_much(record: PairRecord, _order: Order) -> Kept:
+        return "high" if record.clips_degraded >= 2 else "low" if int(record.source_id[-2:]) % 2 else "high"
+
+    report = report_of(gather(release, judgements=list(scored("eyes", release.pairs(), sees_much))))
+    assert report.matrix.rows[0].pairs == FILMS, "the main table is at the recipe's own severity"
+    assert report.matrix.rows[0].cells[0].accuracy == 1.0
+    points = [line for line in report.tables["severity-clips"].rows if line["aspect"] == "dynamics_degree"]
+    assert [(line["level"], line["accuracy"]) for line in points] == [(1.0, 0.5), (2.0, 1.0), (5.0, 1.0)]
+    found = report.tables["severity-thresholds"].rows[0]
+    assert found["reached"] == "reached" and found["level"] == pytest.approx(2**0.5)
+    assert "severity-clips" in report.figures
+
+
+def test_two_settings_of_one_name_are_two_evaluators(wide: Release) -> None:
+    pairs = wide.pairs()
+    rows = [
+        *scored("clip", pairs, first_right(3), settings="aaaaaaaa1"),
+        *scored("clip", pairs, first_right(9), settings="bbbbbbbb2"),
+    ]
+    assert matrix_of(gather(wide, judgements=rows)).evaluators == ("clip (aaaaaa)", "clip (bbbbbb)")
+
+
+def test_what_is_read_comes_from_this_release_only(wide: Release, tmp_path: Path) -> None:
+    other = build_wide(tmp_path, 2)
+    store = JudgementsStore(other.store)
+    with pytest.raises(UserInputError, match="nobody has judged release wide"):
+        gather(other)
+    foreign = other.pairs()[0].model_copy(update={"pair_id": "f" * 64})
+    store.add([row("coin", foreign, "apart", "high"), *scored("coin", other.pairs(), skilled("c", 0.5))])
+    assert len(gather(other).rows) == 4
+    with pytest.raises(UserInputError, match="is from 'cion': there are coin"):
+        gather(other, ["cion"])
+
+
+def test_figures_are_the_same_bytes_again_and_carry_no_date(report: Report) -> None:
+    again = figures_of(report.tables, list(report.gathered.names.values()))
+    for figure in again:
+        held = report.figures[figure.name]
+        assert (figure.svg, figure.pdf) == (held.svg, held.pdf)
+        assert b"<dc:date>" not in figure.svg and b"CreationDate" not in figure.pdf
+        assert figure.pdf.startswith(b"%PDF") and report.tables[figure.table].rows
+
+
+EVIL = Table(
+    "evil",
+    "50 % & more_things",
+    (Column("name", "name"), Column("share", "share", "percent")),
+    (
+        {"name": "=HYPERLINK(1)", "share": 0.5},
+        {"name": "a|b\nc <img src=x> \\input{/etc/passwd} $x$ 日本", "share": None},
+        {"name": "-1", "share": -0.25},
+    ),
+)
+
+
+def test_a_cell_stays_a_cell() -> None:
+    lines = list(csv.reader(io.StringIO(csv_text(EVIL))))
+    assert lines[1] == ["'=HYPERLINK(1)", "0.5"] and lines[3] == ["'-1", "-0.25"]
+    assert lines[2][0].count("\n") == 1 and len(lines) == 4
+    markdown = markdown_text(EVIL).splitlines()
+    assert "| a\\|b c &lt;img src=x&gt; \\\\input{/etc/passwd} $x$ 日本 | – |" in markdown
+    assert latex("50 % of $x_1$ & \\input{a} # ~ ^ 日") == (
+        r"50 \% of \$x\_1\$ \& \textbackslash{}input\{a\} \# \textasciitilde{} \textasciicircum{} ?"
+    )
+
+
+def test_markdown_has_the_golden_cells(report: Report) -> None:
+    text = matrix_markdown(report.matrix)
+    assert "| aspect | careful | half | human | lucky |" in text
+    assert re.search(
+        r"\| Dynamics degree \| \*\*94\.7\*\*<br>[\d.]+–[\d.]+<br>n 19, 1 failed \| 75\.0<br>", text
+    )
+    assert "_80.0_" in text
+
+
+def environments(text: str) -> list[str]:
+    """Give the environments of a LaTeX text, and check that they and all braces close."""
+    text = re.sub(r"(?m)(?<!\\)%.*$", "", text)
+    plain = re.sub(r"\\[{}\\]", "", text)
+    assert plain.count("{") == plain.count("}")
+    open_: list[str] = []
+    found = []
+    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        if kind == "begin":
+            open_.append(name)
+            found.append(name)
+        else:
+            assert open_.pop() == name
+    assert open_ == []
+    return found
+
+
+def test_latex_is_well_formed(report: Report) -> None:
+    main = matrix_latex(report.matrix)
+    assert environments(main) == ["tabular"]
+    assert r"\textbf{94.7}" in main and r"\underline{80.0}" in main
+    columns = len(report.matrix.evaluators) + 1
+    for line in main.splitlines():
+        if line.endswith(r"\\"):
+            assert len(re.findall(r"(?<!\\)&", line)) == columns - 1
+    for table in (*report.tables.values(), EVIL):
+        text = latex_text(table)
+        assert environments(text) == (["longtable"] if table.rows else [])
+        for line in text.splitlines():
+            if line.endswith(r" \\"):
+                assert len(re.findall(r"(?<!\\)&", line)) == len(table.shown) - 1
+
+
+def test_latex_compiles(report: Report, tmp_path: Path) -> None:
+    found = shutil.which("pdflatex")
+    if found is None:
+        pytest.skip("no pdflatex here; its structure is checked above")
+    (tmp_path / "main.tex").write_text(matrix_latex(report.matrix))
+    for name, table in {**report.tables, "evil": EVIL}.items():
+        (tmp_path / f"{name}.tex").write_text(latex_text(table))
+    (tmp_path / "all.tex").write_text(latex_document(["main", *report.tables, "evil"], "A release"))
+    command = [found, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout[-2000:]
