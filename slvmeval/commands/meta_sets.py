@@ -136,7 +136,7 @@ def agreement(
     if not found:
         shared.say(f"nobody judged this set yet: slvmeval evaluate --pairs '{where}' -e NAME")
         return
-    columns = ("evaluator", "pairs", "with ties", "pairs", "without", "calibrated", "failed", "aspect")
+    columns = ("evaluator", "pairs", "with ties %", "pairs", "without %", "calibrated %", "failed", "aspect")
     cells = [
         (
             one.evaluator,

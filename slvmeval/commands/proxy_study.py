@@ -128,7 +128,7 @@ def proxy_study(
 
 
 def _print_study(result: ProxyResult) -> None:
-    columns = ("evaluator", "rank", "generated", "pairs", "rank", "degraded", "pairs", "failed")
+    columns = ("evaluator", "rank", "generated %", "pairs", "rank", "degraded %", "pairs", "failed")
     rows = [
         (
             row.evaluator,
