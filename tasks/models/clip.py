@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -59,8 +60,9 @@ class LoadedClip(ClipEncoder):
     """
 
     def __init__(self, parts: Parts, device: str, dtype: str) -> None:
-        super().__init__(parts, device, dtype)
         self.batches = Batches(BATCH, owner=self)
+        self._one_by_one = Batches(1, owner=self)
+        super().__init__(parts, device, dtype)
 
     def images(self, rgb: NDArray[np.uint8]) -> Rows:
         """Return the rows of pictures ``(n, H, W, 3)``, shape (n, width)."""
@@ -70,3 +72,12 @@ class LoadedClip(ClipEncoder):
                 return super(LoadedClip, self).images(rgb[batch])
 
         return np.stack(self.batches.run(len(rgb), work))
+
+    def texts(self, texts: Sequence[str], most_tokens: int) -> Rows:
+        """Return the rows of texts, each cut off after `most_tokens`, shape (n, width)."""
+
+        def work(batch: slice) -> Rows:
+            with memory_errors():
+                return super(LoadedClip, self).texts(texts[batch], most_tokens)
+
+        return np.stack(self._one_by_one.run(len(texts), work))

@@ -8,7 +8,7 @@ published weights load as they are. That both give the same numbers was not show
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from PIL import Image
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
+from tasks.models.batches import Batches
 from tasks.models.torch_cpu import prepare_torch
 from tasks.models.torch_model import loading, memory_errors, torch_dtype
 
@@ -112,6 +113,8 @@ class VideoScoreModel:
         self._model, self._processor = model, processor
         self.device, self.dtype = device, dtype
         self.positions = int(model.config.text_config.max_position_embeddings)
+        self._one_by_one = Batches(1, owner=self)
+        self._counts: dict[tuple[str, int, int, int], int] = {}
 
     def plain(self, text: str) -> str:
         """Return a text in which nothing is a mark of the model: those lose their first character."""
@@ -128,11 +131,13 @@ class VideoScoreModel:
         )
         return [int(end) for _, end in found["offset_mapping"]]
 
-    @lru_cache(maxsize=64)  # noqa: B019 - it lives as long as the model
     def count(self, text: str, frames: int, height: int, width: int) -> int:
         """Return how many tokens a text takes with its frames, all of one size."""
-        blank = Image.new("RGB", (width, height))
-        return int(self._inputs(text, [blank] * frames)["input_ids"].shape[1])
+        key = (text, frames, height, width)
+        if key not in self._counts:
+            blank = Image.new("RGB", (width, height))
+            self._counts[key] = int(self._inputs(text, [blank] * frames)["input_ids"].shape[1])
+        return self._counts[key]
 
     def scores(self, rgb: Planes, text: str) -> tuple[NDArray[np.float32], int]:
         """Return a video's five numbers, in the order of :data:`DIMENSIONS`, and how many tokens it took.
@@ -146,15 +151,19 @@ class VideoScoreModel:
 
         Raises
         ------
-        OutOfMemory
-            If they do not fit into the device's memory.
+        PrerequisiteError
+            If they do not fit into the device's memory although all other models of the process were freed.
         """
         torch = prepare_torch()
         inputs = self._inputs(text, [Image.fromarray(frame) for frame in rgb])
-        with memory_errors(), torch.inference_mode():
-            inputs = inputs.to(self.device)
-            inputs["pixel_values"] = inputs["pixel_values"].to(self._model.dtype)
-            found: NDArray[np.float32] = self._model(**inputs)[0].float().cpu().numpy()
+
+        def work(_: slice) -> list[NDArray[np.float32]]:
+            with memory_errors(), torch.inference_mode():
+                given = {name: values.to(self.device) for name, values in inputs.items()}
+                given["pixel_values"] = given["pixel_values"].to(self._model.dtype)
+                return [self._model(**given)[0].float().cpu().numpy()]
+
+        (found,) = self._one_by_one.run(1, work)
         return found, int(inputs["input_ids"].shape[1])
 
     def _inputs(self, text: str, frames: Sequence[Image.Image]) -> Any:

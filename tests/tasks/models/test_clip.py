@@ -270,3 +270,21 @@ def test_jina_is_pinned_in_all_its_parts() -> None:
         "jinaai/xlm-roberta-flash-implementation",
     }
     assert all(len(revision) == 40 and int(revision, 16) for revision in JINA_REVISIONS.values())
+
+
+@pytest.mark.gpu
+def test_it_runs_on_a_gpu(folder: Path) -> None:
+    """With the real weights where the model folder has them: the picture is nearer to what it shows."""
+    from skimage import data
+
+    from tasks.models.clip import load
+
+    real = Path(os.environ.get("SLVMEVAL_MODELS", "")) / "clip-vit-large-patch14"
+    there = (real / "config.json").is_file()
+    model = load(real if there else folder, "cuda")
+    rows = model.images(np.stack([data.astronaut()] * 40))
+    texts = model.texts(["a photo of an astronaut", "a photo of a giraffe"], model.limit)
+    assert rows.shape == (40, model.width) and np.isfinite(rows).all()
+    if there:
+        astronaut, giraffe = texts @ rows[0]
+        assert astronaut > giraffe

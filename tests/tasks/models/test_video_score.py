@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,36 @@ def test_no_text_is_a_mark_of_the_model(model: Any) -> None:
     numbers, _ = model.scores(frames(2), question(2, text))
     assert np.isfinite(numbers).all()
     assert model.plain("a dog on a boat, 3 < 4") == "a dog on a boat, 3 < 4"
+
+
+def test_it_is_forgotten_with_its_last_reference(folder: Path) -> None:
+    import gc
+    import weakref
+
+    from tasks.models.video_score import load
+
+    model = load(folder, "cpu", "float32")
+    model.count(question(2), 2, 36, 64)
+    model.scores(frames(2), question(2))
+    watched = weakref.ref(model)
+    del model
+    gc.collect()
+    # else its memory would never be free for another model
+    assert watched() is None
+
+
+@pytest.mark.gpu
+def test_it_runs_on_a_gpu(folder: Path) -> None:
+    """With the real weights where the model folder has them: the numbers lie about the scale from 1 to 4."""
+    from tasks.models.video_score import load
+
+    real = Path(os.environ.get("SLVMEVAL_MODELS", "")) / "videoscore-v1.1"
+    there = (real / "config.json").is_file()
+    model = load(real if there else folder, "cuda")
+    numbers, _ = model.scores(frames(48), question(48))
+    assert np.isfinite(numbers).all() and model.dtype == "bfloat16"
+    if there:
+        assert (numbers > 0).all() and (numbers < 5).all()
 
 
 def test_weights_without_the_head_are_refused_not_made_up(folder: Path, tmp_path: Path) -> None:
