@@ -178,9 +178,13 @@ class ServedClip:
                 raise no_such_model(self.server) from problem
             if problem.code in (502, 503, 504):
                 raise _Away(f"HTTP {problem.code}") from problem
-            raise PrerequisiteError(
+            told = (
                 f"model server {self.server.name} at {self.server.base} answers HTTP {problem.code}: {said}"
-            ) from problem
+            )
+            if problem.code >= 500:
+                # of this request: the next one may go well
+                raise RuntimeError(told) from problem
+            raise PrerequisiteError(told) from problem
         except (OSError, ValueError) as problem:
             raise _Away(why(problem)) from problem
 

@@ -181,6 +181,8 @@ def test_a_server_out_of_memory_gets_fewer_pictures_at_once(clip: Any) -> None:
         def images(self, rgb: NDArray[np.uint8]) -> Any:
             if len(rgb) > 2:
                 raise RuntimeError("CUDA out of memory")
+            if not rgb.any():
+                raise RuntimeError("a black picture")
             return clip.images(rgb)
 
     with served(Small()) as server:
@@ -188,6 +190,9 @@ def test_a_server_out_of_memory_gets_fewer_pictures_at_once(clip: Any) -> None:
         shown = pictures(5)
         np.testing.assert_allclose(client.images(shown), clip.images(shown), atol=1e-6)
         assert client.batches.size <= 2
+        with pytest.raises(RuntimeError, match="HTTP 500: RuntimeError: a black picture"):
+            client.images(pictures(1) * 0)
+        assert np.array_equal(client.images(shown[:1]), clip.images(shown[:1]))
 
 
 def test_a_server_that_is_away_is_waited_for_and_then_said(clip: Any) -> None:
