@@ -204,8 +204,8 @@ def _check_not_all_refused(
     reasons = {failed[digest].message for digest in asked if digest in failed and failed[digest].refused}
     if len(asked) > 2 and len(reasons) == 1 and not any(digest in kept for digest in asked):
         raise PrerequisiteError(
-            f"model server {server.name} at {server.base} refused all {len(asked)} captions of a source alike: "
-            f"{reasons.pop()}. If it is a field that it does not know, set that parameter of "
+            f"model server {server.name} at {server.base} refused all {len(asked)} captions of a source "
+            f"alike: {reasons.pop()}. If it is a field that it does not know, set that parameter of "
             "caption_analysis to what it takes, or use a server that knows it (vLLM does)"
         )
 
