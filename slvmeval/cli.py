@@ -24,12 +24,14 @@ from slvmeval.commands import (
     pairs,
     plan,
     publish,
+    report,
     run,
     schema,
     serve_llm,
     slurm,
     sources,
     status,
+    submission,
     verify,
 )
 
@@ -59,6 +61,8 @@ for group in (
     evaluate,
     judgements,
     meta_sets,
+    report,
+    submission,
     status,
     slurm,
     serve_llm,

@@ -81,7 +81,7 @@ def matrix_of(gathered: Gathered, kind: IntervalKind = DEFAULT_INTERVAL) -> Matr
             MEAN,
             "Mean of aspects",
             all_pairs,
-            tuple(MatrixCell(mean, mark=mark) for mean, mark in zip(means, _marks(means), strict=True)),
+            tuple(MatrixCell(mean, mark=mark) for mean, mark in zip(means, marks_of(means), strict=True)),
         ),
     )
     return Matrix(
@@ -101,11 +101,11 @@ def _marked(held: Sequence[Cell | None], pairs: int, kind: IntervalKind) -> tupl
     ]
     return tuple(
         MatrixCell(None) if cell is None else MatrixCell(cell.accuracy, cell, getattr(cell, kind), mark)
-        for cell, mark in zip(held, _marks(compared), strict=True)
+        for cell, mark in zip(held, marks_of(compared), strict=True)
     )
 
 
-def _marks(accuracies: Sequence[float | None]) -> list[Literal["", "best", "second"]]:
+def marks_of(accuracies: Sequence[float | None]) -> list[Literal["", "best", "second"]]:
     """Mark the best; where it is one alone, also the second. Of fewer than two none is best."""
     rounded = [None if value is None else round(value, 12) for value in accuracies]
     known = [value for value in rounded if value is not None]

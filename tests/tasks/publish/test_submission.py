@@ -1,0 +1,219 @@
+"""Submissions: what is made is in order, and what is not is refused with its reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.release import Release
+from tasks.publish.report.leaderboard import write_leaderboard
+from tasks.publish.submission import MOST_BYTES, Card, UsedPrices, make_submission, submission_bytes
+from tasks.publish.submission_check import check_submission, read_card
+from tests.tasks.publish.judging import build_wide, judged, scored, skilled
+
+CARD = Card(name="A judge", authors=("A. Person",), url="https://example.org/judge", model="model-1")
+PRICES = UsedPrices(as_of="2026-11-01", source="https://example.org/prices")
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    return build_wide(tmp_path_factory.mktemp("wide"), 6)
+
+
+def written(release: Release, path: Path, kind: Any = judged, card: Card = CARD, **more: Any) -> Path:
+    rows = list(kind("judge", release.pairs(), skilled("judge", 0.9, 0.1, 0.1), **more))
+    path.write_bytes(submission_bytes(make_submission(release, rows, card, PRICES)))
+    return path
+
+
+@pytest.mark.parametrize("kind", [judged, scored])
+def test_what_is_made_is_in_order(release: Release, tmp_path: Path, kind: Any) -> None:
+    path = written(release, tmp_path / "one.json", kind)
+    found = check_submission(path, release)
+    assert found.submission.orders == ("both" if kind is judged else "apart")
+    assert len(found.rows) == len(release.pairs()) * (2 if kind is judged else 1)
+    assert submission_bytes(found.submission) == path.read_bytes()
+    original = list(kind("judge", release.pairs(), skilled("judge", 0.9, 0.1, 0.1)))
+    assert {(r.pair_id, r.order): (r.preferred, r.failure) for r in found.rows} == {
+        (r.pair_id, r.order): (r.preferred, r.failure) for r in original
+    }
+    assert found.submission.release.checksum == release.manifest.content_checksum
+    assert "answer first" not in path.read_text(encoding="utf-8"), "texts of the judge stay at home"
+
+
+def test_repeats_and_one_order(release: Release, tmp_path: Path) -> None:
+    rows = list(judged("judge", release.pairs(), skilled("judge", 0.9)))
+    again = list(judged("judge", release.pairs(), skilled("again", 0.9), repeat=1))
+    twice = make_submission(release, [*rows, *again], CARD, PRICES)
+    path = tmp_path / "file.json"
+    path.write_bytes(submission_bytes(twice))
+    assert check_submission(path, release).submission.repeats == 2
+    once = make_submission(release, [row for row in rows if row.order == "low_first"], CARD, PRICES)
+    path.write_bytes(submission_bytes(once))
+    assert check_submission(path, release).submission.orders == "one"
+
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def changed(path: Path, change: Change) -> Path:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    change(value)
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def answer(value: dict[str, Any], failed: bool = False) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in value["answers"] if ("failure" in one) == failed)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda v: v["answers"].pop(), r"repeat 0: \w+_first in place of high_first and low_first"),
+        (lambda v: v["answers"].append(v["answers"][0]), "each once"),
+        (lambda v: answer(v).update(pair_id="f" * 64), "pair f{64} is not in the release"),
+        (lambda v: answer(v).update(order={"low_first": "high_first"}.get(answer(v)["order"], "low_first")),
+         "each once"),
+        (lambda v: answer(v).update(order="apart", choice=None), "in place of"),
+        (lambda v: answer(v).update(preferred="low" if answer(v)["preferred"] == "high" else "high"),
+         "does not go with preferring"),
+        (lambda v: answer(v).update(failure="cut_off"), "either an answer or a failure"),
+        (lambda v: answer(v, failed=True).pop("failure"), "either an answer or a failure"),
+        (lambda v: answer(v).update(score_high=0.5), "one of two scores is missing"),
+        (lambda v: answer(v).update(tokens_in=-1), "greater than or equal to 0"),
+        (lambda v: answer(v).update(repeat=1), "more repeats than the 1"),
+        (lambda v: answer(v).update(raw="a text"), "Extra inputs are not permitted"),
+        (lambda v: v["accuracies"]["dynamics_degree"].update(accuracy=1.0), "it states 100.00 %, n"),
+        (lambda v: v["accuracies"]["dynamics_degree"].update(failed=0), "and its answers give"),
+        (lambda v: v["accuracies"].pop("dynamics_degree"), "dynamics_degree: it has answers"),
+        (lambda v: v["accuracies"].update(colour={"accuracy": 1, "n": 1, "failed": 0}), "no aspect that was"),
+        (lambda v: v["release"].update(checksum="0" * 64), "it is about release wide, version 1 .0{12}"),
+        (lambda v: v["card"].update(url="javascript:alert(1)"), "begins with https"),
+        (lambda v: v["card"].update(name="x" * 101), "at most 100 characters"),
+        (lambda v: v["card"].update(name="a\u202eb"), "invisible character"),
+        (lambda v: v["card"].update(authors=[]), "at least 1 item"),
+        (lambda v: v.update(format="else"), "slvmeval-submission"),
+        (lambda v: v.update(format_version=2), "Input should be 1"),
+        (lambda v: v.pop("card"), "card: Field required"),
+    ],
+)  # fmt: skip
+def test_what_is_not_in_order_is_said(release: Release, tmp_path: Path, change: Change, said: str) -> None:
+    path = changed(written(release, tmp_path / "one.json"), change)
+    with pytest.raises(UserInputError, match=said):
+        check_submission(path, release)
+
+
+def test_scores_have_to_go_with_the_preference(release: Release, tmp_path: Path) -> None:
+    path = written(release, tmp_path / "one.json", scored)
+    changed(path, lambda v: answer(v).update(score_high=0.1, score_low=0.2, preferred="high"))
+    with pytest.raises(UserInputError, match=r"scores of 0.1 and 0.2 do not go with preferring high"):
+        check_submission(path, release)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is no JSON"),
+        (b"PK\x03\x04", "is no JSON"),
+        (b"\xff\xfe{}", "is no JSON"),
+        (b"[" * 100_000, "is no JSON"),
+        (b'{"card": NaN}', "NaN is no number"),
+        (b'{"card": 1, "card": 2}', "'card' stands twice"),
+        (b'{"answers": ' + b"9" * 5000 + b"}", "is no JSON"),
+        (b"[]", "is not in order"),
+        (b"null", "is not in order"),
+    ],
+)
+def test_a_file_that_is_none(release: Release, tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "odd.json"
+    path.write_bytes(content)
+    with pytest.raises(UserInputError, match=said) as told:
+        check_submission(path, release)
+    assert len(str(told.value)) < 2_000
+
+
+def test_a_file_without_end_is_not_read(release: Release, tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    with path.open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    with pytest.raises(UserInputError, match="no submission is so large"):
+        check_submission(path, release)
+    with pytest.raises(UserInputError, match=r"none.json cannot be read: No such file"):
+        check_submission(tmp_path / "none.json", release)
+
+
+def test_many_problems_are_counted(release: Release, tmp_path: Path) -> None:
+    path = changed(written(release, tmp_path / "one.json"), lambda v: v.update(answers=[]))
+    with pytest.raises(UserInputError, match="and 7 more like it"):
+        check_submission(path, release)
+
+
+def test_answers_of_two_judges_are_no_submission(release: Release) -> None:
+    rows = [
+        *judged("one", release.pairs(), skilled("one", 0.9)),
+        *judged("two", release.pairs(), skilled("two", 0.9)),
+    ]
+    with pytest.raises(UserInputError, match=r"answers of one evaluator .* here are one .*, two"):
+        make_submission(release, rows, CARD, PRICES)
+    with pytest.raises(UserInputError, match="here are none"):
+        make_submission(release, [], CARD, PRICES)
+
+
+def test_a_card(tmp_path: Path) -> None:
+    path = tmp_path / "card.toml"
+    path.write_text(
+        'name = "A judge"\nauthors = ["A. Person"]\nurl = "https://example.org/judge"\nmodel = "model-1"\n'
+    )
+    assert read_card(path) == CARD
+    for text, said in (
+        ("name = ", "is no TOML"),
+        ('name = "x"', "authors: Field required"),
+        ('name = "x"\nauthors = ["a"]\nmail = "x"', "mail: Extra"),
+    ):
+        path.write_text(text)
+        with pytest.raises(UserInputError, match=said):
+            read_card(path)
+    with pytest.raises(UserInputError, match="cannot be read"):
+        read_card(tmp_path / "none.toml")
+
+
+def board(release: Release, folder: Path, **refused: str) -> str:
+    evil = Card(name="<script>alert(1)</script>", authors=("=cmd|'x'",), url='https://x.org/"><b>')
+    checked = []
+    for place, (card, skill, fails) in enumerate(((CARD, 0.95, 0.0), (evil, 0.6, 0.0), (CARD, 1.0, 0.6))):
+        rows = list(judged(f"judge-{place}", release.pairs(), skilled(f"judge-{place}", skill, 0.0, fails)))
+        path = folder / f"{place}.json"
+        path.write_bytes(submission_bytes(make_submission(release, rows, card, PRICES)))
+        checked.append(check_submission(path, release))
+    page = write_leaderboard(release, checked, folder / "board", refused=refused)
+    return page.read_text(encoding="utf-8")
+
+
+def test_a_leaderboard(release: Release, tmp_path: Path) -> None:
+    page = board(release, tmp_path, **{"bad.json": "pair <x> is not in the release"})
+    assert page.count("<script>") == 1, "its own"
+    assert (
+        "&lt;script&gt;alert(1)&lt;/script&gt;" in page and 'href="https://x.org/&#34;&gt;&lt;b&gt;"' in page
+    )
+    assert "pair &lt;x&gt; is not in the release" in page
+    assert page.index("A judge") < page.index("&lt;script&gt;alert")
+    for link in re.findall(r'href="(submissions/[^"]+)"', page):
+        check_submission(tmp_path / "board" / link, release)
+    assert len(list((tmp_path / "board" / "submissions").iterdir())) == 3
+    table = (tmp_path / "board" / "leaderboard.csv").read_text(encoding="utf-8").splitlines()
+    assert len(table) == 1 + 3 * 2 and table[0].startswith("judge,settings,aspect,accuracy,clustered_low")
+
+
+def test_who_answers_only_what_is_easy_is_not_the_best(release: Release, tmp_path: Path) -> None:
+    page = board(release, tmp_path)
+    last = page[page.rindex("<tr><td") :]
+    assert 'data-label="Mean of aspects" data-value=""' in last
+    assert 'class="best"' not in last and 'class="best"' in page
