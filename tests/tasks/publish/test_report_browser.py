@@ -11,7 +11,10 @@ import pytest
 
 from storage_schemas.judgements_store import JudgementsStore
 from tasks.publish.report.gathered import gather
+from tasks.publish.report.leaderboard import write_leaderboard
 from tasks.publish.report.write import write_report
+from tasks.publish.submission import Card, UsedPrices, make_submission, submission_bytes
+from tasks.publish.submission_check import check_submission
 from tests.tasks.publish.conftest import EVIL, Small
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
 
@@ -180,3 +183,50 @@ def test_on_paper_tables_are_whole(open_page: Callable[..., Any], reports: list[
     assert page.locator("nav").first.is_hidden()
     assert page.evaluate("getComputedStyle(document.querySelector('.box')).overflowX") == "visible"
     assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+@pytest.fixture(scope="module")
+def leaderboard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("board")
+    release = build_wide(folder, 12)
+    checked = []
+    for name, skill in (("Second <b>judge</b>", 0.7), ("Best", 0.95), ("A silent one", 0.9)):
+        rows = judged(name, release.pairs(), skilled(name, skill, fails=0.9 if "silent" in name else 0.0))
+        card = Card(name=name, authors=("A. Person",), url="https://example.org")
+        path = folder / "one.json"
+        path.write_bytes(submission_bytes(make_submission(release, list(rows), card, UsedPrices())))
+        checked.append(check_submission(path, release))
+    return write_leaderboard(release, checked, folder / "board", refused={"bad.json": EVIL})
+
+
+def names(page: Any) -> list[str]:
+    return [name.split()[0] for name in page.locator("#board tbody th").all_inner_texts()]
+
+
+def test_a_leaderboard_sorts_by_mouse_and_keyboard(open_page: Callable[..., Any], leaderboard: Path) -> None:
+    page = open_page(leaderboard.as_uri())
+    assert names(page) == ["Best", "Second", "A"]
+    mean = page.locator("#board thead th").nth(2)
+    assert mean.get_attribute("aria-sort") == "descending"
+    mean.get_by_role("button").click()
+    assert names(page) == ["Second", "Best", "A"], "who has no mean stays last"
+    assert mean.get_attribute("aria-sort") == "ascending"
+    page.get_by_role("button", name="Judge").focus()
+    page.keyboard.press("Enter")
+    assert names(page) == ["A", "Best", "Second"]
+    page.keyboard.press("Enter")
+    assert names(page) == ["Second", "Best", "A"]
+    page.get_by_role("button", name="Failed").click()
+    assert names(page)[2] == "A"
+    assert page.locator("[aria-sort]").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_leaderboard_on_a_phone(open_page: Callable[..., Any], leaderboard: Path, scheme: str) -> None:
+    page = open_page(leaderboard.as_uri(), 360, scheme)
+    assert page.evaluate(WIDTH) == 360
+    page.get_by_label("Sort by").select_option(label="name")
+    assert names(page) == ["A", "Best", "Second"]
+    for summary in page.locator("summary").element_handles():
+        summary.click()
+    assert page.evaluate(WIDTH) == 360 and "owned" not in page.title()
