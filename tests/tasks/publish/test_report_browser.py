@@ -176,8 +176,10 @@ def test_from_the_list_to_a_pair_and_back(open_page: Callable[..., Any], reports
 
 
 def test_on_paper_tables_are_whole(open_page: Callable[..., Any], reports: list[Path]) -> None:
-    page = open_page(reports[0].as_uri(), 720)
+    # as wide as A4 across, without its margins
+    page = open_page(reports[0].as_uri(), 1030)
     page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate(WIDTH) == 1030
     assert luminance(page, "getComputedStyle(document.body).backgroundColor") > 254
     assert luminance(page, "getComputedStyle(document.body).color") < 60
     assert page.locator("nav").first.is_hidden()
