@@ -31,6 +31,4 @@ def test_all_missing_models_of_a_recipe_are_in_one_message(tmp_path: Path) -> No
 
 
 def test_a_recipe_without_models_needs_none() -> None:
-    check_models(
-        Recipe(name="none", aspects={"aesthetics": AspectRecipe(operation="ffmpeg-eq")}), [], print
-    )
+    check_models(Recipe(name="none", aspects={"aesthetics": AspectRecipe(operation="ffmpeg-eq")}), [], print)
