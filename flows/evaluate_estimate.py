@@ -17,11 +17,16 @@ from tasks.evaluators.scored import Scores
 
 @dataclass(frozen=True)
 class EstimateRow:
-    """One evaluator on one aspect; None where it does not say, and no dollars where there is no price."""
+    """One evaluator on one aspect; None where it does not say, and no dollars where there is no price.
+
+    `requests` are answers of the evaluator, `calls` what it sends to servers for them: a description made
+    first is a call of its own.
+    """
 
     evaluator: str
     aspect: str
     requests: int
+    calls: float | None = None
     images: float | None = None
     tokens_in: float | None = None
     tokens_out: float | None = None
@@ -32,6 +37,7 @@ class EstimateRow:
         counts = {
             name: None if value is None else round(value)
             for name, value in (
+                ("calls", self.calls),
                 ("images", self.images),
                 ("tokens_in", self.tokens_in),
                 ("tokens_out", self.tokens_out),
@@ -90,6 +96,7 @@ def _row(
         judge.label,
         aspect,
         len(requests),
+        calls=share * sum(one.requests for one in found),
         images=share * sum(one.images for one in found),
         tokens_in=share * sum(one.tokens_in for one in found),
         tokens_out=share * sum(one.tokens_out for one in found),

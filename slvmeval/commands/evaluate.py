@@ -238,7 +238,7 @@ def _say_estimate(options: EvaluateOptions, sample: int | None, as_json: bool, q
     if not rows:
         shared.say("nothing is left to ask: every request was made before")
         return
-    columns = ("evaluator", "aspect", "requests", "images", "tokens in", "tokens out", "$")
+    columns = ("evaluator", "aspect", "requests", "calls", "images", "tokens in", "tokens out", "$")
     shown = [_cells(row) for row in rows]
     shown.append(("all", "", sum(row.requests for row in rows), *_totals(rows)))
     shared.console().print(shared.table(evaluation.pairs.title, columns, shown))
@@ -250,7 +250,7 @@ def _say_estimate(options: EvaluateOptions, sample: int | None, as_json: bool, q
 
 
 def _cells(row: EstimateRow) -> tuple[object, ...]:
-    counts = (row.images, row.tokens_in, row.tokens_out)
+    counts = (row.calls, row.images, row.tokens_in, row.tokens_out)
     usd = "unknown" if row.usd is None else f"{row.usd:.2f}"
     if row.tokens_in is None:
         usd = "–"
@@ -266,8 +266,9 @@ def _cells(row: EstimateRow) -> tuple[object, ...]:
 def _totals(rows: list[EstimateRow]) -> tuple[str, ...]:
     said = [row for row in rows if row.tokens_in is not None]
     if not said:
-        return ("–",) * 4
-    sums = [sum(getattr(row, name) or 0 for row in said) for name in ("images", "tokens_in", "tokens_out")]
+        return ("–",) * 5
+    names = ("calls", "images", "tokens_in", "tokens_out")
+    sums = [sum(getattr(row, name) or 0 for row in said) for name in names]
     priced = [row.usd for row in said if row.usd is not None]
     more = "" if len(priced) == len(said) else " and what has no price"
     return (*(f"{count:.0f}" for count in sums), f"{sum(priced):.2f}{more}")

@@ -49,7 +49,7 @@ def test_a_dry_run_says_what_then_happens(
     said = json.loads(capsys.readouterr().out)
     rows = {(row["evaluator"], row["aspect"]): row for row in said["rows"]}
     assert said["prices_as_of"] == "2026-11-22" and len(rows) == 6
-    one = {"requests": 4, "images": 8, "tokens_in": 1000, "tokens_out": 0, "usd": 1.0}
+    one = {"requests": 4, "calls": 4, "images": 8, "tokens_in": 1000, "tokens_out": 0, "usd": 1.0}
     assert rows["right", "aesthetics"] == {"evaluator": "right", "aspect": "aesthetics", **one}
     assert rows["lengths", "aesthetics"]["usd"] is None and rows["lengths", "aesthetics"]["requests"] == 2
     assert not planted.asked("right") and not (judged_store / "judgements").exists()
