@@ -75,9 +75,16 @@ class _Announced(Frozen):
     key: SecretStr | None = None
 
 
+#: OpenAI's own servers, where the profile says nothing else of ``openai``.
+OPENAI = ChatServer(name="openai", url="https://api.openai.com/v1", model="", key_variable="OPENAI_API_KEY")
+
+
 @dataclass(frozen=True)
 class Servers:
-    """Finds servers by name: among the profile's, else among those that announced themselves in the store."""
+    """Finds servers by name: among the profile's, else among those that announced themselves in the store.
+
+    ``openai`` is OpenAI's own where neither has one.
+    """
 
     named: Mapping[str, ModelServer] = field(default_factory=dict)
     store: Path | None = None
@@ -103,6 +110,8 @@ class Servers:
                     "again, or name it in the profile"
                 ) from problem
             return ChatServer(name=name, url=found.url, key=found.key, model=model)
+        if name == OPENAI.name:
+            return OPENAI.model_copy(update={"model": model})
         others = f" (it has {', '.join(sorted(self.named))})" if self.named else ""
         raise PrerequisiteError(
             f"the recipe asks model server {name!r} for {model}, and the profile names none{others}. Start "

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import PrerequisiteError
+from storage_schemas.model_server import ModelServer
 from tasks.models.chat import ChatAnswer, ChatRequest, ChatServer, Sampling, ask_all
+from tasks.models.servers import Servers
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 HELLO = ChatRequest(messages=({"role": "user", "content": "hello"},))
@@ -193,3 +195,15 @@ def test_a_proxy_of_the_environment_gets_nothing_of_this_machines_traffic(
     with FaultyServer([Reply("fine")]) as server:
         (answer,) = ask(server, patience_s=1.0)
     assert answer.text == "fine"
+
+
+def test_openai_needs_a_key_and_no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Servers().find("openai", "gpt-5-2025-08-07")
+    assert server.base == "https://api.openai.com/v1" and server.model == "gpt-5-2025-08-07"
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(PrerequisiteError, match="variable OPENAI_API_KEY .*is not set"):
+        server.secret()
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert server.secret() == "k"
+    own = Servers({"openai": ModelServer(url="http://gateway:1/v1")}).find("openai", "m")
+    assert own.base == "http://gateway:1/v1" and own.secret() is None
