@@ -201,7 +201,7 @@ def test_openai_needs_a_key_and_no_profile(monkeypatch: pytest.MonkeyPatch) -> N
     server = Servers().find("openai", "gpt-5-2025-08-07")
     assert server.base == "https://api.openai.com/v1" and server.model == "gpt-5-2025-08-07"
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(PrerequisiteError, match="variable OPENAI_API_KEY .*is not set"):
+    with pytest.raises(PrerequisiteError, match=r"variable OPENAI_API_KEY .*is not set"):
         server.secret()
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     assert server.secret() == "k"
