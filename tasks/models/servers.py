@@ -58,7 +58,7 @@ class ChatServer(Frozen):
             return None if self.key is None else self.key.get_secret_value()
         found = os.environ.get(self.key_variable)
         if not found:
-            raise PrerequisiteError(
+            raise NotAllowed(
                 f"the key of model server {self.name} is in the variable {self.key_variable} (key_variable "
                 "in model_servers), which is not set: export it where the build runs, and in the jobs of the "
                 "worker pools"
