@@ -23,6 +23,7 @@ from flows.options import BuildOptions
 from flows.prefect_executor import PrefectExecutor
 from flows.resolve import DEFAULT_RECIPE, asked_of_worker
 from flows.task_ends import TaskEnds, end_dead_runs
+from flows.terminated import told_to_end
 from infra.embedded_server import prefect_server
 from infra.prefect_settings import FLOW_NAME, log_level, quiet_libraries
 from infra.profile import Profile
@@ -91,7 +92,7 @@ def build_slvmeval(
             gallery=gallery,
             workers=workers,
         )
-        with Board() as board:
+        with told_to_end(), Board() as board:
             result, says = _build(board, options, site, quiet, leave_unsettled=True)
             if result is not None and site.gallery is not None:
                 says += _write_gallery(board, result, Path(site.gallery).expanduser(), site.gallery_url)
@@ -120,7 +121,7 @@ def build_as_asked(options: BuildOptions, site: Profile, quiet: bool = False) ->
     quiet
         Draw no progress bars.
     """
-    with Board() as board:
+    with told_to_end(), Board() as board:
         result, says = _build(board, options, site, quiet)
     return Completed(message=says, data=result)
 

@@ -24,6 +24,7 @@ from flows.evaluate_result import EvaluationResult
 from flows.evaluate_run import Evaluation
 from flows.prefect_executor import PrefectExecutor
 from flows.task_ends import TaskEnds, end_dead_runs
+from flows.terminated import told_to_end
 from infra.embedded_server import prefect_server
 from infra.prefect_settings import EVALUATE_FLOW_NAME, log_level, quiet_libraries
 from infra.profile import Profile
@@ -121,7 +122,7 @@ def evaluate_slvmeval(
             prices=prices or None,
             descriptions=descriptions or None,
         )
-        with Board() as board:
+        with told_to_end(), Board() as board:
             result = _evaluate(board, options, site, quiet)
     except SlvmevalError as problem:
         # the message says what to do; how the program came to it helps nobody
@@ -150,7 +151,7 @@ def evaluate_as_asked(
     quiet
         Draw no progress bars.
     """
-    with Board() as board:
+    with told_to_end(), Board() as board:
         result = _evaluate(board, options, site, quiet)
     return Completed(message=result.in_words(), data=result)
 
