@@ -52,9 +52,9 @@ def test_gpus_are_counted_and_the_fifth_job_waits(slurm: Slurm, tmp_path: Path) 
     jobs = [gpu_job(number) for number in range(5)]
     slurm.wait(lambda: len(lines()) == 4)
     assert lines() == ["g1 0", "g1 1", "g2 0", "g2 1"]
-    assert {job["id"]: job["reason"] for job in slurm.squeue("--states=PENDING")} == {
-        str(jobs[4]): "Resources"
-    }
+    waiting = {str(jobs[4]): "Resources"}
+    # until SLURM has looked at it, the reason is its place in the queue
+    slurm.wait(lambda: {j["id"]: j["reason"] for j in slurm.squeue("--states=PENDING")} == waiting)
     slurm.cancel(jobs[0])
     slurm.wait(lambda: slurm.job(jobs[4])["JobState"] == "RUNNING")
 
