@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tasks.models.torch_cpu import prepare_torch
+from tests.tiny_models.tokenizer import byte_tokenizer
 
 #: The marks that Qwen's tokenizer adds to its bytes.
 _MARKS = (
@@ -39,7 +39,7 @@ def tiny_image_editor(folder: Path) -> Path:
     torch = prepare_torch()
     import diffusers
 
-    tokenizer = _tokenizer(folder / "tokenizer")
+    tokenizer = byte_tokenizer(folder / "tokenizer", _MARKS, _TEMPLATE, 4096)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         pipeline = diffusers.QwenImageEditPlusPipeline(
@@ -93,31 +93,6 @@ def _scheduler() -> Any:
         shift_terminal=0.02,
         time_shift_type="exponential",
     )
-
-
-def _tokenizer(folder: Path) -> Any:
-    """Return Qwen's tokenizer without merges: one token a byte, and the marks."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import Qwen2Tokenizer
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    plain = Tokenizer(models.BPE(vocab={letter: place for place, letter in enumerate(letters)}, merges=[]))
-    plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    plain.decoder = decoders.ByteLevel()
-    plain.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in _MARKS])
-    folder.mkdir(parents=True, exist_ok=True)
-    plain.save(str(folder / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "Qwen2Tokenizer",
-        "eos_token": "<|im_end|>",
-        "pad_token": "<|endoftext|>",
-        "model_max_length": 4096,
-        "additional_special_tokens": list(_MARKS[1:]),
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
-    tokenizer = Qwen2Tokenizer.from_pretrained(folder)
-    tokenizer.chat_template = _TEMPLATE
-    return tokenizer
 
 
 def _text_encoder(tokenizer: Any) -> Any:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from tasks.models.torch_cpu import prepare_torch
+from tests.tiny_models.tokenizer import byte_tokenizer
 
 _MARKS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>")
 #: Qwen3's form of a conversation: without thinking, an empty thought is put into the model's mouth.
@@ -23,7 +22,7 @@ def tiny_llm(folder: Path) -> Path:
     torch = prepare_torch()
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    tokenizer = _tokenizer(folder)
+    tokenizer = byte_tokenizer(folder, _MARKS, _TEMPLATE, _CONTEXT)
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
     config = Qwen3Config(
         vocab_size=len(tokenizer),
@@ -46,28 +45,3 @@ def tiny_llm(folder: Path) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-def _tokenizer(folder: Path) -> Any:
-    """Return Qwen's tokenizer without merges: one token a byte, and the marks."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import Qwen2Tokenizer
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    plain = Tokenizer(models.BPE(vocab={letter: place for place, letter in enumerate(letters)}, merges=[]))
-    plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    plain.decoder = decoders.ByteLevel()
-    plain.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in _MARKS])
-    folder.mkdir(parents=True, exist_ok=True)
-    plain.save(str(folder / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "Qwen2Tokenizer",
-        "eos_token": "<|im_end|>",
-        "pad_token": "<|endoftext|>",
-        "model_max_length": _CONTEXT,
-        "additional_special_tokens": list(_MARKS[1:]),
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
-    tokenizer = Qwen2Tokenizer.from_pretrained(folder)
-    tokenizer.chat_template = _TEMPLATE
-    return tokenizer
