@@ -95,7 +95,7 @@ class TaskEnds:
             gone: State[Any] = Crashed(message="The flow run ended before it.")
             for task in still:
                 client.set_task_run_state(task.id, self._states.get(task.id, gone), force=True)
-            end_left_over_tasks(client)
+            end_left_over_tasks(client, OVER_S if wait_s else 0.0)
 
 
 def open_tasks(client: SyncPrefectClient, runs: FlowRunFilter) -> list[TaskRun]:
@@ -104,16 +104,34 @@ def open_tasks(client: SyncPrefectClient, runs: FlowRunFilter) -> list[TaskRun]:
     return client.read_task_runs(flow_filter=name, flow_run_filter=runs, task_run_filter=_OPEN)
 
 
-def end_left_over_tasks(client: SyncPrefectClient) -> None:
-    """Set the task runs of flow runs that are over for some time, but have not ended, to Crashed."""
-    over = FlowRunFilter(
-        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(TERMINAL_STATES))),
-        end_time=FlowRunFilterEndTime(before_=datetime.now(UTC) - timedelta(seconds=OVER_S)),
-    )
+def end_left_over_tasks(client: SyncPrefectClient, wait_s: float = 0.0) -> None:
+    """Set the task runs of flow runs that are over for some time, but have not ended, to Crashed.
+
+    Parameters
+    ----------
+    client
+        Makes the requests.
+    wait_s
+        How long to wait, in seconds, for tasks of runs that have only just ended: a run that is started
+        again at once may be done before those of the run that was ended are due, and no other may follow.
+    """
     gone: State[Any] = Crashed(message="Its flow run ended before it.")
-    while tasks := open_tasks(client, over):
-        for task in tasks:
-            client.set_task_run_state(task.id, gone, force=True)
+    until = time.monotonic() + wait_s
+    while True:
+        while tasks := open_tasks(client, _over(OVER_S)):
+            for task in tasks:
+                client.set_task_run_state(task.id, gone, force=True)
+        if time.monotonic() >= until or not open_tasks(client, _over(0.0)):
+            return
+        time.sleep(1.0)
+
+
+def _over(ago_s: float) -> FlowRunFilter:
+    """Return the filter of flow runs that ended so many seconds ago."""
+    return FlowRunFilter(
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(TERMINAL_STATES))),
+        end_time=FlowRunFilterEndTime(before_=datetime.now(UTC) - timedelta(seconds=ago_s)),
+    )
 
 
 def end_dead_runs(board: Board, store: Store) -> None:
