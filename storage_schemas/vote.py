@@ -65,7 +65,7 @@ class Vote(Frozen):
     Parameters
     ----------
     vote_id
-        Id of the assignment (web) or checksum of the row (file): the same vote has the same id wherever it lies.
+        Id of the assignment (web) or checksum of the row (file): the same vote has the same id everywhere.
     campaign
         Name of the campaign in which it was given.
     worker
