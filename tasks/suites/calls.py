@@ -1,0 +1,138 @@
+"""Requests of suites to language models: each answer is kept at once, so that none is paid for twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from storage_schemas.ids import digest_value
+from tasks.evaluators.base import NotJudged, Usage
+from tasks.evaluators.kept_captions import KeptCaption, KeptCaptions
+from tasks.evaluators.vlm_answers import ask, not_understood, usage_of
+from tasks.evaluators.vlm_models import VlmModel
+from tasks.models.chat import ChatAnswer, ChatClient
+
+#: Parts of a user's message: texts and images.
+Parts = list[dict[str, Any]]
+#: Takes the JSON value of an answer and returns what stands for it; raises NotJudged if it does not fit.
+Check = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer: its JSON value, its text, and what it took; nothing where it was kept."""
+
+    value: Any
+    text: str
+    reasoning: str = ""
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    calls: int = 0
+
+
+@dataclass
+class Calls:
+    """Asks one model with one sampling.
+
+    Parameters
+    ----------
+    model, client
+        The model, and its server.
+    kept
+        Where answers are kept.
+    """
+
+    model: VlmModel
+    client: ChatClient
+    kept: KeptCaptions
+
+    def ask(
+        self,
+        what: Mapping[str, Any],
+        system: str,
+        parts: Callable[[], Parts],
+        schema: Mapping[str, Any],
+        check: Check | None = None,
+    ) -> Answered:
+        """Return the JSON value that the model answers with.
+
+        Parameters
+        ----------
+        what
+            All that the answer depends on, JSON-able: texts, identities of videos, places of frames, repeat.
+        parts
+            Makes the user's message; called only where the answer is not kept yet.
+        schema
+            JSON Schema of the answer.
+        check
+            Called with the value before it is kept; what it raises (NotJudged) is raised here and the answer
+            is not kept. Its return value takes the place of the value.
+
+        Raises
+        ------
+        NotJudged
+            If there is no answer.
+        """
+        key = digest_value(
+            {
+                "asked": dict(what),
+                "model": self.model.model_dump(mode="json", exclude={"server"}),
+                "system": system,
+                "schema": dict(schema),
+            }
+        )
+        asked: list[ChatAnswer] = []
+
+        def make() -> KeptCaption:
+            answer = ask(self.client, self.model, system, parts(), schema)
+            asked.append(answer)
+            read(answer.text, answer, check)
+            return KeptCaption(
+                key=key,
+                text=answer.text,
+                model=answer.model or self.model.model,
+                tokens_in=answer.tokens_in or 0,
+                tokens_out=answer.tokens_out or 0,
+                seconds=answer.seconds,
+                tries=answer.tries,
+            )
+
+        kept, made = self.kept.get_or_make(key, make)
+        paid = asked[0] if made else None
+        return Answered(
+            value=read(kept.text, paid, check),
+            text=kept.text,
+            reasoning=paid.reasoning if paid else "",
+            model=kept.model,
+            usage=usage_of(paid) if paid else Usage(tries=0),
+            calls=int(made),
+        )
+
+
+def read(text: str, answer: ChatAnswer | None, check: Check | None) -> Any:
+    """Return the JSON value of an answer, checked.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` if it is no JSON, or what `check` raises, with what the answer took.
+    """
+    whole = answer or ChatAnswer(text=text)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise not_understood(whole, "no JSON") from problem
+    if check is None:
+        return value
+    try:
+        return check(value)
+    except NotJudged as problem:
+        raise NotJudged(
+            problem.failure,
+            problem.message,
+            raw=text,
+            finish_reason=whole.finish_reason or "",
+            usage=usage_of(whole),
+        ) from problem
