@@ -1,0 +1,186 @@
+"""How quickly votes come, and when the last one will probably be there. Pure: the time is given."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+
+#: From three days on the pace is that of whole days, so that nights and mornings do not matter.
+_DAYS_FROM = timedelta(days=3)
+#: Only the newest days count: people come and go in a campaign of weeks.
+_MOST_DAYS = 7
+#: Before that the time since the first vote is cut into so many equal stretches …
+_STRETCHES = 6
+#: … if it is long enough to say anything.
+_LEAST_SPAN = timedelta(minutes=30)
+#: Share of the stretches at each end that count like the next one: one burst or one pause changes little.
+_CUT_SHARE = 0.2
+#: Normal quantile of an interval that holds 80 %.
+_Z80 = 1.2816
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Votes in one hour or on one day.
+
+    Parameters
+    ----------
+    starts
+        When the hour or day began.
+    count
+        Votes in it.
+    """
+
+    starts: datetime
+    count: int
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Votes an hour, round the clock.
+
+    Parameters
+    ----------
+    per_hour
+        Winsorised mean over the stretches.
+    low, high
+        An interval of about 80 % around it, from the spread between the stretches; `low` is never below 0.
+    stretch_s
+        Length of a stretch in seconds.
+    stretches
+        How many there were.
+    """
+
+    per_hour: float
+    low: float
+    high: float
+    stretch_s: float
+    stretches: int
+
+    @property
+    def per_day(self) -> float:
+        """Votes in 24 hours."""
+        return 24 * self.per_hour
+
+
+@dataclass(frozen=True)
+class End:
+    """When the last vote is expected, UTC.
+
+    Parameters
+    ----------
+    at
+        At the pace so far.
+    early, late
+        At the ends of the pace's interval; `late` is None where the low end is no pace at all.
+    """
+
+    at: datetime
+    early: datetime
+    late: datetime | None
+
+
+def when(text: str) -> datetime | None:
+    """Return the time that a vote carries, in UTC; None where it carries none."""
+    if not text:
+        return None
+    read = datetime.fromisoformat(text)
+    return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
+
+
+def by_hour(times: Iterable[datetime], now: datetime, hours: int = 48) -> list[Bar]:
+    """Return the votes of each clock hour, the running one last.
+
+    A time after `now` (a clock that was set back) counts in the running hour.
+    """
+    last = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    counts = Counter(
+        min(time, now).astimezone(UTC).replace(minute=0, second=0, microsecond=0) for time in times
+    )
+    starts = [last - timedelta(hours=back) for back in range(hours - 1, -1, -1)]
+    return [Bar(start, counts[start]) for start in starts]
+
+
+def by_day(times: Iterable[datetime], now: datetime, days: int = 14, zone: tzinfo | None = None) -> list[Bar]:
+    """Return the votes of each day, today last; a time after `now` counts today.
+
+    Parameters
+    ----------
+    zone
+        Where days begin at midnight; this machine's own zone by default.
+    """
+    counts = Counter(min(time, now).astimezone(zone).date() for time in times)
+    today: date = now.astimezone(zone).date()
+    found = []
+    for back in range(days - 1, -1, -1):
+        day = today - timedelta(days=back)
+        midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
+        # without a zone, midnight is this machine's
+        found.append(Bar(midnight.astimezone(zone), counts[day]))
+    return found
+
+
+def pace(times: Iterable[datetime], now: datetime) -> Pace | None:
+    """Return how quickly votes come.
+
+    From three days after the first vote on, the newest whole days (24 hours back from now, at most seven) are
+    compared; before that, six equal stretches of the time since the first vote. Their winsorised mean is the
+    pace: the largest and smallest fifth, at least one each, count like the next one.
+
+    Returns
+    -------
+    Pace or None
+        None where the first vote is less than half an hour old, or there is none.
+    """
+    sorted_times = sorted(min(time, now) for time in times)
+    if not sorted_times or now - sorted_times[0] < _LEAST_SPAN:
+        return None
+    span = now - sorted_times[0]
+    if span >= _DAYS_FROM:
+        stretches, length = min(_MOST_DAYS, span // timedelta(days=1)), timedelta(days=1)
+    else:
+        stretches, length = _STRETCHES, span / _STRETCHES
+    counts = [0] * stretches
+    for time in sorted_times:
+        if (now - time) <= stretches * length:
+            # the oldest vote may lie at the very end of the last stretch
+            counts[min(int((now - time) / length), stretches - 1)] += 1
+    hours = length / timedelta(hours=1)
+    mean = _winsorised_mean(counts) / hours
+    plain = sum(counts) / stretches
+    spread = math.sqrt(sum((count - plain) ** 2 for count in counts) / (stretches - 1)) / hours
+    half = _Z80 * spread / math.sqrt(stretches)
+    return Pace(mean, max(0.0, mean - half), mean + half, length.total_seconds(), stretches)
+
+
+def _winsorised_mean(counts: Sequence[int]) -> float:
+    cut = max(1, int(_CUT_SHARE * len(counts)))
+    kept = sorted(counts)[cut:-cut]
+    return (sum(kept) + cut * (kept[0] + kept[-1])) / len(counts)
+
+
+def estimated_end(remaining: float, pace: Pace | None, now: datetime) -> End | None:
+    """Return when `remaining` votes will be there.
+
+    Returns
+    -------
+    End or None
+        None where there is no pace, it is 0, or the end lies beyond what a calendar holds.
+    """
+    if pace is None or pace.per_hour <= 0:
+        return None
+    at = _after(now, remaining / pace.per_hour)
+    early = _after(now, remaining / pace.high)
+    if at is None or early is None:
+        return None
+    return End(at, early, _after(now, remaining / pace.low) if pace.low > 0 else None)
+
+
+def _after(now: datetime, hours: float) -> datetime | None:
+    try:
+        return now + timedelta(hours=hours)
+    except OverflowError:
+        return None
