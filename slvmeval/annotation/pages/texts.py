@@ -1,0 +1,116 @@
+"""The texts of the pages: TOML files, one a language, that a campaign can replace in whole or in part."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from storage_schemas.errors import UserInputError
+
+Words = Mapping[str, Any]
+
+#: What every aspect needs.
+ASPECT_KEYS = ("name", "question", "instruction", "changed", "clear", "failed")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """All words of a page in one language.
+
+    Parameters
+    ----------
+    language
+        ``en`` or ``ja``.
+    words
+        The file's tables by name: ``page``, ``consent``, ``task``, ``script``, …; values are text or tables.
+    aspect
+        The words of one aspect (`ASPECT_KEYS`), or empty where the page is about none.
+    """
+
+    language: str
+    words: Words
+    aspect: Words
+
+    def refused(self, reason: str) -> Words:
+        """Return title and text for a reason; one for all that have no words of their own."""
+        known: Words = self.words["refused"]
+        found: Words = known.get(reason, known["other"])
+        return found
+
+
+def texts(language: str, aspect: str | None = None, folder: Path | None = None) -> Texts:
+    """Return the words of a language.
+
+    Parameters
+    ----------
+    language
+        ``en`` or ``ja``.
+    aspect
+        The aspect of the page, or None.
+    folder
+        Where a campaign has texts of its own: ``en.toml`` and ``ja.toml``, with only what differs from ours.
+
+    Raises
+    ------
+    UserInputError
+        If there is no such language, a file of `folder` does not fit, or an aspect has no words.
+    """
+    words = _words(language, folder)
+    if aspect is None:
+        return Texts(language, words, MappingProxyType({}))
+    found = words["aspects"].get(aspect)
+    missing = [key for key in ASPECT_KEYS if key not in (found or {})]
+    if missing:
+        where = folder / f"{language}.toml" if folder else f"{language}.toml in a folder of texts of your own"
+        raise UserInputError(
+            f"aspect {aspect}: no words in {language} for its workers; write {', '.join(missing)} "
+            f"under [aspects.{aspect}] in {where}"
+        )
+    return Texts(language, words, MappingProxyType(found))
+
+
+def check_texts(languages: Iterable[str], aspects: Iterable[str], folder: Path | None = None) -> None:
+    """Raise `UserInputError` unless every aspect has its words in every language."""
+    wanted = tuple(aspects)
+    for language in languages:
+        texts(language, None, folder)
+        for aspect in wanted:
+            texts(language, aspect, folder)
+
+
+@lru_cache(maxsize=16)
+def _words(language: str, folder: Path | None) -> Words:
+    ours = files(__package__).joinpath("texts", f"{language}.toml")
+    if not ours.is_file():
+        raise UserInputError(f"there are no pages in the language {language!r}; there are en and ja")
+    words = tomllib.loads(ours.read_text(encoding="utf-8"))
+    theirs = folder / f"{language}.toml" if folder is not None else None
+    if theirs is not None and theirs.exists():
+        try:
+            said = tomllib.loads(theirs.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+            raise UserInputError(f"{theirs} is no TOML: {problem}") from problem
+        words = _over(words, said, f"{theirs}: ", ())
+    return MappingProxyType(words)
+
+
+def _over(ours: dict[str, Any], theirs: dict[str, Any], where: str, path: tuple[str, ...]) -> dict[str, Any]:
+    """Put a campaign's words over ours; only an aspect and a reason may be new."""
+    merged = dict(ours)
+    for key, value in theirs.items():
+        name = ".".join((*path, key))
+        fresh = path in (("aspects",), ("refused",))
+        if key not in ours and not fresh and path[:1] != ("aspects",):
+            raise UserInputError(f"{where}{name} is no text of ours; there are {', '.join(sorted(ours))}")
+        old = ours.get(key, {} if fresh else "")
+        if isinstance(old, dict) != isinstance(value, dict) or not isinstance(value, str | dict):
+            kind = "a table" if isinstance(old, dict) else "text"
+            raise UserInputError(f"{where}{name} has to be {kind}")
+        merged[key] = _over(old, value, where, (*path, key)) if isinstance(value, dict) else value
+    return merged
