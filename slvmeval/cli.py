@@ -11,6 +11,7 @@ from types import FrameType
 import typer
 
 from slvmeval.commands import (
+    annotate,
     build,
     captions,
     demo,
@@ -58,6 +59,7 @@ for group in (
     pairs,
     publish,
     captions,
+    annotate,
     evaluate,
     judgements,
     meta_sets,

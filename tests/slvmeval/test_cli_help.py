@@ -37,6 +37,7 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         *("report", "submission make", "submission check", "leaderboard"),
         *("meta-sets list", "meta-sets check", "meta-sets agreement", "meta-sets proxy-study"),
         *("slurm script", "deploy", "run", "serve-llm", "captions compare", "captions show"),
+        *("annotate serve",),
     }
 
 
