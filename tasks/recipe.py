@@ -18,7 +18,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, field_validator
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
+from tasks.annotation.rule import FilterRule
 from tasks.aspects.base import CUSTOM, Operation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
 
@@ -87,6 +89,8 @@ class Recipe(Frozen):
         The aspects to build.
     pins
         If there are any, exactly these pairs are built and their checksums compared.
+    annotation
+        When a pair stays after people have looked at it; it changes no pair.
     """
 
     name: str
@@ -101,6 +105,7 @@ class Recipe(Frozen):
     aspects: dict[str, AspectRecipe]
     severity: Severity = Severity()
     pins: tuple[Pin, ...] = ()
+    annotation: FilterRule = FilterRule()
 
     @field_validator("fps")
     @classmethod
@@ -115,6 +120,15 @@ class Recipe(Frozen):
         if value < 16 or value % 4:
             raise ValueError("long_side must be a multiple of 4, at least 16")
         return value
+
+    def digest(self) -> str:
+        """Return the checksum by which a release's version tells recipes apart.
+
+        The annotation rule counts only where it is not the default: versions that were written before there
+        was one keep their checksum.
+        """
+        later = {"annotation"} if self.annotation == FilterRule() else set()
+        return digest_value(self.model_dump(mode="json", exclude=later))
 
     def operation(self, aspect: str) -> Operation[Any]:
         """Return the operation that this recipe uses for an aspect."""

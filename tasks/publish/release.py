@@ -135,7 +135,7 @@ def write_release(
     )
     ordered_clips = sorted(clips, key=lambda row: (row.source_id, row.clip))
     consumes = {
-        "recipe": digest_value(recipe),
+        "recipe": recipe.digest(),
         "pairs": release_checksum(ordered),
         "sources": digest_value(
             sorted([r.source_id, r.video, r.licence, r.redistributable, r.credit, r.title] for r in sources)

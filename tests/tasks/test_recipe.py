@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.ids import digest_value
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.recipe import BUILT_IN, Recipe, load_recipe, recipe_from
 
@@ -140,3 +141,20 @@ def test_a_built_in_recipe_in_a_file_keeps_its_name(tmp_path: Path) -> None:
     for text in (json.dumps({"base": "paper"}), BUILT_IN["paper"].model_dump_json()):
         path.write_text(text)
         assert load_recipe(str(path)) == BUILT_IN["paper"]
+
+
+def test_the_annotation_rule_is_in_no_checksum_that_an_older_release_has() -> None:
+    recipe = BUILT_IN["cpu-approx"]
+    before = recipe.model_dump(mode="json", exclude={"annotation"})
+    assert recipe.digest() == digest_value(before)
+    assert recipe_from(before) == recipe
+    dropping = recipe_from({**before, "name": "mine", "annotation": {"drop_excluded": True}})
+    assert dropping.annotation.drop_excluded
+    assert dropping.digest() != recipe.model_copy(update={"name": "mine"}).digest()
+
+
+def test_a_rule_that_cannot_be_is_refused() -> None:
+    with pytest.raises(UserInputError, match=r"annotation\.workers_per_pair"):
+        recipe_from({"base": "paper-eight", "annotation": {"workers_per_pair": 0}})
+    with pytest.raises(UserInputError, match=r"annotation\.most_d"):
+        recipe_from({"base": "paper-eight", "annotation": {"most_d": 1}})
