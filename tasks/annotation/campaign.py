@@ -38,6 +38,14 @@ class Campaign(Frozen):
         Share of tasks that are gold pairs; `gold_pairs` names them.
     most_speed
         Fastest playback that counts as seen.
+    least_seen
+        Share of a degraded stretch that has to be played before it can be confirmed; players are a little off
+        where they begin and end.
+    least_look_s
+        Seconds of each video that have to be played before the preference.
+    drop_excluded
+        Whether votes of excluded workers count no more, so that their pairs go back into the queue; the
+        release's recipe says it (`FilterRule.drop_excluded`).
     pay_per_task, currency
         Pay for one task, for the organiser's reckoning only.
     completion_code
@@ -59,6 +67,9 @@ class Campaign(Frozen):
     gold_pairs: tuple[str, ...] = ()
     gold_share: float = Field(default=0.0, ge=0, le=0.5)
     most_speed: float = Field(default=2.0, ge=1, le=4)
+    least_seen: float = Field(default=0.9, gt=0, le=1)
+    least_look_s: float = Field(default=3.0, ge=0)
+    drop_excluded: bool = False
     pay_per_task: float = Field(default=0.0, ge=0)
     currency: str = "USD"
     completion_code: str = ""
