@@ -1,0 +1,204 @@
+"""How far a campaign is: votes by aspect, what is wanted, what it costs. Pure: the time is given."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from storage_schemas.vote import Vote
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk_types import TaskProgress
+from tasks.annotation.pace import Bar, End, Pace, by_day, by_hour, estimated_end, pace, when
+
+
+@dataclass(frozen=True)
+class AspectProgress:
+    """How far the pairs of one aspect are; gold pairs are in none.
+
+    Parameters
+    ----------
+    aspect
+        Its name; empty where all are added up.
+    pairs, done
+        Pairs, and how many of them have all votes they want.
+    votes, wanted
+        Votes that count, at most as many on a pair as it wants; and how many are wanted in all.
+    more
+        Votes beyond that, such as late ones; they are kept.
+    leases
+        Tasks that somebody has open now.
+    """
+
+    aspect: str
+    pairs: int
+    done: int
+    votes: int
+    wanted: int
+    more: int
+    leases: int
+
+    @property
+    def left(self) -> int:
+        """Votes that are still wanted."""
+        return self.wanted - self.votes
+
+    @property
+    def share(self) -> float:
+        """Share of the wanted votes that is there, 0 to 1."""
+        return self.votes / self.wanted if self.wanted else 1.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What workers are paid, in the campaign's currency, without a platform's fee.
+
+    Parameters
+    ----------
+    rate
+        Pay for one task.
+    so_far
+        For all tasks that were answered, gold ones and those beyond the wanted number too.
+    to_end
+        For those that are still wanted, with the gold ones that will be mixed in.
+    """
+
+    rate: float
+    so_far: float
+    to_end: float
+    currency: str
+
+    @property
+    def total(self) -> float:
+        """Both together."""
+        return self.so_far + self.to_end
+
+
+@dataclass(frozen=True)
+class CampaignProgress:
+    """All of it at one moment.
+
+    Parameters
+    ----------
+    at
+        The moment, UTC.
+    aspects, total
+        By aspect, in the order of their names, and added up.
+    gold_votes
+        Votes on gold pairs.
+    answered
+        All votes of the campaign, whether they count or not.
+    from_files
+        How many of them came back as files.
+    tasks_left
+        Answers that are still to come, gold ones among them.
+    last_vote
+        When the newest came; None where no vote tells.
+    hours, days
+        Votes of the last 48 hours and 14 days.
+    pace, end
+        How quickly they come and when the last will be there; None where that cannot be said.
+    """
+
+    at: datetime
+    aspects: tuple[AspectProgress, ...]
+    total: AspectProgress
+    gold_votes: int
+    answered: int
+    from_files: int
+    tasks_left: float
+    last_vote: datetime | None
+    hours: tuple[Bar, ...]
+    days: tuple[Bar, ...]
+    pace: Pace | None
+    end: End | None
+    cost: Cost
+
+    @property
+    def done(self) -> bool:
+        """Whether all pairs have the votes they want."""
+        return self.total.pairs > 0 and self.total.done == self.total.pairs
+
+
+def by_aspect(tasks: Iterable[TaskProgress]) -> tuple[AspectProgress, ...]:
+    """Return the progress of each aspect that has pairs beside gold ones."""
+    found: dict[str, list[TaskProgress]] = defaultdict(list)
+    for task in tasks:
+        if not task.gold:
+            found[task.aspect].append(task)
+    return tuple(_added(aspect, found[aspect]) for aspect in sorted(found))
+
+
+def _added(aspect: str, tasks: Sequence[TaskProgress]) -> AspectProgress:
+    counted = sum(min(task.votes, task.wanted) for task in tasks)
+    return AspectProgress(
+        aspect=aspect,
+        pairs=len(tasks),
+        done=sum(task.done for task in tasks),
+        votes=counted,
+        wanted=sum(task.wanted for task in tasks),
+        more=sum(task.votes for task in tasks) - counted,
+        leases=sum(task.leases for task in tasks),
+    )
+
+
+def added_up(aspects: Iterable[AspectProgress]) -> AspectProgress:
+    """Return the sums over the aspects."""
+    rows = list(aspects)
+    return AspectProgress(
+        "",
+        *(
+            sum(getattr(row, name) for row in rows)
+            for name in ("pairs", "done", "votes", "wanted", "more", "leases")
+        ),
+    )
+
+
+def campaign_progress(
+    campaign: Campaign,
+    tasks: Sequence[TaskProgress],
+    votes: Sequence[Vote],
+    now: datetime,
+    rate: float | None = None,
+    zone: tzinfo | None = None,
+) -> CampaignProgress:
+    """Return how far a campaign is.
+
+    Parameters
+    ----------
+    campaign
+        Its settings.
+    tasks
+        Its pairs.
+    votes
+        All of its votes.
+    now
+        The time, UTC.
+    rate
+        Pay for a task; the campaign's own by default.
+    zone
+        Where days begin at midnight; this machine's by default.
+    """
+    aspects = by_aspect(tasks)
+    total = added_up(aspects)
+    # of all tasks that are given out, `gold_share` are gold: the others are the rest
+    tasks_left = total.left / (1 - campaign.gold_share) if campaign.gold_pairs else float(total.left)
+    times = [time for vote in votes if vote.origin == "web" and (time := when(vote.at)) is not None]
+    speed = pace(times, now)
+    paid = campaign.pay_per_task if rate is None else rate
+    return CampaignProgress(
+        at=now,
+        aspects=aspects,
+        total=total,
+        gold_votes=sum(vote.gold for vote in votes),
+        answered=len(votes),
+        from_files=sum(vote.origin == "file" for vote in votes),
+        tasks_left=tasks_left,
+        last_vote=max(times, default=None),
+        hours=tuple(by_hour(times, now)),
+        days=tuple(by_day(times, now, zone=zone)),
+        pace=speed,
+        end=estimated_end(tasks_left, speed, now) if total.left else None,
+        cost=Cost(paid, len(votes) * paid, tasks_left * paid, campaign.currency),
+    )

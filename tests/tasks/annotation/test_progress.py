@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from storage_schemas.vote import Vote
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk_types import TaskProgress
+from tasks.annotation.progress import added_up, by_aspect, campaign_progress
+
+NOW = datetime(2026, 3, 6, 12, 30, tzinfo=UTC)
+
+
+def task(aspect: str, votes: int, leases: int = 0, gold: bool = False, wanted: int = 5) -> TaskProgress:
+    return TaskProgress(f"{aspect}-{votes}-{leases}", aspect, gold, votes, leases, wanted)
+
+
+def vote(number: int, hours_ago: float, gold: bool = False, origin: str = "web") -> Vote:
+    at = "" if origin == "file" else (NOW - timedelta(hours=hours_ago)).isoformat()
+    return Vote.model_validate(
+        {
+            "vote_id": f"vote-{number}",
+            "campaign": "spring",
+            "release": "demo",
+            "version": 1,
+            "pair_id": "p",
+            "source_id": "s",
+            "aspect": "color",
+            "worker": "w" * 32,
+            "first": "high",
+            "preferred": "high",
+            "rating": "A",
+            "pair_duration_s": 60.0,
+            "gold": gold,
+            "origin": origin,
+            "at": at,
+        }
+    )
+
+
+def campaign(**values: object) -> Campaign:
+    return Campaign.model_validate(
+        {"name": "spring", "release": "demo", "version": 1, "pay_per_task": 0.5, "currency": "EUR", **values}
+    )
+
+
+def test_an_aspect_counts_what_is_wanted_and_no_more() -> None:
+    rows = by_aspect(
+        [
+            task("color", 5),
+            task("color", 7),
+            task("color", 2, leases=2),
+            task("aesthetics", 0),
+            task("x", 9, gold=True),
+        ]
+    )
+    assert [row.aspect for row in rows] == ["aesthetics", "color"], "gold pairs are in none"
+    color = rows[1]
+    assert (color.pairs, color.done, color.votes, color.wanted, color.more, color.leases) == (
+        3,
+        2,
+        12,
+        15,
+        2,
+        2,
+    )
+    assert (color.left, color.share) == (3, pytest.approx(0.8))
+    total = added_up(rows)
+    assert (total.pairs, total.votes, total.wanted, total.left) == (4, 12, 20, 8)
+
+
+def test_votes_beyond_the_number_do_not_hide_a_pair_that_has_none() -> None:
+    total = added_up(by_aspect([task("color", 10), task("color", 0)]))
+    assert (total.votes, total.left, total.more) == (5, 5, 5)
+
+
+def test_all_answers_cost_also_gold_ones_and_those_beyond_the_number() -> None:
+    votes = [vote(1, 5), vote(2, 4, gold=True), vote(3, 3), vote(4, 0, origin="file")]
+    asked = campaign(gold_pairs=("g",), gold_share=0.2)
+    found = campaign_progress(asked, [task("color", 3), task("color", 0)], votes, NOW)
+    assert found.cost.so_far == pytest.approx(4 * 0.5)
+    # 7 votes are wanted, and of all tasks a fifth is gold
+    assert found.tasks_left == pytest.approx(7 / 0.8)
+    assert found.cost.to_end == pytest.approx(7 / 0.8 * 0.5)
+    assert found.cost.total == pytest.approx(found.cost.so_far + found.cost.to_end)
+    assert (found.answered, found.gold_votes, found.from_files) == (4, 1, 1)
+    other = campaign_progress(asked, [task("color", 3)], votes, NOW, rate=2.0)
+    assert (other.cost.so_far, other.cost.rate) == (8.0, 2.0)
+
+
+def test_a_gold_share_without_gold_pairs_costs_nothing() -> None:
+    found = campaign_progress(campaign(gold_share=0.5), [task("color", 0)], [], NOW)
+    assert found.tasks_left == 5
+
+
+def test_files_do_not_count_for_the_pace() -> None:
+    votes = [vote(number, hours_ago=number / 6) for number in range(1, 61)]
+    files = [vote(100 + number, 0, origin="file") for number in range(500)]
+    tasks = [task("color", 5), task("color", 0)]
+    found = campaign_progress(campaign(), tasks, [*votes, *files], NOW)
+    assert found.pace is not None and found.pace.per_hour == pytest.approx(6, rel=0.15)
+    assert sum(bar.count for bar in found.days) == 60
+    assert found.last_vote == NOW - timedelta(minutes=10)
+    assert found.end is not None
+    assert (found.end.at - NOW).total_seconds() / 3600 == pytest.approx(5 / found.pace.per_hour)
+
+
+def test_what_is_done_has_no_end_to_come() -> None:
+    votes = [vote(number, hours_ago=number) for number in range(1, 11)]
+    found = campaign_progress(campaign(), [task("color", 5), task("color", 6)], votes, NOW)
+    assert found.done and found.end is None and found.tasks_left == 0 and found.cost.to_end == 0
+
+
+def test_an_empty_campaign_is_not_done() -> None:
+    found = campaign_progress(campaign(), [], [], NOW)
+    assert not found.done and found.aspects == () and found.last_vote is None and found.pace is None
