@@ -1,0 +1,253 @@
+"""The videos that workers are shown: what they tell, and what becomes of them when work is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from storage_schemas.errors import IntegrityError, StoreError
+from storage_schemas.release import Release
+from storage_schemas.store import FRAMES, Store
+from tasks.annotation import media
+from tasks.annotation.media import (
+    MediaTask,
+    MediaWork,
+    PairFiles,
+    byte_index,
+    media_stage,
+    media_tasks,
+    pair_media,
+    sources_folder,
+    write_media,
+)
+from tasks.annotation.places import media_folder
+from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
+
+KEY = b"k" * 32
+
+
+@pytest.fixture(scope="module")
+def shown(
+    build_small: Callable[[Path], Small],  # noqa: F811
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Release, list[MediaTask]]:
+    """A release whose videos are all written."""
+    release = build_small(tmp_path_factory.mktemp("shown")).release
+    tasks = media_tasks(release, release.pairs(), KEY)
+    for task in tasks:
+        assert write_media(release, task) == 2 * len(task.pairs)
+    return release, tasks
+
+
+def folder_of(release: Release) -> Path:
+    return media_folder(release.store.root)
+
+
+def facts(path: Path) -> dict[str, Any]:
+    """Return all that a file says of itself but its pictures, its length and what is counted of them."""
+    with av.open(str(path)) as file:
+        (stream,) = file.streams
+        coding = stream.codec_context
+        return {
+            "streams": len(file.streams),
+            "file": dict(file.metadata),
+            "stream": dict(stream.metadata),
+            "format": file.format.name,
+            "chapters": file.chapters(),
+            "first": (file.start_time, stream.start_time, stream.language, stream.disposition),
+            "time": (stream.time_base, stream.average_rate, stream.base_rate),
+            "extradata": bytes(coding.extradata or b""),
+            "size": (coding.width, coding.height, coding.format.name, coding.profile),
+            "brands": path.read_bytes()[:32],
+            "modified": path.stat().st_mtime_ns,
+            "mode": path.stat().st_mode,
+        }
+
+
+def frames(path: Path) -> list[np.ndarray[Any, Any]]:
+    with av.open(str(path)) as file:
+        return [frame.to_ndarray(format="yuv420p") for frame in file.decode(video=0)]
+
+
+def keyframes(path: Path) -> list[tuple[int | None, bool]]:
+    with av.open(str(path)) as file:
+        return [(packet.pts, packet.is_keyframe) for packet in file.demux(video=0) if packet.size]
+
+
+def test_both_sides_say_the_same_of_themselves(shown: tuple[Release, list[MediaTask]]) -> None:
+    release, tasks = shown
+    for task in tasks:
+        for pair in task.pairs:
+            high, low = (facts(folder_of(release) / name) for name in (pair.high, pair.low))
+            assert high == low
+            assert "comment" not in high["file"] and "encoder" not in high["file"]
+            # the names of the streams' readers are the same everywhere and say nothing
+            assert high["stream"].keys() <= {"language", "handler_name", "vendor_id"}
+
+
+def test_no_mark_of_the_encoder_tells_where_it_began(shown: tuple[Release, list[MediaTask]]) -> None:
+    release, tasks = shown
+    for path in folder_of(release).glob("*.mp4"):
+        assert b"x264" not in path.read_bytes()
+        with av.open(str(path)) as file:
+            kinds = {
+                data[at + 4] & 31
+                for packet in file.demux(video=0)
+                if (data := bytes(packet))
+                for at in nal_starts(data)
+            }
+        assert kinds == {1, 5, 9}, "only slices and the marks between pictures"
+    assert len(list(folder_of(release).iterdir())) == sum(2 * len(task.pairs) for task in tasks)
+
+
+def nal_starts(data: bytes) -> list[int]:
+    starts, at = [], 0
+    while at < len(data):
+        starts.append(at)
+        at += 4 + int.from_bytes(data[at : at + 4], "big")
+    return starts
+
+
+def test_the_pictures_are_those_of_the_pair(shown: tuple[Release, list[MediaTask]], tmp_path: Path) -> None:
+    from tasks.publish.materialise import materialise_pair
+
+    release, tasks = shown
+    for pair in tasks[0].pairs:
+        record = release.pair(pair.pair_id)
+        plain = materialise_pair(release.store, record, release.clips(record.source_id), tmp_path / pair.low)
+        for name, path in ((pair.high, plain["high"]), (pair.low, plain["low"])):
+            mine, theirs = frames(folder_of(release) / name), frames(path)
+            assert len(mine) == len(theirs)
+            assert all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+            assert keyframes(folder_of(release) / name) == keyframes(path)
+
+
+def test_browsers_can_play_them_while_they_come(shown: tuple[Release, list[MediaTask]]) -> None:
+    release, tasks = shown
+    for pair in tasks[0].pairs:
+        for name in (pair.high, pair.low):
+            path = folder_of(release) / name
+            data = path.read_bytes()
+            assert data.index(b"moov") < data.index(b"mdat")
+            with av.open(str(path)) as file:
+                coding = file.streams.video[0].codec_context
+                assert (coding.name, coding.pix_fmt, coding.profile) == ("h264", "yuv420p", "High")
+                assert next(file.demux(video=0)).is_keyframe
+
+
+def test_names_tell_nothing_and_the_source_is_on_the_disk_once(
+    shown: tuple[Release, list[MediaTask]],
+) -> None:
+    release, tasks = shown
+    names = [name for task in tasks for pair in task.pairs for name in (pair.high, pair.low)]
+    assert len(set(names)) == len(names)
+    for task in tasks:
+        own = sources_folder(release.store.root) / task.source
+        assert own.stat().st_nlink == len(task.pairs) + 1
+        assert all((folder_of(release) / pair.high).samefile(own) for pair in task.pairs)
+    others = media_tasks(release, release.pairs(), b"another key of another installation")
+    assert not {name for task in others for pair in task.pairs for name in (pair.high, pair.low)} & set(names)
+    assert media_tasks(release, release.pairs(), KEY) == tasks
+
+
+def test_a_second_run_writes_nothing_and_a_missing_file_is_made_again(
+    build_small: Callable[[Path], Small],  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    release = build_small(tmp_path).release
+    task = media_tasks(release, release.pairs("aesthetics"), KEY)[0]
+    assert write_media(release, task) == 2
+    low = folder_of(release) / task.pairs[0].low
+    before = low.read_bytes()
+    assert write_media(release, task) == 0
+    low.unlink()
+    # cut off in the middle: no half file under the name, and nothing left of it
+    with monkeypatch.context() as patch:
+        patch.setattr(media, "sync_path", lambda _path: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            write_media(release, task)
+    assert not low.exists() and not list(folder_of(release).glob(".*"))
+    assert write_media(release, task) == 1 and low.read_bytes() == before
+
+
+def test_several_write_the_same_at_once(
+    build_small: Callable[[Path], Small],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    release = build_small(tmp_path).release
+    tasks = media_tasks(release, release.pairs(), KEY)
+    work = MediaWork(str(release.store.root), release.name, release.version)
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = list(pool.map(lambda task: media_stage(work, task), tasks * 3))
+    assert not [row for outcome in outcomes for row in outcome.rows]
+    for task in tasks:
+        for pair in task.pairs:
+            assert len(frames(folder_of(release) / pair.high)) == release.pair(pair.pair_id).high_frames
+            assert len(frames(folder_of(release) / pair.low)) == release.pair(pair.pair_id).low_frames
+
+
+def test_a_file_system_without_further_names_gets_copies(
+    build_small: Callable[[Path], Small],  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_link(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    release = build_small(tmp_path).release
+    task = media_tasks(release, release.pairs("aesthetics"), KEY)[0]
+    monkeypatch.setattr(media.os, "link", no_link)
+    write_media(release, task)
+    high, own = folder_of(release) / task.pairs[0].high, sources_folder(release.store.root) / task.source
+    assert not high.samefile(own) and high.read_bytes() == own.read_bytes()
+    assert facts(high) == facts(folder_of(release) / task.pairs[0].low)
+
+
+def test_frames_that_are_gone_for_good_are_said_and_harm_no_other(
+    build_small: Callable[[Path], Small],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    release = build_small(tmp_path).release
+    first, second = media_tasks(release, release.pairs(), KEY)
+    release.store.remove(FRAMES, release.source(first.id).frames_id)
+    work = MediaWork(str(release.store.root), release.name, release.version)
+    outcome = media_stage(work, first)
+    assert outcome.written == 0 and "were evicted" in outcome.rows[0]
+    assert media_stage(work, second).rows == ()
+    with pytest.raises(StoreError):
+        write_media(release, first)
+
+
+def test_drafts_of_killed_processes_are_cleared_and_younger_ones_left(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "store")
+    folder = media_folder(store.root)
+    folder.mkdir(parents=True)
+    (folder / ".draft.mp4").write_bytes(b"half")
+    (folder / "whole.mp4").write_bytes(b"whole")
+    assert media.clear_drafts(store.root) == 0
+    assert media.clear_drafts(store.root, older_s=-1) == 1
+    assert [path.name for path in folder.iterdir()] == ["whole.mp4"]
+
+
+def test_it_is_known_where_in_a_file_its_seconds_lie(shown: tuple[Release, list[MediaTask]]) -> None:
+    release, tasks = shown
+    pair = tasks[0].pairs[0]
+    found = pair_media(release.store.root, pair)
+    record = release.pair(pair.pair_id)
+    path = folder_of(release) / pair.low
+    assert (found.low_file, found.low_bytes) == (pair.low, path.stat().st_size)
+    assert [second for second, _ in found.low_index] == [n / record.fps for n in range(record.low_frames)]
+    places = [byte for _, byte in found.low_index]
+    assert places == sorted(set(places)) and path.read_bytes().index(b"mdat") < places[0]
+    assert places[-1] < found.low_bytes
+    few = byte_index(path, most_rows=7)
+    assert len(few) <= 7 and few[0] == found.low_index[0] and set(few) <= set(found.low_index)
+    with pytest.raises(IntegrityError, match="publish"):
+        pair_media(release.store.root, PairFiles(pair.pair_id, pair.high, "gone.mp4"))
