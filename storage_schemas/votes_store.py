@@ -140,11 +140,7 @@ class VotesStore:
         )
         # from here on nobody reads the rows any more, whatever becomes of the files
         folder = self.path / "erased" / _checked(campaign)
-        with storage_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            write_atomic(
-                folder / f"{_stamp()}-{uuid.uuid4().hex[:8]}.json", erased.model_dump_json().encode()
-            )
+        write_atomic(folder / f"{_stamp()}-{uuid.uuid4().hex[:8]}.json", erased.model_dump_json().encode())
         # another process may take out somebody else at this moment, and write anew what held both
         while any([self._sweep(kind, campaign) for kind in _SCHEMAS]):
             pass
