@@ -66,7 +66,15 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
 
 def _island(words: Any, data: dict[str, Any]) -> dict[str, Any]:
     """Return what the page's script starts with."""
-    return {"view": data["view"], "urls": data["urls"], "csrf": data["csrf"], "words": dict(words["script"])}
+    refused = {reason: said for reason, said in words["refused"].items() if isinstance(said, dict)}
+    return {
+        "view": data["view"],
+        "urls": data["urls"],
+        "csrf": data["csrf"],
+        "words": dict(words["script"]),
+        "refused": refused,
+        "go_on": words["refused"]["go_on"],
+    }
 
 
 @cache

@@ -1,0 +1,176 @@
+/** Two videos that run together, or each alone. */
+
+import { PLACES, otherPlace } from "./dom.js";
+
+//: Seconds that linked videos may drift apart before one is moved; a picture stays for a second.
+const TOLERANCE_S = 0.5;
+
+export class Players {
+  constructor(videos, changed) {
+    this.videos = videos;
+    this.changed = changed;
+    this.linked = true;
+    this.chosen = "left";
+    this.rate = 1;
+    this.offset = 0; // seconds that the right video is ahead of the left one
+    this.wanted = new Set(); // places that should be running
+    this.until = null;
+    for (const place of PLACES) {
+      const video = videos[place];
+      for (const name of ["loadedmetadata", "timeupdate", "seeked", "waiting", "playing", "canplay", "pause", "ended"]) {
+        video.addEventListener(name, () => this.tick());
+      }
+    }
+  }
+
+  get playing() { return this.wanted.size > 0; }
+  get places() { return this.linked ? PLACES : [this.chosen]; }
+  ready(place) { return this.videos[place].readyState >= 1; }
+  length(place) { return this.ready(place) ? this.videos[place].duration : 0; }
+  time(place) { return this.videos[place].currentTime; }
+
+  /** Time of the other video that belongs to a time of this one, within that video. */
+  partner(place, time) {
+    const other = otherPlace(place);
+    const wanted = place === "left" ? time + this.offset : time - this.offset;
+    return this.within(other, wanted);
+  }
+
+  within(place, time) {
+    return Math.min(Math.max(time, 0), Math.max(this.length(place) - 0.05, 0));
+  }
+
+  move(place, time) {
+    const video = this.videos[place];
+    if (!this.ready(place)) return;
+    const wanted = this.within(place, time);
+    if (Math.abs(video.currentTime - wanted) > 0.01) video.currentTime = wanted;
+  }
+
+  /** Go to a time of a video; linked ones move together. */
+  seek(place, time) {
+    this.until = null;
+    this.move(place, time);
+    if (this.linked) this.move(otherPlace(place), this.partner(place, time));
+    this.changed();
+  }
+
+  step(seconds, place = this.chosen) {
+    this.seek(place, this.time(place) + seconds);
+  }
+
+  choose(place) {
+    if (!this.linked && this.chosen !== place && this.playing) this.pause();
+    this.chosen = place;
+    this.changed();
+  }
+
+  /** Linking keeps the videos as they stand, so that they can be laid beside each other by hand. */
+  setLinked(linked) {
+    const ran = this.playing;
+    this.pause();
+    this.linked = linked;
+    if (linked) this.offset = this.time("right") - this.time("left");
+    if (Math.abs(this.offset) < TOLERANCE_S) this.offset = 0;
+    if (ran) this.play();
+    this.changed();
+  }
+
+  /** Bring both to the time of the chosen one. */
+  level() {
+    this.offset = 0;
+    this.seek(this.chosen, this.time(this.chosen));
+  }
+
+  setRate(rate) {
+    this.rate = rate;
+    for (const place of PLACES) {
+      this.videos[place].defaultPlaybackRate = rate;
+      this.videos[place].playbackRate = rate;
+    }
+    this.changed();
+  }
+
+  play(places = this.places) {
+    const atEnd = (place) => this.videos[place].ended || this.time(place) >= this.length(place) - 0.1;
+    if (places.every((place) => this.ready(place) && atEnd(place))) {
+      for (const place of places) this.move(place, 0);
+      this.offset = 0;
+    }
+    this.wanted = new Set(places.filter((place) => !(this.ready(place) && this.atEndNow(place))));
+    for (const place of this.wanted) this.run(place);
+    this.tick();
+  }
+
+  atEndNow(place) {
+    const video = this.videos[place];
+    return video.ended && !video.seeking;
+  }
+
+  run(place) {
+    const video = this.videos[place];
+    video.playbackRate = this.rate;
+    video.play().catch((problem) => {
+      // a play() that a pause or a new file overtakes is no error
+      if (problem.name === "AbortError") return;
+      this.pause();
+      if (problem.name === "NotAllowedError") this.onBlocked();
+    });
+  }
+
+  onBlocked() {}
+
+  pause() {
+    this.wanted.clear();
+    this.until = null;
+    for (const place of PLACES) this.videos[place].pause();
+    this.changed();
+  }
+
+  toggle() { if (this.playing) this.pause(); else this.play(); }
+
+  /**
+   * Play a stretch of a video from its start to its end, and what belongs to it in the other one.
+   *
+   * `beside` is where the other video is to stand then; null leaves it where the link puts it.
+   */
+  playStretch(place, start, end, beside) {
+    this.pause();
+    this.chosen = place;
+    this.move(place, start);
+    if (this.linked) {
+      if (beside !== null) this.offset = place === "left" ? beside - start : start - beside;
+      this.move(otherPlace(place), this.partner(place, start));
+    }
+    this.play();
+    this.until = { place, end: Math.min(end, this.length(place)) };
+  }
+
+  starved(place) {
+    const video = this.videos[place];
+    return this.wanted.has(place) && !video.paused && !video.ended && video.readyState < 3;
+  }
+
+  tick() {
+    for (const place of [...this.wanted]) {
+      if (this.atEndNow(place)) this.wanted.delete(place);
+    }
+    if (this.until && this.time(this.until.place) >= this.until.end) this.pause();
+    if (this.linked && this.wanted.size === 2) this.together();
+    this.changed();
+  }
+
+  /** While one of two linked videos waits for data the other waits too; then drift is taken out. */
+  together() {
+    const [left, right] = [this.videos.left, this.videos.right];
+    for (const place of PLACES) {
+      const other = this.videos[otherPlace(place)];
+      if (this.starved(place)) other.pause();
+      else if (other.paused && !other.seeking) this.run(otherPlace(place));
+    }
+    if (left.seeking || right.seeking) return;
+    const follower = otherPlace(this.chosen);
+    const wanted = this.partner(this.chosen, this.time(this.chosen));
+    if (Math.abs(this.time(follower) - wanted) > TOLERANCE_S * Math.max(1, this.rate)) this.move(follower, wanted);
+  }
+}

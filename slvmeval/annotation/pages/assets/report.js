@@ -1,0 +1,87 @@
+/** Tell the server what was really played: every few seconds, when something hangs on it, and on leaving. */
+
+import { PLACES } from "./dom.js";
+import { Watch, covered, length, merged } from "./intervals.js";
+import { Refusal } from "./server.js";
+
+const EVERY_MS = 4000;
+const LONGEST_WAIT_MS = 30000;
+
+export class Reporter {
+  /** `adopt(view)` takes a new view, `refused(problem)` a no. */
+  constructor(app, videos) {
+    this.app = app;
+    this.watches = Object.fromEntries(PLACES.map((place) => [place, new Watch(videos[place])]));
+    this.sending = null;
+    this.next = 0;
+    this.wait = EVERY_MS;
+    setInterval(() => this.beat(), 500);
+    window.addEventListener("online", () => { this.next = 0; this.wait = EVERY_MS; });
+    window.addEventListener("pagehide", () => this.leave());
+    document.addEventListener("visibilitychange", () => { if (document.hidden) this.leave(); });
+  }
+
+  /** What was played: what the server counts, and what it was not yet told. */
+  seen(place) {
+    return merged([...this.app.view.seen[place], ...this.watches[place].waiting]);
+  }
+
+  /** Whether what waits here would open something on the page. */
+  urgent() {
+    const { view } = this.app;
+    if (!PLACES.some((place) => this.watches[place].waiting.length)) return false;
+    if (view.state === "opened") {
+      return !view.can_prefer && PLACES.every((place) => length(this.seen(place)) >= view.least_look_s);
+    }
+    return view.must_see.some((one) => {
+      const needed = (one.end_s - one.start_s) * view.least_seen;
+      return !one.seen && covered(this.seen(one.place), one.start_s, one.end_s) >= needed;
+    });
+  }
+
+  beat() {
+    if (this.app.over || this.sending) return;
+    const waits = PLACES.some((place) => this.watches[place].waiting.length);
+    if (!waits) return;
+    const now = performance.now();
+    const calm = this.app.server.line === "online";
+    if (now >= this.next || (calm && this.urgent())) this.flush();
+  }
+
+  /** Send what waits; what could not be sent is kept. */
+  async flush() {
+    while (this.sending) await this.sending;
+    this.sending = this.send();
+    try { await this.sending; } finally { this.sending = null; }
+  }
+
+  async send() {
+    for (const place of PLACES) {
+      const taken = this.watches[place].take();
+      if (!taken.intervals.length) continue;
+      try {
+        const view = await this.app.server.once("play", { place, ...taken });
+        this.wait = EVERY_MS;
+        this.app.adopt(view);
+      } catch (problem) {
+        if (problem instanceof Refusal) { this.app.refused(problem); return; }
+        this.watches[place].giveBack(taken);
+        this.app.server.setLine(problem.line || "offline");
+        this.wait = Math.min(this.wait * 1.5, LONGEST_WAIT_MS);
+        break;
+      }
+    }
+    this.next = performance.now() + this.wait;
+  }
+
+  /** The page goes away, perhaps for good: the browser sends this even so. */
+  leave() {
+    if (this.app.over) return;
+    for (const place of PLACES) {
+      const taken = this.watches[place].take();
+      if (!taken.intervals.length) continue;
+      this.app.server.once("play", { place, ...taken }, { keepalive: true })
+        .catch((problem) => { if (!(problem instanceof Refusal)) this.watches[place].giveBack(taken); });
+    }
+  }
+}

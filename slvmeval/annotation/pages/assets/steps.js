@@ -1,0 +1,116 @@
+/** The three steps: which is better, see what was changed, rate it. */
+
+import { $, PLACES, fill, tell } from "./dom.js";
+import { length } from "./intervals.js";
+import { Stretches } from "./stretches.js";
+
+export class Steps {
+  constructor(app) {
+    this.app = app;
+    this.draw();
+  }
+
+  /** Wire up what stands on the page; called again when the server's steps have replaced it. */
+  draw() {
+    this.place = null;
+    this.stretches = new Stretches(this.app);
+    for (const button of document.querySelectorAll("[data-prefer]")) {
+      button.addEventListener("click", () => this.choose(button.dataset.prefer));
+    }
+    $("sure-yes")?.addEventListener("click", () => this.prefer());
+    $("sure-no")?.addEventListener("click", () => this.choose(null));
+    $("rate")?.addEventListener("submit", (event) => { event.preventDefault(); this.rate(); });
+    this.show();
+  }
+
+  /** Take the steps of the page as the server shows it now. */
+  replace(page, focus) {
+    $("steps").replaceChildren(...document.importNode(page.getElementById("steps"), true).childNodes);
+    this.draw();
+    if (focus) $("see-title")?.focus();
+  }
+
+  choose(place) {
+    const before = this.place;
+    this.place = place;
+    for (const button of document.querySelectorAll("[data-prefer]")) {
+      button.setAttribute("aria-pressed", String(button.dataset.prefer === place));
+    }
+    $("sure").hidden = !place;
+    if (place) $("sure-yes").focus();
+    else document.querySelector(`[data-prefer=${before}]`)?.focus();
+  }
+
+  async prefer() {
+    const { app } = this;
+    const place = this.place;
+    if (!place || app.busy) return;
+    app.busy = true;
+    app.players.pause();
+    $("sure-yes").disabled = true;
+    $("sure-yes").textContent = app.words.sending;
+    try {
+      await app.reporter.flush();
+      await app.server.ask("prefer", { place });
+      await app.refresh({ focus: true });
+      tell(app.words.stored);
+      app.tabs?.changed();
+    } catch (problem) {
+      app.refused(problem);
+    } finally {
+      app.busy = false;
+    }
+  }
+
+  async rate() {
+    const { app } = this;
+    const form = $("rate");
+    const rating = new FormData(form).get("rating");
+    if (!rating || app.busy) return;
+    app.busy = true;
+    app.players.pause();
+    const comment = $("comment").value;
+    const send = $("send");
+    const label = send.textContent;
+    send.disabled = true;
+    send.textContent = app.words.sending;
+    try {
+      await app.reporter.flush();
+      const { next } = await app.server.ask("rate", { rating, comment });
+      app.over = true;
+      app.tabs?.changed();
+      window.location.assign(next);
+    } catch (problem) {
+      send.disabled = false;
+      send.textContent = label;
+      app.refused(problem);
+    } finally {
+      app.busy = false;
+    }
+  }
+
+  show() {
+    const { view } = this.app;
+    if (view.state === "opened") this.showPrefer();
+    else this.showRate();
+  }
+
+  showPrefer() {
+    const { view, words, reporter } = this.app;
+    for (const button of document.querySelectorAll("[data-prefer]")) button.disabled = !view.can_prefer;
+    const short = PLACES.filter((place) => length(reporter.seen(place)) < view.least_look_s);
+    const which = short.length === 2 ? "both" : short[0];
+    const text = view.can_prefer ? words.prefer_ready
+      : fill(words[`prefer_more_${which ?? "both"}`], { seconds: Math.ceil(view.least_look_s) });
+    if ($("prefer-state").textContent !== text) $("prefer-state").textContent = text;
+  }
+
+  showRate() {
+    const { view } = this.app;
+    this.stretches.show();
+    const ready = view.can_rate;
+    if ($("rating").disabled === ready) $("rating").disabled = !ready;
+    $("rate-hint").hidden = ready;
+    $("step-rate").classList.toggle("waiting", !ready);
+  }
+}

@@ -1,0 +1,131 @@
+/** The list of changed parts: play each, and tick it off. */
+
+import { $, clock, fill, make, otherPlace, tell } from "./dom.js";
+import { covered } from "./intervals.js";
+
+/** The stretch of the other video that shows the same change, or null. */
+export function partnerOf(stretches, stretch) {
+  const others = stretches.filter((one) => one.place === otherPlace(stretch.place));
+  const own = stretches.filter((one) => one.place === stretch.place);
+  return others.length === own.length ? others[own.indexOf(stretch)] : null;
+}
+
+export class Stretches {
+  constructor(app) {
+    this.app = app;
+    this.current = null; // number of the stretch that was played last
+    this.told = new Set();
+    this.rows = new Map();
+    this.list = $("stretches");
+    if (!this.list) return;
+    this.list.replaceChildren(...app.view.must_see.map((one) => this.row(one)));
+    for (const one of app.view.must_see) if (one.seen) this.told.add(one.number);
+    this.show();
+  }
+
+  row(one) {
+    const { words } = this.app;
+    const times = { start: clock(one.start_s), end: clock(one.end_s) };
+    const side = words[one.place];
+    const number = one.number + 1;
+    const play = make("button", {
+      type: "button", className: "button small", textContent: `▶ ${fill(words.stretch, { number })}`,
+      "aria-label": fill(words.go_to, { number, side, ...times }),
+    });
+    const what = [words[`kind_${one.kind}`], one.note].filter(Boolean).join(" · ");
+    const state = make("span", { className: "state" });
+    const confirm = make("button", { type: "button", className: "button small tick", textContent: words.confirm,
+      "aria-label": `${fill(words.stretch, { number })}: ${words.confirm}` });
+    play.addEventListener("click", () => this.play(one.number));
+    confirm.addEventListener("click", () => this.confirm(one.number));
+    const text = make("span", { className: "stretch-text" },
+      make("b", { textContent: side }), ` ${times.start}–${times.end}`,
+      ...(what ? [make("small", { textContent: what })] : []));
+    const row = make("li", { "data-number": String(one.number) }, play, text, state, confirm);
+    this.rows.set(one.number, { row, play, state, confirm });
+    return row;
+  }
+
+  stretch(number) { return this.app.view.must_see.find((one) => one.number === number); }
+
+  play(number) {
+    const one = this.stretch(number);
+    const beside = partnerOf(this.app.view.must_see, one);
+    this.current = number;
+    const { players } = this.app;
+    players.playStretch(one.place, one.start_s, one.end_s, beside ? beside.start_s : null);
+    const box = $("viewer").getBoundingClientRect();
+    if (box.top < 0 || box.top > window.innerHeight / 2) $(`side-${one.place}`).scrollIntoView({ block: "start" });
+    this.show();
+  }
+
+  /** Play the next (or previous) one; those that are ticked off are passed over while others are left. */
+  jump(by) {
+    const all = this.app.view.must_see;
+    if (!all.length) return;
+    const left = all.filter((one) => !one.confirmed);
+    const from = left.length && by > 0 ? left : all;
+    const at = this.current === null ? (by > 0 ? -1 : from.length) : from.findIndex((one) => one.number === this.current);
+    let next = from[(at + by + from.length) % from.length];
+    if (at < 0 && this.current !== null) next = from.find((one) => one.number > this.current) || from[0];
+    this.play(next.number);
+  }
+
+  async confirm(number = this.current) {
+    if (number === null || !this.rows.has(number)) return;
+    const { confirm } = this.rows.get(number);
+    const one = this.stretch(number);
+    if (!one.seen || one.confirmed || confirm.disabled) return;
+    confirm.disabled = true;
+    const focused = document.activeElement === confirm;
+    try {
+      this.app.adopt(await this.app.server.ask("confirm", { number }));
+      const { all, done } = this.count();
+      tell(done === all ? this.app.words.all_done : fill(this.app.words.progress, { done, all }));
+      if (focused) this.focusNext();
+    } catch (problem) {
+      this.app.refused(problem);
+    } finally {
+      this.show();
+    }
+  }
+
+  focusNext() {
+    const next = this.app.view.must_see.find((one) => !one.confirmed);
+    const target = next ? this.rows.get(next.number).play : document.querySelector("#rating input");
+    target?.focus();
+  }
+
+  count() {
+    const all = this.app.view.must_see;
+    return { all: all.length, done: all.filter((one) => one.confirmed && one.seen).length };
+  }
+
+  show() {
+    if (!this.list) return;
+    const { view, words, reporter } = this.app;
+    for (const one of view.must_see) {
+      const { row, state, confirm } = this.rows.get(one.number);
+      const length = one.end_s - one.start_s;
+      const share = Math.min(1, covered(reporter.seen(one.place), one.start_s, one.end_s) / length);
+      const text = one.confirmed ? `✓ ${words.confirmed}` : one.seen ? words.seen
+        : share > 0.01 ? fill(words.seen_part, { percent: Math.min(99, Math.floor(share * 100)) }) : words.unseen;
+      if (state.textContent !== text) state.textContent = text;
+      row.classList.toggle("confirmed", one.confirmed && one.seen);
+      row.classList.toggle("seen", one.seen);
+      if (one.number === this.current) row.setAttribute("aria-current", "true");
+      else row.removeAttribute("aria-current");
+      confirm.hidden = one.confirmed;
+      confirm.disabled = !one.seen;
+      if (one.seen && !this.told.has(one.number)) {
+        this.told.add(one.number);
+        tell(fill(words.now_confirm, { number: one.number + 1 }));
+      }
+    }
+    const { all, done } = this.count();
+    $("seen-progress").max = Math.max(all, 1);
+    $("seen-progress").value = done;
+    const text = done === all ? words.all_done : fill(words.progress, { done, all });
+    if ($("seen-text").textContent !== text) $("seen-text").textContent = text;
+  }
+}
