@@ -1,10 +1,33 @@
-"""The application: what of it is served where."""
+"""The application: what of it is served where, and what is said when something goes wrong."""
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from slvmeval.annotation import entry, media, problems, work
+from slvmeval.annotation.assets import assets_router
+from slvmeval.annotation.limits import Limiter
+from slvmeval.annotation.problems import Problem, answer, of_desk
+from slvmeval.annotation.security import Guard
+from slvmeval.annotation.sessions import MediaLinks, Sessions
 from slvmeval.annotation.settings import Serving
+from slvmeval.annotation.site import Site, language_for, not_found, site_of
+from tasks.annotation.desk import Desk
+from tasks.annotation.desk_types import Clock, Refused, RefusedReason, utc
+from tasks.annotation.places import installation_key
+
+log = logging.getLogger(__name__)
+
+#: A database that is away, or busy for long, is asked again after so many seconds.
+_AWAY_RETRY_S = 15
 
 
 def from_environment() -> FastAPI:
@@ -12,6 +35,110 @@ def from_environment() -> FastAPI:
     return create_app(Serving.from_environment())
 
 
-def create_app(serving: Serving) -> FastAPI:
-    """Return the application."""
-    return FastAPI(title="SLVMEval annotation", docs_url=None, redoc_url=None, openapi_url=None)
+def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
+    """Return the application; it closes its database when it ends.
+
+    Parameters
+    ----------
+    serving
+        Its settings.
+    clock
+        Gives the time, for leases and votes.
+
+    Raises
+    ------
+    PrerequisiteError, StoreError
+        If the database is away, or of another version or key.
+    """
+    key = installation_key(serving.root)
+    desk = Desk.open(serving.database, key, clock)
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            desk.close()
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=life)
+    limiter = Limiter()
+    app.state.site = Site(serving, desk, Sessions(key, serving.secure), MediaLinks(key), limiter)
+    for router in (entry.router, work.router, media.router, assets_router()):
+        app.include_router(router)
+    app.add_api_route("/health", health)
+    app.add_exception_handler(Problem, _on_problem)
+    app.add_exception_handler(Refused, _on_refused)
+    app.add_exception_handler(RequestValidationError, _on_unfit)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(SQLAlchemyError, _on_database)
+    app.add_exception_handler(Exception, _on_error)
+    app.add_middleware(Guard, serving=serving, limiter=limiter)
+    return app
+
+
+def health(request: Request) -> JSONResponse:
+    """Say whether the database answers, for whoever watches the server."""
+    try:
+        site_of(request).desk.campaigns()
+    except SQLAlchemyError as problem:
+        log.warning("the database does not answer: %s", problem)
+        return JSONResponse({"status": "away"}, 503)
+    return JSONResponse({"status": "ok"})
+
+
+def told(request: Request, problem: Problem) -> Response:
+    """Return a problem in the worker's language, on the campaign's page where one is known."""
+    site = site_of(request)
+    name = str(request.path_params.get("campaign", ""))
+    campaign = session = None
+    if name in site.serving.campaigns and problem.reason not in (problems.AWAY, problems.BROKEN):
+        campaign = site.campaign(name)
+        session = site.sessions.of(request, name)
+    return answer(
+        request,
+        problem,
+        language=language_for(request, campaign) if session is None else session.language,
+        campaign=campaign,
+        csrf="" if session is None else session.csrf,
+        texts=site.serving.texts_folder,
+    )
+
+
+def _on_problem(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, Problem)
+    return told(request, problem)
+
+
+def _on_refused(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, Refused)
+    return told(request, of_desk(problem, str(request.path_params.get("campaign", ""))))
+
+
+def _on_unfit(request: Request, problem: Exception) -> Response:
+    """Answer a body that no page of ours sends."""
+    assert isinstance(problem, RequestValidationError)
+    first = problem.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return told(request, Problem(422, RefusedReason.BAD_VALUE.value, f"{where}: {first['msg']}"))
+
+
+def _on_http(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)
+    if problem.status_code == 404:
+        return told(request, not_found())
+    said = Problem(problem.status_code, problems.NOT_FOUND, f"this is not done here: {problem.detail}")
+    response = told(request, said)
+    response.headers.update(problem.headers or {})
+    return response
+
+
+def _on_database(request: Request, problem: Exception) -> Response:
+    log.error("the database does not answer: %s", problem)
+    said = "the server cannot store answers now: wait a minute and try again, nothing that was stored is lost"
+    return told(request, Problem(503, problems.AWAY, said, retry_s=_AWAY_RETRY_S))
+
+
+def _on_error(request: Request, problem: Exception) -> Response:
+    """Answer what nobody foresaw; the traceback goes to the log."""
+    said = "something is wrong on the server: try again, and tell the organiser if it stays so"
+    return told(request, Problem(500, problems.BROKEN, said, retry_s=_AWAY_RETRY_S))

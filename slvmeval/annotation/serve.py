@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from slvmeval.annotation.settings import LOOPBACK, Serving
@@ -15,16 +15,21 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.annotation.places import derived_key, installation_key, sqlite_file
 
 if TYPE_CHECKING:
+    from tasks.annotation.campaign import Campaign
     from tasks.annotation.desk import Desk
 
-    from tasks.annotation.campaign import Campaign
-
 SECRET_VARIABLE = "SLVMEVAL_ORGANISER_SECRET"
+
+#: The parameters with which workers of a platform come, as its own pages want them written.
+PLATFORMS = {
+    "prolific": "PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}&SESSION_ID={{%SESSION_ID%}}",
+    "mturk": "workerId=...&assignmentId=...&hitId=...",
+}
 
 #: Answers that are being given when the server is told to end have so many seconds left.
 GRACE_S = 10
 
-_LEAST_SECRET = 12
+_LEAST_SECRET = 16
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,9 @@ def prepare(
     if not private and any(withheld.values()):
         first, count = next((name, count) for name, count in withheld.items() if count)
         raise PrerequisiteError(
-            f"{count} pairs of campaign {first} are of sources that may not be passed on: say --private-audience "
-            "if all who come are under your agreement with the owner, or publish the campaign without them"
+            f"{count} pairs of campaign {first} are of sources that may not be passed on: say "
+            "--private-audience if all who come are under your agreement with the owner, or publish the "
+            "campaign without them"
         )
     opened = _listen(asked.host, asked.port)
     try:
@@ -126,14 +132,13 @@ def run_server(ready: Ready, processes: int = 1) -> None:
     config = uvicorn.Config(
         "slvmeval.annotation.app:from_environment", workers=processes, **options(ready.serving)
     )
-    server = uvicorn.Server(config)
     if processes == 1:
-        server.run(sockets=[ready.socket])
+        uvicorn.Server(config).run(sockets=[ready.socket])
     else:
-        Multiprocess(config, target=server.run, sockets=[ready.socket]).run()
+        Multiprocess(config, sockets=[ready.socket]).run()
 
 
-def options(serving: Serving) -> dict[str, object]:
+def options(serving: Serving) -> dict[str, Any]:
     """Return how uvicorn is to run: no header of a stranger is believed, and it does not say what it is."""
     return {
         "factory": True,
@@ -150,6 +155,9 @@ def options(serving: Serving) -> dict[str, object]:
 
 
 def _check_options(asked: Serving, processes: int) -> None:
+    for platform in asked.platforms:
+        if platform not in PLATFORMS:
+            raise UserInputError(f"--platform {platform}: choose {' or '.join(PLATFORMS)}")
     if processes > 1 and asked.database.startswith("sqlite"):
         raise UserInputError(
             "--processes needs a database that several processes write: --database postgresql+psycopg://…"
@@ -184,9 +192,8 @@ def _not_to_be_passed_on(desk: Desk, campaign: Campaign, asked: Serving) -> int:
     from storage_schemas.store import Store
 
     release = Release.open(Store.open(asked.root), campaign.release, campaign.version)
-    kept = {row.source_id for row in release.sources() if not row.redistributable}
-    shown = {one.pair_id for one in desk.progress(campaign.name)}
-    return sum(record.pair_id in shown for record in release.pairs() if record.source_id in kept)
+    free = {row.source_id for row in release.sources() if row.redistributable}
+    return sum(task.source_id not in free for task in desk.tasks(campaign.name))
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -36,6 +36,8 @@ class Serving:
         Addresses whose ``X-Forwarded-*`` headers are believed, comma-separated; empty is none.
     texts
         Folder with texts that go over ours.
+    platforms
+        Platforms whose parameters let a worker in without a token: ``prolific``, ``mturk``.
     worker_a_minute, address_a_minute
         Most requests a minute of one worker and from one address; 0 is no limit.
     tries_a_minute
@@ -51,9 +53,15 @@ class Serving:
     public_url: str = ""
     trusted_proxies: str = ""
     texts: str = ""
+    platforms: tuple[str, ...] = ()
     worker_a_minute: int = 300
     address_a_minute: int = 6000
     tries_a_minute: int = 30
+
+    @property
+    def texts_folder(self) -> Path | None:
+        """Folder with texts that go over ours, or None."""
+        return Path(self.texts) if self.texts else None
 
     @property
     def root(self) -> Path:
@@ -89,4 +97,5 @@ class Serving:
     def from_environment(cls) -> Serving:
         """Return the settings that the process which started this one left."""
         said = json.loads(os.environ[VARIABLE])
-        return cls(**{**said, "campaigns": tuple(said["campaigns"])})
+        lists = {name: tuple(said[name]) for name in ("campaigns", "platforms")}
+        return cls(**{**said, **lists})

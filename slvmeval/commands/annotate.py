@@ -50,6 +50,14 @@ def serve(
             "their owner.",
         ),
     ] = False,
+    platform: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--platform",
+            metavar="prolific|mturk",
+            help="Also let in who comes with this platform's parameters, without a token; several times.",
+        ),
+    ] = None,
     texts: Annotated[
         Path | None, typer.Option("--texts", metavar="DIR", help="Texts of your own, over ours.")
     ] = None,
@@ -89,6 +97,7 @@ def serve(
         public_url=public_url.rstrip("/"),
         trusted_proxies=behind_proxy,
         texts="" if texts is None else str(texts),
+        platforms=tuple(platform or ()),
         worker_a_minute=per_worker,
         address_a_minute=per_address,
     )

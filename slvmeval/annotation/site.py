@@ -1,0 +1,111 @@
+"""What every part of the application shares, and how it finds out for whom it works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse
+
+from slvmeval.annotation import problems
+from slvmeval.annotation.limits import Limiter
+from slvmeval.annotation.pages.render import PageName, render
+from slvmeval.annotation.problems import Problem
+from slvmeval.annotation.security import forged, too_many
+from slvmeval.annotation.sessions import CSRF_HEADER, MediaLinks, Session, Sessions
+from slvmeval.annotation.settings import Serving
+from storage_schemas.errors import UserInputError
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk_types import Refused, RefusedReason
+
+if TYPE_CHECKING:
+    from tasks.annotation.desk import Desk
+
+
+@dataclass(frozen=True)
+class Site:
+    """One application: its settings, its desk, and what signs and counts."""
+
+    serving: Serving
+    desk: Desk
+    sessions: Sessions
+    links: MediaLinks
+    limiter: Limiter
+
+    def campaign(self, name: str) -> Campaign:
+        """Return a campaign that is open; any other name is answered as unknown."""
+        try:
+            if name in self.serving.campaigns:
+                return self.desk.campaign(name)
+        except UserInputError:
+            # it was there when the server started, and was taken away since
+            pass
+        raise problems.of_desk(
+            Refused(
+                RefusedReason.UNKNOWN_CAMPAIGN,
+                "this study is not open here: check the link, or ask who gave it to you",
+            ),
+            name,
+        )
+
+    def session(self, connection: HTTPConnection, campaign: str) -> Session:
+        """Return whose request this is, and count it."""
+        self.campaign(campaign)
+        session = self.sessions.of(connection, campaign)
+        if session is None:
+            raise problems.no_session(campaign)
+        wait_s = self.limiter.wait_s("worker", session.worker, self.serving.worker_a_minute)
+        if wait_s:
+            raise too_many(wait_s)
+        return session
+
+    def own(self, connection: HTTPConnection, campaign: str, token: str | None = None) -> Session:
+        """Return whose request this is, where it comes from that worker's own pages.
+
+        `token` is a form's hidden field; without one the header counts.
+        """
+        session = self.session(connection, campaign)
+        said = connection.headers.get(CSRF_HEADER, "") if token is None else token
+        if not session.owns(said):
+            raise forged()
+        return session
+
+    def page(self, name: PageName, session: Session, **data: Any) -> HTMLResponse:
+        """Return a page of a worker's session."""
+        made = render(
+            name,
+            session.language,
+            folder=self.serving.texts_folder,
+            campaign=self.campaign(session.campaign),
+            csrf=session.csrf,
+            **data,
+        )
+        return HTMLResponse(made)
+
+
+def site_of(connection: HTTPConnection) -> Site:
+    """Return the site that a request came to."""
+    found = connection.app.state.site
+    if not isinstance(found, Site):
+        raise TypeError(f"the application has no site: {found!r}")
+    return found
+
+
+def language_for(connection: HTTPConnection, campaign: Campaign | None) -> str:
+    """Return the campaign's language that the browser likes best; its first where it names none."""
+    offered: tuple[str, ...] = ("en", "ja") if campaign is None else campaign.languages
+    liked: list[tuple[float, int, str]] = []
+    for place, part in enumerate(connection.headers.get("accept-language", "").split(",")[:20]):
+        name, _, weight = part.strip().partition(";q=")
+        try:
+            worth = float(weight or 1)
+        except ValueError:
+            continue
+        liked.append((-worth, place, name.split("-")[0].lower()))
+    return next((name for worth, _, name in sorted(liked) if name in offered and worth < 0), offered[0])
+
+
+def not_found() -> Problem:
+    """Return the problem of an address that is none of ours."""
+    return Problem(404, problems.NOT_FOUND, "there is no such page: open the link that you were given")
