@@ -15,7 +15,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -167,7 +167,12 @@ class JudgementsStore:
         """
         for path in self._lines():
             if ended(task_of(path)) or not owner_alive(path):
-                self._finish(path)
+                # another run that ends at the same moment packs them as well
+                with suppress(FileNotFoundError):
+                    self._finish(path)
+        _anew(self._join_small)
+
+    def _join_small(self) -> None:
         small = [path for path in self._parts() if pq.read_metadata(path).num_rows < SMALL_PART]
         if len(small) > 1:
             self._write(settled(pa.concat_tables([read_part(path) for path in small])))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from storage_schemas import judgements_store
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.judgement import Failure, Judgement
 from storage_schemas.judgements_store import JudgementsStore, is_settled
@@ -116,6 +117,40 @@ def test_small_parts_are_joined(kept: JudgementsStore) -> None:
     kept.pack()
     assert len(list(kept.parts.iterdir())) == 1
     assert len(reader.known()) == 5 and len(reader.rows()) == 5
+
+
+def test_two_runs_that_end_at_the_same_moment_pack_the_same_files(
+    kept: JudgementsStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kept.writer("left") as writer:
+        writer.add(row("k"))
+        left = writer.path.read_bytes()
+    name = writer.path.name
+    for n in range(3):
+        kept.add([row(f"k{n}")])
+    (kept.running / name).write_bytes(left)
+    other, done = anew(kept), []
+
+    def first(step: str) -> None:
+        if step not in done:
+            done.append(step)
+            other.pack(lambda task: task == "left")
+
+    alive, metadata = judgements_store.owner_alive, judgements_store.pq.read_metadata
+
+    def gone(path: Path) -> bool:
+        first("lines")
+        return alive(path) and False
+
+    def read(path: Path) -> object:
+        first("parts")
+        return metadata(path)
+
+    monkeypatch.setattr(judgements_store, "owner_alive", gone)
+    monkeypatch.setattr(judgements_store.pq, "read_metadata", read)
+    kept.pack()
+    assert done == ["lines", "parts"]
+    assert [judged.key for judged in anew(kept).rows()] == ["k", "k0", "k1", "k2"]
 
 
 def test_threads_write_whole_lines(kept: JudgementsStore) -> None:
