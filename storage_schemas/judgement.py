@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
+from pydantic import Field, field_validator
 
 from storage_schemas.model import Frozen
 
@@ -70,6 +71,9 @@ JUDGEMENTS = pa.schema(
 )
 
 
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+
 class Judgement(Frozen):
     """One row of the table.
 
@@ -82,7 +86,7 @@ class Judgement(Frozen):
     repeat
         Number of this request among equal ones, from 0; above temperature 0 they may differ.
     choice, preferred
-        The answer; both None where there is none.
+        The answer; both None where there is none. A scorer sees no order, so it has no choice.
     score_high, score_low
         The scores of the two videos, from a scorer.
     failure, message
@@ -118,16 +122,26 @@ class Judgement(Frozen):
     finish_reason: str = ""
     model: str = ""
     prompt_digest: str = ""
-    frames: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
+    frames: _Count = 0
+    tokens_in: _Count = 0
+    tokens_out: _Count = 0
     cost_usd: float | None = None
     seconds: float = 0.0
-    tries: int = 1
+    tries: Annotated[int, Field(ge=0, lt=2**31)] = 1
     details: str = "{}"
     at: str = ""
+
+    @field_validator("*")
+    @classmethod
+    def _can_be_written(cls, value: Any) -> Any:
+        return whole_characters(value) if type(value) is str else value
 
     @property
     def answered(self) -> bool:
         """Whether there is an answer; a failed request is neither right nor wrong."""
         return self.preferred is not None
+
+
+def whole_characters(text: str) -> str:
+    """Return a model's text with halves of characters replaced: JSON may hold them, no file can."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

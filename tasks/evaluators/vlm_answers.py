@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from storage_schemas.ids import digest_value
-from storage_schemas.judgement import Choice, Failure
+from storage_schemas.judgement import Choice, Failure, whole_characters
 from tasks.captions.fitting import NotFitting, split_thinking
 from tasks.evaluators.base import NotJudged, Usage
 from tasks.evaluators.vlm_models import VlmModel
@@ -107,15 +107,22 @@ def read_value(answer: ChatAnswer, key: str) -> str:
     Raises
     ------
     NotJudged
-        `not_understood` for anything else: prose, more than one object, another key.
+        `not_understood` for anything else: prose, more than one object, another key, a key twice.
     """
     try:
-        value = json.loads(answer.text)
+        value = json.loads(answer.text, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         value = None
     if not (isinstance(value, dict) and set(value) == {key} and isinstance(value[key], str)):
         raise not_understood(answer, f'no JSON object {{"{key}": …}}')
-    return str(value[key])
+    return whole_characters(value[key])
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice: which of the two is meant, nobody knows")
+    return found
 
 
 def read_choice(answer: ChatAnswer) -> Choice:

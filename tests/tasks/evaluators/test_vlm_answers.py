@@ -1,0 +1,29 @@
+"""What is read from a model's answer: nothing is guessed."""
+
+from __future__ import annotations
+
+import pytest
+
+from storage_schemas.judgement import Failure
+from tasks.evaluators.base import NotJudged
+from tasks.evaluators.vlm_answers import read_choice, read_value
+from tasks.models.chat import ChatAnswer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"better": "first", "better": "second"}',
+        '{"better": "second", "better": "second"}',
+        '{"better": {"better": "first"}}',
+    ],
+)
+def test_a_choice_that_stands_twice_is_none(text: str) -> None:
+    with pytest.raises(NotJudged) as refused:
+        read_choice(ChatAnswer(text=text))
+    assert refused.value.failure is Failure.NOT_UNDERSTOOD
+
+
+def test_half_a_sign_does_not_lose_a_description() -> None:
+    answer = ChatAnswer(text='{"description": "a sun \\ud83c\\udf1e and half \\ud83c"}')
+    assert read_value(answer, "description") == "a sun \U0001f31e and half \ufffd"
