@@ -26,11 +26,12 @@ from storage_schemas.judgements_store import JudgementsStore, is_settled
 from storage_schemas.provenance import utc_now
 from storage_schemas.store import Store
 from tasks.evaluators.ask import Asker
+from tasks.evaluators.aspect_texts import changed_texts
 from tasks.evaluators.base import Evaluator
 from tasks.evaluators.batches import batches
 from tasks.evaluators.chosen import Chosen, check_labels
 from tasks.evaluators.prices import Prices, load_prices
-from tasks.evaluators.registry import make_evaluator
+from tasks.evaluators.registry import check_different, make_evaluator
 from tasks.evaluators.release_pairs import pairs_of_release
 from tasks.evaluators.request import PairFacts, PairSet, Request, make_requests, settings_digest
 from tasks.evaluators.scored import Scores
@@ -95,6 +96,7 @@ class Evaluation:
             prices=self.prices,
             limits=asked.limits,
             descriptions=asked.descriptions,
+            changed_texts=changed_texts(self.pairs, asked.descriptions),
             retry=asked.retry,
             allow_cpu_models=asked.allow_cpu_models,
         )
@@ -105,6 +107,7 @@ class Evaluation:
             raise UserInputError("no evaluator is named: `slvmeval evaluators` lists them")
         self.judges = [self._make(chosen, ask_servers) for chosen in asked.evaluators]
         check_labels([judge.label for judge in self.judges])
+        check_different((judge.label, judge.evaluator) for judge in self.judges if judge.evaluator)
         if all(judge.refused for judge in self.judges):
             raise PrerequisiteError("\n".join(f"{judge.label}: {judge.refused}" for judge in self.judges))
         texts = {pair.aspect: self.work.text(pair.aspect, pair.dimension) for pair in self.wanted}
@@ -248,7 +251,7 @@ class Evaluation:
             if not is_settled(known.get((request.key, request.pair.pair_id)), self.options.retry):
                 (lost if request.key in suspects else others).append(request)
         if judge.evaluator is not None:
-            asker = Asker(judge.evaluator, judge.label, self.prices, Scores())
+            asker = Asker(judge.evaluator, judge.label, self.prices, Scores(), self.work.changed_texts)
             fields = {"failure": Failure.INTERNAL_ERROR, "message": message, "cost_usd": 0.0}
             self.judgements.add(asker.row(request, fields) for request in lost)
         self._deaths[task.label] += 1

@@ -25,7 +25,7 @@ class Planted(PairwiseJudge):
         self.pool = pool
 
     def settings(self):
-        return {"mood": self.mood}
+        return {"mood": {self.mood}} if self.mood == "unsettled" else {"mood": self.mood}
 
     @property
     def concurrency(self):
@@ -52,6 +52,12 @@ class Planted(PairwiseJudge):
             raise NotJudged(Failure.NOT_UNDERSTOOD, "no choice in it", raw="Both are nice.", usage=usage)
         if self.mood == "nonsense":
             return "first"
+        if self.mood == "mistyped":
+            return Comparison("first", raw=None)
+        if self.mood == "half-a-sign":
+            return Comparison("first", raw="good \\ud83d")
+        if self.mood == "exits":
+            raise SystemExit(3)
         if self.mood == "kills" and aspect.name == "comprehensiveness":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.mood == "first":

@@ -6,11 +6,13 @@ import logging
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
-from storage_schemas.ids import canonical_json
+from storage_schemas.ids import canonical_json, digest_value
 from storage_schemas.judgement import Choice, Failure, Judgement, Order, Preferred
 from storage_schemas.provenance import utc_now
 from tasks.evaluators.base import (
@@ -50,15 +52,21 @@ class Asker:
         The price list.
     scores
         Scores of videos that are known already.
+    changed_texts
+        By aspect, checksums of the texts in place of ours: an evaluator that is told something else is
+        another one, and has settings of its own there.
     """
 
     evaluator: Evaluator
     label: str
     prices: Prices
     scores: Scores
+    changed_texts: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._settings = settings_digest(self.evaluator)
+        texts = dict(self.changed_texts)
+        self._changed = digest_value({"settings": self._settings, "texts": texts})[:16]
 
     def ask(self, request: Request, pair: Pair, text: AspectText) -> Judgement:
         """Return the row of a request.
@@ -70,23 +78,30 @@ class Asker:
         """
         began = time.perf_counter()
         try:
-            fields = self._answer(request, pair, text)
+            fields = self._fields(request, pair, text)
+            # what an evaluator gave may be of a wrong type: that too is its own failure
+            return self.row(request, {"seconds": time.perf_counter() - began, **fields})
+        except (PrerequisiteError, UserInputError) as problem:
+            raise CannotGoOn(str(problem)) from problem
+        except StoreError as problem:
+            fields = {"failure": Failure.VIDEO_UNREADABLE, "message": str(problem)}
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a row, so that no other request is harmed
+            log.error("%s on pair %s failed:\n%s", self.label, request.pair.pair_id, traceback.format_exc())
+            fields = {"failure": Failure.INTERNAL_ERROR, "message": _in_words(problem)}
+        return self.row(request, {"seconds": time.perf_counter() - began, "cost_usd": 0.0, **fields})
+
+    def _fields(self, request: Request, pair: Pair, text: AspectText) -> dict[str, Any]:
+        """Return what is known of an answer, or why the evaluator gives none."""
+        try:
+            return self._answer(request, pair, text)
         except NotJudged as problem:
-            fields = {
+            return {
                 "failure": problem.failure,
                 "message": problem.message,
                 "raw": problem.raw,
                 "finish_reason": problem.finish_reason,
                 **self._failed_usage(request, pair, text, problem.usage),
             }
-        except (PrerequisiteError, UserInputError) as problem:
-            raise CannotGoOn(str(problem)) from problem
-        except StoreError as problem:
-            fields = {"failure": Failure.VIDEO_UNREADABLE, "message": str(problem)}
-        except Exception as problem:  # noqa: BLE001 - a row with its message, so that no other request is harmed
-            log.error("%s on pair %s failed:\n%s", self.label, request.pair.pair_id, traceback.format_exc())
-            fields = {"failure": Failure.INTERNAL_ERROR, "message": f"{type(problem).__name__}: {problem}"}
-        return self.row(request, {"seconds": time.perf_counter() - began, **fields})
 
     def row(self, request: Request, fields: Mapping[str, Any]) -> Judgement:
         """Return a row of a request with what is known of its answer."""
@@ -94,7 +109,7 @@ class Asker:
         return Judgement(
             key=request.key,
             evaluator=self.label,
-            settings=self._settings,
+            settings=self._changed if pair.aspect in self.changed_texts else self._settings,
             pair_id=pair.pair_id,
             source_id=pair.source_id,
             aspect=pair.aspect,
@@ -141,6 +156,13 @@ class Asker:
             log.info("%s cannot reckon with pair %s: %s", self.label, request.pair.pair_id, problem)
             return ()
         return [found] if isinstance(found, Estimate) else found or ()
+
+
+def _in_words(problem: BaseException) -> str:
+    if isinstance(problem, ValidationError):
+        first = problem.errors(include_url=False)[0]
+        return f"it gave {'.'.join(map(str, first['loc']))} = {first['input']!r:.100}: {first['msg']}"
+    return f"{type(problem).__name__}: {problem}"
 
 
 def usage_fields(prices: Prices, model: str, *usages: Usage) -> dict[str, Any]:

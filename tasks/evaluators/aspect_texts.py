@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_value
 from tasks.evaluators.base import AspectText
+
+if TYPE_CHECKING:
+    from tasks.evaluators.request import PairSet
 
 
 def aspect_text(name: str, dimension: str, folder: str | None = None) -> AspectText:
@@ -48,6 +52,22 @@ def aspect_text(name: str, dimension: str, folder: str | None = None) -> AspectT
         f"there is no description of aspect {name} for evaluators: write one into a file {name}.txt, and "
         "give its folder with --descriptions"
     )
+
+
+def changed_texts(pairs: PairSet, folder: str | None) -> dict[str, str]:
+    """Return by aspect the checksums of the texts that a folder has in place of those of a set of pairs."""
+    found: dict[str, str] = {}
+    if folder is None:
+        return found
+    for name, dimension in sorted({(pair.aspect, pair.dimension) for pair in pairs.facts()}):
+        try:
+            ours = text_digest(pairs.text(name, dimension, None))
+        except PrerequisiteError:  # an aspect that a package adds may have the user's only
+            continue
+        theirs = text_digest(pairs.text(name, dimension, folder))
+        if theirs != ours:
+            found[name] = theirs
+    return found
 
 
 def text_digest(text: AspectText) -> str:

@@ -20,6 +20,7 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.aspects.registry import added_points
 from tasks.evaluators.base import Evaluator, PairwiseJudge, PointwiseScorer
 from tasks.evaluators.chosen import HOW_IT_RUNS, Chosen
+from tasks.evaluators.request import settings_digest
 from tasks.evaluators.setup import PROVIDED, Setup
 
 #: Entry-point group that other packages use.
@@ -126,6 +127,13 @@ def make_evaluator(chosen: Chosen, setup: Setup) -> Evaluator:
             f"evaluator {chosen.use} is a {type(made).__name__}: it has to be a PairwiseJudge or a "
             "PointwiseScorer"
         )
+    try:
+        settings_digest(made)
+    except Exception as problem:  # another package's code
+        raise PrerequisiteError(
+            f"evaluator {chosen.use}: its settings() are nothing that JSON can hold "
+            f"({type(problem).__name__}: {problem})"
+        ) from problem
     return made
 
 
@@ -139,3 +147,18 @@ def _check_settings(chosen: Chosen, takes: Mapping[str, inspect.Parameter], give
             near = difflib.get_close_matches(name, [*own, *HOW_IT_RUNS], n=2)
             hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(own) or 'none'}"
             raise UserInputError(f"evaluator {chosen.use} has no setting {name!r}: {hint}")
+
+
+def check_different(evaluators: Iterable[tuple[str, Evaluator]]) -> None:
+    """Raise UserInputError where two labels stand for one evaluator with the same settings.
+
+    Their requests would be the same: each would be paid for twice, and kept under one of the labels.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for label, evaluator in evaluators:
+        other = found.setdefault((evaluator.name, settings_digest(evaluator)), label)
+        if other != label:
+            raise UserInputError(
+                f"{other} and {label} are one evaluator with the same settings: name it once; "
+                "--repeats asks it several times"
+            )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage_schemas.ids import canonical_json
-from storage_schemas.judgement import Choice, Failure, Preferred
+from storage_schemas.judgement import Failure, Preferred
 from tasks.evaluators.base import AspectText, NotJudged, PointwiseScorer, Score, Usage
 from tasks.evaluators.request import PairFacts
 from tasks.pairs.view import Pair, Side
@@ -46,13 +46,12 @@ class Scores:
         """
         high, high_is_new = self._score(scorer, pair.high, facts.high_checksum, facts, pair.prompt, text)
         low, low_is_new = self._score(scorer, pair.low, facts.low_checksum, facts, pair.prompt, text)
-        found: tuple[Choice, Preferred] = ("tie", "tie")
+        preferred: Preferred = "tie"
         if high.value != low.value:
-            found = ("first", "high") if high.value > low.value else ("second", "low")
+            preferred = "high" if high.value > low.value else "low"
         made = [score for score, new in ((high, high_is_new), (low, low_is_new)) if new]
         fields = {
-            "choice": found[0],
-            "preferred": found[1],
+            "preferred": preferred,
             "score_high": float(high.value),
             "score_low": float(low.value),
             "model": high.model,

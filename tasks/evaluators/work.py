@@ -9,10 +9,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -43,6 +43,7 @@ MOST_DEATHS = 2
 #: How long a process may not notice that its evaluator was stopped elsewhere, in seconds.
 _LOOK_EVERY_S = 1.0
 _OPEN_PAIRS = 16
+_NO_PRICE = "the limit in dollars cannot be kept: model {!r} has no price; add it with --prices"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class EvaluationWork:
         Id of the run.
     pairs
         The pairs; frozen, and the same in every process.
+    changed_texts
+        By aspect, checksums of the texts in place of ours.
     """
 
     run: str
@@ -63,6 +66,7 @@ class EvaluationWork:
     prices: Prices
     limits: Limits
     descriptions: str | None = None
+    changed_texts: Mapping[str, str] = field(default_factory=dict)
     retry: bool = False
     allow_cpu_models: bool = False
 
@@ -140,7 +144,7 @@ class _Run:
     ) -> None:
         self.work, self.task, self.evaluator, self.spending = work, task, evaluator, spending
         self.judgements = JudgementsStore(Store(Path(work.setup.store_path)))
-        self.asker = Asker(evaluator, task.label, work.prices, Scores())
+        self.asker = Asker(evaluator, task.label, work.prices, Scores(), work.changed_texts)
         folder = self.judgements.path.parent / "cache" / "rates"
         chosen = task.chosen
         self.rate = RateLimit(folder, task.label, chosen.requests_per_minute, chosen.tokens_per_minute)
@@ -203,7 +207,12 @@ class _Run:
         # it costs time to reckon, so only where a limit wants it
         limited = self.spending.limited or self.rate.limited
         estimates = self.asker.estimates(request, pair, text) if limited else ()
-        usd = self.work.prices.of(estimates) or 0.0
+        usd = self.work.prices.of(estimates)
+        if usd is None and self.work.limits.usd is not None:
+            priceless = (one.model for one in estimates if self.work.prices.of([one]) is None)
+            self._stop(_NO_PRICE.format(next(priceless)))
+            return
+        usd = usd or 0.0
         tokens = sum(one.tokens_in + one.tokens_out for one in estimates)
         if not self.spending.reserve(self.task.label, usd, tokens):
             self._stopped = True
@@ -240,9 +249,7 @@ class _Run:
         elif many:
             self._stop(f"{MOST_IN_A_ROW} requests in a row failed; the last one: {row.message}")
         elif self.work.limits.usd is not None and row.cost_usd is None:
-            self._stop(
-                f"the limit in dollars cannot be kept: model {row.model!r} has no price; add it with --prices"
-            )
+            self._stop(_NO_PRICE.format(row.model))
 
     def _open(self, pair_id: str) -> Pair:
         """Return a pair; those in use are opened once."""
