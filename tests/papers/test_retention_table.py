@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from tasks.annotation.filter import Outcome, verdict
+from tasks.annotation.retention import TOTAL, retention
+from tasks.annotation.rule import FilterRule
 from tasks.statistics.printed import printed_per_cent
 from tests.papers.tables import rows
 
@@ -32,3 +37,33 @@ def test_totals_are_sums(column: str) -> None:
     assert sum(int(row[column]) for aspect, row in ROWS.items() if aspect != "total") == int(
         ROWS["total"][column]
     )
+
+
+#: Ratings of five workers that the paper's rule excludes for C, excludes for A ≤ B, and keeps.
+RATINGS = {
+    "excluded_c": ("AAAAC", "CCCCC", "ABBBC"),
+    "excluded_a_not_above_b": ("AABBB", "BBBBB"),
+    "final": ("AAABB", "AAAAA"),
+}
+
+
+def voted(aspect: str) -> Iterator[Outcome]:
+    """As many pairs of an aspect as the table counts, with votes that the filter has to decide on."""
+    for column, ratings in RATINGS.items():
+        for number in range(int(ROWS[aspect][column])):
+            votes = ratings[number % len(ratings)]
+            pair = f"{aspect}-{column}-{number}"
+            yield Outcome(pair, pair, aspect, verdict(votes, FilterRule()))  # type: ignore[arg-type]
+
+
+def test_the_filter_makes_the_table_of_such_votes() -> None:
+    aspects = [aspect for aspect in ROWS if aspect != "total"]
+    table = retention(one for aspect in aspects for one in voted(aspect))
+    assert [row.aspect for row in table] == [*aspects, TOTAL]
+    for row in table:
+        printed = ROWS["total" if row.aspect == TOTAL else row.aspect]
+        counts = (row.initial, row.excluded_c, row.excluded_a, row.final)
+        assert counts == tuple(int(printed[column]) for column in COLUMNS)
+        assert row.undecided == 0 and row.rate is not None
+        if row.aspect != "aesthetics":
+            assert printed_per_cent(row.rate) == printed["rate"]
