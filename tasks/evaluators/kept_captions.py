@@ -6,21 +6,29 @@ What a kill leaves of a last line is ignored.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import logging
 import os
 import threading
+import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from storage_schemas.commit import storage_errors, sync_path
+from storage_schemas.ids import digest_text
 from storage_schemas.model import Frozen
 
 log = logging.getLogger(__name__)
+
+#: How often a process looks whether another one has made the caption that both want, in seconds.
+_LOOK_EVERY_S = 0.1
 
 
 class KeptCaption(Frozen):
@@ -48,51 +56,91 @@ class KeptCaption(Frozen):
     tries: int = 1
 
 
+#: Threads of this process that want one caption wait for each other, also where they serve several judges.
+_making: dict[tuple[Path, str], threading.Lock] = defaultdict(threading.Lock)
+
+
 class KeptCaptions:
-    """The captions in a folder, shared by the threads of this process."""
+    """The captions in a folder, shared by threads and processes, on one machine or on several."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._making: dict[str, threading.Lock] = defaultdict(threading.Lock)
         self._known: dict[str, KeptCaption] | None = None
+        self._read_upto: dict[Path, int] = {}
         self._file: int | None = None
+        self._held: int | None = None
 
     def get_or_make(self, key: str, make: Callable[[], KeptCaption]) -> tuple[KeptCaption, bool]:
         """Return the caption of a key, and whether it was made now.
 
-        Two threads that want the same one make it once. What `make` raises is raised here.
+        Two threads or processes that want the same one make it once. What `make` raises is raised here.
         """
         with self._lock:
-            making = self._making[key]
-        with making:
+            known = self._read().get(key)
+        if known is not None:
+            return known, False
+        with _making[self._folder, key], self._alone(key):
             with self._lock:
-                known = self._read()
-                if key in known:
-                    return known[key], False
+                # what another judge or process made meanwhile
+                known = self._read_on().get(key)
+            if known is not None:
+                return known, False
             made = make()
             with self._lock:
                 self._append(made)
                 self._read()[key] = made
             return made, True
 
-    def _read(self) -> dict[str, KeptCaption]:
-        if self._known is None:
-            self._known = {}
-            for path in sorted(self._folder.glob("*.jsonl")):
-                for line in path.read_bytes().split(b"\n"):
-                    self._take(path, line)
-        return self._known
+    @contextmanager
+    def _alone(self, key: str) -> Iterator[None]:
+        """Hold a caption: no other process makes it meanwhile; one that dies lets go of it."""
+        path = self._folder.with_name(f"{self._folder.name}.lock")
+        with self._lock, storage_errors(path.parent):
+            if self._held is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                # it stays open: a process that closes it lets go of all that it holds
+                self._held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        held, place = self._held, int(digest_text(key)[:15], 16)
+        while True:
+            try:
+                fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                break
+            except OSError as problem:
+                if problem.errno not in (errno.EACCES, errno.EAGAIN):
+                    raise
+            # waiting in the kernel would look like a deadlock to it where two processes hold one each
+            time.sleep(_LOOK_EVERY_S)
+        try:
+            yield
+        finally:
+            fcntl.lockf(held, fcntl.LOCK_UN, 1, place)
 
-    def _take(self, path: Path, line: bytes) -> None:
-        if not line or self._known is None:
-            return
+    def _read(self) -> dict[str, KeptCaption]:
+        return self._read_on() if self._known is None else self._known
+
+    def _read_on(self) -> dict[str, KeptCaption]:
+        """Read what was added since; a last line without its end is being written, or never was one."""
+        known = self._known = {} if self._known is None else self._known
+        for path in sorted(self._folder.glob("*.jsonl")):
+            upto = self._read_upto.get(path, 0)
+            if path.stat().st_size > upto:
+                with path.open("rb") as file:
+                    file.seek(upto)
+                    lines = file.read()
+                whole = lines[: lines.rfind(b"\n") + 1]
+                self._read_upto[path] = upto + len(whole)
+                for line in whole.splitlines():
+                    self._take(path, line, known)
+        return known
+
+    def _take(self, path: Path, line: bytes, known: dict[str, KeptCaption]) -> None:
         try:
             found = KeptCaption.model_validate(json.loads(line))
         except (ValueError, ValidationError):
             log.warning("%s has a line that is not whole: that caption is made again", path)
             return
-        self._known.setdefault(found.key, found)
+        known.setdefault(found.key, found)
 
     def _append(self, made: KeptCaption) -> None:
         with storage_errors(self._folder):
