@@ -1,0 +1,90 @@
+"""Votes and decisions go from the desk's database into the store, where filter and report read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from storage_schemas.commit import write_atomic
+from storage_schemas.ids import digest_text
+from storage_schemas.model import Frozen
+from storage_schemas.store import Store
+from storage_schemas.votes_store import VotesStore
+from tasks.annotation.desk import Desk
+from tasks.annotation.places import annotation_folder
+
+
+class _Seen(Frozen):
+    """Up to which vote of a database a store has all."""
+
+    database: str
+    after: int
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What was collected, and how far the campaign is.
+
+    Parameters
+    ----------
+    votes, decisions
+        New ones.
+    tasks, done
+        Pairs that are shown, and those of them that have all the votes they want.
+    """
+
+    campaign: str
+    votes: int
+    decisions: int
+    tasks: int
+    done: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether every pair has all the votes that it wants."""
+        return self.tasks > 0 and self.done == self.tasks
+
+    def in_words(self) -> str:
+        """Return what was collected, for a person."""
+        return (
+            f"{self.votes} votes and {self.decisions} decisions of campaign {self.campaign} are new; "
+            f"{self.done} of {self.tasks} pairs have all their votes."
+        )
+
+
+def collect(store: Store, desk: Desk, database: str, campaign: str) -> Collected:
+    """Take over what is new at the desk; what was taken over before is not read again.
+
+    After a crash the same is taken over once more, and counts once.
+
+    Parameters
+    ----------
+    database
+        The address of the desk's database: numbers of votes are its own.
+
+    Raises
+    ------
+    UserInputError
+        If there is no such campaign.
+    IntegrityError
+        If the store has a vote of the same id with another answer.
+    """
+    desk.campaign(campaign)
+    kept = VotesStore(store)
+    place = annotation_folder(store.root) / "collected" / f"{campaign}.json"
+    mark = digest_text(database)
+    try:
+        seen = _Seen.model_validate_json(place.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        # reading all again costs time only
+        seen = _Seen(database=mark, after=0)
+    there = seen.database == mark and kept.votes([campaign])
+    after = seen.after if there else 0
+    rows = desk.votes(campaign, after)
+    votes = kept.add([vote for _, vote in rows]).new
+    decisions = kept.add_decisions(desk.decisions(campaign)).new
+    if rows:
+        write_atomic(place, _Seen(database=mark, after=rows[-1][0]).model_dump_json().encode())
+    progress = [one for one in desk.progress(campaign) if not one.gold]
+    return Collected(campaign, votes, decisions, len(progress), sum(one.done for one in progress))
