@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Self
 
 from tasks.annotation.desk_assignment import Assignment
+from tasks.annotation.desk_core import worker_hash
+from tasks.annotation.desk_database import Database
 from tasks.annotation.desk_organiser import OrganiserDesk
 from tasks.annotation.desk_types import (
     Added,
@@ -37,6 +39,7 @@ __all__ = [
     "WorkerProgress",
     "WorkerSession",
     "utc",
+    "worker_hash",
 ]
 
 
@@ -67,11 +70,22 @@ class Desk(WorkerDesk, OrganiserDesk):
         StoreError
             If its tables are of another version, or were made with another key.
         """
-        raise NotImplementedError
+        database = Database(url)
+        try:
+            database.prepare(key)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, key, clock)
+
+    @property
+    def shown_url(self) -> str:
+        """The database's address without its password."""
+        return self._database.shown_url
 
     def close(self) -> None:
         """Close all connections."""
-        raise NotImplementedError
+        self._database.close()
 
     def __enter__(self) -> Self:
         return self

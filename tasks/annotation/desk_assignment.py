@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from storage_schemas.vote import Rating, SideWord
-from tasks.annotation.tasks import PairTask, Place
-from tasks.annotation.viewing import Intervals, covered
+from tasks.annotation.tasks import PLACES, PairTask, Place
+from tasks.annotation.viewing import Intervals, covered, length
+
+#: Sums of parts of a second are off by less.
+ROUNDING_S = 1e-6
 
 AssignmentState = Literal["opened", "preferred", "rated"]
 
@@ -71,7 +74,15 @@ class Assignment:
         """Return whether enough of a stretch was played."""
         stretch = self.task.must_see[number]
         played = covered(self.seen[self.place_of(stretch.video)], stretch.start_s, stretch.end_s)
-        return played >= self.least_seen * (stretch.end_s - stretch.start_s)
+        return played >= self.least_seen * (stretch.end_s - stretch.start_s) - ROUNDING_S
+
+    def looked(self) -> bool:
+        """Return whether enough of both videos was played for a preference."""
+        return all(
+            length(self.seen[place])
+            >= min(self.least_look_s, self.task.seconds(self.side_at(place))) - ROUNDING_S
+            for place in PLACES
+        )
 
     def missing(self) -> tuple[int, ...]:
         """Return the numbers of the stretches that are not seen, or not confirmed."""
@@ -93,4 +104,38 @@ class Assignment:
              "must_see": [{"number", "place", "start_s", "end_s", "kind", "note", "seen", "confirmed"}],
              "least_seen": 0.9, "missing": [0, 2], "can_rate": false, "rating": null}
         """
-        raise NotImplementedError
+        said: dict[str, Any] = {
+            "id": self.id,
+            "campaign": self.campaign,
+            "aspect": self.task.aspect,
+            "language": self.language,
+            "state": self.state,
+            "preferred": self.preferred,
+            "opened_at": self.opened_at,
+            "lease_until": self.lease_until,
+            "prompt": [clip.model_dump() for clip in self.task.prompt_clips],
+            "seen": {place: [list(part) for part in self.seen[place]] for place in PLACES},
+            "least_look_s": self.least_look_s,
+            "can_prefer": self.looked(),
+        }
+        if self.state == "opened":
+            return said
+        missing = self.missing()
+        return {
+            **said,
+            "intended": self.place_of("high"),
+            "must_see": [
+                {
+                    "number": number,
+                    "place": self.place_of(stretch.video),
+                    **stretch.model_dump(exclude={"video"}),
+                    "seen": self.was_seen(number),
+                    "confirmed": number in self.confirmed,
+                }
+                for number, stretch in enumerate(self.task.must_see)
+            ],
+            "least_seen": self.least_seen,
+            "missing": list(missing),
+            "can_rate": self.state == "preferred" and not missing,
+            "rating": self.rating,
+        }

@@ -1,0 +1,183 @@
+"""The desk's database: connections, transactions, and numbers that never appear out of order."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
+
+from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
+from tasks.annotation.tables import CAMPAIGNS, COUNTERS, META, METADATA, TABLES_VERSION
+
+#: The append-only tables, in the order in which a transaction takes numbers: two never wait for each other.
+Stream = Literal["votes", "decisions", "erased", "events"]
+
+#: How long one waits for a connection, or for the writer before, in seconds.
+PATIENCE_S = 60
+LEAST_KEY_BYTES = 16
+#: Any number that nothing else in the database uses: held while tables are made.
+_MAKING_TABLES = 0x51A7E5
+
+
+class Database:
+    """One database. Writers on SQLite follow one another; on PostgreSQL rows are locked.
+
+    Raises
+    ------
+    UserInputError
+        If the address is of another kind.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = _checked(url)
+        self._lite = self.url.get_backend_name() == "sqlite"
+        # threads of this process queue here; SQLite itself would let them sleep and try again
+        self._turn = threading.Lock() if self._lite else None
+        self._engine = _lite_engine(self.url) if self._lite else _postgres_engine(self.url)
+
+    @property
+    def shown_url(self) -> str:
+        """The address without its password."""
+        return self.url.render_as_string(hide_password=True)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Give a connection to read with, everything as of one moment."""
+        with self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Give a transaction; it is on the disk when this ends, and nothing of it after an error."""
+        with self._turn or nullcontext(), self._engine.connect() as connection:
+            connection = connection.execution_options(slvmeval_writes=True)
+            with connection.begin():
+                yield connection
+
+    def locked(self, campaign: str, connection: Connection) -> str | None:
+        """Return a campaign's settings and hold its queue until the transaction ends."""
+        row = connection.execute(
+            CAMPAIGNS.select().where(CAMPAIGNS.c.campaign == campaign).with_for_update()
+        ).first()
+        return None if row is None else str(row.settings)
+
+    def numbers(self, connection: Connection, campaign: str, stream: Stream, count: int = 1) -> int:
+        """Take `count` numbers of an append-only table and return the first.
+
+        The counter stays locked until the transaction ends, so take numbers last.
+        """
+        here = (COUNTERS.c.campaign == campaign) & (COUNTERS.c.stream == stream)
+        connection.execute(COUNTERS.update().where(here).values(value=COUNTERS.c.value + count))
+        last: int = connection.execute(COUNTERS.select().where(here)).one().value
+        return last - count + 1
+
+    def begin_numbers(self, connection: Connection, campaign: str) -> None:
+        """Make the counters of a new campaign."""
+        rows = [{"campaign": campaign, "stream": stream, "value": 0} for stream in get_args(Stream)]
+        connection.execute(COUNTERS.insert(), rows)
+
+    def prepare(self, key: bytes) -> None:
+        """Make the tables if there are none, and check that they are ours.
+
+        Raises
+        ------
+        UserInputError
+            If the key is too short.
+        PrerequisiteError
+            If the database cannot be reached.
+        StoreError
+            If the tables are of another version, or were made with another key.
+        """
+        if len(key) < LEAST_KEY_BYTES:
+            raise UserInputError(
+                f"the key of the installation has {len(key)} bytes, at least {LEAST_KEY_BYTES} are needed"
+            )
+        mark = hmac.new(key, b"slvmeval desk", hashlib.sha256).hexdigest()
+        try:
+            with self.write() as connection:
+                if not self._lite:
+                    connection.execute(text(f"SELECT pg_advisory_xact_lock({_MAKING_TABLES})"))
+                if not inspect(connection).has_table(META.name):
+                    METADATA.create_all(connection)
+                    values = {"tables_version": str(TABLES_VERSION), "key": mark}
+                    rows = [{"name": name, "value": value} for name, value in values.items()]
+                    connection.execute(META.insert(), rows)
+                said: dict[str, str] = {row.name: row.value for row in connection.execute(META.select())}
+        except OperationalError as problem:
+            raise PrerequisiteError(
+                f"the database {self.shown_url} cannot be used: {problem.orig}. Is the server running, and "
+                "may this user write there?"
+            ) from problem
+        except DatabaseError as problem:
+            raise StoreError(f"{self.shown_url} is no database of annotations: {problem.orig}") from problem
+        if said.get("tables_version") != str(TABLES_VERSION):
+            raise StoreError(
+                f"{self.shown_url} has tables of version {said.get('tables_version')}, this program works "
+                f"with {TABLES_VERSION}: use the program that made them, or another database"
+            )
+        if not hmac.compare_digest(said["key"], mark):
+            raise StoreError(
+                f"{self.shown_url} was made with another key of the installation; with this one no worker "
+                "would be known again. Bring the old key back."
+            )
+
+
+def _checked(url: str) -> URL:
+    try:
+        said = make_url(url)
+    except ArgumentError as problem:
+        raise UserInputError(f"{url!r} is no address of a database: {_KINDS}") from problem
+    if said.get_backend_name() == "postgresql" and said.drivername in ("postgresql", "postgresql+psycopg"):
+        return said.set(drivername="postgresql+psycopg")
+    if said.drivername in ("sqlite", "sqlite+pysqlite"):
+        if said.database in (None, "", ":memory:"):
+            raise UserInputError("a database in memory loses votes: give a file, sqlite:////path/desk.sqlite")
+        return said
+    raise UserInputError(f"{said.render_as_string(hide_password=True)!r} is not supported: {_KINDS}")
+
+
+_KINDS = "give sqlite:////path/desk.sqlite or postgresql+psycopg://user:password@host/name"
+
+
+def _lite_engine(url: URL) -> Engine:
+    file = Path(str(url.database))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise PrerequisiteError(f"the folder {file.parent} cannot be made: {problem.strerror}") from problem
+    engine = create_engine(
+        url, pool_size=10, max_overflow=40, pool_timeout=PATIENCE_S, connect_args={"timeout": PATIENCE_S}
+    )
+
+    @event.listens_for(engine, "connect")
+    def _settle(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions begin below, not where the driver thinks
+        for setting in ("journal_mode=WAL", "synchronous=FULL"):
+            connection.execute(f"PRAGMA {setting}").fetchall()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("slvmeval_writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _postgres_engine(url: URL) -> Engine:
+    # an acknowledged vote is on the disk, whatever the server's default
+    more = {} if "options" in url.query else {"options": "-c synchronous_commit=on"}
+    return create_engine(
+        url, pool_size=10, max_overflow=20, pool_timeout=PATIENCE_S, pool_pre_ping=True, connect_args=more
+    )

@@ -1,0 +1,136 @@
+"""A desk with small tasks, a clock that is set by hand, and a worker who does all a task wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from storage_schemas.vote import Vote
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk import Desk
+from tasks.annotation.desk_assignment import Assignment
+from tasks.annotation.intervals import Stretch
+from tasks.annotation.tasks import PLACES, PairTask, PromptClip
+
+KEY = b"the key of an installation"
+START = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
+
+
+class HandClock:
+    """A clock that stands still until it is moved; it may go back."""
+
+    def __init__(self, now: datetime = START) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_s(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+def example_task(pair_id: str = "pair-1", aspect: str = "color", **other: Any) -> PairTask:
+    """A pair of 30 s whose low video has two degraded stretches."""
+    values: dict[str, Any] = {
+        "pair_id": pair_id,
+        "source_id": f"source-of-{pair_id}",
+        "aspect": aspect,
+        "prompt_clips": (
+            PromptClip(start_s=0, end_s=10, caption="A red car <drives> & stops"),
+            PromptClip(start_s=10, end_s=20, caption="A dog runs"),
+            PromptClip(start_s=20, end_s=30, caption="A house"),
+        ),
+        "high_s": 30.0,
+        "low_s": 30.0,
+        "high_file": f"{pair_id}/high.mp4",
+        "low_file": f"{pair_id}/low.mp4",
+        "high_bytes": 300_000,
+        "low_bytes": 290_000,
+        "must_see": (
+            Stretch(video="low", start_s=0, end_s=10, kind="degraded", note="car: red → blue"),
+            Stretch(video="low", start_s=20, end_s=30, kind="degraded", note="house: white → green"),
+        ),
+    }
+    return PairTask(**{**values, **other})
+
+
+def example_campaign(name: str = "autumn", **other: Any) -> Campaign:
+    return Campaign(**{"name": name, "release": "first", "version": 1, **other})
+
+
+def open_desk(folder: Path, clock: HandClock, url: str | None = None) -> Desk:
+    return Desk.open(url or f"sqlite:///{folder / 'desk.sqlite'}", KEY, clock)
+
+
+def come_in(desk: Desk, identity: str, campaign: str = "autumn", language: str = "en") -> str:
+    """A worker enters from a platform and agrees; returns the worker's name."""
+    worker = desk.enter(campaign, "prolific", identity).worker
+    desk.consent(campaign, worker, language)
+    return worker
+
+
+def send_all(desk: Desk, assignment: Assignment) -> None:
+    """The server sends both files whole."""
+    for place in PLACES:
+        size = assignment.task.bytes_of(assignment.side_at(place))
+        desk.serve(assignment.campaign, assignment.id, place, 0, size - 1)
+
+
+def watch_all(desk: Desk, clock: HandClock, assignment: Assignment) -> Assignment:
+    """Both videos are sent and played whole, at normal speed, in the time that takes."""
+    send_all(desk, assignment)
+    longest = max(assignment.task.high_s, assignment.task.low_s)
+    clock.pass_s(longest)
+    for place in PLACES:
+        seconds = assignment.task.seconds(assignment.side_at(place))
+        played = [(0.0, seconds)]
+        assignment = desk.play(assignment.campaign, assignment.worker, assignment.id, place, played, 1.0)
+    return assignment
+
+
+def confirm_all(desk: Desk, assignment: Assignment) -> Assignment:
+    for number in range(len(assignment.task.must_see)):
+        assignment = desk.confirm(assignment.campaign, assignment.worker, assignment.id, number)
+    return assignment
+
+
+def ready_to_rate(desk: Desk, clock: HandClock, assignment: Assignment, place: str = "left") -> Assignment:
+    """Everything up to the rating."""
+    assignment = watch_all(desk, clock, assignment)
+    assignment = desk.prefer(assignment.campaign, assignment.worker, assignment.id, place)
+    return confirm_all(desk, assignment)
+
+
+def do_task(desk: Desk, clock: HandClock, worker: str, rating: str = "A", campaign: str = "autumn") -> Vote:
+    """The worker gets a task and does it."""
+    found = ready_to_rate(desk, clock, desk.next(campaign, worker))
+    return desk.rate(campaign, worker, found.id, rating)
+
+
+def file_vote(task: PairTask, worker: str, campaign: Campaign | None = None, **other: Any) -> Vote:
+    """A vote as it comes out of a file."""
+    settings = campaign or example_campaign()
+    values: dict[str, Any] = {
+        "vote_id": f"file-{task.pair_id}-{worker}"[:64],
+        "campaign": settings.name,
+        "release": settings.release,
+        "version": settings.version,
+        "pair_id": task.pair_id,
+        "source_id": task.source_id,
+        "aspect": task.aspect,
+        "worker": worker,
+        "platform": "crowd",
+        "origin": "file",
+        "first": "high",
+        "preferred": "high",
+        "rating": "A",
+        "pair_duration_s": task.high_s + task.low_s,
+    }
+    return Vote(**{**values, **other})
+
+
+def example_tasks(count: int, aspects: Iterable[str] = ("color",)) -> list[PairTask]:
+    """So many tasks of each aspect."""
+    return [example_task(f"{aspect}-{n:03}", aspect) for aspect in aspects for n in range(count)]
