@@ -56,8 +56,9 @@ export class Bars {
         const x = (start / all) * WIDTH;
         rect.setAttribute("x", x.toFixed(2));
         rect.setAttribute("width", Math.max(((end - start) / all) * WIDTH, 1.5).toFixed(2));
-        rect.setAttribute("y", kind === "wanted" || kind === "wanted done" ? "0" : "3");
-        rect.setAttribute("height", kind === "wanted" || kind === "wanted done" ? "10" : "4");
+        const [y, height] = kind.startsWith("wanted") ? [0, 10] : [2.5, 5];
+        rect.setAttribute("y", String(y));
+        rect.setAttribute("height", String(height));
         rect.setAttribute("class", kind);
         return rect;
       };

@@ -120,6 +120,8 @@ export class Players {
 
   onBlocked() {}
 
+  onStretchEnd() {}
+
   pause() {
     this.wanted.clear();
     this.until = null;
@@ -127,19 +129,21 @@ export class Players {
     this.changed();
   }
 
+  /** A stretch was played to its end. */
+  stop() {
+    this.pause();
+    this.onStretchEnd();
+  }
+
   toggle() { if (this.playing) this.pause(); else this.play(); }
 
-  /**
-   * Play a stretch of a video from its start to its end, and what belongs to it in the other one.
-   *
-   * `beside` is where the other video is to stand then; null leaves it where the link puts it.
-   */
+  /** Play a stretch of a video to its end; a linked other one starts at `beside`, as far as there is such a time. */
   playStretch(place, start, end, beside) {
     this.pause();
     this.chosen = place;
     this.move(place, start);
     if (this.linked) {
-      if (beside !== null) this.offset = place === "left" ? beside - start : start - beside;
+      this.offset = place === "left" ? beside - start : start - beside;
       this.move(otherPlace(place), this.partner(place, start));
     }
     this.play();
@@ -155,7 +159,7 @@ export class Players {
     for (const place of [...this.wanted]) {
       if (this.atEndNow(place)) this.wanted.delete(place);
     }
-    if (this.until && this.time(this.until.place) >= this.until.end) this.pause();
+    if (this.until && (this.time(this.until.place) >= this.until.end || !this.wanted.has(this.until.place))) this.stop();
     if (this.linked && this.wanted.size === 2) this.together();
     this.changed();
   }

@@ -1,13 +1,23 @@
 /** The list of changed parts: play each, and tick it off. */
 
-import { $, clock, fill, make, otherPlace, tell } from "./dom.js";
+import { $, clock, fill, make, tell } from "./dom.js";
 import { covered } from "./intervals.js";
 
-/** The stretch of the other video that shows the same change, or null. */
-export function partnerOf(stretches, stretch) {
-  const others = stretches.filter((one) => one.place === otherPlace(stretch.place));
-  const own = stretches.filter((one) => one.place === stretch.place);
-  return others.length === own.length ? others[own.indexOf(stretch)] : null;
+/**
+ * Where the other video is to stand while a stretch is played.
+ *
+ * Both videos have one time line, except where clips were removed: then the shorter one stands earlier by
+ * all that is missing before.
+ */
+export function besideOf(stretches, one) {
+  const removed = stretches.filter((other) => other.kind === "removed").sort((a, b) => a.start_s - b.start_s);
+  let gone = 0;
+  for (const cut of removed) {
+    const at = one.kind === "join" ? cut.start_s - gone : cut.start_s;
+    if (at >= one.start_s) break;
+    gone += cut.end_s - cut.start_s;
+  }
+  return one.kind === "join" ? one.start_s + gone : one.start_s - gone;
 }
 
 export class Stretches {
@@ -32,7 +42,7 @@ export class Stretches {
       type: "button", className: "button small", textContent: `▶ ${fill(words.stretch, { number })}`,
       "aria-label": fill(words.go_to, { number, side, ...times }),
     });
-    const what = [words[`kind_${one.kind}`], one.note].filter(Boolean).join(" · ");
+    const what = words[`kind_${one.kind}`];
     const state = make("span", { className: "state" });
     const confirm = make("button", { type: "button", className: "button small tick", textContent: words.confirm,
       "aria-label": `${fill(words.stretch, { number })}: ${words.confirm}` });
@@ -40,7 +50,8 @@ export class Stretches {
     confirm.addEventListener("click", () => this.confirm(one.number));
     const text = make("span", { className: "stretch-text" },
       make("b", { textContent: side }), ` ${times.start}–${times.end}`,
-      ...(what ? [make("small", { textContent: what })] : []));
+      ...(what ? [make("small", { textContent: what })] : []),
+      ...(one.note ? [make("small", { lang: "", textContent: one.note })] : []));
     const row = make("li", { "data-number": String(one.number) }, play, text, state, confirm);
     this.rows.set(one.number, { row, play, state, confirm });
     return row;
@@ -50,10 +61,9 @@ export class Stretches {
 
   play(number) {
     const one = this.stretch(number);
-    const beside = partnerOf(this.app.view.must_see, one);
     this.current = number;
     const { players } = this.app;
-    players.playStretch(one.place, one.start_s, one.end_s, beside ? beside.start_s : null);
+    players.playStretch(one.place, one.start_s, one.end_s, besideOf(this.app.view.must_see, one));
     const box = $("viewer").getBoundingClientRect();
     if (box.top < 0 || box.top > window.innerHeight / 2) $(`side-${one.place}`).scrollIntoView({ block: "start" });
     this.show();
@@ -61,7 +71,7 @@ export class Stretches {
 
   /** Play the next (or previous) one; those that are ticked off are passed over while others are left. */
   jump(by) {
-    const all = this.app.view.must_see;
+    const all = this.app.view.must_see ?? [];
     if (!all.length) return;
     const left = all.filter((one) => !one.confirmed);
     const from = left.length && by > 0 ? left : all;
@@ -77,17 +87,39 @@ export class Stretches {
     const one = this.stretch(number);
     if (!one.seen || one.confirmed || confirm.disabled) return;
     confirm.disabled = true;
-    const focused = document.activeElement === confirm;
+    const focused = document.activeElement;
     try {
       this.app.adopt(await this.app.server.ask("confirm", { number }));
       const { all, done } = this.count();
       tell(done === all ? this.app.words.all_done : fill(this.app.words.progress, { done, all }));
-      if (focused) this.focusNext();
+      this.show();
+      if (focused === confirm) this.focusNext();
+      else if (focused === $("part-seen")) (done === all ? $("part-rate") : $("part-on")).focus();
     } catch (problem) {
       this.app.refused(problem);
     } finally {
       this.show();
     }
+  }
+
+  /** The same, for the stretch at hand, right under the videos. */
+  showBar() {
+    const { view, words } = this.app;
+    const one = this.current === null ? null : this.stretch(this.current);
+    const { all, done } = this.count();
+    const row = one && this.rows.get(one.number);
+    $("part-bar").hidden = false;
+    const progress = done === all ? words.all_done : fill(words.progress, { done, all });
+    const where = one && `${fill(words.stretch, { number: one.number + 1 })} · ${words[one.place]} · ${row.state.textContent}`;
+    const text = `${where || words.no_part}\n${progress}`;
+    if (this.barText !== text) {
+      this.barText = text;
+      $("part-text").replaceChildren(where || words.no_part, make("br"), make("small", { textContent: progress }));
+    }
+    $("part-seen").hidden = done === all || Boolean(one?.confirmed);
+    $("part-seen").disabled = !one?.seen;
+    $("part-rate").hidden = done < all || view.state === "rated";
+    $("part-on").classList.toggle("primary", done < all && (!one || one.confirmed));
   }
 
   focusNext() {
@@ -97,7 +129,7 @@ export class Stretches {
   }
 
   count() {
-    const all = this.app.view.must_see;
+    const all = this.app.view.must_see ?? [];
     return { all: all.length, done: all.filter((one) => one.confirmed && one.seen).length };
   }
 
@@ -127,5 +159,6 @@ export class Stretches {
     $("seen-progress").value = done;
     const text = done === all ? words.all_done : fill(words.progress, { done, all });
     if ($("seen-text").textContent !== text) $("seen-text").textContent = text;
+    this.showBar();
   }
 }

@@ -87,6 +87,13 @@ const app = {
     if (state === "online") app.lineTimer = setTimeout(() => { $("line").hidden = true; }, 4000);
   },
 
+  /** A part was played to its end: the server should count it now, or the worker is told. */
+  async stretchEnd() {
+    await app.reporter.flush();
+    const one = app.view.must_see?.find(({ number }) => number === app.steps.stretches.current);
+    if (one && !one.seen && app.server.line === "online" && !app.over) app.notice(app.words.uncounted);
+  },
+
   async fullScreen(place) {
     if (document.fullscreenElement) { await document.exitFullscreen(); return; }
     const target = place === "both" ? $("viewer") : $(`side-${place}`);
@@ -118,6 +125,7 @@ const app = {
 
 app.server = new Server(app.urls, island.csrf, app.line);
 app.players = new Players(videos, () => app.show());
+app.players.onStretchEnd = () => app.stretchEnd();
 app.players.onBlocked = () => app.notice(app.words.blocked);
 app.reporter = new Reporter(app, videos);
 app.bars = new Bars(app.players, app.words);
@@ -136,6 +144,9 @@ $("speed").addEventListener("change", () => app.players.setRate(Number($("speed"
 $("linked").addEventListener("change", () => app.players.setLinked($("linked").checked));
 $("level").addEventListener("click", () => app.players.level());
 $("help-open").addEventListener("click", () => $("help").showModal());
+$("part-back").addEventListener("click", () => app.steps.stretches.jump(-1));
+$("part-on").addEventListener("click", () => app.steps.stretches.jump(1));
+$("part-seen").addEventListener("click", () => app.steps.stretches.confirm());
 for (const button of document.querySelectorAll("[data-full]")) {
   button.addEventListener("click", () => app.fullScreen(button.dataset.full));
 }
