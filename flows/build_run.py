@@ -31,6 +31,7 @@ from storage_schemas.release import Release
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import Source
 from storage_schemas.store import TIMELINE, Store
+from tasks.annotation.people import filtered_from
 from tasks.captions.stage import is_analysed
 from tasks.pairs.candidates import Candidate, SourceSummary, draw_candidates
 from tasks.pairs.estimate import check_space, plan_release
@@ -193,9 +194,16 @@ class Build:
 
     def _parent(self) -> Release | None:
         try:
-            return Release.open(self.store, self.options.release)
+            parent = Release.open(self.store, self.options.release)
         except UserInputError:
             return None
+        origin = filtered_from(parent)
+        if origin is not None:
+            raise UserInputError(
+                f"release {parent.name} is what people left of {origin['name']}: build {origin['name']}, and "
+                "filter it again"
+            )
+        return parent
 
     def _unknown(self) -> list[Source]:
         return [source for id_, source in self.sources.items() if id_ not in self.reports]

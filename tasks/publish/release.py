@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,9 @@ def write_release(
         if last.manifest.consumes == json.loads(canonical_json(consumes)):
             return last, False
     with staging_folder(store.staging, RELEASE) as folder:
-        _write_tables(store, folder, ordered, sources, ordered_clips, set_aside)
+        write_tables(
+            folder, ordered, sources, ordered_clips, set_aside, lambda id_: degraded_clip_row(store, id_)
+        )
         (folder / "recipe.json").write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
         info = {
             "name": name,
@@ -182,21 +184,22 @@ def write_release(
             number += 1
 
 
-def _write_tables(
-    store: Store,
+def write_tables(
     folder: Path,
     records: Sequence[PairRecord],
     sources: Sequence[SourceRow],
     clips: Sequence[ClipRow],
     set_aside: Sequence[SetAsideRow],
+    degraded_row: Callable[[str], DegradedClipRow],
 ) -> None:
+    """Write the Parquet files of a version; `degraded_row` gives the index row of a degraded clip."""
     edits: list[dict[str, Any]] = []
     degraded: dict[str, DegradedClipRow] = {}
     for record in records:
         for position, segment in enumerate(record.segments):
             edits.append({"pair_id": record.pair_id, "position": position, **segment.model_dump()})
             if segment.degraded_clip is not None and segment.degraded_clip not in degraded:
-                degraded[segment.degraded_clip] = degraded_clip_row(store, segment.degraded_clip)
+                degraded[segment.degraded_clip] = degraded_row(segment.degraded_clip)
     write_rows(folder / "pairs.parquet", PAIRS, records)
     write_rows(folder / "edits.parquet", EDITS, edits)
     write_rows(folder / "degraded_clips.parquet", DEGRADED_CLIPS, degraded.values())

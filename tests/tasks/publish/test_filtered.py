@@ -1,0 +1,315 @@
+"""A filtered release: a subset of the release it comes from, frozen, with votes that lead to nobody."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from storage_schemas.commit import set_commit_hook
+from storage_schemas.errors import IntegrityError, UserInputError
+from storage_schemas.gc import used_ids
+from storage_schemas.parquet import read_dicts
+from storage_schemas.release import Release, release_versions
+from storage_schemas.store import Store
+from storage_schemas.vote import Standing, Vote
+from storage_schemas.votes_store import VotesStore
+from tasks.annotation.filter import Verdict, counting, outcomes
+from tasks.annotation.people import People, people_of, rule_of
+from tasks.annotation.retention import retention
+from tasks.annotation.rule import FilterRule
+from tasks.publish.export import export_release
+from tasks.publish.filtered import Filtered, write_filtered
+from tests.tasks.annotation.voting import decision, vote
+from tests.tasks.publish.conftest import Small
+from tests.tasks.publish.judging import build_wide
+
+#: What people say of the eight pairs of the small release, in its order.
+RATINGS = ("AAAAA", "AAABB", "AAAAC", "BBBBA", "AAAAA", "CCCCC", "AAA", "AAAAB")
+KEPT = (0, 1, 4, 7)
+SECRET = "worker-whose-id-is-secret"
+TABLES = ("pairs", "edits", "degraded_clips", "sources", "clips")
+
+
+@pytest.fixture(autouse=True)
+def no_hook() -> Iterator[None]:
+    yield
+    set_commit_hook(None)
+
+
+@pytest.fixture
+def parent(small: Small, tmp_path: Path) -> Release:
+    shutil.copytree(small.store.root, tmp_path / "store")
+    return Release.open(Store.open(tmp_path / "store"))
+
+
+def said(release: Release, ratings: tuple[str, ...] = RATINGS) -> list[Vote]:
+    return [
+        vote(
+            record.pair_id,
+            f"{SECRET}-{place}",
+            letter,
+            source_id=record.source_id,
+            aspect=record.aspect,
+            comment="call me at 0123",
+        )
+        for record, letters in zip(release.pairs(), ratings, strict=True)
+        for place, letter in enumerate(letters)
+    ]
+
+
+def people(release: Release, votes: list[Vote] | None = None) -> People:
+    VotesStore(release.store).add(said(release) if votes is None else votes)
+    found = people_of(release)
+    assert found is not None
+    return found
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_it_is_a_subset_of_its_parent(parent: Release) -> None:
+    found = write_filtered(parent, people(parent))
+    release = found.release
+    assert (release.name, release.version, found.new) == (f"{parent.name}-filtered", 1, True)
+    wanted = [parent.pairs()[place] for place in KEPT]
+    assert release.pairs() == wanted
+    for name in TABLES:
+        rows = read_dicts(parent.path / f"{name}.parquet")
+        some = read_dicts(release.path / f"{name}.parquet")
+        assert some and all(row in rows for row in some), name
+    for row in release.sources():
+        assert release.clips(row.source_id) == parent.clips(row.source_id)
+        assert release.prompt(row.source_id) == parent.prompt(row.source_id)
+    clips = {s.degraded_clip for record in wanted for s in record.segments if s.degraded_clip is not None}
+    assert {row.degraded_clip for row in release.degraded_clips()} == clips
+    assert release.set_aside() == []
+    assert {name: counts["built"] for name, counts in release.summary().items()} == {
+        name: counts["planned"] for name, counts in release.summary().items()
+    }
+
+
+def test_it_is_frozen_and_every_reader_takes_it(parent: Release, tmp_path: Path) -> None:
+    release = write_filtered(parent, people(parent)).release
+    again = Release.open(Store.open(parent.store.root), release.name)
+    again.check()
+    assert again.info["filtered_from"] == {
+        "name": parent.name,
+        "version": parent.version,
+        "checksum": parent.manifest.content_checksum,
+    }
+    assert {"votes.parquet", "filter.parquet", "recipe.json", "info.json"} <= set(again.manifest.files)
+    assert rule_of(again) == FilterRule()
+    used = used_ids(parent.store)
+    assert used.pairs == {record.pair_id for record in parent.pairs()}
+    exported = export_release(parent.store, again, tmp_path / "export")
+    assert exported.pairs == 2 and len(exported.left_out) == 1
+    pins = json.loads((tmp_path / "export" / "recipe.json").read_text())["pins"]
+    assert [pin["pair_id"] for pin in pins] == [record.pair_id for record in again.pairs()]
+    path = again.path / "votes.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(IntegrityError, match=r"votes\.parquet"):
+        again.check()
+
+
+def test_the_votes_in_it_lead_to_nobody(parent: Release) -> None:
+    release = write_filtered(parent, people(parent)).release
+    files = content(release.path)
+    for name, data in files.items():
+        for word in (SECRET, "call me", "2026-03-02", "spring-"):
+            assert word.encode() not in data, name
+    rows = read_dicts(release.path / "votes.parquet")
+    assert len(rows) == sum(map(len, RATINGS))
+    assert sorted({row["worker"] for row in rows}) == [f"w{n:04}" for n in range(1, 6)]
+    assert len({row["vote_id"] for row in rows}) == len(rows)
+    assert {(row["total_s"], row["at"], row["comment"]) for row in rows} == {(100.0, "", "")}
+
+
+def test_what_people_said_can_be_read_from_it(parent: Release) -> None:
+    before = people(parent)
+    release = write_filtered(parent, before).release
+    after = people_of(release)
+    assert after is not None and after.filtered
+    assert after.outcomes == before.outcomes and after.kept == before.kept
+    assert retention(after.outcomes) == retention(before.outcomes)
+    answers = sorted((row.pair_id, row.order, row.preferred) for row in before.judgements)
+    assert sorted((row.pair_id, row.order, row.preferred) for row in after.judgements) == answers
+
+
+def test_again_it_is_the_same_and_says_so(parent: Release) -> None:
+    found = people(parent)
+    first = write_filtered(parent, found).release
+    before = content(first.path)
+    second = write_filtered(Release.open(parent.store, parent.name), people(parent))
+    assert (second.new, second.release.version) == (False, 1)
+    assert release_versions(parent.store, first.name) == [1]
+    assert content(first.path) == before
+
+
+def test_a_later_vote_makes_a_new_version_and_leaves_the_old(parent: Release) -> None:
+    first = write_filtered(parent, people(parent)).release
+    before, original = content(first.path), content(parent.path)
+    open_pair = parent.pairs()[6]
+    late = [
+        vote(open_pair.pair_id, f"late-{n}", source_id=open_pair.source_id, aspect=open_pair.aspect)
+        for n in range(2)
+    ]
+    second = write_filtered(parent, people(parent, late))
+    assert (second.new, second.release.version) == (True, 2)
+    assert len(second.release.pairs()) == len(KEPT) + 1
+    assert content(first.path) == before and content(parent.path) == original
+    # who was taken out is in no later version
+    VotesStore(parent.store).erase("spring", "late-1")
+    third = write_filtered(parent, people(parent, []))
+    assert (third.new, third.release.version, len(third.release.pairs())) == (True, 3, len(KEPT))
+
+
+def test_an_erased_worker_changes_no_frozen_version(parent: Release) -> None:
+    release = write_filtered(parent, people(parent)).release
+    VotesStore(parent.store).erase("spring", f"{SECRET}-0")
+    release.check()
+
+
+def test_the_rule_can_drop_excluded_workers(parent: Release) -> None:
+    people(parent)
+    VotesStore(parent.store).add_decisions([decision(f"{SECRET}-4", Standing.EXCLUDED)])
+    paper = people_of(parent)
+    dropping = people_of(parent, rule=FilterRule(drop_excluded=True, workers_per_pair=4))
+    assert paper is not None and dropping is not None
+    assert [one.verdict for one in paper.outcomes].count(Verdict.KEPT) == 4
+    # without the fifth worker the third pair has no C any more
+    assert dropping.outcomes[2].verdict is Verdict.KEPT
+    release = write_filtered(parent, dropping, "strict").release
+    assert release.name == "strict" and rule_of(release).drop_excluded
+    assert len(read_dicts(release.path / "votes.parquet")) == sum(min(len(r), 4) for r in RATINGS)
+
+
+def test_campaigns_can_be_chosen(parent: Release) -> None:
+    people(parent)
+    other = [
+        one.model_copy(update={"campaign": "autumn", "vote_id": f"x{one.vote_id}", "rating": "C"})
+        for one in said(parent)
+    ]
+    VotesStore(parent.store).add(other)
+    autumn, spring = people_of(parent, ["autumn"]), people_of(parent, ["spring"])
+    assert autumn is not None and spring is not None
+    assert not any(autumn.kept.values()) and sum(spring.kept.values()) == 4
+    with pytest.raises(UserInputError, match=r"no votes of campaign 'summer'.*autumn, spring"):
+        people_of(parent, ["summer"])
+
+
+def test_without_votes_there_is_nothing_to_say(parent: Release) -> None:
+    assert people_of(parent) is None
+    VotesStore(parent.store).add([vote("of-another-release", "ann")])
+    assert people_of(parent) is None
+
+
+@pytest.mark.parametrize(
+    ("ratings", "name", "message"),
+    [
+        (("C" * 5,) * 7 + ("AAA",), None, "kept no pair .*: 1 of 8 pairs have fewer than 5 votes"),
+        (RATINGS, "a/b", "no name of a release"),
+        (RATINGS, "..", "no name of a release"),
+        (RATINGS, "SELF", "needs another name"),
+        (RATINGS, "other", "there is a release other, and it was built"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    parent: Release, ratings: tuple[str, ...], name: str | None, message: str, tmp_path: Path
+) -> None:
+    folder = parent.store.versions("other") / "1"
+    folder.parent.mkdir(parents=True)
+    for path, data in content(parent.path).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    found = people(parent, said(parent, ratings))
+    before = content(parent.store.root)
+    with pytest.raises(UserInputError, match=message):
+        write_filtered(parent, found, parent.name if name == "SELF" else name)
+    assert content(parent.store.root) == before
+
+
+def test_a_filtered_release_is_not_filtered_again(parent: Release) -> None:
+    release = write_filtered(parent, people(parent)).release
+    found = people_of(release)
+    assert found is not None
+    with pytest.raises(UserInputError, match=f"is filtered already: filter {parent.name}"):
+        write_filtered(release, found)
+
+
+@pytest.mark.parametrize("place", ["staged", "manifest_written", "renamed"])
+def test_a_kill_leaves_all_or_nothing(parent: Release, place: str) -> None:
+    found = people(parent)
+
+    def kill(step: str) -> None:
+        if step == f"release:{place}":
+            raise KeyboardInterrupt
+
+    set_commit_hook(kill)
+    with pytest.raises(KeyboardInterrupt):
+        write_filtered(parent, found)
+    set_commit_hook(None)
+    assert release_versions(parent.store, f"{parent.name}-filtered") == ([1] if place == "renamed" else [])
+    after = write_filtered(parent, found)
+    assert (after.release.version, after.new) == (1, place != "renamed")
+    after.release.check()
+
+
+def test_four_at_once_make_one_version(parent: Release) -> None:
+    found, start = people(parent), Barrier(4)
+
+    def work(_: int) -> Filtered:
+        start.wait(30)
+        return write_filtered(parent, found)
+
+    with ThreadPool(4) as pool:
+        made = pool.map(work, range(4))
+    assert sorted(one.new for one in made) == [False, False, False, True]
+    assert release_versions(parent.store, f"{parent.name}-filtered") == [1]
+    assert not list(parent.store.staging.iterdir())
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    return build_wide(tmp_path_factory.mktemp("wide"), 4)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.text("ABC", max_size=7), min_size=8, max_size=8),
+    st.randoms(use_true_random=False),
+    st.integers(0, 10**9),
+)
+def test_any_votes_in_any_order_give_the_pairs_that_the_rule_keeps(
+    wide: Release, ratings: list[str], random: Any, number: int
+) -> None:
+    votes = said(wide, tuple(ratings))
+    random.shuffle(votes)
+    rule = FilterRule()
+    counted = counting(votes, [], rule)
+    found = People(rule, tuple(counted), tuple(outcomes(wide.pairs(), counted, rule)), filtered=False)
+    wanted = [
+        record.pair_id
+        for record, letters in zip(wide.pairs(), ratings, strict=True)
+        if len(letters) >= 5 and "C" not in letters and letters.count("A") > letters.count("B")
+    ]
+    if not wanted:
+        with pytest.raises(UserInputError, match="kept no pair"):
+            write_filtered(wide, found, f"f{number}")
+        return
+    first = write_filtered(wide, found, f"f{number}")
+    assert [record.pair_id for record in first.release.pairs()] == wanted
+    first.release.check()
+    random.shuffle(votes)
+    counted = counting(votes, [], rule)
+    mixed = People(rule, tuple(counted), tuple(outcomes(wide.pairs(), counted, rule)), filtered=False)
+    assert not write_filtered(wide, mixed, f"f{number}").new
