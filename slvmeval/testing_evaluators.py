@@ -169,6 +169,7 @@ def _score_breaches(score: object) -> Iterator[str]:
         return
     if isinstance(score.value, bool) or not isinstance(score.value, int | float) or math.isnan(score.value):
         yield f"its score {score.value!r} is no number: raise NotJudged where there is none"
+    yield from _text_breaches(score, "model")
     yield from _detail_breaches(score.details, score.usage)
 
 
@@ -185,6 +186,7 @@ def _judge_breaches(judge: PairwiseJudge, repeatable: bool, frames: int) -> Iter
         if not isinstance(answer, Comparison) or answer.choice not in ("first", "second", "tie"):
             yield f"compare() gives {answer!r:.80}, which is no Comparison with first, second or tie"
             return
+        yield from _text_breaches(answer, "raw", "reasoning", "finish_reason", "model", "prompt_digest")
         yield from _detail_breaches(answer.details, answer.usage)
         answers.append(answer)
     yield from _reading_breaches(videos)
@@ -214,12 +216,19 @@ def _asked(ask: Callable[[], Any]) -> Any:
         return f"it raises {type(problem).__name__} on an ordinary video: {problem}{hint}"
 
 
+def _text_breaches(answer: object, *names: str) -> Iterator[str]:
+    for name in names:
+        if not isinstance(getattr(answer, name), str):
+            yield f"its {name} is {getattr(answer, name)!r:.80}: it has to be a text, if an empty one"
+
+
 def _detail_breaches(details: Any, usage: Any) -> Iterator[str]:
     try:
         canonical_json(dict(details))
     except (TypeError, ValueError) as problem:
         yield f"details are not JSON: {problem}"
-    if not isinstance(usage, Usage) or min(usage.frames, usage.tokens_in, usage.tokens_out) < 0:
+    counts = (usage.frames, usage.tokens_in, usage.tokens_out) if isinstance(usage, Usage) else (-1,)
+    if not all(isinstance(count, int) and count >= 0 for count in counts):
         yield f"usage is {usage!r:.80}, which is no Usage of counts"
 
 

@@ -25,6 +25,7 @@ from slvmeval.evaluators import (
     PrerequisiteError,
     Score,
     Side,
+    Usage,
 )
 from slvmeval.testing import ConformanceError, check_evaluator
 from storage_schemas.errors import IntegrityError
@@ -213,3 +214,13 @@ def test_judges_that_do_not_fit() -> None:
 
     found = breaches(Fickle())
     assert "answers otherwise the second time" in found and "no Estimate" in found
+
+
+def test_answers_that_no_table_can_hold() -> None:
+    class Mistyped(GoodJudge):
+        def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+            return Comparison("first", raw=None, usage=Usage(tokens_in=1.5))  # type: ignore[arg-type]
+
+    found = breaches(Mistyped(), repeatable=False)
+    assert "its raw is None" in found and "no Usage of counts" in found
+    assert "its model is 3" in breaches(scoring(lambda *_: Score(1.0, model=3)))  # type: ignore[arg-type]
