@@ -104,7 +104,7 @@ def _after(worker: WorkerSession) -> str:
 def consent_page(request: Request, campaign: str) -> Response:
     """Show what a worker agrees to."""
     site = site_of(request)
-    return site.page("consent", site.session(request, campaign))
+    return site.page(request, "consent", site.session(request, campaign))
 
 
 @router.post("/consent")
@@ -168,7 +168,7 @@ def done(request: Request, campaign: str) -> Response:
     site = site_of(request)
     session = site.session(request, campaign)
     code = site.desk.finish(campaign, session.worker)
-    return site.page("done", session, code=code, answered=answered(site, session))
+    return site.page(request, "done", session, code=code, answered=answered(site, session))
 
 
 def answered(site: Site, session: Session) -> int:

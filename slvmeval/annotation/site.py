@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 from slvmeval.annotation import problems
 from slvmeval.annotation.limits import Limiter
@@ -71,8 +72,11 @@ class Site:
             raise forged()
         return session
 
-    def page(self, name: PageName, session: Session, **data: Any) -> HTMLResponse:
-        """Return a page of a worker's session."""
+    def page(self, connection: HTTPConnection, name: PageName, session: Session, **data: Any) -> Response:
+        """Return a page of a worker's session, packed if the browser takes that: prompts are long.
+
+        Packing tells nothing to whoever sees its length: no page shows what a request said.
+        """
         made = render(
             name,
             session.language,
@@ -81,7 +85,10 @@ class Site:
             csrf=session.csrf,
             **data,
         )
-        return HTMLResponse(made)
+        if "gzip" not in connection.headers.get("accept-encoding", "").lower():
+            return HTMLResponse(made)
+        headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        return HTMLResponse(gzip.compress(made.encode(), 5, mtime=0), headers=headers)
 
 
 def site_of(connection: HTTPConnection) -> Site:

@@ -66,7 +66,7 @@ def task_page(request: Request, campaign: str) -> Response:
         if target is None:
             raise
         return RedirectResponse(target, 303)
-    return site.page("task", session, view=assignment.view(), urls=urls(site, assignment))
+    return site.page(request, "task", session, view=assignment.view(), urls=urls(site, assignment))
 
 
 def _instead(site: Site, session: Session, reason: RefusedReason) -> str | None:

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import threading
+
+from slvmeval.annotation import limits
+from slvmeval.annotation.limits import Limiter
+
+
+class Seconds:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_so_many_at_once_and_then_one_after_the_other() -> None:
+    clock = Seconds()
+    limiter = Limiter(clock)
+    assert [limiter.wait_s("worker", "a", 60) for _ in range(60)] == [0.0] * 60
+    assert limiter.wait_s("worker", "a", 60) == 1.0
+    clock.now += 0.5
+    assert limiter.wait_s("worker", "a", 60) == 0.5
+    clock.now += 0.5
+    assert limiter.wait_s("worker", "a", 60) == 0.0
+    assert limiter.wait_s("worker", "a", 60) > 0
+    clock.now += 3600
+    assert [limiter.wait_s("worker", "a", 60) for _ in range(61)].count(0.0) == 60
+
+
+def test_others_and_other_kinds_are_counted_by_themselves() -> None:
+    limiter = Limiter(Seconds())
+    assert limiter.wait_s("worker", "a", 1) == 0.0
+    assert limiter.wait_s("worker", "a", 1) == 60.0
+    assert limiter.wait_s("worker", "b", 1) == 0.0
+    assert limiter.wait_s("address", "a", 1) == 0.0
+
+
+def test_zero_is_no_limit_and_looking_counts_nothing() -> None:
+    limiter = Limiter(Seconds())
+    assert not any(limiter.wait_s("worker", "a", 0) for _ in range(1000))
+    assert not any(limiter.full("tries", "a", 2) for _ in range(10))
+    assert limiter.wait_s("tries", "a", 2) == limiter.wait_s("tries", "a", 2) == 0.0
+    assert limiter.full("tries", "a", 2) == 30.0
+    assert limiter.full("tries", "a", 0) == 0.0
+
+
+def test_memory_ends_somewhere_and_who_is_at_the_limit_stays_there() -> None:
+    clock = Seconds()
+    limiter = Limiter(clock)
+    clock.now += 1
+    for _ in range(2):
+        limiter.wait_s("address", "attacker", 1)
+    for number in range(limits._MOST_KEPT + 10):
+        clock.now += 1e-6
+        limiter.wait_s("address", f"{number}", 1000)
+        if number % 1000 == 0:
+            limiter.wait_s("address", "attacker", 1)
+    assert len(limiter._left) <= limits._MOST_KEPT
+    assert limiter.full("address", "attacker", 1) > 0
+
+
+def test_threads_together_get_no_more_than_one_alone() -> None:
+    limiter = Limiter(Seconds())
+    allowed: list[bool] = []
+
+    def ask() -> None:
+        for _ in range(100):
+            allowed.append(limiter.wait_s("worker", "a", 150) == 0.0)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(allowed) == 150
