@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Table, func, select
 
 from tasks.annotation.tables import ASSIGNMENTS, TASKS, VOTES
 
@@ -94,12 +94,16 @@ def waiting(connection: Connection, campaign: str, now: str, gold: bool = False)
     return [Waiting(id_, aspect, votes, running.get(id_, 0)) for id_, aspect, votes in rows]
 
 
+def voted(connection: Connection, campaign: str, worker: str) -> set[str]:
+    """Return the pairs that a worker voted on, here or in a file."""
+    return _pairs_of(VOTES, connection, campaign, worker)
+
+
 def had(connection: Connection, campaign: str, worker: str) -> set[str]:
     """Return the pairs that a worker was given, or voted on in a file."""
-    return {
-        pair
-        for table in (ASSIGNMENTS, VOTES)
-        for pair in connection.execute(
-            select(table.c.pair_id).where(table.c.campaign == campaign, table.c.worker == worker)
-        ).scalars()
-    }
+    return _pairs_of(ASSIGNMENTS, connection, campaign, worker) | voted(connection, campaign, worker)
+
+
+def _pairs_of(table: Table, connection: Connection, campaign: str, worker: str) -> set[str]:
+    said = select(table.c.pair_id).where(table.c.campaign == campaign, table.c.worker == worker)
+    return set(connection.execute(said).scalars())

@@ -16,7 +16,7 @@ from tasks.annotation.desk_answers import AnswerDesk
 from tasks.annotation.desk_assignment import Assignment
 from tasks.annotation.desk_core import refuse
 from tasks.annotation.desk_holding import AnyRow
-from tasks.annotation.desk_queue import OPEN_STATES, Waiting, chosen, had, waiting
+from tasks.annotation.desk_queue import OPEN_STATES, Waiting, chosen, had, voted, waiting
 from tasks.annotation.desk_types import EventKind, RefusedReason, WorkerSession
 from tasks.annotation.tables import ASSIGNMENTS, INVITATIONS, VOTES, WORKERS, plain_text
 
@@ -218,8 +218,8 @@ class WorkerDesk(AnswerDesk):
             queue, mine, settings.workers_per_pair, lambda what: self._chance("tie", name, worker, what)
         )
         if found is None:
-            left = any(p.votes < settings.workers_per_pair and p.pair_id not in mine for p in queue)
-            if left:
+            done_pairs = voted(connection, name, worker)
+            if any(p.votes < settings.workers_per_pair and p.pair_id not in done_pairs for p in queue):
                 refuse(RefusedReason.NO_TASKS, "all that is left is with others now: come back in an hour")
             refuse(RefusedReason.DONE, "you have done all there is: thank you")
         if self._chance("gold", name, worker, len(mine)) < settings.gold_share:

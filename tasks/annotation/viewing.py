@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tasks.pairs.intervals import merged
 
@@ -25,7 +26,7 @@ LEAST_BYTE_SHARE = 0.25
 #: Ranges are kept to this many bytes, so that a list of them stays short.
 _BLOCK = 4096
 #: Parts of one video's played intervals that are kept; nobody who watches makes so many.
-MOST_PARTS = 2000
+MOST_PARTS = 1000
 
 
 def length(intervals: Iterable[tuple[float, float]]) -> float:
@@ -105,14 +106,18 @@ def reachable(sent: Ranges, index: Sequence[tuple[float, int]], size: int, secon
     Parameters
     ----------
     index
-        Rows of (second, byte), both growing: the media from a row's second to the next row's lie in the bytes
-        from the row's to the next row's. The last row reaches to the end.
+        Rows of (second, byte) in the order of the file: the media from a row's second to the next row's lie
+        in the bytes from the row's to the next row's. The first row counts from 0, the last to the end. A row
+        that is not later than those before it (pictures are not always stored in the order in which they are
+        shown) asks for nothing.
     """
-    ends = [*index[1:], (seconds, size)]
+    begins = list(accumulate((min(second, seconds) for second, _byte in index[1:]), max, initial=0.0))
+    ends = [*begins[1:], seconds]
+    last_bytes = [*(byte for _second, byte in index[1:]), size]
     played = [
         (start_s, end_s)
-        for (start_s, first), (end_s, end) in zip(index, ends, strict=True)
-        if _sent_bytes(sent, first, end) >= end - first and start_s < end_s
+        for start_s, end_s, (_second, first), end in zip(begins, ends, index, last_bytes, strict=True)
+        if start_s < end_s and _sent_bytes(sent, first, end) >= end - first
     ]
     return merged(played)
 
@@ -174,5 +179,5 @@ def believed(
     new = first_seconds(new, elapsed_s * most_speed - length(seen))
     together = merged([*seen, *new])
     if len(together) > MOST_PARTS:
-        return Believed(seen, 0.0, asked)
+        return Believed(seen, asked, 0.0)
     return Believed(together, possible - length(new), asked - possible)

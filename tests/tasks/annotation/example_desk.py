@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from storage_schemas.vote import Vote
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk import Desk
+from tasks.annotation.desk import Desk, Refused, RefusedReason
 from tasks.annotation.desk_assignment import Assignment
 from tasks.annotation.intervals import Stretch
 from tasks.annotation.tasks import PLACES, PairTask, PromptClip
@@ -134,3 +136,8 @@ def file_vote(task: PairTask, worker: str, campaign: Campaign | None = None, **o
 def example_tasks(count: int, aspects: Iterable[str] = ("color",)) -> list[PairTask]:
     """So many tasks of each aspect."""
     return [example_task(f"{aspect}-{n:03}", aspect) for aspect in aspects for n in range(count)]
+
+
+def refused(reason: RefusedReason) -> pytest.RaisesExc[Refused]:
+    """Expect that the desk refuses for this reason."""
+    return pytest.RaisesExc(Refused, check=lambda problem: problem.reason is reason)

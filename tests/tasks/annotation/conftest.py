@@ -1,0 +1,59 @@
+"""A desk for each test: on SQLite, and as a slow test on a real PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tasks.annotation.desk import Desk
+from tests.flows.postgres import postgres_programs, running_postgres
+from tests.tasks.annotation.example_desk import HandClock, open_desk
+
+PROGRAMS = postgres_programs()
+ON_POSTGRES = pytest.param(
+    "postgresql",
+    marks=[
+        pytest.mark.slow,
+        pytest.mark.xdist_group("annotation-postgres"),
+        pytest.mark.skipif(
+            PROGRAMS is None, reason="PostgreSQL is not installed (Debian: apt-get install postgresql)"
+        ),
+    ],
+)
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[int]:
+    """The port of a server with the user `desk`."""
+    assert PROGRAMS is not None
+    with running_postgres(PROGRAMS, "desk", "p w:/@", "desk") as port:
+        yield port
+
+
+@pytest.fixture(params=["sqlite", ON_POSTGRES])
+def desk_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a database of its own."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'desk.sqlite'}"
+    port = request.getfixturevalue("postgres")
+    where = f"postgresql://desk:p%20w%3A%2F%40@127.0.0.1:{port}"
+    name = f"desk{next(_numbers)}"
+    with psycopg.connect(f"{where}/desk", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return f"{where}/{name}"
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def desk(desk_url: str, clock: HandClock, tmp_path: Path) -> Iterator[Desk]:
+    with open_desk(tmp_path, clock, desk_url) as opened:
+        yield opened
