@@ -10,16 +10,21 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from slvmeval.annotation import entry, media, problems, work
 from slvmeval.annotation.assets import assets_router
 from slvmeval.annotation.limits import Limiter
+from slvmeval.annotation.organiser.app import organiser_app
+from slvmeval.annotation.organiser.pages import ROOT as ORGANISER
 from slvmeval.annotation.problems import Problem, answer, of_desk
 from slvmeval.annotation.security import Guard
+from slvmeval.annotation.serve import organiser_secret
 from slvmeval.annotation.sessions import MediaLinks, Sessions
 from slvmeval.annotation.settings import Serving
 from slvmeval.annotation.site import Site, language_for, not_found, site_of
+from storage_schemas.store import Store
 from tasks.annotation.desk import Desk
 from tasks.annotation.desk_types import Clock, Refused, RefusedReason, utc
 from tasks.annotation.places import installation_key
@@ -66,6 +71,18 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
     for router in (entry.router, work.router, media.router, assets_router()):
         app.include_router(router)
     app.add_api_route("/health", health)
+    app.add_api_route(ORGANISER, lambda: RedirectResponse(f"{ORGANISER}/", 303), response_model=None)
+    pages = organiser_app(
+        desk,
+        Store.open(serving.root),
+        key,
+        organiser_secret(key),
+        campaigns=serving.campaigns,
+        secure=serving.secure,
+        limiter=limiter,
+        clock=clock,
+    )
+    app.mount(ORGANISER, _apart(pages))
     app.add_exception_handler(Problem, _on_problem)
     app.add_exception_handler(Refused, _on_refused)
     app.add_exception_handler(RequestValidationError, _on_unfit)
@@ -74,6 +91,15 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
     app.add_exception_handler(Exception, _on_error)
     app.add_middleware(Guard, serving=serving, limiter=limiter)
     return app
+
+
+def _apart(pages: ASGIApp) -> ASGIApp:
+    """Return an application that knows of its requests what it likes, and leaves ours as they are."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        await pages(dict(scope), receive, send)
+
+    return answered
 
 
 def health(request: Request) -> JSONResponse:
