@@ -1,0 +1,1 @@
+"""How far a suite's scores agree with people's ratings, with themselves, and under small changes."""
