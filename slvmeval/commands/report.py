@@ -32,6 +32,12 @@ def report(
         str,
         typer.Option("--ties", metavar="half|wrong|dropped", help="What an answer without a winner counts."),
     ] = "half",
+    campaigns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--campaign", metavar="NAME", help="Only votes of this campaign. May be given several times."
+        ),
+    ] = None,
     pairs: Annotated[
         int, typer.Option("--pairs", min=0, help="How many pairs that divide the evaluators get a page.")
     ] = 20,
@@ -51,6 +57,7 @@ def report(
     from typing import cast, get_args
 
     from storage_schemas.errors import UserInputError
+    from tasks.annotation.people import people_of
     from tasks.publish.report.accuracy import INTERVAL_KINDS, IntervalKind
     from tasks.publish.report.gathered import gather
     from tasks.publish.report.write import write_report
@@ -60,7 +67,8 @@ def report(
         if value not in known:
             raise UserInputError(f"--{name} {value}: choose {', '.join(known[:-1])} or {known[-1]}")
     opened = shared.open_release(store, release, version, profile)
-    gathered = gather(opened, evaluators or (), cast(TiePolicy, ties))
+    people = people_of(opened, campaigns or ())
+    gathered = gather(opened, evaluators or (), cast(TiePolicy, ties), people=people)
     with shared.step_bar("report", quiet) as step:
         page = write_report(
             gathered,

@@ -17,6 +17,8 @@ from storage_schemas.vote import Vote
 HUMAN = "human"
 #: The settings' name: answers come from votes, and not from a judge that somebody called human.
 SETTINGS = "votes"
+#: Name and settings, as statistics know an evaluator.
+PEOPLE = (HUMAN, SETTINGS)
 
 
 def human_judgements(votes: Iterable[Vote]) -> list[Judgement]:

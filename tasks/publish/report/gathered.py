@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgement import Judgement
 from storage_schemas.judgements_store import JudgementsStore
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
+from tasks.annotation.people import People
 from tasks.recipe import recipe_from
 from tasks.statistics.trials import (
     DEFAULT_TIES,
@@ -44,6 +45,8 @@ class Gathered:
         The recipe's strength by aspect; empty where the release has no further severities.
     clip_levels
         Numbers of degraded clips that the recipe names.
+    people
+        What people said of the release; None where nobody voted.
     """
 
     release: Release
@@ -56,6 +59,7 @@ class Gathered:
     main_clips: int
     clip_levels: tuple[int, ...] = ()
     ties: TiePolicy = DEFAULT_TIES
+    people: People | None = None
 
     @property
     def aspects(self) -> list[str]:
@@ -76,6 +80,7 @@ def gather(
     ties: TiePolicy = DEFAULT_TIES,
     kept: Mapping[str, bool] | None = None,
     judgements: Sequence[Judgement] | None = None,
+    people: People | None = None,
 ) -> Gathered:
     """Return what there is on a release.
 
@@ -87,6 +92,8 @@ def gather(
         Whether people kept a pair, by its id; a pair that is not in it was shown to nobody.
     judgements
         Rows to take in place of the store's.
+    people
+        What people said: they become the evaluator `human`, and say which pairs they kept unless `kept` does.
 
     Raises
     ------
@@ -94,11 +101,16 @@ def gather(
         If nobody judged a pair of it, or an evaluator is named that did not.
     """
     records = release.pairs()
-    kept = kept or {}
+    if kept is None:
+        # of a filtered release all is kept: there is nothing to compare with
+        kept = people.kept if people is not None and not people.filtered else {}
     pairs = [trial_pair(record, kept.get(record.pair_id)) for record in records]
     if judgements is None:
         store = JudgementsStore(release.store)
         judgements = store.rows(pair_ids=[pair.pair_id for pair in pairs])
+    if people is not None:
+        here = {pair.pair_id for pair in pairs}
+        judgements = [*judgements, *(row for row in people.judgements if row.pair_id in here)]
     known = sorted({row.evaluator for row in judgements})
     for name in evaluators:
         if name not in known:
@@ -112,7 +124,7 @@ def gather(
             f"nobody has judged release {release.name}, version {release.version}: "
             "`slvmeval evaluate` does it"
         )
-    return _gathered(release, records, rows, pairs, ties)
+    return replace(_gathered(release, records, rows, pairs, ties), people=people)
 
 
 def _gathered(

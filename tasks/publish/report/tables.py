@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from tasks.annotation.human import PEOPLE
 from tasks.publish.report.gathered import Gathered
 from tasks.publish.report.table import ALL, Column, Table, interval_columns
 from tasks.statistics.comparisons import FamilyMember
@@ -232,8 +233,9 @@ def _bin(one: Any) -> dict[str, Any]:
 
 def filter_tables(gathered: Gathered) -> tuple[Table, Table]:
     """Return the filter's correlations, and the accuracies behind them for the figure."""
-    found = filter_correlations(gathered.trials, gathered.ties)
-    empty = "" if found else "People have not rated these pairs yet: there is no filter to compare with."
+    judges = [trial for trial in gathered.trials if trial.who != PEOPLE]
+    found = filter_correlations(judges, gathered.ties)
+    empty = "" if found else _no_filter(gathered)
     return (
         Table(
             "filter-correlation",
@@ -253,7 +255,8 @@ def filter_tables(gathered: Gathered) -> tuple[Table, Table]:
                 }
                 for one in found
             ),
-            "Over evaluators, between accuracy on all rated pairs and on those that people kept.",
+            "Over evaluators, between accuracy on all rated pairs and on those that people kept; people "
+            "themselves take no part.",
             empty,
         ),
         Table(
@@ -270,6 +273,19 @@ def filter_tables(gathered: Gathered) -> tuple[Table, Table]:
             empty,
         ),
     )
+
+
+def _no_filter(gathered: Gathered) -> str:
+    if gathered.people is None:
+        return "People have not rated these pairs yet: there is no filter to compare with."
+    if gathered.people.filtered:
+        return (
+            "This release holds only what people kept: the comparison is in the report of the release it "
+            "comes from."
+        )
+    if not gathered.people.kept:
+        return "No pair has all the votes it needs: there is no filter to compare with."
+    return "No evaluator but people answered on these pairs."
 
 
 def _filtered(gathered: Gathered, one: FilterCorrelation) -> list[dict[str, Any]]:

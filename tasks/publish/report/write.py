@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tasks.annotation.human import PEOPLE
 from tasks.publish.owned_folder import OwnedFolder
 from tasks.publish.report.accuracy import (
     DEFAULT_INTERVAL,
@@ -33,6 +34,7 @@ from tasks.publish.report.further import cost_table, power_table, severity_table
 from tasks.publish.report.gathered import Gathered
 from tasks.publish.report.inline_svg import inline_svg
 from tasks.publish.report.pages import render
+from tasks.publish.report.people import agreement_table, retention_table
 from tasks.publish.report.table import Table
 from tasks.publish.report.tables import (
     comparison_table,
@@ -104,9 +106,9 @@ SECTIONS = (
     Section(
         "filter",
         "Filter",
-        "The human filter",
-        "Would the pairs that people did not keep have given another picture?",
-        ("filter-correlation",),
+        "People and their filter",
+        "Which pairs people kept, whether the others would have given another picture, how far they agree.",
+        ("retention", "filter-correlation", "agreement"),
         ("filter-accuracies",),
         ("filter-accuracies",),
     ),
@@ -140,7 +142,9 @@ def report_of(gathered: Gathered, interval: IntervalKind = DEFAULT_INTERVAL) -> 
         wins_table(gathered, members),
         comparison_table(gathered, members),
         *duration_tables(gathered),
+        retention_table(gathered),
         *filter_tables(gathered),
+        agreement_table(gathered),
         *severity_tables(gathered),
         power_table(matrix, members, gathered),
         cost_table(gathered),
@@ -241,11 +245,13 @@ def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what the first page shows beside the release."""
     gathered = report.gathered
     failed = sum(row.failure is not None for row in gathered.rows)
+    votes = sum((row.evaluator, row.settings) == PEOPLE for row in gathered.rows)
     figures = [
         ("Pairs judged", f"{len({row.pair_id for row in gathered.rows}):,}"),
         ("Aspects", f"{len(gathered.aspects)}"),
         ("Evaluators", f"{len(gathered.names)}"),
-        ("Requests", f"{len(gathered.rows):,}"),
+        *([("Answers of people", f"{votes:,}")] if votes else []),
+        ("Requests", f"{len(gathered.rows) - votes:,}"),
         ("Without an answer", f"{failed:,}"),
     ]
     return {

@@ -1,0 +1,182 @@
+"""People in the report: a judge like others, the retention table, the filter's correlation, agreement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.judgement import Order
+from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.pair import PairRecord
+from storage_schemas.release import Release
+from storage_schemas.vote import Vote
+from storage_schemas.votes_store import VotesStore
+from tasks.annotation.people import people_of
+from tasks.publish.filtered import write_filtered
+from tasks.publish.report.accuracy import matrix_of
+from tasks.publish.report.gathered import Gathered, gather
+from tasks.publish.report.people import agreement_table, retention_table
+from tasks.publish.report.tables import filter_tables
+from tasks.publish.report.write import Report, report_of, write_report
+from tests.tasks.annotation.voting import vote
+from tests.tasks.publish.judging import build_wide, judged, scored, skilled
+
+FILMS = 10
+
+
+def number(record: PairRecord) -> int:
+    return int(record.source_id[-2:])
+
+
+def votes_of(release: Release) -> list[Vote]:
+    """Five workers a pair: films 0 and 1 have a C, film 2 more B than A, film 3 four votes.
+
+    One of the five is wrong about film 0, two about film 1.
+    """
+    ratings = {0: "AAAAC", 1: "AAACC", 2: "ABBBB", 3: "AAAA"}
+    return [
+        vote(
+            record.pair_id,
+            f"worker{place}",
+            letter,
+            "low" if place <= number(record) < 2 else "high",
+            source_id=record.source_id,
+            aspect=record.aspect,
+            first=("high", "low")[place % 2],
+        )
+        for record in release.pairs()
+        for place, letter in enumerate(ratings.get(number(record), "AAAAB"))
+    ]
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    release = build_wide(tmp_path_factory.mktemp("wide"), FILMS)
+    pairs = release.pairs()
+
+    def from_film(first: int):  # type: ignore[no-untyped-def]
+        return lambda record, _order: "high" if number(record) >= first else "low"
+
+    store = JudgementsStore(release.store)
+    store.add(judged("careful", pairs, from_film(1)))
+    store.add(scored("middling", pairs, from_film(4)))
+    store.add(scored("weak", pairs, from_film(8)))
+    store.add(judged("coin", pairs, skilled("coin", 0.5)))
+    VotesStore(release.store).add(votes_of(release))
+    return release
+
+
+@pytest.fixture(scope="module")
+def gathered(wide: Release) -> Gathered:
+    return gather(wide, people=people_of(wide))
+
+
+@pytest.fixture(scope="module")
+def report(gathered: Gathered) -> Report:
+    return report_of(gathered)
+
+
+def test_people_are_a_column_like_any_judge(report: Report) -> None:
+    assert report.matrix.evaluators == ("careful", "coin", "human", "middling", "weak")
+    for line in report.matrix.rows:
+        human = line.cells[2]
+        # the pair of film 3 has four answers; each pair counts once
+        assert human.accuracy == pytest.approx((4 / 5 + 3 / 5 + 8) / 10)
+        assert human.cell is not None
+        assert (human.cell.n, human.cell.requests, human.cell.failed) == (FILMS, 49, 0)
+        assert human.mark == "best"
+
+
+def test_people_are_compared_and_have_curves_like_any_judge(report: Report) -> None:
+    for name in ("mcnemar", "duration-correlation", "accuracy-by-duration", "order-bias", "cost"):
+        found = {row.get("evaluator") or row.get("second") for row in report.tables[name].rows}
+        assert "human" in found, name
+    line = next(
+        row
+        for row in report.tables["mcnemar"].rows
+        if {row["first"], row["second"]} == {"human", "weak"} and row["aspect"] == "dynamics_degree"
+    )
+    better = line["first_better" if line["first"] == "human" else "second_better"]
+    # weak is wrong on eight; on the other two all people are right as well
+    assert (line["pairs"], better, line["p"] < 0.05) == (FILMS, 8, True)
+    order = next(row for row in report.tables["order-bias"].rows if row["evaluator"] == "human")
+    assert (order["both"], order["first"] + order["second"]) == (0, 98)
+    cost = next(row for row in report.tables["cost"].rows if row["evaluator"] == "human")
+    assert cost["requests"] == 98
+
+
+def test_the_retention_table(report: Report) -> None:
+    rows = {row["aspect"]: row for row in report.tables["retention"].rows}
+    assert list(rows) == ["dynamics_degree", "comprehensiveness", "all"]
+    for aspect, times in (("dynamics_degree", 1), ("comprehensiveness", 1), ("all", 2)):
+        counts = [rows[aspect][key] for key in ("initial", "excluded_c", "excluded_a", "undecided", "final")]
+        assert counts == [times * count for count in (10, 2, 1, 1, 6)]
+        assert rows[aspect]["rate"] == pytest.approx(6 / 9)
+    assert [cells[-1] for cells in report.tables["retention"].cells()] == ["66.7"] * 3
+
+
+def test_the_filters_correlation_is_over_judges_without_people(report: Report) -> None:
+    accuracies = {
+        row["evaluator"]: (row["unfiltered"], row["filtered"])
+        for row in report.tables["filter-accuracies"].rows
+        if row["aspect"] == "dynamics_degree"
+    }
+    assert set(accuracies) == {"careful", "coin", "middling", "weak"}
+    # of nine decided pairs six were kept, films 4 to 9
+    assert accuracies["careful"] == pytest.approx((8 / 9, 1.0))
+    assert accuracies["middling"] == pytest.approx((6 / 9, 1.0))
+    assert accuracies["weak"] == pytest.approx((2 / 9, 2 / 6))
+    correlation = next(
+        row for row in report.tables["filter-correlation"].rows if row["aspect"] == "dynamics_degree"
+    )
+    assert correlation["evaluators"] == 4 and 0.5 < correlation["r"] <= 1
+
+
+def test_agreement_is_given_by_aspect(report: Report) -> None:
+    rows = {row["aspect"]: row for row in report.tables["agreement"].rows}
+    assert list(rows) == ["dynamics_degree", "comprehensiveness", "all"]
+    one = rows["dynamics_degree"]
+    assert (one["pairs"], one["votes"], one["workers"]) == (10, 49, 5)
+    assert one["right"] == pytest.approx(46 / 49) and one["unanimous"] == pytest.approx(1 / 10)
+    assert one["ratings_low"] <= one["ratings"] <= one["ratings_high"]
+    assert rows["all"]["votes"] == 98
+
+
+def test_without_votes_the_report_is_what_it_was(wide: Release) -> None:
+    plain = gather(wide)
+    assert "human" not in plain.names.values()
+    for table in (retention_table(plain), agreement_table(plain), *filter_tables(plain)):
+        assert not table.rows and "not rated these pairs yet" in table.empty
+
+
+def test_the_report_of_what_people_kept(wide: Release, gathered: Gathered, tmp_path: Path) -> None:
+    assert gathered.people is not None
+    release = write_filtered(wide, gathered.people).release
+    found = gather(release, people=people_of(release))
+    matrix = matrix_of(found)
+    # judges' answers are by pair: nothing was asked again
+    assert matrix.evaluators == ("careful", "coin", "human", "middling", "weak")
+    assert matrix.rows[0].pairs == 6 and matrix.rows[0].cells[2].accuracy == 1.0
+    assert retention_table(found).rows == retention_table(gathered).rows
+    assert agreement_table(found).rows[-1]["votes"] == 98, "agreement is of all pairs that were rated"
+    assert "only what people kept" in filter_tables(found)[0].empty
+    page = write_report(found, tmp_path / "report").read_text(encoding="utf-8")
+    assert "Answers of people" in page and "What the human filter kept" in page
+    for path in (tmp_path / "report").rglob("*"):
+        assert not path.is_file() or b"worker0" not in path.read_bytes()
+
+
+def test_people_alone_make_a_report(wide: Release) -> None:
+    found = gather(wide, ["human"], people=people_of(wide))
+    assert matrix_of(found).evaluators == ("human",)
+    assert "No evaluator but people" in filter_tables(found)[0].empty
+
+
+def test_a_judge_that_somebody_called_human_is_another_one(wide: Release) -> None:
+    def high(_record: PairRecord, _order: Order) -> str:
+        return "high"
+
+    rows = [*JudgementsStore(wide.store).rows(["weak"]), *scored("human", wide.pairs(), high)]  # type: ignore[arg-type]
+    names = gather(wide, judgements=rows, people=people_of(wide)).names
+    assert names["human", "votes"] == "human (votes)" and len(names) == 3
