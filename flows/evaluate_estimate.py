@@ -10,7 +10,7 @@ from typing import Any
 from flows.evaluate_run import Evaluation, Judge
 from storage_schemas.rng import keyed_rank
 from tasks.evaluators.ask import Asker
-from tasks.evaluators.base import Estimate
+from tasks.evaluators.base import Estimate, Evaluator
 from tasks.evaluators.request import Request
 from tasks.evaluators.scored import Scores
 
@@ -68,25 +68,36 @@ def estimate(
         Told what is being reckoned.
     """
     rows = []
+    paid: set[str] = set()
     for judge in evaluation.judges:
+        if judge.evaluator is not None:
+            asker = _asker(evaluation, judge.evaluator, judge.label)
+            known = evaluation.judgements.rows([judge.label])
+            mine = [row for row in known if row.settings == asker.settings_of(row.aspect)]
+            judge.basis = judge.evaluator.learn(mine)
         by_aspect: dict[str, list[Request]] = defaultdict(list)
         for request in evaluation.missing(judge) if judge.evaluator is not None else ():
             by_aspect[request.pair.aspect].append(request)
         for aspect, requests in sorted(by_aspect.items()):
             step(f"{judge.label}, {aspect}")
-            rows.append(_row(evaluation, judge, aspect, requests, sample))
+            rows.append(_row(evaluation, judge, aspect, requests, sample, paid))
     return rows
 
 
 def _row(
-    evaluation: Evaluation, judge: Judge, aspect: str, requests: Sequence[Request], sample: int | None
+    evaluation: Evaluation,
+    judge: Judge,
+    aspect: str,
+    requests: Sequence[Request],
+    sample: int | None,
+    paid: set[str],
 ) -> EstimateRow:
     pairs = sorted(
         {request.pair.pair_id for request in requests}, key=lambda pair_id: keyed_rank("evaluate", pair_id)
     )
     tried = set(pairs[:sample])
     reckoned = [request for request in requests if request.pair.pair_id in tried]
-    found = _estimates(evaluation, judge, reckoned)
+    found = _estimates(evaluation, judge, reckoned, paid)
     if found is None:
         return EstimateRow(judge.label, aspect, len(requests))
     # images and tokens go with the frames
@@ -104,10 +115,19 @@ def _row(
     )
 
 
-def _estimates(evaluation: Evaluation, judge: Judge, requests: Sequence[Request]) -> list[Estimate] | None:
-    """Return the estimates of some requests; None where the evaluator says nothing of one of them."""
+def _asker(evaluation: Evaluation, evaluator: Evaluator, label: str) -> Asker:
+    return Asker(evaluator, label, evaluation.prices, Scores(), evaluation.work.changed_texts)
+
+
+def _estimates(
+    evaluation: Evaluation, judge: Judge, requests: Sequence[Request], paid: set[str]
+) -> list[Estimate] | None:
+    """Return the estimates of some requests; None where the evaluator says nothing of one of them.
+
+    What is `paid` for by another request is left out, and added to.
+    """
     assert judge.evaluator is not None
-    asker = Asker(judge.evaluator, judge.label, evaluation.prices, Scores())
+    asker = _asker(evaluation, judge.evaluator, judge.label)
     found: list[Estimate] = []
     for request in requests:
         pair = evaluation.pairs.open(request.pair.pair_id)
@@ -115,5 +135,6 @@ def _estimates(evaluation: Evaluation, judge: Judge, requests: Sequence[Request]
         said = asker.estimates(request, pair, text)
         if not said:
             return None
-        found += said
+        found += [one for one in said if not one.once or one.once not in paid]
+        paid.update(one.once for one in said if one.once)
     return found

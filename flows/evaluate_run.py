@@ -45,12 +45,16 @@ MOST_DEAD_TASKS = 5
 
 @dataclass
 class Judge:
-    """One evaluator of the run, with its requests; none where it cannot be used, and why."""
+    """One evaluator of the run, with its requests; none where it cannot be used, and why.
+
+    `basis` is what its estimate rests on, for a person.
+    """
 
     chosen: Chosen
     label: str
     evaluator: Evaluator | None = None
     refused: str = ""
+    basis: str = ""
     requests: list[Request] = field(default_factory=list)
 
 

@@ -233,7 +233,9 @@ def _say_estimate(options: EvaluateOptions, sample: int | None, as_json: bool, q
     evaluation.prepare(ask_servers=False)
     rows = estimate(evaluation, sample, shared.teller(quiet or as_json))
     if as_json:
-        shared.print_json({"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]})
+        basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
+        found = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
+        shared.print_json({**found, "basis": basis})
         return
     if not rows:
         shared.say("nothing is left to ask: every request was made before")
@@ -245,6 +247,8 @@ def _say_estimate(options: EvaluateOptions, sample: int | None, as_json: bool, q
     if evaluation.prices.as_of:
         shared.say(f"prices of {evaluation.prices.as_of}, {evaluation.prices.source}")
     for judge in evaluation.judges:
+        if judge.basis:
+            shared.say(f"{judge.label}: {judge.basis}")
         if judge.refused:
             shared.say(f"{judge.label} cannot be used: {judge.refused}")
 

@@ -68,6 +68,10 @@ class Asker:
         texts = dict(self.changed_texts)
         self._changed = digest_value({"settings": self._settings, "texts": texts})[:16]
 
+    def settings_of(self, aspect: str) -> str:
+        """Return the checksum of the settings that rows on an aspect have."""
+        return self._changed if aspect in self.changed_texts else self._settings
+
     def ask(self, request: Request, pair: Pair, text: AspectText) -> Judgement:
         """Return the row of a request.
 
@@ -109,7 +113,7 @@ class Asker:
         return Judgement(
             key=request.key,
             evaluator=self.label,
-            settings=self._changed if pair.aspect in self.changed_texts else self._settings,
+            settings=self.settings_of(pair.aspect),
             pair_id=pair.pair_id,
             source_id=pair.source_id,
             aspect=pair.aspect,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from storage_schemas.errors import SlvmevalError
-from storage_schemas.judgement import Choice, Failure
+from storage_schemas.judgement import Choice, Failure, Judgement
 from storage_schemas.model import Frozen
 from tasks.aspects.base import Pool
 from tasks.pairs.view import Side
@@ -85,6 +85,8 @@ class Estimate:
         Tokens of the model.
     model
         The model whose price counts, as the price list names it.
+    once
+        A name of work that further requests reuse, also another evaluator's: it is paid for once.
     """
 
     requests: int = 1
@@ -92,6 +94,7 @@ class Estimate:
     tokens_in: int = 0
     tokens_out: int = 0
     model: str = ""
+    once: str = ""
 
 
 @dataclass(frozen=True)
@@ -188,9 +191,20 @@ class Evaluator(ABC):
     ) -> Estimate | Sequence[Estimate] | None:
         """Return what one comparison of two videos will take, without asking anybody, and quickly.
 
-        Several where several models are asked; None where nothing is known or nothing is paid for.
+        Several where several models are asked, the answer's own last; None where nothing is known or nothing
+        is paid for.
         """
         return None
+
+    def learn(self, rows: Sequence[Judgement]) -> str:
+        """Let estimates rest on what earlier answers took; return for a person what they rest on.
+
+        Parameters
+        ----------
+        rows
+            What the store has of this evaluator with these settings; there may be none.
+        """
+        return ""
 
 
 class PairwiseJudge(Evaluator):

@@ -42,18 +42,25 @@ class KeptCaption(Frozen):
         The caption.
     model
         The captioner, as its server names it.
+    captioner, aspect
+        Checksum of the captioner's settings, and the aspect.
     frames, tokens_in, tokens_out, seconds, tries
         What it took.
+    expected_in
+        The tokens in that were reckoned before it was made.
     """
 
     key: str
     text: str
     model: str
+    captioner: str = ""
+    aspect: str = ""
     frames: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     seconds: float = 0.0
     tries: int = 1
+    expected_in: int = 0
 
 
 #: Threads of this process that want one caption wait for each other, also where they serve several judges.
@@ -115,6 +122,16 @@ class KeptCaptions:
             yield
         finally:
             fcntl.lockf(held, fcntl.LOCK_UN, 1, place)
+
+    def find(self, key: str) -> KeptCaption | None:
+        """Return the caption of a key; None where it is not there."""
+        with self._lock:
+            return self._read().get(key)
+
+    def made_by(self, captioner: str) -> list[KeptCaption]:
+        """Return the captions that were made with some settings."""
+        with self._lock:
+            return [found for found in self._read().values() if found.captioner == captioner]
 
     def _read(self) -> dict[str, KeptCaption]:
         return self._read_on() if self._known is None else self._known

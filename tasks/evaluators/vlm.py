@@ -33,7 +33,9 @@ def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
     if name in VLM_MODELS:
         return VlmModel(**{**VLM_MODELS[name].model_dump(), **fields})
     if "model" in fields and "server" in fields:
-        like = VLM_MODELS["qwen3-vl"].model_dump(exclude={"model", "server", "extra_body", "top_p"})
+        like = VLM_MODELS["qwen3-vl"].model_dump(
+            exclude={"model", "server", "extra_body", "top_p", "thinking_tokens"}
+        )
         return VlmModel(**{**like, **fields})
     near = difflib.get_close_matches(name, VLM_MODELS, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -80,13 +82,14 @@ def text_judge(
     Parameters
     ----------
     vlm, changes
-        As for :func:`video_judge`.
+        As for :func:`video_judge`; of another captioner only `thinking_tokens` is changed as well.
     captioner
         Who describes the videos; the paper's by default, else the judge itself.
     """
     model = vlm_model(vlm, changes)
     by = captioner or CAPTIONERS.get(vlm)
-    describing = model if by in (None, vlm) else vlm_model(str(by))
+    thoughts = {name: value for name, value in changes.items() if name == "thinking_tokens"}
+    describing = model if by in (None, vlm) else vlm_model(str(by), thoughts)
     captions = KeptCaptions(store.root / "judgements" / "captions")
     return TextJudge(
         f"{vlm}-text", _with_client(model, servers), _with_client(describing, servers), cache, captions

@@ -6,16 +6,19 @@ model compares the two texts with the prompt, in both orders.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 from storage_schemas.ids import digest_value
+from storage_schemas.judgement import Judgement
 from tasks.evaluators.base import AspectText, Comparison, Estimate, ModelUsage, NotJudged, PairwiseJudge
 from tasks.evaluators.features import FeatureCache
 from tasks.evaluators.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
 from tasks.evaluators.frame_images import image_size, video_parts
 from tasks.evaluators.kept_captions import KeptCaption, KeptCaptions
+from tasks.evaluators.measured_tokens import MeasuredTokens, Taken, of_judgements
 from tasks.evaluators.vlm_answers import (
     CHOICE_SCHEMA,
     ask,
@@ -26,7 +29,7 @@ from tasks.evaluators.vlm_answers import (
     read_value,
     usage_of,
 )
-from tasks.evaluators.vlm_models import VlmModel
+from tasks.evaluators.vlm_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VlmModel
 from tasks.models.chat import ChatClient
 from tasks.models.servers import check_server
 from tasks.pairs.view import Side
@@ -38,10 +41,6 @@ CAPTION_SCHEMA: Mapping[str, Any] = {
     "required": ["description"],
     "additionalProperties": False,
 }
-
-_MARK_TOKENS = 30
-#: Tokens of one description, about: for estimates made before the first is there.
-_CAPTION_TOKENS = 600
 
 
 class TextJudge(PairwiseJudge):
@@ -73,19 +72,21 @@ class TextJudge(PairwiseJudge):
         self._cache, self._captions = cache, captions
         self._caption_system, self._caption_user = prompt_text("caption_system"), prompt_text("caption_user")
         self._system, self._user = prompt_text("text_judge_system"), prompt_text("text_judge_user")
+        self._measured, self._captions_measured = MeasuredTokens(), MeasuredTokens()
+        self._description_tokens: float = self.model.description_tokens
         self._policy = FramePolicy(policy="all" if self.captioner.frames == "all" else "clips")
 
     def settings(self) -> dict[str, Any]:
         """Return both models with their sampling, the frame policy and the prompts' checksums."""
         return {
-            "model": self.model.model_dump(mode="json", exclude={"server"}),
+            "model": self.model.settings(),
             "captioner": self._caption_settings(),
             "prompts": prompt_digest(self._system, self._user),
         }
 
     def _caption_settings(self) -> dict[str, Any]:
         return {
-            "model": self.captioner.model_dump(mode="json", exclude={"server"}),
+            "model": self.captioner.settings(),
             "frames": self._policy.model_dump(mode="json"),
             "prompts": prompt_digest(self._caption_system, self._caption_user),
         }
@@ -136,17 +137,25 @@ class TextJudge(PairwiseJudge):
                 "captions": [caption.key for caption in captions],
                 "captioner": captions[0].model,
                 "captions_made": len(paid),
+                "tokens": {
+                    "expected_in": self._answer_tokens(text),
+                    "in": answer.tokens_in or 0,
+                    "out": answer.tokens_out or 0,
+                },
             },
         )
 
-    def _caption(self, video: Side, aspect: AspectText) -> tuple[KeptCaption, bool]:
-        key = digest_value(
+    def _key(self, video: Side, aspect: AspectText) -> str:
+        return digest_value(
             {
                 "video": video.identity(),
                 "aspect": aspect.model_dump(mode="json"),
                 "captioner": self._caption_settings(),
             }
         )
+
+    def _caption(self, video: Side, aspect: AspectText) -> tuple[KeptCaption, bool]:
+        key = self._key(video, aspect)
 
         def make() -> KeptCaption:
             text, choice = self._choose(video, aspect)
@@ -159,21 +168,23 @@ class TextJudge(PairwiseJudge):
                 key=key,
                 text=read_value(answer, "description"),
                 model=answer.model or self.captioner.model,
+                captioner=digest_value(self._caption_settings()),
+                aspect=aspect.name,
                 frames=len(choice.places),
                 tokens_in=answer.tokens_in or 0,
                 tokens_out=answer.tokens_out or 0,
                 seconds=answer.seconds,
                 tries=answer.tries,
+                expected_in=self._caption_tokens(text) + len(choice.places) * self._frame_tokens(video),
             )
 
         return self._captions.get_or_make(key, make)
 
     def _choose(self, video: Side, aspect: AspectText) -> tuple[str, FrameChoice]:
         text = filled(self._caption_user, dimension=aspect.dimension, description=aspect.description)
-        taken = self.captioner.text_tokens(self._caption_system + text) + _MARK_TOKENS
         limit = FrameLimit(
             frames=self.captioner.most_images,
-            tokens=self.captioner.context_tokens - self.captioner.answer_tokens - taken,
+            tokens=self.captioner.context_tokens - self.captioner.answer_tokens - self._caption_tokens(text),
             tokens_per_frame=self._frame_tokens(video),
         )
         return text, choose_frames((video,), self._policy, limit, self._cache)[0]
@@ -192,22 +203,63 @@ class TextJudge(PairwiseJudge):
             second=second,
         )
 
+    def _caption_tokens(self, text: str) -> int:
+        around = MARK_TOKENS + LINE_TOKENS + self.captioner.schema_tokens
+        return self.captioner.text_tokens(self._caption_system + text) + around
+
+    def _answer_tokens(self, text: str) -> int:
+        return self.model.text_tokens(self._system + text) + MARK_TOKENS + self.model.schema_tokens
+
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> list[Estimate]:
-        """Return what one comparison takes, with half of the descriptions: the other order reuses them."""
-        text, choice = self._choose(first, aspect)
-        images = len(choice.places)
-        caption = Estimate(
-            images=images,
-            tokens_in=self.captioner.text_tokens(self._caption_system + text)
-            + _MARK_TOKENS
-            + images * self._frame_tokens(first),
-            tokens_out=_CAPTION_TOKENS,
-            model=self.captioner.model,
-        )
-        compared = self._text(prompt, aspect, "", "")
+        """Return what one comparison takes, with the descriptions that are not there yet."""
+        found: list[Estimate] = []
+        texts: list[str] = []
+        lacking = 0
+        for video in (first, second):
+            key = self._key(video, aspect)
+            kept = self._captions.find(key)
+            texts.append("" if kept is None else kept.text)
+            if kept is None:
+                lacking += 1
+                found.append(self._estimate_caption(video, aspect, key))
+        expected = self._answer_tokens(self._text(prompt, aspect, *texts))
+        expected += round(lacking * self._description_tokens)
         answer = Estimate(
-            tokens_in=self.model.text_tokens(self._system + compared) + 2 * _CAPTION_TOKENS + _MARK_TOKENS,
-            tokens_out=self.model.text_tokens('{"better": "second"}'),
+            tokens_in=self._measured.tokens_in(expected),
+            tokens_out=self._measured.tokens_out(aspect.name, self.model.thinking_tokens + CHOICE_TOKENS),
             model=self.model.model,
         )
-        return [caption, answer]
+        return [*found, answer]
+
+    def _estimate_caption(self, video: Side, aspect: AspectText, key: str) -> Estimate:
+        text, choice = self._choose(video, aspect)
+        images = len(choice.places)
+        assumed = self.captioner.thinking_tokens + self.model.description_tokens
+        return Estimate(
+            images=images,
+            tokens_in=self._captions_measured.tokens_in(
+                self._caption_tokens(text) + images * self._frame_tokens(video)
+            ),
+            tokens_out=self._captions_measured.tokens_out(aspect.name, assumed),
+            model=self.captioner.model,
+            once=key,
+        )
+
+    def learn(self, rows: Sequence[Judgement]) -> str:
+        """Let estimates rest on what answers and descriptions in the store took."""
+        self._measured = of_judgements(rows)
+        kept = self._captions.made_by(digest_value(self._caption_settings()))
+        self._captions_measured = MeasuredTokens(
+            tuple(Taken(one.aspect, one.tokens_out, one.tokens_in, one.expected_in) for one in kept)
+        )
+        if kept:
+            self._description_tokens = fmean(self.model.text_tokens(one.text) for one in kept)
+        return "; ".join(
+            (
+                self._measured.says("answers") if self._measured.answers else self.model.assumes(),
+                self._captions_measured.says("descriptions")
+                if kept
+                else f"{self.captioner.assumes()}, and {self._description_tokens:,} tokens a description "
+                "(description_tokens)",
+            )
+        )

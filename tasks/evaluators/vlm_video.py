@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from storage_schemas.judgement import Judgement
 from tasks.evaluators.base import AspectText, Comparison, Estimate, NotJudged, PairwiseJudge
 from tasks.evaluators.features import FeatureCache
 from tasks.evaluators.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
 from tasks.evaluators.frame_images import image_size, video_parts
+from tasks.evaluators.measured_tokens import MeasuredTokens, of_judgements
 from tasks.evaluators.vlm_answers import (
     CHOICE_SCHEMA,
     ask,
@@ -19,13 +21,10 @@ from tasks.evaluators.vlm_answers import (
     read_choice,
     usage_of,
 )
-from tasks.evaluators.vlm_models import VlmModel
+from tasks.evaluators.vlm_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VlmModel
 from tasks.models.chat import ChatClient
 from tasks.models.servers import check_server
 from tasks.pairs.view import Side
-
-#: Tokens of the words around the frames and of a message's marks, about.
-_FRAME_TOKENS = 30
 
 
 class VideoJudge(PairwiseJudge):
@@ -58,12 +57,14 @@ class VideoJudge(PairwiseJudge):
         self._client, self._cache = client, cache
         self._system = system or prompt_text("video_judge_system")
         self._user = user or prompt_text("video_judge_user")
+        self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
+        self._measured = MeasuredTokens()
         self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
 
     def settings(self) -> dict[str, Any]:
         """Return the model with its sampling, the frame policy and the prompts' checksum."""
         return {
-            "model": self.model.model_dump(mode="json", exclude={"server"}),
+            "model": self.model.settings(),
             "frames": self._policy.model_dump(mode="json"),
             "prompts": prompt_digest(self._system, self._user),
         }
@@ -109,19 +110,31 @@ class VideoJudge(PairwiseJudge):
             model=answer.model or self.model.model,
             prompt_digest=prompt_digest(self._system, text),
             usage=usage_of(answer, frames=shown),
-            details={"frames": [choice.details() for choice in chosen]},
+            details={
+                "frames": [choice.details() for choice in chosen],
+                "tokens": {
+                    "expected_in": self._text_tokens(text) + shown * self._frame_tokens(first),
+                    "in": answer.tokens_in or 0,
+                    "out": answer.tokens_out or 0,
+                },
+            },
         )
 
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Estimate:
-        """Return images and tokens of one comparison; thoughts are not known before, so none are counted."""
+        """Return images and tokens of one comparison, with thoughts as long as measured or assumed."""
         text = self._text(prompt, aspect)
         images = sum(len(choice.places) for choice in self._choose(text, first, second))
         return Estimate(
             images=images,
-            tokens_in=self._text_tokens(text) + images * self._frame_tokens(first),
-            tokens_out=self.model.text_tokens('{"better": "second"}'),
+            tokens_in=self._measured.tokens_in(self._text_tokens(text) + images * self._frame_tokens(first)),
+            tokens_out=self._measured.tokens_out(aspect.name, self.model.thinking_tokens + CHOICE_TOKENS),
             model=self.model.model,
         )
+
+    def learn(self, rows: Sequence[Judgement]) -> str:
+        """Let estimates rest on what answers in the store took."""
+        self._measured = of_judgements(rows)
+        return self._measured.says("answers") if self._measured.answers else self.model.assumes()
 
     def _text(self, prompt: str, aspect: AspectText) -> str:
         return filled(self._user, dimension=aspect.dimension, description=aspect.description, prompt=prompt)
@@ -134,7 +147,7 @@ class VideoJudge(PairwiseJudge):
         return choose_frames((first, second), self._policy, limit, self._cache)
 
     def _text_tokens(self, text: str) -> int:
-        return self.model.text_tokens(self._system + text) + _FRAME_TOKENS
+        return self.model.text_tokens(self._system + text) + self._around
 
     def _frame_tokens(self, video: Side) -> int:
         return self.model.image_tokens(*image_size(video.width, video.height, self.model.image_side))

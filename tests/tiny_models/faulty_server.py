@@ -29,7 +29,8 @@ RED_BALL = {
 class Reply:
     """What the server does with one request.
 
-    `cut` closes the connection: ``before`` any byte, or in the middle of the ``body``.
+    `tokens` are those of the request and of the answer that it reports. `cut` closes the connection:
+    ``before`` any byte, or in the middle of the ``body``.
     """
 
     text: str | None = json.dumps(RED_BALL)
@@ -40,6 +41,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
     cut: str = ""
+    tokens: tuple[int, int] = (100, 20)
 
 
 @dataclass
@@ -199,7 +201,11 @@ def _completion(reply: Reply, body: dict[str, Any]) -> dict[str, Any]:
         "created": 1,
         "model": body["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
+        "usage": {
+            "prompt_tokens": reply.tokens[0],
+            "completion_tokens": reply.tokens[1],
+            "total_tokens": sum(reply.tokens),
+        },
     }
 
 

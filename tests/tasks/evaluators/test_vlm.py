@@ -265,10 +265,16 @@ def test_estimates_count_what_is_sent(videos: tuple[FrameList, FrameList], tmp_p
     with FaultyServer(described) as server:
         asked = judge(server)
         guess = asked.estimate(PROMPT, *videos, COLOUR)
-        caption, compared = text_judge(server, tmp_path).estimate(PROMPT, *videos, COLOUR)
+        first, second, compared = text_judge(server, tmp_path).estimate(PROMPT, *videos, COLOUR)
         assert not server.seen
+        # descriptions that are there are not paid for again
+        by_text = text_judge(server, tmp_path)
+        by_text.compare(PROMPT, *videos, COLOUR)
+        (again,) = by_text.estimate(PROMPT, videos[1], videos[0], COLOUR)
     assert guess.images == 5 and guess.tokens_in > 5 * MODEL.image_tokens(32, 16)
-    assert caption.images == 3 and compared.images == 0
+    assert (first.images, second.images, compared.images) == (3, 2, 0)
+    assert again.images == 0 and again.tokens_in < compared.tokens_in
+    assert len({first.once, second.once}) == 2 and not compared.once
 
 
 @pytest.mark.parametrize(

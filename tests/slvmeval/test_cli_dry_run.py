@@ -1,0 +1,200 @@
+"""What `evaluate --dry-run` says, against what servers that count tokens themselves then report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.build_run import build_inline
+from flows.options import BuildOptions, SourceRoot
+from slvmeval.cli import main
+from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.store import Store
+from tasks.recipe import Recipe
+from tests.tiny_models.counted_server import CountingPlan, guide_patches, guide_tiles
+from tests.tiny_models.faulty_server import FaultyServer
+
+Capture = pytest.CaptureFixture[str]
+#: With what judges are told.
+ASPECTS = {
+    "aesthetics": "aesthetics",
+    "comprehensiveness": "scene",
+    "dynamics_degree": "dynamics_degree",
+}
+FILMS = 4
+GPT_5, MINI, QWEN = "gpt-5-2025-08-07", "gpt-5-mini-2025-08-07", "Qwen/Qwen3-VL-235B-A22B-Thinking-FP8"
+GUIDE = {GPT_5: guide_tiles, MINI: guide_patches}
+PRICES = f"""
+as_of = "2026-11-22"
+source = "a list"
+[models."{GPT_5}"]
+input_per_million = 1.25
+output_per_million = 10.0
+[models."{MINI}"]
+input_per_million = 0.25
+output_per_million = 2.0
+[models."{QWEN}"]
+input_per_million = 0.5
+output_per_million = 2.5
+"""
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def _built(
+    tmp_path_factory: pytest.TempPathFactory, add_film: Callable[[Path, int], Path], small_recipe: Recipe
+) -> Path:
+    folder = tmp_path_factory.mktemp("dry")
+    for number in range(FILMS):
+        add_film(folder / "videos", number)
+    recipe = small_recipe.model_copy(
+        update={"aspects": {name: small_recipe.aspects[name] for name in ASPECTS}}
+    )
+    sources = (SourceRoot(path=str(folder / "videos")),)
+    build_inline(BuildOptions(store=str(folder / "store"), sources=sources, recipe=recipe))
+    return folder / "store"
+
+
+class Run:
+    """Dry runs and runs of a store against one server."""
+
+    def __init__(self, folder: Path, plan: CountingPlan, url: str, capture: Capture) -> None:
+        self.store, self.plan, self._capture = folder / "store", plan, capture
+        profile, prices = folder / "site.toml", folder / "prices.toml"
+        servers = (
+            f'[model_servers.{name}]\nurl = "{url}"\npatience_s = 1\n' for name in ("openai", "qwen3-vl")
+        )
+        profile.write_text("".join(servers))
+        prices.write_text(PRICES)
+        self._words = ["--store", str(self.store), "--profile", str(profile), "--prices", str(prices)]
+        self._words += ["--json", "--quiet"]
+
+    def dry(self, *words: str) -> dict[str, Any]:
+        before = len(self.plan.counted)
+        assert main(["evaluate", *words, *self._words, "--dry-run"]) == 0
+        assert len(self.plan.counted) == before, "a dry run asks nobody"
+        said: dict[str, Any] = json.loads(self._capture.readouterr().out)
+        return said
+
+    def real(self, *words: str) -> None:
+        assert main(["evaluate", *words, *self._words, "--direct", "--workers", "1"]) == 0
+        self._capture.readouterr()
+
+    def check(self, judge: str, *words: str) -> str:
+        """Compare what is said with what then happens; return the basis of the estimate."""
+        said = self.dry("-e", judge, *words)
+        label = said["rows"][0]["evaluator"]
+        served, judged = len(self.plan.counted), self._judged(label)
+        self.real("-e", judge, *words)
+        now = self._judged(label)
+        happened = {aspect: [now[aspect][n] - judged[aspect][n] for n in range(4)] for aspect in now}
+        counted = self.plan.counted[served:]
+        assert {row["aspect"] for row in said["rows"]} == set(ASPECTS)
+        for row in said["rows"]:
+            mine = [one for one in counted if one.dimension == ASPECTS[row["aspect"]]]
+            requests, tokens_in, tokens_out, usd = happened[row["aspect"]]
+            # what the server reported is what the judgements have
+            assert (tokens_in, tokens_out) == (
+                sum(one.tokens_in for one in mine),
+                sum(one.tokens_out for one in mine),
+            )
+            assert (row["requests"], row["calls"], row["images"]) == (
+                requests,
+                len(mine),
+                sum(one.images for one in mine),
+            )
+            off = [row["tokens_in"] / tokens_in, row["tokens_out"] / tokens_out, row["usd"] / usd]
+            with self._capture.disabled():
+                print(
+                    f"\n{label:16} {row['aspect']:18} {len(mine):3} calls {row['images']:4} images, of what "
+                    "happened: " + "in {:.3f}, out {:.3f}, $ {:.3f}".format(*off),
+                    end="",
+                )
+            assert off == pytest.approx([1, 1, 1], abs=0.1), (label, row, happened)
+        return str(said["basis"][label])
+
+    def _judged(self, label: str) -> dict[str, list[float]]:
+        found: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0, 0])
+        for row in JudgementsStore(Store.open(self.store)).rows([label]):
+            assert row.answered and row.cost_usd is not None
+            for place, value in enumerate((1, row.tokens_in, row.tokens_out, row.cost_usd)):
+                found[row.aspect][place] += value
+        return found
+
+
+@pytest.fixture
+def against(
+    _built: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[CountingPlan, FaultyServer], Run]:
+    shutil.copytree(_built, tmp_path / "store")
+    return lambda plan, server: Run(tmp_path, plan, server.url, capsys)
+
+
+Against = Callable[[CountingPlan, FaultyServer], Run]
+
+
+def test_before_the_first_answer_only_lengths_of_answers_are_assumed(against: Against) -> None:
+    plan = CountingPlan(GUIDE, description=200)
+    with FaultyServer(plan, models=[GPT_5, MINI]) as server:
+        run = against(plan, server)
+        basis = run.check("gpt-5-video?thinking_tokens=0")
+        assert "no answer" in basis and "0 tokens of thoughts" in basis
+        run.check("gpt-5-mini-video?thinking_tokens=0")
+        basis = run.check("gpt-5-text?thinking_tokens=0&description_tokens=200")
+        assert "200 tokens a description" in basis
+        # the same captioner: its descriptions are there already
+        assert run.check("gpt-5-mini-text?thinking_tokens=0").count("in the store") == 2
+
+
+def test_after_a_pilot_lengths_are_measured(against: Against) -> None:
+    plan = CountingPlan(GUIDE, thoughts=700, description=300, spread=0.05)
+    with FaultyServer(plan, models=[GPT_5, MINI]) as server:
+        run = against(plan, server)
+        for judge in ("gpt-5-video", "gpt-5-text"):
+            run.real("-e", judge, "--most-per-aspect", "2")
+            basis = run.check(judge)
+            assert basis.startswith("by 12 answers in the store: ") and "±" in basis
+
+
+def test_descriptions_that_two_judges_share_are_reckoned_once(against: Against) -> None:
+    plan = CountingPlan(GUIDE)
+    with FaultyServer(plan, models=[GPT_5, MINI]) as server:
+        run = against(plan, server)
+        both = ("-e", "gpt-5-text", "-e", "gpt-5-mini-text", "--repeats", "2")
+        said = run.dry(*both)["rows"]
+        run.real(*both)
+    assert sum(row["calls"] for row in said) == len(plan.counted)
+    assert sum(row["images"] for row in said) == sum(one.images for one in plan.counted)
+
+
+@pytest.mark.models
+def test_qwen3_vl_with_the_images_of_its_own_processor(against: Against) -> None:
+    from tasks.models.torch_cpu import prepare_torch
+
+    prepare_torch()
+    from PIL import Image
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    processor = Qwen2VLImageProcessorPil(
+        patch_size=16, merge_size=2, size={"shortest_edge": 65_536, "longest_edge": 16_777_216}
+    )
+    known: dict[tuple[int, int], int] = {}
+
+    def image_tokens(width: int, height: int) -> int:
+        if (width, height) not in known:
+            grid = processor(images=[Image.new("RGB", (width, height))], return_tensors="np")
+            known[width, height] = int(grid["image_grid_thw"][0].prod()) // 4 + 2
+        return known[width, height]
+
+    plan = CountingPlan({QWEN: image_tokens}, thoughts=900, description=300, spread=0.05, marks_of_gpt=False)
+    with FaultyServer(plan, models=[QWEN]) as server:
+        run = against(plan, server)
+        for judge in ("qwen3-vl-video", "qwen3-vl-text"):
+            run.real("-e", judge, "--most-per-aspect", "2")
+            run.check(judge)
