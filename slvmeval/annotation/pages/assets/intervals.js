@@ -16,6 +16,21 @@ export function covered(intervals, start, end) {
   return intervals.reduce((sum, [a, b]) => sum + Math.max(0, Math.min(b, end) - Math.max(a, start)), 0);
 }
 
+/** The parts of merged intervals that are not in others; crumbs of less than a twentieth of a second are left out. */
+export function without(intervals, others) {
+  const left = [];
+  for (const [start, end] of intervals) {
+    let at = start;
+    for (const [from, to] of others) {
+      if (to <= at || from >= end) continue;
+      if (from > at) left.push([at, from]);
+      at = to;
+    }
+    if (at < end) left.push([at, end]);
+  }
+  return left.filter(([start, end]) => end - start > 0.05);
+}
+
 export const length = (intervals) => intervals.reduce((sum, [a, b]) => sum + b - a, 0);
 
 /**
@@ -25,7 +40,9 @@ export const length = (intervals) => intervals.reduce((sum, [a, b]) => sum + b -
 export class Watch {
   constructor(video) {
     this.video = video;
-    this.waiting = [];
+    this.played = []; // since the page was loaded
+    this.waiting = []; // of it, what the server was not told yet
+    this.sending = [];
     this.speed = 0;
     this.last = null;
     for (const name of ["play", "playing", "timeupdate", "pause", "ratechange", "seeked", "ended"]) {
@@ -42,6 +59,7 @@ export class Watch {
       const rate = Math.max(last.rate, now.rate);
       const moved = now.time - last.time;
       if (moved > 0 && moved <= ((now.clock - last.clock) / 1000) * rate + 0.5) {
+        this.played = merged([...this.played, [last.time, now.time]]);
         this.waiting = merged([...this.waiting, [last.time, now.time]]);
         this.speed = Math.max(this.speed, rate);
       }
@@ -50,18 +68,22 @@ export class Watch {
     this.last = runs ? now : null;
   }
 
-  /** Take what has been collected. */
-  take() {
+  /** Take what is to be told: all that was played and that the server does not count yet. */
+  take(counted) {
     this.look();
-    const taken = { intervals: this.waiting, speed: this.speed || 1 };
+    const taken = { intervals: without(this.played, counted), speed: this.speed || this.video.playbackRate };
+    this.sending = this.waiting;
     this.waiting = [];
-    this.speed = 0;
     return taken;
   }
 
-  /** Put back what could not be sent. */
-  giveBack({ intervals, speed }) {
-    this.waiting = merged([...intervals, ...this.waiting]);
-    this.speed = Math.max(this.speed, speed);
+  /** What was taken has arrived, or has not. */
+  settle(arrived) {
+    if (!arrived) this.waiting = merged([...this.sending, ...this.waiting]);
+    else if (!this.waiting.length) this.speed = 0;
+    this.sending = [];
   }
+
+  /** What the server has not answered to yet. */
+  get open() { return [...this.sending, ...this.waiting]; }
 }

@@ -23,7 +23,7 @@ export class Reporter {
 
   /** What was played: what the server counts, and what it was not yet told. */
   seen(place) {
-    return merged([...this.app.view.seen[place], ...this.watches[place].waiting]);
+    return merged([...this.app.view.seen[place], ...this.watches[place].open]);
   }
 
   /** Whether what waits here would open something on the page. */
@@ -57,15 +57,17 @@ export class Reporter {
 
   async send() {
     for (const place of PLACES) {
-      const taken = this.watches[place].take();
-      if (!taken.intervals.length) continue;
+      const watch = this.watches[place];
+      const taken = watch.take(this.app.view.seen[place]);
+      if (!taken.intervals.length) { watch.settle(true); continue; }
       try {
         const view = await this.app.server.once("play", { place, ...taken });
         this.wait = EVERY_MS;
+        watch.settle(true);
         this.app.adopt(view);
       } catch (problem) {
+        watch.settle(problem instanceof Refusal);
         if (problem instanceof Refusal) { this.app.refused(problem); return; }
-        this.watches[place].giveBack(taken);
         this.app.server.setLine(problem.line || "offline");
         this.wait = Math.min(this.wait * 1.5, LONGEST_WAIT_MS);
         break;
@@ -78,10 +80,12 @@ export class Reporter {
   leave() {
     if (this.app.over) return;
     for (const place of PLACES) {
-      const taken = this.watches[place].take();
-      if (!taken.intervals.length) continue;
+      const watch = this.watches[place];
+      if (watch.sending.length) continue;
+      const taken = watch.take(this.app.view.seen[place]);
+      if (!taken.intervals.length) { watch.settle(true); continue; }
       this.app.server.once("play", { place, ...taken }, { keepalive: true })
-        .catch((problem) => { if (!(problem instanceof Refusal)) this.watches[place].giveBack(taken); });
+        .then(() => watch.settle(true), (problem) => watch.settle(problem instanceof Refusal));
     }
   }
 }

@@ -29,10 +29,10 @@ const app = {
   /** Take a newer view of the same task. */
   adopt(view) {
     if (app.over || !view || view.id !== app.view.id) return;
-    const moved = view.state !== app.view.state;
+    // the steps on the page belong to the old state: they come anew together with the view
+    if (view.state !== app.view.state) { app.again(); return; }
     app.view = { ...app.view, ...view };
-    if (moved) app.again();
-    else app.show();
+    app.show();
   },
 
   /** Take the whole page anew from the server. */

@@ -7,6 +7,7 @@ export class Trouble {
   constructor(app) {
     this.app = app;
     this.renewed = { left: 0, right: 0 };
+    this.loads = 0;
     for (const place of PLACES) {
       const { video } = app.of(place);
       video.addEventListener("error", () => this.failed(place));
@@ -42,7 +43,9 @@ export class Trouble {
     }
     if (app.over) return;
     video.addEventListener("loadedmetadata", () => { if (at) video.currentTime = at; }, { once: true });
-    video.src = app.urls[place];
+    // under the same address a browser may show what it has kept of the broken one
+    this.loads += 1;
+    video.src = `${app.urls[place]}?again=${this.loads}`;
     video.load();
   }
 
