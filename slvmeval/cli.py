@@ -33,6 +33,7 @@ from slvmeval.commands import (
     sources,
     status,
     submission,
+    suite,
     verify,
 )
 
@@ -65,6 +66,7 @@ for group in (
     meta_sets,
     report,
     submission,
+    suite,
     status,
     slurm,
     serve_llm,

@@ -1,0 +1,52 @@
+"""``slvmeval suite``: systems that score generated videos in many dimensions, and what their scores say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from slvmeval.commands import shared
+
+
+class SuiteGroup(TyperGroup):
+    """The group; a suite of an installed package is a command of its own, found when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return our commands, then those of packages."""
+        from tasks.suites.registry import added_suites
+
+        return [*super().list_commands(ctx), *added_suites()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command of ours, or of a package."""
+        return super().get_command(ctx, cmd_name)
+
+
+app = typer.Typer(
+    cls=SuiteGroup,
+    no_args_is_help=True,
+    help="Suites: systems that score generated videos in many dimensions.",
+)
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group."""
+    parent.add_typer(app, name="suite", rich_help_panel="Suites")
+
+
+@app.command(name="list")
+def list_suites(as_json: shared.JsonOption = False) -> None:
+    """List the suites, ours and those of installed packages. None of them is imported.
+
+    Example: `slvmeval suite list`
+    """
+    from tasks.suites.registry import BUILT_IN, added_suites
+
+    rows = {**BUILT_IN, **{name: point.value for name, point in added_suites().items()}}
+    if as_json:
+        shared.print_json(rows)
+        return
+    for name, where in rows.items():
+        shared.say(f"{name:<20} {where}")
