@@ -73,6 +73,14 @@ class Database:
         ).first()
         return None if row is None else str(row.settings)
 
+    def forget(self) -> None:
+        """Let what was deleted leave the files too, as far as we can: SQLite keeps a journal."""
+        if self._turn is not None:
+            with self._turn, self._engine.connect() as connection:
+                # outside a transaction; where somebody reads just now, the next writer's checkpoint does it
+                raw = connection.connection.dbapi_connection
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # type: ignore[union-attr]
+
     def numbers(self, connection: Connection, campaign: str, stream: Stream, count: int = 1) -> int:
         """Take `count` numbers of an append-only table and return the first.
 
@@ -164,7 +172,7 @@ def _lite_engine(url: URL) -> Engine:
     @event.listens_for(engine, "connect")
     def _settle(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions begin below, not where the driver thinks
-        for setting in ("journal_mode=WAL", "synchronous=FULL"):
+        for setting in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
             connection.execute(f"PRAGMA {setting}").fetchall()
 
     @event.listens_for(engine, "begin")

@@ -177,7 +177,7 @@ class VoteDesk(DeskCore):
             settings = self._campaign(connection, campaign, lock=True)
             self._check_known(connection, campaign, worker)
             voted = VOTES.select().where(VOTES.c.campaign == campaign, VOTES.c.worker == worker)
-            votes = connection.execute(voted).all()
+            votes = connection.execute(voted.order_by(VOTES.c.number)).all()
             links = (INVITATIONS.c.campaign == campaign, INVITATIONS.c.worker == worker)
             connection.execute(INVITATIONS.update().where(*links).values(worker="", withdrawn=True))
             gone = {
@@ -201,6 +201,7 @@ class VoteDesk(DeskCore):
             connection.execute(ERASED.insert().values(number=number, **row))
             del row["campaign"], row["at"]
             self._event(connection, campaign, EventKind.ERASED, by=plain_text(by, 200), **row)
+        self._database.forget()
         return replace(erased, vote_ids=tuple(row.vote_id for row in votes))
 
     def erased(self, campaign: str) -> list[Erased]:

@@ -111,9 +111,9 @@ def do_task(desk: Desk, clock: HandClock, worker: str, rating: str = "A", campai
     return desk.rate(campaign, worker, found.id, rating)
 
 
-def file_vote(task: PairTask, worker: str, campaign: Campaign | None = None, **other: Any) -> Vote:
+def file_vote(task: PairTask, worker: str, of: Campaign | None = None, **other: Any) -> Vote:
     """A vote as it comes out of a file."""
-    settings = campaign or example_campaign()
+    settings = of or example_campaign()
     values: dict[str, Any] = {
         "vote_id": f"file-{task.pair_id}-{worker}"[:64],
         "campaign": settings.name,
