@@ -91,7 +91,7 @@ class Organiser:
 
     def post(self, path: str, csrf: str | None = None, **fields: Any) -> httpx.Response:
         """Send a form of a page of the campaign."""
-        token = hidden(self.page().text) if csrf is None else csrf
+        token = hidden(self.page("/record").text) if csrf is None else csrf
         return self.http.post(f"/organiser/c/{NAME}{path}", data={"csrf": token, **fields})
 
     def __enter__(self) -> Organiser:
