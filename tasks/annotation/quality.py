@@ -7,13 +7,16 @@ Nothing is excluded by a program: workers with several flags are listed for a pe
 from __future__ import annotations
 
 import math
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.vote import Decision, Rating, Standing, Vote
 from tasks.annotation.filter import standings
@@ -78,6 +81,28 @@ class QualityRule(Frozen):
     low_accuracy: float = Field(default=0.2, ge=0, lt=1)
     low_least_votes: int = Field(default=10, ge=1)
     flags_for_review: int = Field(default=2, ge=1, le=3)
+
+
+def load_quality_rule(path: Path | None) -> QualityRule:
+    """Read thresholds from a TOML file; those that it does not name, and all without a file, are the default.
+
+    Raises
+    ------
+    UserInputError
+        If the file cannot be read, is no TOML, or a value does not fit.
+    """
+    if path is None:
+        return QualityRule()
+    try:
+        return QualityRule.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as problem:
+        raise UserInputError(f"rule {path} cannot be read: {problem.strerror}") from problem
+    except ValidationError as problem:
+        first = problem.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise UserInputError(f"rule {path}: {where}: {first['msg']}") from problem
+    except ValueError as problem:
+        raise UserInputError(f"rule {path} is no TOML: {problem}") from problem
 
 
 @dataclass(frozen=True, slots=True)
