@@ -26,6 +26,9 @@ PLATFORMS = {
     "mturk": "workerId=...&assignmentId=...&hitId=...",
 }
 
+#: Makes the application in each process.
+APP = "slvmeval.annotation.app:from_environment"
+
 #: Answers that are being given when the server is told to end have so many seconds left.
 GRACE_S = 10
 
@@ -90,20 +93,14 @@ def prepare(
     desk = Desk.open(asked.database, key)
     try:
         chosen = chosen_campaigns(desk.campaigns(), name, asked)
-        withheld = {one.name: _not_to_be_passed_on(desk, one, asked) for one in chosen}
+        for one in chosen if not private else ():
+            _check_licences(desk, one, asked)
     finally:
         desk.close()
-    if not private and any(withheld.values()):
-        first, count = next((name, count) for name, count in withheld.items() if count)
-        raise PrerequisiteError(
-            f"{count} pairs of campaign {first} are of sources that may not be passed on: say "
-            "--private-audience if all who come are under your agreement with the owner, or publish the "
-            "campaign without them"
-        )
     opened = _listen(asked.host, asked.port)
     try:
         serving = asked.at(port=opened.getsockname()[1], campaigns=tuple(one.name for one in chosen))
-        yield Ready(serving, opened, _lines(serving, chosen, secret), _warnings(serving, withheld))
+        yield Ready(serving, opened, _lines(serving, chosen, secret), _warnings(serving, private))
     finally:
         opened.close()
 
@@ -123,15 +120,13 @@ def chosen_campaigns(published: Sequence[Campaign], name: str | None, asked: Ser
     return chosen
 
 
-def run_server(ready: Ready, processes: int = 1) -> None:
+def run_server(ready: Ready, processes: int = 1, app: str = APP) -> None:
     """Answer until the process is told to end; answers that are being given are finished first."""
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
     ready.serving.to_environment()
-    config = uvicorn.Config(
-        "slvmeval.annotation.app:from_environment", workers=processes, **options(ready.serving)
-    )
+    config = uvicorn.Config(app, workers=processes, **options(ready.serving))
     if processes == 1:
         uvicorn.Server(config).run(sockets=[ready.socket])
     else:
@@ -186,14 +181,20 @@ def _nothing(name: str | None, asked: Serving, there: Sequence[str]) -> str:
     return f"{what} in the database of {asked.store}{known}: {command}"
 
 
-def _not_to_be_passed_on(desk: Desk, campaign: Campaign, asked: Serving) -> int:
-    """Return how many published pairs are of sources that may not be passed on."""
+def _check_licences(desk: Desk, campaign: Campaign, asked: Serving) -> None:
+    """Refuse to serve pairs of sources that may not be passed on."""
     from storage_schemas.release import Release
     from storage_schemas.store import Store
 
     release = Release.open(Store.open(asked.root), campaign.release, campaign.version)
     free = {row.source_id for row in release.sources() if row.redistributable}
-    return sum(task.source_id not in free for task in desk.tasks(campaign.name))
+    count = sum(task.source_id not in free for task in desk.tasks(campaign.name))
+    if count:
+        raise PrerequisiteError(
+            f"{count} pairs of campaign {campaign.name} are of sources that may not be passed on: say "
+            "--private-audience if all who come are under your agreement with the owner, or publish the "
+            "campaign without them"
+        )
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -217,10 +218,10 @@ def _lines(serving: Serving, chosen: Sequence[Campaign], secret: str) -> tuple[s
     where = "this machine only" if serving.host in LOOPBACK else "all who reach this machine"
     shown = [f"listening on {serving.host}:{serving.port}, for {where}"]
     for one in chosen:
+        enter = f"{serving.address}/c/{one.name}/enter"
         shown.append(f"campaign {one.name} (release {one.release}, version {one.version})")
-        shown.append(
-            f"  workers:   {serving.address}/c/{one.name}/enter?token=TOKEN (slvmeval annotate links)"
-        )
+        shown.append(f"  workers:  {enter}?token=TOKEN (slvmeval annotate links)")
+        shown += [f"  {platform + ':':<9} {enter}?{PLATFORMS[platform]}" for platform in serving.platforms]
     shown.append(f"organiser: {serving.address}/organiser/")
     shown.append(
         f"  secret:  {secret}"
@@ -230,7 +231,7 @@ def _lines(serving: Serving, chosen: Sequence[Campaign], secret: str) -> tuple[s
     return tuple([*shown, "end it with Ctrl-C; nothing is lost, start it again at any time"])
 
 
-def _warnings(serving: Serving, withheld: dict[str, int]) -> tuple[str, ...]:
+def _warnings(serving: Serving, private: bool) -> tuple[str, ...]:
     said = []
     if serving.host not in LOOPBACK and not serving.secure:
         said.append("workers come by plain http: what they send can be read on the way; put https before it")
@@ -238,8 +239,8 @@ def _warnings(serving: Serving, withheld: dict[str, int]) -> tuple[str, ...]:
         said.append(
             "behind a server that speaks https say --behind-proxy, or all workers seem to have one address"
         )
-    if any(withheld.values()):
+    if private:
         said.append(
-            f"{sum(withheld.values())} pairs are of sources that may not be passed on: keep the links private"
+            "sources that may not be passed on are shown too: give links only to whom you agreed with"
         )
     return tuple(said)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import HTTPConnection
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from tasks.annotation.desk import Desk
 
 
+#: Seconds for which a campaign's settings are not read again.
+_SETTINGS_S = 2.0
+
+
 @dataclass(frozen=True)
 class Site:
     """One application: its settings, its desk, and what signs and counts."""
@@ -33,12 +38,22 @@ class Site:
     sessions: Sessions
     links: MediaLinks
     limiter: Limiter
+    _known: dict[str, tuple[float, Campaign]] = field(default_factory=dict)
 
     def campaign(self, name: str) -> Campaign:
-        """Return a campaign that is open; any other name is answered as unknown."""
+        """Return a campaign that is open; any other name is answered as unknown.
+
+        Settings that were published again hold for the pages after `_SETTINGS_S` at the latest.
+        """
+        read_at, known = self._known.get(name, (0.0, None))
+        now = time.monotonic()
+        if known is not None and now - read_at < _SETTINGS_S:
+            return known
         try:
             if name in self.serving.campaigns:
-                return self.desk.campaign(name)
+                found = self.desk.campaign(name)
+                self._known[name] = (now, found)
+                return found
         except UserInputError:
             # it was there when the server started, and was taken away since
             pass

@@ -36,6 +36,10 @@ class Study:
         """Return a worker with one of the links."""
         return self._stack.enter_context(Browser(self.address, self.tokens[link]))
 
+    def stranger(self) -> Browser:
+        """Return somebody without a link."""
+        return self._stack.enter_context(Browser(self.address))
+
     def worker(self, link: int = 0, language: str = "en") -> Browser:
         """Return a worker who has agreed and whose task page is open."""
         browser = self.browser(link)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import socket
@@ -46,12 +47,14 @@ class Hands:
         self.now += timedelta(seconds=seconds)
 
 
+#: When the fast clock began, in seconds since 1970; the same for all processes of one measurement.
+BEGAN_VARIABLE = "SLVMEVAL_TEST_CLOCK_BEGAN"
+
+
 def fast_clock() -> datetime:
     """Return a time that runs 2,000 times as fast as the real one: nobody waits for a film to be played."""
-    return datetime(2026, 11, 22, 9, 0, tzinfo=UTC) + timedelta(seconds=2000 * (time.monotonic() - _BEGAN))
-
-
-_BEGAN = time.monotonic()
+    passed = time.time() - float(os.environ.setdefault(BEGAN_VARIABLE, str(time.time())))
+    return datetime(2026, 11, 22, 9, 0, tzinfo=UTC) + timedelta(seconds=2000 * passed)
 
 
 def pair(number: int, **values: Any) -> PairTask:
@@ -144,11 +147,16 @@ def hidden(page: str) -> str:
 
 @dataclass
 class Browser:
-    """A worker who comes by HTTP, and does what the page's script does."""
+    """A worker who comes by HTTP, and does what the page's script does.
+
+    As the script does, it asks again where the server is away, for at most `patience_s`.
+    """
 
     address: str
     token: str = ""
     name: str = NAME
+    patience_s: float = 0.0
+    took: list[tuple[str, float]] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -163,9 +171,24 @@ class Browser:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def ask(self, method: str, url: str, **more: Any) -> httpx.Response:
+        """Ask the server, again and again where it is away; note how long it took."""
+        ends = time.monotonic() + self.patience_s
+        while True:
+            began = time.perf_counter()
+            try:
+                reply = self.http.request(method, url, **more)
+            except httpx.TransportError:
+                if time.monotonic() > ends:
+                    raise
+                time.sleep(0.05)
+                continue
+            self.took.append((url.rpartition("/")[2], time.perf_counter() - began))
+            return reply
+
     def open(self, path: str, **more: Any) -> httpx.Response:
         """Open a page of the campaign as a browser does."""
-        return self.http.get(f"/c/{self.name}/{path}", headers=PAGE, follow_redirects=True, **more)
+        return self.ask("GET", f"/c/{self.name}/{path}", headers=PAGE, follow_redirects=True, **more)
 
     def enter(self, language: str = "en") -> httpx.Response:
         """Follow the link and agree; return the page that comes then."""
@@ -173,7 +196,8 @@ class Browser:
         if not page.url.path.endswith("/consent"):
             return page
         agreed = {"csrf": hidden(page.text), "agree": "yes", "language": language}
-        return self.http.post(f"/c/{self.name}/consent", data=agreed, headers=PAGE, follow_redirects=True)
+        url = f"/c/{self.name}/consent"
+        return self.ask("POST", url, data=agreed, headers=PAGE, follow_redirects=True)
 
     def task(self) -> dict[str, Any]:
         """Open the task page, and return its view."""
@@ -186,15 +210,14 @@ class Browser:
     def fetch(self) -> None:
         """Fetch both videos whole."""
         for place in ("left", "right"):
-            got = self.http.get(self.data["urls"][place], headers={"Range": "bytes=0-"})
+            got = self.ask("GET", self.data["urls"][place], headers={"Range": "bytes=0-"})
             assert got.status_code == 206, got.text
 
     def send(self, name: str, headers: dict[str, str] | None = None, **said: Any) -> httpx.Response:
         """Send what the page's script sends."""
         token = {"X-CSRF": self.data["csrf"]}
-        return self.http.post(
-            self.data["urls"][name], json=said, headers=token if headers is None else headers
-        )
+        carried = token if headers is None else headers
+        return self.ask("POST", self.data["urls"][name], json=said, headers=carried)
 
     def told(self, name: str, **said: Any) -> dict[str, Any]:
         """Send something that is taken, and return the answer."""

@@ -1,0 +1,23 @@
+"""A server with a fast clock, as a process: ``python -m tests.slvmeval.annotation.fast_app PROCESSES``."""
+
+from __future__ import annotations
+
+import sys
+
+from fastapi import FastAPI
+
+from slvmeval.annotation.app import create_app
+from slvmeval.annotation.serve import prepare, run_server
+from slvmeval.annotation.settings import Serving
+from tests.slvmeval.annotation.pieces import NAME, fast_clock
+
+
+def create() -> FastAPI:
+    """Return the application; each process of the server makes its own."""
+    return create_app(Serving.from_environment(), fast_clock)
+
+
+if __name__ == "__main__":
+    count = int(sys.argv[1])
+    with prepare(Serving.from_environment(), NAME, private=True, processes=count) as ready:
+        run_server(ready, count, "tests.slvmeval.annotation.fast_app:create")
