@@ -202,9 +202,9 @@ class Evaluation:
             return self._run(open_executor)
 
     def _held(self, judge: Judge) -> Path:
-        """Return the file that is held while an evaluator is asked: two runs would pay for the same."""
-        digest = settings_digest(judge.evaluator) if judge.evaluator is not None else ""
-        return self.store.cache / "rates" / f"{digest_text(judge.label)[:16]}-{digest}.held"
+        """Return what is held while an evaluator, under any label, is asked: two runs would pay twice."""
+        name = f"{judge.evaluator.name} {settings_digest(judge.evaluator)}" if judge.evaluator else ""
+        return self.store.cache / "rates" / f"{digest_text(name)[:32]}.held"
 
     def _run(self, open_executor: Callable[[], Executor]) -> EvaluationResult:
         tasks = self._tasks()

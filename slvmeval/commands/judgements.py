@@ -19,7 +19,9 @@ def register(parent: typer.Typer) -> None:
 
 @app.command(name="export")
 def export_judgements(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Parquet file; replaced if it is there.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", dir_okay=False, help="A Parquet file; replaced if it is there.")
+    ],
     store: shared.StoreOption = None,
     profile: shared.ProfileOption = None,
 ) -> None:

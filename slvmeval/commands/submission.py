@@ -12,7 +12,9 @@ from slvmeval.commands.publish import OutOption
 
 app = typer.Typer(no_args_is_help=True, help="A judge's answers on a release, as one file with its card.")
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The submission, a JSON file.")]
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", dir_okay=False, help="The submission, a JSON file.")
+]
 ReleaseOption = Annotated[
     str | None,
     typer.Option("--release", metavar="NAME", help="Name of the release; may be left out if there is one."),

@@ -231,6 +231,8 @@ def test_two_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) 
         result = evaluate_inline(asked(store, "planted", "lengths"))
         assert total(result, "right") == (0, 0, 18) and "another run" in result.evaluators[0].stopped
         assert total(result, "lengths") == (9, 0, 0)
+        renamed = evaluate_inline(asked(store, "planted?label=renamed"))
+        assert total(renamed, "renamed") == (0, 0, 18) and "another run" in renamed.evaluators[0].stopped
         other.kill()
     assert total(evaluate_inline(asked(store, "planted")), "right") == (18, 0, 0)
 

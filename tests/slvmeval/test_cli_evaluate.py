@@ -33,6 +33,8 @@ def test_baselines_judge_and_the_answers_go_to_another_store(
     assert main(["judgements", "export", str(file), "--store", str(judged_store)]) == 0
     assert main(["judgements", "import", str(file), "--store", str(judged_store)]) == 0
     assert capsys.readouterr().out.splitlines() == [f"12 judgements: {file}", "0 judgements were added"]
+    assert main(["judgements", "export", str(file.parent), "--store", str(judged_store)]) == 2
+    assert "directory" in capsys.readouterr().err
 
 
 def test_a_dry_run_says_what_then_happens(

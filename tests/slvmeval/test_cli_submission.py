@@ -27,6 +27,8 @@ def test_from_answers_to_a_leaderboard(
     assert "answers, 0 of them failures" in capsys.readouterr().out
     assert main(["submission", "check", str(file), *store]) == 0
     assert "A coin: " in (said := capsys.readouterr().out) and "aesthetics" in said
+    assert main([*make[:2], str(tmp_path), *make[3:]]) == 2
+    assert "directory" in capsys.readouterr().err
     broken = tmp_path / "broken.json"
     broken.write_text(file.read_text(encoding="utf-8").replace("high_first", "low_first", 1))
     assert main(["submission", "check", str(broken), *store]) == 1
