@@ -52,12 +52,18 @@ def deploy(
             "--evaluate-cron", metavar="'M H * * *'", help="When evaluate-slvmeval runs; at first never."
         ),
     ] = None,
+    annotate_cron: Annotated[
+        str | None,
+        typer.Option(
+            "--annotate-cron", metavar="'M H * * *'", help="When annotate-slvmeval runs; at first never."
+        ),
+    ] = None,
 ) -> None:
-    """Make or update the deployments `build-slvmeval`, `nightly`, `evaluate-slvmeval` on a Prefect server.
+    """Make or update the deployments `build-slvmeval`, `nightly`, `evaluate-slvmeval`, `annotate-slvmeval`.
 
-    Makes the work pool `slvmeval`, the deployments, and an automation that ends runs whose process is gone.
-    The server is the profile's `prefect_api_url`, else the one of PREFECT_API_URL. May be run again: what is
-    not given stays as it is.
+    Makes on a Prefect server the work pool `slvmeval`, the deployments, and an automation that ends runs
+    whose process is gone. The server is the profile's `prefect_api_url`, else the one of PREFECT_API_URL. May
+    be run again: what is not given stays as it is.
 
     Example: `slvmeval deploy --profile site.toml --cron '30 1 * * *' --timezone Asia/Tokyo`
     """
@@ -65,7 +71,7 @@ def deploy(
 
     from flows.evaluate_resolve import evaluate_options
     from flows.resolve import asked_of_worker
-    from infra.prefect_settings import EVALUATE_FLOW_NAME, FLOW_NAME
+    from infra.prefect_settings import ANNOTATE_FLOW_NAME, EVALUATE_FLOW_NAME, FLOW_NAME
     from infra.profile import PROFILE_VARIABLE
     from storage_schemas.errors import UserInputError
 
@@ -95,6 +101,7 @@ def deploy(
 
     deployments.check_schedule(cron, timezone)
     deployments.check_schedule(evaluate_cron, timezone)
+    deployments.check_schedule(annotate_cron, timezone)
     with deployments.server(site.prefect_api_url) as client:
         address = str(client.api_url).rstrip("/")
         pool = deployments.deployment(FLOW_NAME)["work_pool"]["name"]
@@ -108,6 +115,9 @@ def deploy(
             _say_made("deployment", f"{FLOW_NAME}/{name}", made)
         made = deployments.make_deployment(client, EVALUATE_FLOW_NAME, judging, evaluate_cron, timezone)
         _say_made("deployment", f"{EVALUATE_FLOW_NAME}/{EVALUATE_FLOW_NAME}", made)
+        showing: dict[str, Any] = {key: value for key, value in given.items() if key != "recipe"}
+        made = deployments.make_deployment(client, ANNOTATE_FLOW_NAME, showing, annotate_cron, timezone)
+        _say_made("deployment", f"{ANNOTATE_FLOW_NAME}/{ANNOTATE_FLOW_NAME}", made)
         _say_made("automation", deployments.AUTOMATION, deployments.make_automation(client))
         when = deployments.nightly_schedule(client)
     shared.say(

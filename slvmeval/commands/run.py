@@ -17,7 +17,10 @@ def register(app: typer.Typer) -> None:
 
 def run(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="build-slvmeval, nightly or evaluate-slvmeval.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="build-slvmeval, nightly, evaluate-slvmeval or annotate-slvmeval."
+        ),
     ],
     parameters: Annotated[
         list[str] | None,

@@ -53,15 +53,10 @@ class Collected:
         )
 
 
-def collect(store: Store, desk: Desk, database: str, campaign: str) -> Collected:
+def collect(store: Store, desk: Desk, campaign: str) -> Collected:
     """Take over what is new at the desk; what was taken over before is not read again.
 
     After a crash the same is taken over once more, and counts once.
-
-    Parameters
-    ----------
-    database
-        The address of the desk's database: numbers of votes are its own.
 
     Raises
     ------
@@ -73,7 +68,8 @@ def collect(store: Store, desk: Desk, database: str, campaign: str) -> Collected
     desk.campaign(campaign)
     kept = VotesStore(store)
     place = annotation_folder(store.root) / "collected" / f"{campaign}.json"
-    mark = digest_text(database)
+    # numbers of votes are a database's own
+    mark = digest_text(desk.shown_url)
     try:
         seen = _Seen.model_validate_json(place.read_bytes())
     except (FileNotFoundError, ValidationError):

@@ -97,7 +97,10 @@ def import_answers(
     reader = VoteReader(desk.worker_of, settings, tasks, mapping, slots)
     there = {(vote.worker, vote.pair_id): vote for _, vote in desk.votes(campaign)}
     read = [(path, read_answers(path, mapping.file)) for path in files]
-    columns = [mapping.places(found.columns, str(path)) if found.rows else {} for path, found in read]
+    columns = [
+        mapping.places(found.columns, str(path)) if found.columns and found.rows else {}
+        for path, found in read
+    ]
     taken: dict[tuple[str, str], _Taken] = {}
     left_out: list[LeftOut] = []
     known = 0

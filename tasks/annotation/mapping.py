@@ -91,7 +91,7 @@ class FileForm(Frozen):
     def _known(cls, value: str) -> str:
         try:
             ZoneInfo(value)
-        except (OSError, ValueError) as problem:
+        except (OSError, ValueError, KeyError) as problem:
             raise ValueError(f"there is no time zone {value!r}, such as Asia/Tokyo") from problem
         return value
 

@@ -10,39 +10,28 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
-import shutil
-import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import av
-from av.video.stream import VideoStream
 
-from storage_schemas.commit import storage_errors, sync_path
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import artifact_id, digest_value
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.store import ENCODED, Store
+from tasks.annotation.media_files import byte_index, clear_old_drafts, share, write_alike
 from tasks.annotation.places import annotation_folder, derived_key, media_folder
-from tasks.annotation.tasks import ByteIndex, PairMedia
+from tasks.annotation.tasks import PairMedia
 from tasks.media.encode import DEFAULT_SETTINGS
 from tasks.publish.frames import needs_frames, restore_frames
 from tasks.publish.materialise import SideName, encode_source, encoded_consumes, unit_starts, write_low
 
 #: Goes up when the same pictures are put into another file than before.
 FORMAT = 1
-#: Every file says that it is this old (seconds since 1970): when it was made would tell videos apart.
-_MADE_AT = 946_684_800
-#: NAL units in which an encoder says what it is (H.264, table 7-1). They stand where it began, which in a low
-#: side is the first damage.
-_SUPPLEMENTAL = 6
 
 
 @dataclass(frozen=True)
@@ -173,7 +162,7 @@ def write_media(release: Release, task: MediaTask) -> int:
     if highs and not own.is_file():
         write_alike(encoded, own)
     for pair in highs:
-        _share(own, media / pair.high)
+        share(own, media / pair.high)
     for pair in lows:
         plain = media / f".{uuid.uuid4().hex}.mp4"
         try:
@@ -182,48 +171,6 @@ def write_media(release: Release, task: MediaTask) -> int:
         finally:
             plain.unlink(missing_ok=True)
     return len(lows) + len(highs)
-
-
-def write_alike(video: Path, target: Path) -> None:
-    """Write the pictures of an MP4 into another that tells nothing else: no tags, no encoder's marks.
-
-    The index stands before the pictures, so that a browser plays it while it comes.
-
-    Raises
-    ------
-    IntegrityError
-        If `video` cannot be read.
-    SetAside
-        If `target` cannot be written.
-    """
-    try:
-        origin = av.open(str(video), options={"protocol_whitelist": "file"})
-    except av.FFmpegError as problem:
-        raise IntegrityError(f"{video} is not a video: remove it and run this again ({problem})") from problem
-    options = {"movflags": "+faststart", "fflags": "+bitexact"}
-    with origin, _draft(target) as draft, av.open(str(draft), "w", format="mp4", options=options) as made:
-        stream = origin.streams.video[0]
-        out = made.add_stream_from_template(stream)
-        out.metadata.clear()
-        for packet in origin.demux(stream):
-            if packet.size:
-                made.mux(_without_marks(packet, out))
-
-
-def _without_marks(packet: av.Packet[Any], stream: VideoStream) -> av.Packet[Any]:
-    """Return the same coded picture without what the encoder says of itself."""
-    data, at, kept = bytes(packet), 0, []
-    while at < len(data):
-        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
-        if data[at + 4] & 31 != _SUPPLEMENTAL:
-            kept.append(data[at:end])
-        at = end
-    made: av.Packet[Any] = av.Packet(b"".join(kept))
-    made.time_base = packet.time_base
-    made.pts, made.dts, made.duration = packet.pts, packet.dts, packet.duration
-    made.is_keyframe = packet.is_keyframe
-    made.stream = stream
-    return made
 
 
 def _encoded_id(release: Release, source_id: str, fps: float) -> str:
@@ -235,53 +182,6 @@ def _encoded_id(release: Release, source_id: str, fps: float) -> str:
 def _name(secret: bytes, pair_id: str, side: SideName, content: str) -> str:
     said = f"{FORMAT}\n{pair_id}\n{side}\n{content}"
     return hmac.new(secret, said.encode(), hashlib.sha256).hexdigest()[:32] + ".mp4"
-
-
-def _share(own: Path, target: Path) -> None:
-    """Give a file a further name, or copy it where the file system has no such names."""
-    with storage_errors(target.parent):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        named = target.with_name(f".{uuid.uuid4().hex}.mp4")
-        try:
-            os.link(own, named)
-        except OSError:
-            with _draft(target) as draft:
-                shutil.copyfile(own, draft)
-            return
-        try:
-            named.replace(target)
-        finally:
-            # where both are the same file already, renaming does nothing
-            named.unlink(missing_ok=True)
-        sync_path(target.parent)
-
-
-@contextmanager
-def _draft(path: Path) -> Iterator[Path]:
-    """Give a name beside `path` to write to, and rename it to `path` when all went well."""
-    with storage_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{uuid.uuid4().hex}.mp4")
-        try:
-            yield draft
-            os.utime(draft, (_MADE_AT, _MADE_AT))
-            sync_path(draft)
-            draft.replace(path)
-            sync_path(path.parent)
-        finally:
-            draft.unlink(missing_ok=True)
-
-
-def clear_drafts(root: Path, older_s: float = 86_400.0) -> int:
-    """Remove what killed processes left half-written so many seconds ago, and return how many files."""
-    left = 0
-    for folder in (media_folder(root), sources_folder(root)):
-        for path in folder.glob(".*.mp4"):
-            # not the time that the file says, which is the same for all
-            if time.time() - path.stat().st_ctime > older_s:
-                path.unlink(missing_ok=True)
-                left += 1
-    return left
 
 
 def pair_media(root: Path, files: PairFiles) -> PairMedia:
@@ -306,21 +206,12 @@ def pair_media(root: Path, files: PairFiles) -> PairMedia:
     )
 
 
-def byte_index(video: Path, most_rows: int = 300) -> ByteIndex:
-    """Return rows of (second, byte): from the second on, pictures lie at or after that byte of the file.
+def is_written(root: Path, task: MediaTask) -> bool:
+    """Return whether all videos of a source are there."""
+    folder = media_folder(root)
+    return all((folder / name).is_file() for pair in task.pairs for name in (pair.high, pair.low))
 
-    Raises
-    ------
-    IntegrityError
-        If the file cannot be read.
-    """
-    try:
-        with av.open(str(video), options={"protocol_whitelist": "file"}) as file:
-            rows = [
-                (float(packet.pts * packet.time_base), packet.pos)
-                for packet in file.demux(video=0)
-                if packet.size and packet.pts is not None and packet.pos is not None
-            ]
-    except av.FFmpegError as problem:
-        raise IntegrityError(f"{video} is not a video: remove it and run this again ({problem})") from problem
-    return tuple(rows[:: -(-len(rows) // most_rows) or 1])
+
+def clear_drafts(root: Path) -> int:
+    """Remove what killed processes left half-written long ago, and return how many files."""
+    return clear_old_drafts([media_folder(root), sources_folder(root)])

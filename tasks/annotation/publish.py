@@ -13,7 +13,6 @@ from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk import Desk
 from tasks.annotation.kept_translations import KeptTranslations
 from tasks.annotation.media import MediaTask, PairFiles, media_tasks, pair_media
-from tasks.annotation.rule import FilterRule
 from tasks.annotation.tasks import PairTask, task_of
 
 
@@ -88,37 +87,6 @@ class PublishResult:
         if self.failed:
             words.append(f"{self.failed_pairs} pairs of {len(self.failed)} sources have no videos")
         return "; ".join(words) + "."
-
-
-def campaign_for(release: Release, desk: Desk, name: str = "", settings: Campaign | None = None) -> Campaign:
-    """Return the campaign that a release is published as.
-
-    Parameters
-    ----------
-    name
-        Its name; ``RELEASE-VERSION`` by default.
-    settings
-        Its settings; by default those that it was published with, else ours. How many votes a pair wants and
-        whether excluded workers' votes count is what the release's recipe says, where nothing else is said.
-    """
-    if settings is not None:
-        return settings
-    called = name or f"{release.name}-{release.version}"
-    for one in desk.campaigns():
-        if one.name == called:
-            return one
-    return Campaign.model_validate({"name": called, **recipe_settings(release)})
-
-
-def recipe_settings(release: Release) -> dict[str, object]:
-    """Return what a release says of a campaign of its own."""
-    rule = FilterRule.model_validate(release.recipe.get("annotation", {}))
-    return {
-        "release": release.name,
-        "version": release.version,
-        "workers_per_pair": rule.workers_per_pair,
-        "drop_excluded": rule.drop_excluded,
-    }
 
 
 def showing(release: Release, campaign: Campaign, key: bytes, private_audience: bool = False) -> Showing:

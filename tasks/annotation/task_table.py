@@ -61,7 +61,7 @@ class TableWishes:
         parts = urlsplit(self.url)
         if self.links != "none" and (parts.scheme not in ("http", "https") or not parts.hostname):
             raise UserInputError(
-                "links need the address at which workers reach our pages: --url https://HOST; "
+                "links need the address at which workers reach our pages: --public-url https://HOST; "
                 "or say --links none for a platform that shows the tasks itself"
             )
 

@@ -78,7 +78,7 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
     )
     settled(add_film(folder / "videos", 1))
     said = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
-    assert said.count("(made)") == 6 and f"PREFECT_API_URL={server.api} prefect worker start" in said
+    assert said.count("(made)") == 7 and f"PREFECT_API_URL={server.api} prefect worker start" in said
     server.start_worker()
     return folder
 
@@ -104,9 +104,12 @@ def logged(server: PrefectServer, ran: dict[str, Any], begin: str) -> None:
     wait_for(lambda: any(line.startswith(begin) for line in server.logs(ran["id"])), 30, f"line {begin!r}")
 
 
+def flow_of(name: str) -> str:
+    return "build-slvmeval" if name == "nightly" else name
+
+
 def deployed(server: PrefectServer, name: str) -> dict[str, Any]:
-    flow = name if name == "evaluate-slvmeval" else "build-slvmeval"
-    found: dict[str, Any] = server.ask(f"/deployments/name/{flow}/{name}")
+    found: dict[str, Any] = server.ask(f"/deployments/name/{flow_of(name)}/{name}")
     return found
 
 
@@ -166,6 +169,15 @@ def test_a_run_by_hand_and_three_nights(server: PrefectServer, site: Path, add_f
     assert again["state"]["message"].endswith("are answered, 0 made now.")
     wrong = run(server, "evaluate-slvmeval", "--param", "evaluators=coyn")
     assert wrong["state"]["type"] == "FAILED" and "did you mean coin" in wrong["state"]["message"]
+    # put before people, of whom nobody has come yet
+    asked = run(server, "annotate-slvmeval", "--param", "private_audience=true")
+    says = "Campaign main-2 shows 6 pairs of release main version 2, 6 of them new."
+    assert asked["state"]["type"] == "COMPLETED" and asked["state"]["message"].startswith(says)
+    assert asked["name"] == "main-2 · 6 pairs" and "campaign:main-2" in asked["tags"]
+    shown = server.artifacts(asked["id"])
+    assert shown["annotated-main-2"] == asked["state"]["message"] and "pairs shown" in shown["votes-main-2"]
+    closed = run(server, "annotate-slvmeval", "--param", "filter_when=soon")
+    assert closed["state"]["type"] == "FAILED" and "complete, now, never" in closed["state"]["message"]
 
 
 @on_sqlite
@@ -200,7 +212,7 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     id_ = f"/deployments/{nightly['id']}/schedules/{schedule['id']}"
     server.processes.run(PREFECT, "deployment", "schedule", "pause", "build-slvmeval/nightly", schedule["id"])
     said = server.slvmeval(*words)
-    assert said.count("(up to date)") == 6 and "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
+    assert said.count("(up to date)") == 7 and "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
     again = deployed(server, "nightly")
     assert again["id"] == nightly["id"] and again["parameters"] == nightly["parameters"]
     (kept,) = again["schedules"]
@@ -220,10 +232,11 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
         "job_variables",
         "parameter_openapi_schema",
     )
-    ours = {name: deployed(server, name) for name in ("build-slvmeval", "nightly", "evaluate-slvmeval")}
+    names = ("build-slvmeval", "nightly", "evaluate-slvmeval", "annotate-slvmeval")
+    ours = {name: deployed(server, name) for name in names}
     for name in ours:
-        flow = name if name == "evaluate-slvmeval" else "build-slvmeval"
-        server.processes.run(PREFECT, "--no-prompt", "deployment", "delete", f"{flow}/{name}")
+        full = f"{flow_of(name)}/{name}"
+        server.processes.run(PREFECT, "--no-prompt", "deployment", "delete", full)
     file = str(ROOT / "infra" / "prefect.yaml")
     server.processes.run(PREFECT, "--no-prompt", "deploy", "--all", "--prefect-file", file)
     for name, before in ours.items():
@@ -232,7 +245,8 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
         assert not made["pull_steps"]
     nightly = deployed(server, "nightly")
     assert [entry["schedule"]["cron"] for entry in nightly["schedules"]] == ["0 2 * * *"]
-    assert [entry["active"] for entry in deployed(server, "evaluate-slvmeval")["schedules"]] == [False]
+    for name in ("evaluate-slvmeval", "annotate-slvmeval"):
+        assert [entry["active"] for entry in deployed(server, name)["schedules"]] == [False]
     given = {
         "sources": json.dumps([f"folder:{site / 'videos'}"]),
         "profile": str(site / "site.toml"),
@@ -253,7 +267,8 @@ def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path)
     schema = deployed(server, "build-slvmeval")["parameter_openapi_schema"]["properties"]
     assert list(schema)[:6] == ["sources", "recipe", "changes", "release", "store", "profile"]
     judging = deployed(server, "evaluate-slvmeval")["parameter_openapi_schema"]["properties"]
-    for name, field in (*schema.items(), *judging.items()):
+    showing = deployed(server, "annotate-slvmeval")["parameter_openapi_schema"]["properties"]
+    for name, field in (*schema.items(), *judging.items(), *showing.items()):
         assert field["description"] and "default" in field, name
         # no choice of types: the form has one plain field for each
         assert field["type"] in ("array", "string", "boolean", "number", "integer"), name

@@ -14,18 +14,19 @@ import pytest
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, Store
-from tasks.annotation import media
+from tasks.annotation import media_files
 from tasks.annotation.media import (
     MediaTask,
     MediaWork,
     PairFiles,
-    byte_index,
+    clear_drafts,
     media_stage,
     media_tasks,
     pair_media,
     sources_folder,
     write_media,
 )
+from tasks.annotation.media_files import byte_index, clear_old_drafts
 from tasks.annotation.places import media_folder
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
 
@@ -170,7 +171,7 @@ def test_a_second_run_writes_nothing_and_a_missing_file_is_made_again(
     low.unlink()
     # cut off in the middle: no half file under the name, and nothing left of it
     with monkeypatch.context() as patch:
-        patch.setattr(media, "sync_path", lambda _path: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(media_files, "sync_path", lambda _path: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             write_media(release, task)
     assert not low.exists() and not list(folder_of(release).glob(".*"))
@@ -203,7 +204,7 @@ def test_a_file_system_without_further_names_gets_copies(
 
     release = build_small(tmp_path).release
     task = media_tasks(release, release.pairs("aesthetics"), KEY)[0]
-    monkeypatch.setattr(media.os, "link", no_link)
+    monkeypatch.setattr(media_files.os, "link", no_link)
     write_media(release, task)
     high, own = folder_of(release) / task.pairs[0].high, sources_folder(release.store.root) / task.source
     assert not high.samefile(own) and high.read_bytes() == own.read_bytes()
@@ -231,8 +232,8 @@ def test_drafts_of_killed_processes_are_cleared_and_younger_ones_left(tmp_path: 
     folder.mkdir(parents=True)
     (folder / ".draft.mp4").write_bytes(b"half")
     (folder / "whole.mp4").write_bytes(b"whole")
-    assert media.clear_drafts(store.root) == 0
-    assert media.clear_drafts(store.root, older_s=-1) == 1
+    assert clear_drafts(store.root) == 0
+    assert clear_old_drafts([folder, store.root / "none"], older_s=-1) == 1
     assert [path.name for path in folder.iterdir()] == ["whole.mp4"]
 
 

@@ -1,0 +1,255 @@
+"""From a release to the pairs that people kept: each step as far as it is due, and nothing twice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.annotate_options import AnnotateOptions, annotate_options, asked_of_worker
+from flows.annotate_run import Annotation, annotate_inline, annotation, table
+from infra.executor import ProcessExecutor
+from infra.profile import Profile
+from infra.progress import BuildProgress
+from storage_schemas.errors import UserInputError
+from storage_schemas.model_server import ModelServer
+from storage_schemas.release import Release
+from storage_schemas.store import FRAMES, Store
+from storage_schemas.votes_store import VotesStore
+from tasks.annotation.desk import Desk
+from tasks.annotation.exchange import import_answers
+from tasks.annotation.mapping import AnswerMapping
+from tasks.annotation.media import media_tasks
+from tasks.annotation.places import database_url, installation_key, media_folder
+from tasks.annotation.slots import Slots
+from tasks.annotation.translate import TranslationParameters
+from tasks.publish.release import write_release
+from tasks.recipe import load_recipe
+from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
+from tests.tiny_models.faulty_server import FaultyServer, Reply
+
+#: What the workers say of the pairs of each aspect, one letter a worker.
+SOME, MORE = {"aesthetics": "AAA", "temporal_flow": "ABC"}, {"aesthetics": "AAABA", "temporal_flow": "ABCAA"}
+
+
+@pytest.fixture(scope="module")
+def built(
+    build_small: Callable[[Path], Small],  # noqa: F811
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A store with a release of four aspects of two sources, of which one may be passed on."""
+    return build_small(tmp_path_factory.mktemp("built")).store.root
+
+
+@pytest.fixture
+def store(built: Path, tmp_path: Path) -> Path:
+    shutil.copytree(built, tmp_path / "store")
+    return tmp_path / "store"
+
+
+def asked(store: Path, **fields: Any) -> AnnotateOptions:
+    return annotate_options(Profile(store=str(store)), **{"private_audience": True, **fields})
+
+
+def vote(store: Path, folder: Path, ratings: dict[str, str], campaign: str = "small-1") -> None:
+    """Let workers of a platform rate the pairs of each aspect, A where nothing else is said."""
+    key = installation_key(store)
+    slots = Slots(key, campaign)
+    with Desk.open(database_url(store), key) as desk:
+        rows = [
+            {"task": slots.slot(task.pair_id, n).id, "worker": n, "preferred": "high", "rating": rating}
+            for task in desk.tasks(campaign)
+            for n, rating in enumerate(ratings.get(task.aspect, "A" * len(ratings["aesthetics"])), 1)
+        ]
+        path = folder / "answers.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert import_answers(desk, key, campaign, [path], AnswerMapping()).left_out == ()
+
+
+def shown(store: Path, campaign: str = "small-1") -> dict[str, Any]:
+    with Desk.open(database_url(store), installation_key(store)) as desk:
+        return {task.pair_id: task for task in desk.tasks(campaign)}
+
+
+def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None:
+    first = annotate_inline(asked(store))
+    assert first.in_words() == (
+        "Campaign small-1 shows 8 pairs of release small version 1, 8 of them new. 0 votes and 0 decisions "
+        "of campaign small-1 are new; 0 of 8 pairs have all their votes."
+    )
+    assert first.complete and not first.collected.complete
+    files = set(media_folder(store).iterdir())
+    assert len(files) == 16
+    # half of the votes: nothing is filtered
+    vote(store, tmp_path, SOME)
+    half = annotate_inline(asked(store))
+    assert (half.published.new, half.collected.votes, half.filtered) == (0, 24, "")
+    assert {path: path.stat().st_mtime_ns for path in media_folder(store).iterdir()}.keys() == files
+    vote(store, tmp_path, MORE)
+    whole = annotate_inline(asked(store))
+    assert whole.collected.complete and whole.collected.votes == 16
+    assert whole.filtered == "Release small-filtered version 1 is written: 6 of 8 pairs stay."
+    kept = Release.open(Store.open(store), "small-filtered")
+    assert "temporal_flow" not in {record.aspect for record in kept.pairs()} and len(kept.pairs()) == 6
+    assert len(VotesStore(Store.open(store)).votes(["small-1"])) == 40
+    # the release that it is about is still meant, though there are two now
+    again = annotate_inline(asked(store))
+    assert (again.published.known, again.collected.votes) == (8, 0)
+    assert "small-filtered version 1 was there already" in again.filtered
+    assert {row["what"]: row for row in table(again)}["pairs with all their votes"]["count"] == 8
+
+
+def test_filtered_now_or_never(store: Path, tmp_path: Path) -> None:
+    assert "Nobody has voted in campaign small-1" in annotate_inline(asked(store, filter="now")).filtered
+    vote(store, tmp_path, {"aesthetics": "AAAAA", "temporal_flow": "A"})
+    assert annotate_inline(asked(store)).filtered == ""
+    now = annotate_inline(asked(store, filter="now", filtered="early"))
+    assert now.filtered == "Release early version 1 is written: 6 of 8 pairs stay."
+    vote(store, tmp_path, {"aesthetics": "AAAAA"})
+    assert annotate_inline(asked(store, filter="never")).filtered == ""
+
+
+def test_captions_are_translated_before_they_are_shown_and_once(store: Path) -> None:
+    def japanese(_number: int, body: dict[str, Any]) -> Reply:
+        return Reply(text=f"訳: {json.loads(body['messages'][1]['content'])['caption']}")
+
+    words = TranslationParameters(model="tiny")
+    with FaultyServer(japanese) as server:
+        servers = {"translation": ModelServer(url=server.url, patience_s=1.0)}
+        options = asked(store, translation=words, model_servers=servers)
+        result = annotate_inline(options)
+        clips = len({seen.body["messages"][1]["content"] for seen in server.seen})
+        assert result.translated is not None and len(result.translated.texts) == clips == len(server.seen)
+        annotate_inline(options)
+        assert len(server.seen) == clips
+    for task in shown(store).values():
+        assert all(clip.translation == f"訳: {clip.caption}".strip() for clip in task.prompt_clips)
+
+
+def test_without_the_translating_server_captions_are_shown_as_they_are(store: Path) -> None:
+    result = annotate_inline(asked(store, translation=TranslationParameters()))
+    assert "model_servers" in result.translation_problem and not result.complete
+    assert result.published.shown == 8
+    assert not any(clip.translation for task in shown(store).values() for clip in task.prompt_clips)
+
+
+def test_a_new_version_is_shown_only_when_it_is_asked_for(store: Path) -> None:
+    annotate_inline(asked(store))
+    release = Release.open(Store.open(store))
+    sources = release.sources()[:1]
+    id_ = sources[0].source_id
+    recipe = load_recipe("cpu-approx")
+    planned = dict.fromkeys(recipe.aspects, 2)
+    write_release(
+        release.store, "small", recipe, release.pairs(source_id=id_), sources, release.clips(id_), [], planned
+    )
+    said: list[str] = []
+    progress = BuildProgress(quiet=True)
+    progress.say = said.append  # type: ignore[method-assign]
+    result = annotate_inline(asked(store), progress)
+    assert (result.published.campaign.name, result.published.new) == ("small-1", 0)
+    assert "--version 2 publishes that one" in said[0]
+    other = annotate_inline(asked(store, version=2)).published
+    assert (other.campaign.name, other.campaign.version, other.new) == ("small-2", 2, 4)
+    assert len(shown(store)) == 8
+    with pytest.raises(UserInputError, match="shows release small version 1, not small version 2"):
+        annotate_inline(asked(store, campaign="small-1", version=2))
+
+
+def test_settings_of_a_campaign_go_over_those_of_the_recipe(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "campaign.toml"
+    path.write_text('name = "spring"\nworkers_per_pair = 3\npay_per_task = 1.5\naspects = ["aesthetics"]\n')
+    made = annotate_inline(asked(store, campaign_settings=str(path))).published.campaign
+    assert (made.name, made.workers_per_pair, made.version, made.pay_per_task) == ("spring", 3, 1, 1.5)
+    assert {task.aspect for task in shown(store, "spring").values()} == {"aesthetics"}
+    # published again without the file it keeps them, with a changed one it takes them over
+    assert annotate_inline(asked(store)).published.campaign == made
+    path.write_text('name = "spring"\naspects = ["colour"]\n')
+    with pytest.raises(UserInputError, match="no pairs of colour"):
+        annotate_inline(asked(store, campaign_settings=str(path)))
+    path.write_text('relase = "main"\n')
+    with pytest.raises(UserInputError, match="relase"):
+        annotate_inline(asked(store, campaign_settings=str(path), campaign="x"))
+    with pytest.raises(UserInputError, match="there is no file"):
+        annotate_inline(asked(store, campaign_settings=str(tmp_path / "none.toml")))
+
+
+def test_sources_that_may_not_be_passed_on_are_shown_to_nobody_unasked(store: Path) -> None:
+    result = annotate_inline(asked(store, private_audience=False)).published
+    assert (result.shown, result.withheld, result.withheld_pairs) == (4, ("secret two",), 4)
+    assert {task.source_id for task in shown(store).values()} == {"film/<b>one</b>"}
+    assert len(list(media_folder(store).iterdir())) == 8
+    assert "4 pairs of 1 sources that may not be passed on are left out" in result.in_words()
+    # asked for, and taken back: then nobody sees them any more
+    assert annotate_inline(asked(store)).published.new == 4
+    again = annotate_inline(asked(store, private_audience=False)).published
+    assert (again.known, again.retired) == (4, 4) and len(shown(store)) == 4
+
+
+def test_a_source_without_frames_harms_no_other(store: Path, tmp_path: Path) -> None:
+    opened = Store.open(store)
+    gone = Release.open(opened).sources()[0]
+    frames = opened.artifact_path(FRAMES, gone.frames_id)
+    frames.rename(tmp_path / "away")
+    result = annotate_inline(asked(store))
+    assert list(result.published.failed) == [gone.source_id] and not result.complete
+    assert (result.published.shown, result.published.failed_pairs) == (4, 4)
+    (tmp_path / "away").rename(frames)
+    assert annotate_inline(asked(store)).published.shown == 8
+
+
+def test_processes_write_the_videos_and_a_second_run_starts_none(store: Path) -> None:
+    def none() -> ProcessExecutor:
+        raise AssertionError("there is nothing to write")
+
+    with annotation(asked(store), BuildProgress(quiet=True)) as made:
+        assert made.publish(partial(ProcessExecutor, 2)).new == 8
+        assert made.publish(none).known == 8
+    release = Release.open(Store.open(store))
+    tasks = media_tasks(release, release.pairs(), installation_key(store))
+    names = {name for task in tasks for pair in task.pairs for name in (pair.high, pair.low)}
+    assert {path.name for path in media_folder(store).iterdir()} == names
+
+
+def test_a_death_while_videos_are_written_costs_its_source_only(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import flows.annotate_run as run
+    from infra.executor import InlineExecutor, WorkerDied
+
+    class Dying(InlineExecutor):
+        def result(self, handle: Any) -> Any:
+            found = super().result(handle)
+            if found[0].source_id == first:
+                raise WorkerDied("killed")
+            return found
+
+    first = Release.open(Store.open(store)).sources()[0].source_id
+    with annotation(asked(store), BuildProgress(quiet=True)) as made:
+        assert isinstance(made, Annotation) and run.Annotation is Annotation
+        result = made.publish(Dying)
+    assert list(result.failed) == [first] and "killed" in result.failed[first]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"profile": "site.toml"}, "not an absolute path"),
+        ({"campaign_settings": "c.toml"}, "not an absolute path"),
+        ({"translation_prompt": "p.txt", "translate_into": "ja"}, "not an absolute path"),
+        ({"filter_when": "soon"}, "complete, now, never"),
+        ({"translate_into": "j"}, "translation: language"),
+        ({"settings": {"store": "store"}}, "not an absolute path"),
+    ],
+)
+def test_what_a_run_on_a_worker_cannot_mean_is_said(
+    given: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLVMEVAL_PROFILE", raising=False)
+    with pytest.raises(UserInputError, match=said):
+        asked_of_worker(**{"profile": "", "settings": {"store": "/nowhere"}, **given})
