@@ -20,7 +20,7 @@ from tasks.annotation.viewing import Film, believed, length, step_s, with_range
 #: Longest comment that is kept, in characters.
 LONGEST_COMMENT = 4000
 #: Intervals of one report that are looked at.
-MOST_CLAIMS = 200
+MOST_CLAIMS = 500
 #: What is cut of a claim below this comes from clocks and players, above it is put on record.
 WORTH_NOTING_S = 2.0
 #: So many cut claims of one assignment are put on record.
