@@ -61,6 +61,8 @@ def table_schemas() -> dict[str, pa.Schema]:
     from storage_schemas.set_aside import SET_ASIDE
     from storage_schemas.source import CLIPS, SOURCES
     from storage_schemas.timeline import TIMELINE_SCHEMA
+    from storage_schemas.vote import DECISIONS, VOTES
+    from tasks.publish.filtered import OUTCOMES
 
     return {
         "sources": SOURCES,
@@ -73,6 +75,9 @@ def table_schemas() -> dict[str, pa.Schema]:
         "answers": ANSWERS,
         "timeline": TIMELINE_SCHEMA,
         "judgements": JUDGEMENTS,
+        "votes": VOTES,
+        "decisions": DECISIONS,
+        "filter": OUTCOMES,
     }
 
 
