@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from slvmeval.commands import annotate_exchange, annotate_filter, annotate_shared, shared
+from slvmeval.commands import annotate_exchange, annotate_filter, annotate_organise, annotate_shared, shared
 
 annotate = typer.Typer(
     no_args_is_help=True, help="People look at pairs, and a release is filtered by what they say."
@@ -18,6 +18,7 @@ def register(parent: typer.Typer) -> None:
     """Add the group."""
     annotate_exchange.register(annotate)
     annotate_filter.register(annotate)
+    annotate_organise.register(annotate)
     parent.add_typer(annotate, name="annotate", rich_help_panel="Releases")
 
 
