@@ -27,7 +27,7 @@ class SuiteGroup(TyperGroup):
 app = typer.Typer(
     cls=SuiteGroup,
     no_args_is_help=True,
-    help="Suites: systems that score generated videos in many dimensions.",
+    help="Systems that score generated videos in many dimensions.",
 )
 
 

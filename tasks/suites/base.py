@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from storage_schemas.model import Frozen
@@ -107,6 +108,11 @@ class Scorer(ABC):
     def __init__(self, dimension: Dimension) -> None:
         self.dimension = dimension
 
+    @property
+    def concurrency(self) -> int:
+        """How many scores may be under way at once in one process; where a server is asked, what it takes."""
+        return 1
+
     @abstractmethod
     def settings(self) -> dict[str, Any]:
         """Return all that scores depend on besides videos and prompt, JSON-able."""
@@ -136,10 +142,21 @@ class Scorer(ABC):
 
 
 class Suite(ABC):
-    """A set of dimensions with their scorers."""
+    """A set of dimensions with their scorers.
+
+    Class attributes
+    ----------------
+    name, title
+        What commands and people call it.
+    fps, long_side
+        Frames a second at which videos are given to it, ``native`` for their own, and the longer side in
+        pixels, unless the user says otherwise.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
+    fps: ClassVar[str] = "native"
+    long_side: ClassVar[int] = 512
 
     @property
     @abstractmethod
@@ -155,3 +172,10 @@ class Suite(ABC):
         UserInputError
             If there is no such dimension.
         """
+
+    def read_prompts(self, path: Path) -> Sequence[SuitePrompt] | None:
+        """Return the prompts of a file in the form that the suite's authors publish.
+
+        None where the file has another form: then it is read as a prompts file of ours.
+        """
+        return None

@@ -1,9 +1,9 @@
 """The table of suites: those of this project, and those that other packages add.
 
-A package adds one by an entry point in the group ``slvmeval.suites``, whose name is the suite's and whose value
-is ``module:factory``: a class or function that is called with a :class:`~tasks.evaluators.setup.Setup` and the
-suite's settings by keyword and gives a :class:`~tasks.suites.base.Suite`. Listing names imports none of these
-modules.
+A package adds one by an entry point in the group ``slvmeval.suites``, whose name is the suite's and whose
+value is ``module:factory``: a class or function that is called with a
+:class:`~tasks.evaluators.setup.Setup` and the suite's settings by keyword and gives a
+:class:`~tasks.suites.base.Suite`. Listing names imports none of these modules.
 """
 
 from __future__ import annotations
