@@ -30,12 +30,19 @@ class Failure(StrEnum):
     NOT_ALLOWED = "not_allowed"
     LIMIT_REACHED = "limit_reached"
     VIDEO_UNREADABLE = "video_unreadable"
+    PREREQUISITE_MISSING = "prerequisite_missing"
     INTERNAL_ERROR = "internal_error"
 
 
 #: Failures that lie with the machine or the budget: asked again by the next run. The others would fail again.
 TRANSIENT_FAILURES = frozenset(
-    {Failure.SERVER_DOWN, Failure.NOT_ALLOWED, Failure.LIMIT_REACHED, Failure.INTERNAL_ERROR}
+    {
+        Failure.SERVER_DOWN,
+        Failure.NOT_ALLOWED,
+        Failure.LIMIT_REACHED,
+        Failure.PREREQUISITE_MISSING,
+        Failure.INTERNAL_ERROR,
+    }
 )
 
 JUDGEMENTS = pa.schema(

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from storage_schemas.commit import process_alive, storage_errors, sync_path
 from storage_schemas.errors import IntegrityError
-from storage_schemas.judgement import JUDGEMENTS, Judgement
+from storage_schemas.judgement import JUDGEMENTS
+from storage_schemas.model import Frozen
 
 _BEGUN = "begun"
 
@@ -46,7 +47,7 @@ class LinesFile:
         """Note that a request is made now: if this process dies of it, that is known."""
         self._write({_BEGUN: key})
 
-    def add(self, row: Judgement) -> None:
+    def add(self, row: Frozen) -> None:
         """Add an answer, or a failure."""
         mine = self._write(row.model_dump(mode="json"))
         # threads that wait here are served by one flush

@@ -9,6 +9,7 @@ from typing import Any
 
 from storage_schemas.judgement import Judgement
 from storage_schemas.model import Frozen
+from storage_schemas.suite_score import SuiteScore
 from tasks.evaluators.shared_state import SharedState
 
 #: How often counts are written down where nothing is limited, in seconds.
@@ -39,7 +40,7 @@ class Spending:
     def __init__(self, path: Path, limits: Limits) -> None:
         self._state, self.limits = SharedState(path), limits
         self._lock, self._flushed = threading.Lock(), 0.0
-        self._waiting: list[tuple[str, Judgement, float, int]] = []
+        self._waiting: list[tuple[str, Judgement | SuiteScore, float, int]] = []
 
     @property
     def limited(self) -> bool:
@@ -80,7 +81,7 @@ class Spending:
             with self._state.change() as state:
                 _give_back(_counts(state, name), usd, tokens)
 
-    def count(self, name: str, row: Judgement, usd: float, tokens: int) -> None:
+    def count(self, name: str, row: Judgement | SuiteScore, usd: float, tokens: int) -> None:
         """Count a request that was made, for which so much was set aside; see :meth:`flush`."""
         with self._lock:
             self._waiting.append((name, row, usd, tokens))
