@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.commands import shared
-from slvmeval.commands.annotate_shared import DatabaseOption, opened_desk
+from slvmeval.commands.annotate_shared import DatabaseOption, one_campaign, opened_desk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ def export(
     check_target(out)
     wishes = TableWishes(links, public_url, placeholder, media_url, every)
     with opened_desk(store, profile, database) as (found, desk):
-        name = _named(desk, campaign)
+        name = one_campaign(desk, campaign)
         release = _release_of(found.root, desk, name)
         free = {row.source_id for row in release.sources() if private_audience or row.redistributable}
         tasks = desk.tasks(name)
@@ -156,7 +156,7 @@ def import_(
 
     meant = load_mapping(mapping)
     with opened_desk(store, profile, database) as (found, desk):
-        name = _named(desk, campaign)
+        name = one_campaign(desk, campaign)
         result = import_answers(desk, installation_key(found.root), name, files, meant, dry_run)
     place = report or files[0].with_name(f"{files[0].stem}.left-out.csv")
     if result.left_out or place.exists():
@@ -184,18 +184,6 @@ def import_(
             shared.say(f"All {len(result.left_out)} rows that were left out: {place}")
     if result.left_out:
         raise typer.Exit(shared.SOME_SET_ASIDE)
-
-
-def _named(desk: Desk, campaign: str | None) -> str:
-    """Return the campaign that is meant."""
-    from storage_schemas.errors import UserInputError
-
-    names = [one.name for one in desk.campaigns()]
-    if campaign is None and len(names) != 1:
-        raise UserInputError(
-            f"there are these campaigns: {', '.join(names) or 'none'}. Say which one you mean."
-        )
-    return desk.campaign(campaign or names[0]).name
 
 
 def _release_of(root: Path, desk: Desk, campaign: str) -> Release:

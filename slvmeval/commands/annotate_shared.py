@@ -12,9 +12,8 @@ import typer
 from slvmeval.commands import shared
 
 if TYPE_CHECKING:
-    from tasks.annotation.desk import Desk
-
     from storage_schemas.store import Store
+    from tasks.annotation.desk import Desk
 
 DatabaseOption = Annotated[
     str | None,
@@ -36,7 +35,6 @@ def opened_desk(
 ) -> Iterator[tuple[Store, Desk]]:
     """Give the store that the settings name, and its desk."""
     from tasks.annotation.desk import Desk
-
     from tasks.annotation.places import database_url, installation_key
 
     found = shared.open_store(store, profile)
@@ -47,3 +45,15 @@ def opened_desk(
         yield found, desk
     finally:
         desk.close()
+
+
+def one_campaign(desk: Desk, campaign: str | None) -> str:
+    """Return the name of the campaign that is meant: the one that is named, or the only one."""
+    from storage_schemas.errors import UserInputError
+
+    names = [one.name for one in desk.campaigns()]
+    if campaign is None and len(names) != 1:
+        raise UserInputError(
+            f"there are these campaigns: {', '.join(names) or 'none'}. Say which one you mean."
+        )
+    return desk.campaign(campaign or names[0]).name
