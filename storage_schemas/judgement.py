@@ -152,3 +152,16 @@ class Judgement(Frozen):
 def whole_characters(text: str) -> str:
     """Return a model's text with halves of characters replaced: JSON may hold them, no file can."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def preferred(choice: Choice, order: Order) -> Preferred:
+    """Return an answer freed from the order in which the videos were shown.
+
+    Examples
+    --------
+    >>> preferred("first", "low_first")
+    'low'
+    """
+    if choice == "tie":
+        return "tie"
+    return "high" if (choice == "first") == (order != "low_first") else "low"

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
-from storage_schemas.judgement import JUDGEMENTS, TRANSIENT_FAILURES, Judgement
+from storage_schemas.judgement import JUDGEMENTS, TRANSIENT_FAILURES, Judgement, preferred
 from storage_schemas.judgement_files import (
     LinesFile,
     as_table,
@@ -234,7 +234,14 @@ def read_export(path: Path) -> list[Judgement]:
         If it is missing, no Parquet file, or its rows do not fit.
     """
     try:
-        return _models(read_part(path).select(JUDGEMENTS.names).cast(JUDGEMENTS))
+        rows = _models(read_part(path).select(JUDGEMENTS.names).cast(JUDGEMENTS))
+        for row in rows:
+            if row.choice is not None and row.preferred != preferred(row.choice, row.order):
+                raise ValueError(
+                    f"judgement {row.key[:12]} says {row.choice} in the order {row.order}, which is not "
+                    f"{row.preferred}"
+                )
+        return rows
     except FileNotFoundError as problem:
         raise UserInputError(f"there is no file {path}") from problem
     except (pa.ArrowException, KeyError, ValueError, IntegrityError) as problem:

@@ -31,7 +31,11 @@ GalleryOption = Annotated[
 SummaryOption = Annotated[
     Path | None,
     typer.Option(
-        "--summary", metavar="FILE", help="Write what was made as JSON.", rich_help_panel=OUTPUT_PANEL
+        "--summary",
+        metavar="FILE",
+        dir_okay=False,
+        help="Write what was made as JSON.",
+        rich_help_panel=OUTPUT_PANEL,
     ),
 ]
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from storage_schemas.ids import canonical_json, digest_value
-from storage_schemas.judgement import Choice, Failure, Judgement, Order, Preferred
+from storage_schemas.judgement import Failure, Judgement, preferred
 from storage_schemas.provenance import utc_now
 from tasks.evaluators.base import (
     AspectText,
@@ -181,16 +181,3 @@ def usage_fields(prices: Prices, model: str, *usages: Usage) -> dict[str, Any]:
         "tries": max((usage.tries for usage in usages), default=1),
         "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
     }
-
-
-def preferred(choice: Choice, order: Order) -> Preferred:
-    """Return an answer freed from the order in which the videos were shown.
-
-    Examples
-    --------
-    >>> preferred("first", "low_first")
-    'low'
-    """
-    if choice == "tie":
-        return "tie"
-    return "high" if (choice == "first") == (order != "low_first") else "low"

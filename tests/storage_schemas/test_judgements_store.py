@@ -223,3 +223,15 @@ def test_a_row_with_both_answer_and_failure_is_refused(kept: JudgementsStore, tm
     with pytest.raises(UserInputError, match="either an answer or a failure"):
         kept.take(file)
     assert kept.rows() == []
+
+
+def test_an_imported_row_whose_preference_is_not_its_choice_is_refused(
+    kept: JudgementsStore, tmp_path: Path
+) -> None:
+    source = JudgementsStore(Store.create(tmp_path / "theirs"))
+    source.add([row("good", order="low_first", preferred="low"), row("turned", order="low_first")])
+    file = tmp_path / "theirs.parquet"
+    source.export(file)
+    with pytest.raises(UserInputError, match="turned says first in the order low_first, which is not high"):
+        kept.take(file)
+    assert kept.rows() == []

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from storage_schemas.judgement import Judgement
+from storage_schemas.judgement import Judgement, preferred
 from tasks.aspects import registry as aspects
 from tasks.aspects.registry import BUILT_IN as ASPECTS
 from tasks.evaluators import registry
-from tasks.evaluators.ask import preferred
 from tasks.evaluators.aspect_texts import aspect_text
 from tasks.evaluators.base import Estimate
 from tasks.evaluators.batches import batches
