@@ -1,11 +1,14 @@
-"""Which campaign is meant, and of which version of which release: by name, by a file of settings, or alone."""
+"""Which campaign is meant, and of which version of which release."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.release import Release, release_names
@@ -62,10 +65,17 @@ def choose_campaign(
         raise UserInputError(
             f"people have looked at release {opened.name} already: publish the one that it was filtered from"
         )
-    called = name or f"{opened.name}-{opened.version}"
+    # a release's name may have dots, a campaign's stands in addresses
+    called = name or re.sub(r"[^A-Za-z0-9_-]", "-", f"{opened.name}-{opened.version}")[-64:].lstrip("-_")
     if settings is not None:
         return opened, _from_file(settings, opened, called)
-    return opened, Campaign.model_validate({"name": called, **_of_recipe(opened)})
+    try:
+        return opened, Campaign.model_validate({"name": called, **_of_recipe(opened)})
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        raise UserInputError(
+            f"--campaign {called}: {first['msg'].removeprefix('Value error, ')}"
+        ) from problem
 
 
 def _published(

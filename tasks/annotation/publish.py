@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 
 from storage_schemas.errors import UserInputError
@@ -81,12 +81,16 @@ class PublishResult:
             words.append(f"{self.retired} are shown no more")
         if self.withheld:
             words.append(
-                f"{self.withheld_pairs} pairs of {len(self.withheld)} sources that may not be passed on are "
+                f"{self.withheld_pairs} pairs of {_sources(self.withheld)} that may not be passed on are "
                 "left out"
             )
         if self.failed:
-            words.append(f"{self.failed_pairs} pairs of {len(self.failed)} sources have no videos")
+            words.append(f"{self.failed_pairs} pairs of {_sources(self.failed)} have no videos")
         return "; ".join(words) + "."
+
+
+def _sources(some: Sized) -> str:
+    return f"{len(some)} source{'' if len(some) == 1 else 's'}"
 
 
 def showing(release: Release, campaign: Campaign, key: bytes, private_audience: bool = False) -> Showing:

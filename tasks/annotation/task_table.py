@@ -153,7 +153,7 @@ def check_target(path: Path) -> None:
 
 def _text(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
     if path.suffix.lower() == ".jsonl":
-        return "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
+        return "".join(_line(row) + "\n" for row in rows)
     text = io.StringIO(newline="")
     columns = list(dict.fromkeys(name for row in rows for name in row))
     lines = csv.writer(text, lineterminator="\r\n")
@@ -161,6 +161,14 @@ def _text(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
     for row in rows:
         lines.writerow([_cell(row.get(name, "")) for name in columns])
     return text.getvalue()
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    line = json.dumps(dict(row), ensure_ascii=False)
+    # some programs take these for the end of a line
+    for mark in "\x85\u2028\u2029":
+        line = line.replace(mark, f"\\u{ord(mark):04x}")
+    return line
 
 
 def _cell(value: Any) -> Any:

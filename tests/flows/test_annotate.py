@@ -184,7 +184,7 @@ def test_sources_that_may_not_be_passed_on_are_shown_to_nobody_unasked(store: Pa
     assert (result.shown, result.withheld, result.withheld_pairs) == (4, ("secret two",), 4)
     assert {task.source_id for task in shown(store).values()} == {"film/<b>one</b>"}
     assert len(list(media_folder(store).iterdir())) == 8
-    assert "4 pairs of 1 sources that may not be passed on are left out" in result.in_words()
+    assert "4 pairs of 1 source that may not be passed on are left out" in result.in_words()
     # asked for, and taken back: then nobody sees them any more
     assert annotate_inline(asked(store)).published.new == 4
     again = annotate_inline(asked(store, private_audience=False)).published
@@ -234,6 +234,13 @@ def test_a_death_while_videos_are_written_costs_its_source_only(
         assert isinstance(made, Annotation) and run.Annotation is Annotation
         result = made.publish(Dying)
     assert list(result.failed) == [first] and "killed" in result.failed[first]
+
+
+def test_a_release_may_be_called_what_no_campaign_can(store: Path) -> None:
+    (store / "releases" / "small").rename(store / "releases" / "v1.0")
+    assert annotate_inline(asked(store)).published.campaign.name == "v1-0-1"
+    with pytest.raises(UserInputError, match="letters, digits"):
+        annotate_inline(asked(store, campaign="a b"))
 
 
 @pytest.mark.parametrize(
