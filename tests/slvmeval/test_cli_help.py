@@ -37,7 +37,10 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         *("report", "submission make", "submission check", "leaderboard"),
         *("meta-sets list", "meta-sets check", "meta-sets agreement", "meta-sets proxy-study"),
         *("slurm script", "deploy", "run", "serve-llm", "captions compare", "captions show"),
-        *("annotate serve",),
+        *("annotate publish", "annotate serve", "annotate translate", "annotate collect"),
+        *("annotate export", "annotate import", "annotate status", "annotate links", "annotate erase"),
+        *("annotate filter", "annotate retention"),
+        *("annotate quality", "annotate exclude", "annotate clear"),
     }
 
 
