@@ -81,7 +81,8 @@ class AnswerDesk(HoldingDesk):
         speed
             Playback rate; above the campaign's `most_speed` nothing counts.
         """
-        with self._acting(campaign, worker, assignment_id) as connection:
+        # not waited for the disk: reports come all the time, and a page that lost one goes on reporting
+        with self._acting(campaign, worker, assignment_id, on_disk=False) as connection:
             here = checked_place(place)
             # the queue is held only where a lease may have to be won back: reports come from all the time
             settings, row = self._held(connection, campaign, worker, assignment_id, queue=False)
@@ -126,7 +127,7 @@ class AnswerDesk(HoldingDesk):
         Call it before each chunk goes out, so that no report of what was played comes before the note; chunks
         of a megabyte are fine. It is a transaction.
         """
-        with self._database.write() as connection:
+        with self._database.write(on_disk=False) as connection:
             here = checked_place(place)
             row = self._row(connection, campaign, None, assignment_id)
             if not 0 <= first_byte <= last_byte:

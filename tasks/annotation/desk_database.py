@@ -59,11 +59,20 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """Give a transaction; it is on the disk when this ends, and nothing of it after an error."""
+    def write(self, on_disk: bool = True) -> Iterator[Connection]:
+        """Give a transaction; nothing of it is there after an error.
+
+        Parameters
+        ----------
+        on_disk
+            Whether to end only when it is on the disk. Else a machine that loses its power may lose the last
+            moments; a process that is killed does not, and no transaction overtakes another.
+        """
         with self._turn or nullcontext(), self._engine.connect() as connection:
-            connection = connection.execution_options(slvmeval_writes=True)
+            connection = connection.execution_options(slvmeval_writes="FULL" if on_disk else "NORMAL")
             with connection.begin():
+                if not on_disk and not self._lite:
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
                 yield connection
 
     def locked(self, campaign: str, connection: Connection) -> str | None:
@@ -177,8 +186,10 @@ def _lite_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get("slvmeval_writes")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        how = connection.get_execution_options().get("slvmeval_writes")
+        if how:
+            connection.exec_driver_sql(f"PRAGMA synchronous={how}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if how else "BEGIN")
 
     return engine
 

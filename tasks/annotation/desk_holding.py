@@ -53,10 +53,12 @@ class HoldingDesk(DeskCore):
             refuse(RefusedReason.UNKNOWN_CAMPAIGN, "there is no such campaign: ask who gave you the link")
 
     @contextmanager
-    def _acting(self, campaign: str, worker: str, assignment: str = "") -> Iterator[Connection]:
+    def _acting(
+        self, campaign: str, worker: str, assignment: str = "", on_disk: bool = True
+    ) -> Iterator[Connection]:
         """Give a transaction for what a worker does; if it is refused, only that is put on record."""
         try:
-            with self._database.write() as connection:
+            with self._database.write(on_disk) as connection:
                 yield connection
         except Refused as refusal:
             if refusal.reason in NOTED:

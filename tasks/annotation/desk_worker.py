@@ -103,7 +103,11 @@ class WorkerDesk(AnswerDesk):
             if self._is_excluded(connection, campaign, worker):
                 refuse(RefusedReason.EXCLUDED, "you get no further tasks; thank you for what you did")
             expired = self._sweep(connection, campaign)
-            row = self._open_row(connection, settings, worker)
+            done = self._votes_of(connection, campaign, worker)
+            full = 0 < settings.tasks_per_worker <= done
+            row = self._open_row(connection, settings, worker, lapsed=not full)
+            if row is None and full:
+                refuse(RefusedReason.LIMIT, f"you have done all {done} tasks that one may do: thank you")
             opened: list[AnyRow] = []
             if row is None:
                 row = self._open(connection, settings, worker, self._pick(connection, settings, worker))
@@ -191,8 +195,13 @@ class WorkerDesk(AnswerDesk):
             if connection.execute(update.where(ASSIGNMENTS.c.assignment == row.assignment, *over)).rowcount
         ]
 
-    def _open_row(self, connection: Connection, settings: Campaign, worker: str) -> AnyRow | None:
-        """Return the assignment that the worker has open and may still answer, its lease renewed."""
+    def _open_row(
+        self, connection: Connection, settings: Campaign, worker: str, lapsed: bool
+    ) -> AnyRow | None:
+        """Return the assignment that the worker has open and may still answer, its lease renewed.
+
+        `lapsed` says whether it may be one whose lease ran out.
+        """
         rows = connection.execute(
             ASSIGNMENTS.select()
             .where(
@@ -203,16 +212,14 @@ class WorkerDesk(AnswerDesk):
             .order_by(ASSIGNMENTS.c.lapsed, ASSIGNMENTS.c.opened_at)
         ).all()
         for row in rows:
-            if self._may_answer(connection, settings, row, self._now()):
+            if (lapsed or not row.lapsed) and self._may_answer(connection, settings, row, self._now()):
                 return self._renewed(connection, settings, row)
         return None
 
     def _pick(self, connection: Connection, settings: Campaign, worker: str) -> Waiting:
         """Return the pair that the worker gets next, gold or not."""
-        name, done = settings.name, self._votes_of(connection, settings.name, worker)
-        if settings.tasks_per_worker and done >= settings.tasks_per_worker:
-            refuse(RefusedReason.LIMIT, f"you have done all {done} tasks that one worker may do: thank you")
-        mine, now = had(connection, name, worker), self._now()
+        name, now = settings.name, self._now()
+        mine = had(connection, name, worker)
         queue = waiting(connection, name, now)
         found = chosen(
             queue, mine, settings.workers_per_pair, lambda what: self._chance("tie", name, worker, what)

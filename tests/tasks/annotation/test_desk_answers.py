@@ -309,7 +309,7 @@ def test_a_jump_ahead_gives_at_most_ten_minutes(desk: Desk, clock: HandClock) ->
     assert length(play(desk, found, "left", (0, 3000)).seen["left"]) == 2 * MOST_SILENCE_S
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     story=st.lists(
         st.tuples(st.floats(-20, 20), st.sampled_from(PLACES), st.floats(0, 30), st.floats(0, 30)), max_size=6

@@ -14,6 +14,7 @@ from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from tasks.annotation.desk import Desk
 from tasks.annotation.desk_database import Database
 from tasks.annotation.tables import plain_text
+from tests.tasks.annotation.conftest import ON_POSTGRES
 from tests.tasks.annotation.example_desk import KEY, HandClock, example_campaign, example_task, open_desk
 
 
@@ -88,11 +89,15 @@ def test_many_may_open_a_new_database_at_once(desk_url: str, tmp_path: Path, clo
 
 
 def test_sqlite_waits_for_the_disk_before_it_says_yes(tmp_path: Path, clock: HandClock) -> None:
-    with open_desk(tmp_path, clock) as desk, desk._database.write() as connection:
-        settings = [
-            connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")
-        ]
-    assert settings == ["wal", 2]
+    found = []
+    with open_desk(tmp_path, clock) as desk:
+        for on_disk in (True, False, True):
+            with desk._database.write(on_disk) as connection:
+                said = [
+                    connection.exec_driver_sql(f"PRAGMA {name}") for name in ("journal_mode", "synchronous")
+                ]
+                found.append([row.scalar() for row in said])
+    assert found == [["wal", 2], ["wal", 1], ["wal", 2]]
     with sqlite3.connect(tmp_path / "desk.sqlite") as plain:
         assert plain.execute("SELECT value FROM desk_meta WHERE name = 'tables_version'").fetchone() == ("1",)
 
@@ -136,6 +141,20 @@ def test_a_number_is_never_seen_before_a_smaller_one(desk: Desk, desk_url: str) 
         for wait in waits:
             wait.result(30)
     assert order == ["first", "second"]
+
+
+@pytest.mark.parametrize("desk_url", [ON_POSTGRES], indirect=True)
+@pytest.mark.parametrize("on_disk, said", [(True, "on"), (False, "off")])
+def test_postgres_waits_for_the_disk_whatever_its_default(
+    desk_url: str, tmp_path: Path, clock: HandClock, on_disk: bool, said: str
+) -> None:
+    with open_desk(tmp_path, clock, desk_url) as desk:
+        with desk._database.write() as connection:
+            connection.exec_driver_sql(
+                f"ALTER ROLE {connection.engine.url.username} SET synchronous_commit=off"
+            )
+    with open_desk(tmp_path, clock, desk_url) as desk, desk._database.write(on_disk) as connection:
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == said
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ steps = st.tuples(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(steps, max_size=25), st.integers(1, 3))
 def test_a_campaign_by_chance_never_takes_too_many_and_loses_nothing(
     story: list[tuple[str, int]], wanted: int
