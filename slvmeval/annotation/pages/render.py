@@ -48,6 +48,8 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     """
     view = data.get("view")
     words = texts(language, view["aspect"] if view else None, folder)
+    # the browser asks for all at once, not for each when the one before has named it
+    scripts = sorted(path.name for path in ASSETS.glob("*.js")) if name == "task" else []
     template = _environment().get_template(f"{name}.html.j2")
     embedded = Markup(script_json(_island(words.words, data))) if name == "task" else ""
     return template.render(
@@ -59,6 +61,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
             "t": words,
             "w": words.words,
             "assets": ASSETS_URL,
+            "scripts": scripts,
             "island": embedded,
         }
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from storage_schemas.errors import UserInputError
 Words = Mapping[str, Any]
 
 #: What every aspect needs.
-ASPECT_KEYS = ("name", "question", "instruction", "changed", "clear", "failed")
+ASPECT_KEYS = ("name", "question", "instruction", "changed", "visible", "invisible")
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,8 @@ def _words(language: str, folder: Path | None) -> Words:
     ours = files(__package__).joinpath("texts", f"{language}.toml")
     if not ours.is_file():
         raise UserInputError(f"there are no pages in the language {language!r}; there are en and ja")
+    if folder is not None and not folder.is_dir():
+        raise UserInputError(f"there is no folder {folder} with texts of your own")
     words = tomllib.loads(ours.read_text(encoding="utf-8"))
     theirs = folder / f"{language}.toml" if folder is not None else None
     if theirs is not None and theirs.exists():
@@ -98,6 +101,10 @@ def _words(language: str, folder: Path | None) -> Words:
             raise UserInputError(f"{theirs} is no TOML: {problem}") from problem
         words = _over(words, said, f"{theirs}: ", ())
     return MappingProxyType(words)
+
+
+def _places(text: str) -> set[str]:
+    return set(re.findall(r"\{\w+\}", text))
 
 
 def _over(ours: dict[str, Any], theirs: dict[str, Any], where: str, path: tuple[str, ...]) -> dict[str, Any]:
@@ -112,5 +119,8 @@ def _over(ours: dict[str, Any], theirs: dict[str, Any], where: str, path: tuple[
         if isinstance(old, dict) != isinstance(value, dict) or not isinstance(value, str | dict):
             kind = "a table" if isinstance(old, dict) else "text"
             raise UserInputError(f"{where}{name} has to be {kind}")
+        if isinstance(value, str) and key in ours and _places(value) != _places(ours[key]):
+            wanted = ", ".join(sorted(_places(ours[key]))) or "none"
+            raise UserInputError(f"{where}{name} has to have the places of ours ({wanted}), no others")
         merged[key] = _over(old, value, where, (*path, key)) if isinstance(value, dict) else value
     return merged

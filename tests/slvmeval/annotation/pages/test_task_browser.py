@@ -246,7 +246,7 @@ def test_everything_has_a_name_and_the_focus_is_seen(visit: Visit, shown: Shown)
     visitor.look()
     visitor.prefer("left")
     unnamed = visitor.page.evaluate(
-        "[...document.querySelectorAll('button, a, select, input:not([type=hidden]), textarea, video, progress')]"
+        "[...document.querySelectorAll('button, a, select, input:not([type=hidden]), textarea, video')]"
         ".filter((e) => !(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby')"
         " || e.textContent.trim() || e.labels?.length)).map((e) => e.outerHTML)"
     )
