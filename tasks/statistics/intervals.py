@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from statsmodels.stats.proportion import proportion_confint
 
 #: The paper's factor of the 95 % interval.
 PAPER_Z = 1.96
@@ -72,6 +71,9 @@ def wilson_interval(accuracy: float | None, n: float) -> Interval | None:
     """
     if accuracy is None or not n:
         return None
+    # it takes seconds to load, and the pages on which people annotate load this module without calling it
+    from statsmodels.stats.proportion import proportion_confint
+
     low, high = proportion_confint(accuracy * n, n, alpha=ALPHA, method="wilson")
     # rounding may leave the accuracy itself out by one bit where it is 0 or 1
     return Interval(max(0.0, min(float(low), accuracy)), min(1.0, max(float(high), accuracy)))
