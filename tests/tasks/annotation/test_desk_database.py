@@ -148,11 +148,8 @@ def test_a_number_is_never_seen_before_a_smaller_one(desk: Desk, desk_url: str) 
 def test_postgres_waits_for_the_disk_whatever_its_default(
     desk_url: str, tmp_path: Path, clock: HandClock, on_disk: bool, said: str
 ) -> None:
-    with open_desk(tmp_path, clock, desk_url) as desk:
-        with desk._database.write() as connection:
-            connection.exec_driver_sql(
-                f"ALTER ROLE {connection.engine.url.username} SET synchronous_commit=off"
-            )
+    with open_desk(tmp_path, clock, desk_url) as desk, desk._database.write() as connection:
+        connection.exec_driver_sql(f"ALTER ROLE {connection.engine.url.username} SET synchronous_commit=off")
     with open_desk(tmp_path, clock, desk_url) as desk, desk._database.write(on_disk) as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == said
 
