@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection, Table, func, select
 
@@ -14,8 +14,7 @@ from tasks.annotation.tables import ASSIGNMENTS, TASKS, VOTES
 OPEN_STATES = ("opened", "preferred")
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(NamedTuple):
     """One pair in the queue: the votes that count, and the leases of other workers."""
 
     pair_id: str
@@ -90,7 +89,7 @@ def waiting(connection: Connection, campaign: str, now: str, gold: bool = False)
         select(TASKS.c.pair_id, TASKS.c.aspect, TASKS.c.votes).where(
             TASKS.c.campaign == campaign, TASKS.c.gold.is_(gold), TASKS.c.shown.is_(True)
         )
-    )
+    ).all()
     return [Waiting(id_, aspect, votes, running.get(id_, 0)) for id_, aspect, votes in rows]
 
 
