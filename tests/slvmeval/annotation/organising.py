@@ -22,6 +22,8 @@ ASPECTS = ("aesthetics", "color", "comprehensiveness", "dynamics_degree", "tempo
 EVIL = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\" onmouseover=\"alert(2) 'ひどい'"
 HASTY = "badbadbadbadbadbadbadbadbadbadba"
 CAREFUL = "0123456789abcdef0123456789abcdef"
+#: Pages of a campaign.
+PAGES = ("", "/workers", f"/workers/{HASTY}", f"/workers/{HASTY}/erase", "/record")
 
 
 def worker_name(number: int) -> str:

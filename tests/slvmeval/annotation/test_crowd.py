@@ -52,7 +52,7 @@ def test_a_killed_server_loses_no_acknowledged_vote(tmp_path: Path, database: st
 
     def killer() -> None:
         for event in go.values():
-            assert event.wait(120)
+            assert event.wait(300)
             server.kill()
             server.start()
 
@@ -60,7 +60,7 @@ def test_a_killed_server_loses_no_acknowledged_vote(tmp_path: Path, database: st
     killing.start()
     try:
         ran = crowd(server.address, tokens, tasks=4, voted=voted)
-        killing.join(120)
+        killing.join(300)
     finally:
         server.stop()
     assert not killing.is_alive() and all(event.is_set() for event in go.values())
@@ -77,7 +77,7 @@ def test_a_server_that_is_told_to_end_does_so_and_goes_on_where_it_was(tmp_path:
     codes: list[int] = []
 
     def restart() -> None:
-        assert half.wait(120)
+        assert half.wait(300)
         codes.append(server.stop())
         server.start()
 
@@ -85,7 +85,7 @@ def test_a_server_that_is_told_to_end_does_so_and_goes_on_where_it_was(tmp_path:
     restarting.start()
     try:
         ran = crowd(server.address, tokens, tasks=4, voted=lambda count: half.set() if count == 8 else None)
-        restarting.join(120)
+        restarting.join(300)
     finally:
         server.stop()
     # a shell's word for a process that SIGTERM ended, or Python's

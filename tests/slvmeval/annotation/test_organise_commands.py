@@ -120,7 +120,6 @@ def test_erasing_asks_and_takes_votes_out_of_the_store_too(
     files = VotesStore(Store.open(busy.root))
     with desk(busy) as opened:
         files.add([vote for _, vote in opened.votes(NAME)])
-    monkeypatch.setattr("builtins.input", lambda *_: "no")
     answers = iter(["no", HASTY[:10]])
     monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
     assert run(busy, "erase", "badbad") == 1

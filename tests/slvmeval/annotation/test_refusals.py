@@ -177,6 +177,16 @@ def test_a_link_that_was_never_given_out(study: Study, token: str) -> None:
         assert page.status_code == 403 and "<h1>" in page.text and token not in page.text
 
 
+@pytest.mark.parametrize("name", ["PROLIFIC_PID", "workerId", "token"])
+@pytest.mark.parametrize("value", [" ", "x" * 201, "\x00", "\n"])
+def test_identities_that_are_none(study: Study, name: str, value: str) -> None:
+    study.begin(serving={"platforms": ("prolific", "mturk")})
+    with Browser(study.address) as browser:
+        reply = browser.http.get(f"/c/{NAME}/enter", params={name: value})
+        assert reply.status_code in (303, 400, 403, 422), reply.text
+        assert reply.status_code == 303 or reply.json()["reason"] in ("bad_link", "bad_value")
+
+
 def test_links_cannot_be_tried_out(study: Study) -> None:
     study.begin(serving={"tries_a_minute": 5})
     with Browser(study.address) as browser:
