@@ -24,6 +24,7 @@ from slvmeval.annotation.serve import organiser_secret
 from slvmeval.annotation.sessions import MediaLinks, Sessions
 from slvmeval.annotation.settings import Serving
 from slvmeval.annotation.site import Site, language_for, not_found, site_of
+from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from tasks.annotation.desk import Desk
 from tasks.annotation.desk_types import Clock, Refused, RefusedReason, utc
@@ -85,6 +86,7 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
     app.mount(ORGANISER, _apart(pages))
     app.add_exception_handler(Problem, _on_problem)
     app.add_exception_handler(Refused, _on_refused)
+    app.add_exception_handler(UserInputError, _on_value)
     app.add_exception_handler(RequestValidationError, _on_unfit)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(SQLAlchemyError, _on_database)
@@ -138,6 +140,11 @@ def _on_problem(request: Request, problem: Exception) -> Response:
 def _on_refused(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, Refused)
     return told(request, of_desk(problem, str(request.path_params.get("campaign", ""))))
+
+
+def _on_value(request: Request, problem: Exception) -> Response:
+    """Answer a value that the desk cannot take, such as an empty identity."""
+    return told(request, Problem(422, RefusedReason.BAD_VALUE.value, str(problem)))
 
 
 def _on_unfit(request: Request, problem: Exception) -> Response:

@@ -39,8 +39,13 @@ def _not_root() -> dict[str, Any]:
 
 
 @contextmanager
-def running_postgres(programs: Path, user: str, password: str, database: str) -> Iterator[int]:
-    """Give the port of a server on loopback that has a user and an empty database."""
+def running_postgres(
+    programs: Path, user: str, password: str, database: str, fsync: bool = False
+) -> Iterator[int]:
+    """Give the port of a server on loopback that has a user and an empty database.
+
+    Without `fsync` it is quicker, and keeps what it has through everything but a loss of power.
+    """
     somebody = _not_root()
     folder = Path(tempfile.mkdtemp(prefix="slvmeval-postgres-"))
     secret = folder / "password"
@@ -54,7 +59,8 @@ def running_postgres(programs: Path, user: str, password: str, database: str) ->
         initdb = [str(programs / "initdb"), "-D", str(data), "-U", user, "--auth=scram-sha-256"]
         run = {**somebody, "cwd": folder, "check": True, "stdout": subprocess.DEVNULL}
         subprocess.run([*initdb, f"--pwfile={secret}", "--no-sync"], **run)
-        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": str(folder), "fsync": "off"}
+        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": str(folder)}
+        settings["fsync"] = "on" if fsync else "off"
         options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
         with (folder / "log").open("w") as log:
             command = [str(programs / "postgres"), "-D", str(data), "-p", str(port), *options]
