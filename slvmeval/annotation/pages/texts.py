@@ -17,7 +17,7 @@ from storage_schemas.errors import UserInputError
 Words = Mapping[str, Any]
 
 #: What every aspect needs.
-ASPECT_KEYS = ("name", "question", "instruction", "changed", "visible", "invisible")
+ASPECT_KEYS = ("name", "question", "instruction", "changed", "clear", "failed")
 
 
 @dataclass(frozen=True)
