@@ -1,0 +1,105 @@
+"""Dense optical flow on a CPU, by OpenCV's DIS, and what is made of it: warped frames, what stays visible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.model import Frozen
+from tasks.pairs.view import Side
+
+Floats = NDArray[np.float32]
+Bytes = NDArray[np.uint8]
+
+
+class FlowSettings(Frozen):
+    """How flow is computed (not from the paper, which uses RAFT).
+
+    Parameters
+    ----------
+    preset
+        OpenCV's DIS preset: ``fast`` or ``medium``; ``ultrafast`` for a first look.
+    long_side
+        Longer side to which frames are reduced before, in pixels; distances are in pixels of that size.
+    """
+
+    preset: Literal["ultrafast", "fast", "medium"] = "medium"
+    long_side: int = 320
+
+
+_PRESETS = {
+    "ultrafast": cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST,
+    "fast": cv2.DISOPTICAL_FLOW_PRESET_FAST,
+    "medium": cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
+}
+
+
+def optical_flow(first: Bytes, second: Bytes, settings: FlowSettings) -> Floats:
+    """Return where each pixel of the first frame lies in the second, ``(H, W, 2)`` float32, x before y.
+
+    Parameters
+    ----------
+    first, second
+        Grey frames ``(H, W)`` uint8, at least 16 pixels wide and high.
+    """
+    # one for each call: it holds buffers, and threads may run this at once
+    finder = cv2.DISOpticalFlow.create(_PRESETS[settings.preset])
+    flow: Floats = finder.calc(first, second, np.zeros((*first.shape, 2), np.float32)).astype(np.float32)
+    return flow
+
+
+def warp(frame: NDArray[Any], flow: Floats) -> NDArray[Any]:
+    """Return a frame seen from where the flow starts: its value at each pixel's target, bilinear."""
+    height, width = flow.shape[:2]
+    x, y = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
+    return cv2.remap(
+        frame, x + flow[..., 0], y + flow[..., 1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+    )
+
+
+def visible(forward: Floats, backward: Floats) -> NDArray[np.bool_]:
+    """Return which pixels of the first frame are seen in the second too, ``(H, W)`` bool.
+
+    There and back has to end near the start: |f + b(f)|² < 0.01·(|f|² + |b|²) + 0.5 (Sundaram and others,
+    ECCV 2010), and within the picture.
+    """
+    height, width = forward.shape[:2]
+    back = warp(backward, forward)
+    apart = ((forward + back) ** 2).sum(-1)
+    allowed = 0.01 * ((forward**2).sum(-1) + (back**2).sum(-1)) + 0.5
+    x, y = np.meshgrid(np.arange(width), np.arange(height))
+    to_x, to_y = x + forward[..., 0], y + forward[..., 1]
+    inside = (to_x >= 0) & (to_x <= width - 1) & (to_y >= 0) & (to_y <= height - 1)
+    found: NDArray[np.bool_] = (apart < allowed) & inside
+    return found
+
+
+def reduced(rgb: Bytes, long_side: int) -> Bytes:
+    """Return a picture reduced so that its longer side is at most `long_side`; smaller ones stay."""
+    height, width = rgb.shape[:2]
+    scale = long_side / max(height, width)
+    if scale >= 1:
+        return rgb
+    size = max(16, round(width * scale)), max(16, round(height * scale))
+    small: Bytes = cv2.resize(rgb, size, interpolation=cv2.INTER_AREA).astype(np.uint8)
+    return small
+
+
+def grey(rgb: Bytes) -> Bytes:
+    """Return a picture's grey values, ``(H, W)`` uint8."""
+    found: Bytes = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.uint8)
+    return found
+
+
+def neighbours(video: Side, places: Sequence[int], long_side: int) -> Iterator[tuple[int, int, Bytes, Bytes]]:
+    """Yield each frame with the one before it, as places and RGB; two frames are held at once."""
+    before: tuple[int, Bytes] | None = None
+    for place in places:
+        frame = reduced(video.rgb(place), long_side)
+        if before is not None:
+            yield before[0], place, before[1], frame
+        before = place, frame
