@@ -96,11 +96,10 @@ def byte_index(video: Path, most_rows: int = 300) -> ByteIndex:
     """
     try:
         with av.open(str(video), options={"protocol_whitelist": "file"}) as file:
-            rows = [
-                (float(packet.pts * packet.time_base), packet.pos)
-                for packet in file.demux(video=0)
-                if packet.size and packet.pts is not None and packet.pos is not None
-            ]
+            stream = file.streams.video[0]
+            # the file's own index, so that of a long video only its beginning is read
+            entries = stream.index_entries
+            rows = [(float(one.timestamp * (stream.time_base or 0)), one.pos) for one in entries]
     except av.FFmpegError as problem:
         raise IntegrityError(f"{video} is not a video: remove it and run this again ({problem})") from problem
     return tuple(rows[:: -(-len(rows) // most_rows) or 1])

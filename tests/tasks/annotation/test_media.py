@@ -245,6 +245,9 @@ def test_it_is_known_where_in_a_file_its_seconds_lie(shown: tuple[Release, list[
     path = folder_of(release) / pair.low
     assert (found.low_file, found.low_bytes) == (pair.low, path.stat().st_size)
     assert [second for second, _ in found.low_index] == [n / record.fps for n in range(record.low_frames)]
+    with av.open(str(path)) as file:
+        read = [(float(one.pts * one.time_base), one.pos) for one in file.demux(video=0) if one.size]
+    assert list(found.low_index) == read
     places = [byte for _, byte in found.low_index]
     assert places == sorted(set(places)) and path.read_bytes().index(b"mdat") < places[0]
     assert places[-1] < found.low_bytes
