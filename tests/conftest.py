@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.planted_evaluators", "tests.small_films"]
+pytest_plugins = ["tests.planted_evaluators", "tests.planted_suites", "tests.small_films"]
 
 
 @pytest.fixture(scope="session", autouse=True)

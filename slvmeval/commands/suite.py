@@ -8,6 +8,10 @@ import typer
 from typer.core import TyperGroup
 
 from slvmeval.commands import shared
+from slvmeval.commands.suite_run import suite_command
+
+#: Suites of this project; the table of suites has them too, and imports more.
+SUITES = ("video-bench", "locot2v-bench")
 
 
 class SuiteGroup(TyperGroup):
@@ -21,7 +25,16 @@ class SuiteGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command of ours, or of a package."""
-        return super().get_command(ctx, cmd_name)
+        found = super().get_command(ctx, cmd_name)
+        if found is not None:
+            return found
+        from tasks.suites.registry import added_suites
+
+        if cmd_name not in added_suites():
+            return None
+        one = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        one.command(name=cmd_name)(suite_command(cmd_name))
+        return typer.main.get_command(one)
 
 
 app = typer.Typer(
@@ -33,7 +46,9 @@ app = typer.Typer(
 
 def register(parent: typer.Typer) -> None:
     """Add the group."""
-    parent.add_typer(app, name="suite", rich_help_panel="Suites")
+    for name in SUITES:
+        app.command(name=name)(suite_command(name))
+    parent.add_typer(app, name="suite", rich_help_panel="Judges")
 
 
 @app.command(name="list")

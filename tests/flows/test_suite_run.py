@@ -1,0 +1,316 @@
+"""A suite from files to scores: what goes in, what is paid, what goes on after a failure, limit or kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.evaluate_progress import RequestProgress
+from flows.suite_options import SuiteOptions
+from flows.suite_result import SuiteResult
+from flows.suite_run import SuiteRun, suite_inline
+from storage_schemas.errors import UserInputError
+from storage_schemas.store import Store
+from storage_schemas.suite_score import SuiteScore
+from tasks.suites.scores_store import ScoresStore
+from tests.planted_suites import answers, asked_for
+from tests.tasks.evaluators.short_films import short_film
+from tests.tiny_models.faulty_server import FaultyServer, Reply
+
+PROMPTS = [
+    {"prompt_id": "p1", "text": "A red ball rolls.", "details": {"weight": 1}},
+    {"prompt_id": "p2", "text": "A blue box stands.", "dimensions": ["length", "beauty", "contest"]},
+]
+ROWS = [("anna", "p1", 1.0, 0), ("bert", "p1", 2.0, 40), ("anna", "p2", 1.5, 80), ("bert", "p2", 0.5, 120)]
+
+
+@pytest.fixture(scope="session")
+def films(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("suite-videos")
+    lines = ["model,prompt_id,sample,file"]
+    for number, (model, prompt, seconds, hue) in enumerate(ROWS):
+        # names that say nothing of the prompt
+        short_film(ffmpeg, folder / model / f"{number}.mp4", seconds, hue)
+        lines.append(f"{model},{prompt},0,{model}/{number}.mp4")
+    (folder / "manifest.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in PROMPTS))
+    return path
+
+
+def options(
+    tmp_path: Path, films: Path, prompts: Path, server: FaultyServer | None, **more: Any
+) -> SuiteOptions:
+    given = {
+        "store": str(tmp_path / "store"),
+        "suite": "planted",
+        "videos": str(films),
+        "prompts": str(prompts),
+        "model_servers": {} if server is None else {"s": {"url": server.url, "patience_s": 0.2}},
+        "allow_cpu_models": True,
+    }
+    return SuiteOptions.model_validate(given | more)
+
+
+def rows(tmp_path: Path) -> list[SuiteScore]:
+    return ScoresStore(Store.open(tmp_path / "store")).rows("planted")
+
+
+def scores(tmp_path: Path) -> dict[tuple[str, str, str], float | None]:
+    return {(row.dimension, row.model, row.prompt_id): row.score for row in rows(tmp_path)}
+
+
+def by_name(result: SuiteResult) -> dict[str, Any]:
+    return {one.dimension: one for one in result.dimensions}
+
+
+def test_all_that_can_be_scored_is_and_never_twice(
+    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, marker: FaultyServer
+) -> None:
+    given = options(tmp_path, films, prompts, marker)
+    result = suite_inline(given)
+    found = by_name(result)
+    assert [found[name].scored for name in ("length", "beauty", "contest")] == [4, 4, 4]
+    # films of 8 frames a second
+    assert scores(tmp_path)["length", "bert", "p1"] == 16 and scores(tmp_path)["length", "bert", "p2"] == 4
+    assert scores(tmp_path)["contest", "anna", "p2"] == 1 and scores(tmp_path)["contest", "bert", "p2"] == 2
+    # two requests a video, and two for all videos of a prompt
+    assert len(marker.seen) == 2 * 4 + 2 * 2
+    # what lacks its weights is a row with the reason; p2 is not for it
+    heavy = [row for row in rows(tmp_path) if row.dimension == "heavy"]
+    assert [(row.model, row.failure, row.score) for row in heavy] == [
+        ("anna", "prerequisite_missing", None),
+        ("bert", "prerequisite_missing", None),
+    ]
+    assert "fetch them" in heavy[0].message and "fetch them" in found["heavy"].stopped
+    assert result.exit_code == 3
+    again = suite_inline(given)
+    assert len(marker.seen) == 12 and by_name(again)["beauty"].found_before == 4
+    assert len(rows(tmp_path)) == 14
+    paid = [row for row in rows(tmp_path) if row.dimension == "beauty"]
+    assert all((row.calls, row.tokens_in, row.tokens_out) == (2, 200, 40) for row in paid)
+    assert all(row.cost_usd is None for row in paid), "a model without a price costs nobody knows what"
+
+
+def test_files_that_do_not_fit_are_said_and_the_rest_goes_on(
+    tmp_path: Path, films: Path, planted_suite: Path, marker: FaultyServer, ffmpeg: str
+) -> None:
+    videos = tmp_path / "videos"
+    (videos / "x").mkdir(parents=True)
+    good = videos / "x" / "good.mp4"
+    good.write_bytes((films / "anna" / "0.mp4").read_bytes())
+    (videos / "x" / "copy.mp4").write_bytes(good.read_bytes())
+    (videos / "x" / "text.mp4").write_text("no video")
+    still = [ffmpeg, "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=64x48:r=8", "-frames:v", "1"]
+    subprocess.run([*still, "-c:v", "libx264", str(videos / "x" / "still.mp4")], check=True)
+    (tmp_path / "secret.mp4").write_bytes(good.read_bytes())
+    lines = [
+        {"model": "anna", "prompt_id": "p1", "file": "x/good.mp4"},
+        {"model": "bert", "prompt_id": "p1", "file": "x/copy.mp4"},
+        {"model": "carl", "prompt_id": "p1", "file": "x/text.mp4"},
+        {"model": "dora", "prompt_id": "p1", "file": "x/still.mp4"},
+        {"model": "emil", "prompt_id": "p1", "file": "x/gone.mp4"},
+        {"model": "finn", "prompt_id": "p1", "file": "../secret.mp4"},
+        {"model": "anna", "prompt_id": "p1", "file": "x/copy.mp4"},
+        {"model": "anna", "prompt_id": "p9", "file": "x/good.mp4"},
+        {"model": "", "prompt_id": "p1", "file": "x/good.mp4"},
+        {"model": "anna", "prompt_id": "p1", "file": "x/good.mp4", "sample": "first"},
+    ]
+    (videos / "manifest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    prompts = tmp_path / "prompts.csv"
+    prompts.write_text(
+        "prompt_id,text,dimensions\np1,A ball,length contest beauti\np2,A box,\np1,Twice,\n,No id,\n"
+    )
+    result = suite_inline(options(tmp_path, videos, prompts, marker))
+    reasons = sorted(one.reason for one in result.left_out)
+    assert reasons == [
+        *("duplicate_id", "duplicate_id", "malformed_row", "malformed_row", "malformed_row"),
+        *("no_such_prompt", "prompt_without_video", "unknown_dimension", "unsafe_path", "video_missing"),
+    ]
+    found = scores(tmp_path)
+    # the copy of a video has its score; a video of one frame has one
+    assert [found["length", model, "p1"] for model in ("anna", "bert", "dora")] == [8, 8, 1]
+    failed = {(row.dimension, row.model): row.failure for row in rows(tmp_path) if row.failure}
+    assert failed == {("length", "carl"): "video_unreadable", ("contest", "carl"): "video_unreadable"}
+    # who cannot be read takes no part in the batch
+    assert asked_for(marker.seen[0].body)["videos"] == ["anna", "bert", "dora"]
+    assert [found["contest", model, "p1"] for model in ("anna", "bert", "dora")] == [1, 2, 4]
+    copy = next(row for row in rows(tmp_path) if (row.dimension, row.model) == ("length", "bert"))
+    assert json.loads(copy.details) == {"scored_for": "anna/p1#0"} and copy.cost_usd == 0
+
+
+def test_answers_outside_the_scale_and_for_other_videos_are_rows(
+    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path
+) -> None:
+    def plan(_number: int, body: dict[str, Any]) -> Reply:
+        asked = asked_for(body)
+        return Reply(json.dumps({"scores": [9] if asked["dimension"] == "beauty" else [3]}))
+
+    with FaultyServer(plan) as server:
+        found = by_name(suite_inline(options(tmp_path, films, prompts, server)))
+    assert dict(found["beauty"].failures) == {"not_understood": 4}
+    assert dict(found["contest"].failures) == {"not_understood": 4}
+    assert found["length"].scored == 4
+    said = {row.dimension: row.message for row in rows(tmp_path) if row.failure}
+    assert "9.0 is outside the scale from 1 to 5" in said["beauty"]
+    assert "are not 2 scores" in said["contest"]
+
+
+def test_a_server_that_is_down_harms_no_other_dimension_and_is_asked_again(
+    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, marker: FaultyServer
+) -> None:
+    with FaultyServer(answers) as gone:
+        pass
+    down = by_name(suite_inline(options(tmp_path, films, prompts, gone)))
+    assert dict(down["beauty"].failures) == {"server_down": 4} and down["length"].scored == 4
+    up = by_name(suite_inline(options(tmp_path, films, prompts, marker)))
+    assert up["beauty"].scored == up["contest"].scored == 4 and up["length"].found_before == 4
+
+
+def test_a_dry_run_says_what_then_happens(
+    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, marker: FaultyServer
+) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[models.tiny]\ninput_per_million = 1000\noutput_per_million = 0\n")
+    given = options(tmp_path, films, prompts, marker, prices=str(prices))
+    run = SuiteRun(given, RequestProgress(quiet=True))
+    run.prepare(ask_servers=False)
+    said = {row.dimension: row for row in run.estimate()}
+    assert not marker.seen and not (tmp_path / "store" / "suites").exists()
+    beauty, contest = said["beauty"], said["contest"]
+    assert (beauty.calls, beauty.calls_per_video, beauty.images, beauty.usd) == (8, 2, 16, 0.8)
+    assert (contest.calls, contest.calls_per_video, contest.images, contest.usd) == (4, 1, 16, 0.4)
+    assert said["length"].calls is None and said["length"].videos == 4
+    sampled = {row.dimension: row for row in run.estimate(sample=1)}
+    assert sampled["beauty"] == beauty
+    suite_inline(given)
+    assert len(marker.seen) == beauty.calls + contest.calls
+    assert sum(row.cost_usd or 0 for row in rows(tmp_path)) > 0
+    after = SuiteRun(given, RequestProgress(quiet=True))
+    after.prepare(ask_servers=False)
+    assert [row.dimension for row in after.estimate()] == ["heavy"]
+
+
+@pytest.mark.parametrize("limits", [{"usd": 0.65}, {"tokens": 500}])
+def test_a_limit_ends_what_is_paid_for_and_the_next_run_goes_on(
+    tmp_path: Path,
+    films: Path,
+    prompts: Path,
+    planted_suite: Path,
+    marker: FaultyServer,
+    limits: dict[str, float],
+) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[models.tiny]\ninput_per_million = 1000\noutput_per_million = 0\n")
+    given = options(tmp_path, films, prompts, marker, prices=str(prices), settings={"tokens": 100})
+    result = suite_inline(given.model_copy(update={"limits": given.limits.model_copy(update=limits)}))
+    found = by_name(result)
+    assert 0 < found["beauty"].scored < 4 and found["beauty"].left and "limit of" in found["beauty"].stopped
+    assert found["length"].scored == 4 and found["contest"].scored == 0 and result.exit_code == 3
+    spent = sum(row.cost_usd or 0.0 for row in rows(tmp_path))
+    assert spent <= 0.65
+    before = len(marker.seen)
+    assert by_name(suite_inline(given))["contest"].scored == 4
+    assert len(marker.seen) == 12 and before < 12
+
+
+def test_a_limit_in_dollars_needs_prices(
+    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, marker: FaultyServer
+) -> None:
+    found = by_name(suite_inline(options(tmp_path, films, prompts, marker, limits={"usd": 1})))
+    assert "model 'tiny' has no price" in found["beauty"].stopped and not marker.seen
+
+
+def test_the_mini_split_is_drawn_with_its_seed(
+    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, marker: FaultyServer
+) -> None:
+    def drawn(seed: int) -> list[str]:
+        run = SuiteRun(
+            options(tmp_path, films, prompts, marker, mini=1, seed=seed), RequestProgress(quiet=True)
+        )
+        run.prepare(ask_servers=False)
+        return [unit.prompt.prompt_id for one in run.asked for unit in one.units]
+
+    assert drawn(1) == drawn(1) and len(drawn(1)) == 2 + 2 + 1 + 2
+    assert len({tuple(drawn(seed)) for seed in range(6)}) > 1
+
+
+def test_threads_ask_at_once(tmp_path: Path, films: Path, prompts: Path, planted_suite: Path) -> None:
+    def slowly(number: int, body: dict[str, Any]) -> Reply:
+        return Reply(answers(number, body).text, delay_s=0.2)
+
+    with FaultyServer(slowly) as server:
+        given = options(tmp_path, films, prompts, server, settings={"threads": 4}, dimensions=("beauty",))
+        suite_inline(given)
+        assert server.most_in_flight == 4 and len(server.seen) == 8
+
+
+def test_wrong_names_are_said(
+    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, marker: FaultyServer
+) -> None:
+    for more, said in (
+        ({"dimensions": ("beautty",)}, "no dimension 'beautty'"),
+        ({"generators": ("zoe",)}, "no model 'zoe': it has anna, bert"),
+        ({"settings": {"thread": 2}}, "did you mean threads"),
+        ({"fps": "fast"}, "fps is 'fast'"),
+        ({"prompts": str(tmp_path / "none.csv")}, "cannot be read"),
+        ({"videos": str(tmp_path / "none")}, "there is no folder"),
+        ({"videos": str(tmp_path)}, "suite manifest --videos"),
+    ):
+        with pytest.raises(UserInputError, match=said):
+            suite_inline(options(tmp_path, films, prompts, marker, **more))
+    (tmp_path / "bare.csv").write_text("prompt_id\np1\n")
+    with pytest.raises(UserInputError, match="has no column text"):
+        suite_inline(options(tmp_path, films, tmp_path / "bare.csv", marker))
+
+
+def test_nothing_is_paid_twice_after_a_kill(
+    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path
+) -> None:
+    def slowly(number: int, body: dict[str, Any]) -> Reply:
+        return Reply(answers(number, body).text, delay_s=0.3)
+
+    with FaultyServer(slowly) as server:
+        profile = tmp_path / "site.toml"
+        profile.write_text(f'allow_cpu_models = true\n[model_servers]\ns = "{server.url}"\n')
+        words = [sys.executable, "-m", "slvmeval", "suite", "planted", "--videos", str(films), "--json"]
+        words += ["--prompts", str(prompts), "--store", str(tmp_path / "store"), "--profile", str(profile)]
+        words += ["--workers", "1", "--quiet", "--dimension", "beauty", "--dimension", "contest"]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        _wait(lambda: len(server.seen) >= 6)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        _wait(lambda: server.in_flight == 0)
+        # the worker ends by itself when its parent is gone
+        time.sleep(0.5)
+        kept = sum(
+            len(path.read_text().splitlines()) for path in (tmp_path / "store/suites/answers").glob("*.jsonl")
+        )
+        before = len(server.seen)
+        assert 0 < kept < 12
+        ended = subprocess.run(words, capture_output=True, timeout=120, check=False)
+        assert ended.returncode == 0, ended.stderr
+        assert all(one["scored"] == 4 for one in json.loads(ended.stdout)["dimensions"])
+        # what was answered and kept is not asked again; the one request under way is
+        assert len(server.seen) - before == 12 - kept and before - kept <= 1
+    assert len(rows(tmp_path)) == 8 and all(row.score is not None for row in rows(tmp_path))
+
+
+def _wait(reached: Any, most_s: float = 60.0) -> None:
+    until = time.monotonic() + most_s
+    while not reached():
+        assert time.monotonic() < until, "it took too long"
+        time.sleep(0.02)
