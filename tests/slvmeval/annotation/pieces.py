@@ -145,6 +145,14 @@ def hidden(page: str) -> str:
     return found[1]
 
 
+def reason(reply: httpx.Response, status: int) -> str:
+    """Return the reason that an answer gives, which a person is told too."""
+    assert reply.status_code == status, reply.text
+    said = reply.json()
+    assert set(said) == {"reason", "message", "go_on"} and said["message"]
+    return str(said["reason"])
+
+
 @dataclass
 class Browser:
     """A worker who comes by HTTP, and does what the page's script does.
