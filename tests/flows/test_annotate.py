@@ -243,6 +243,24 @@ def test_a_release_may_be_called_what_no_campaign_can(store: Path) -> None:
         annotate_inline(asked(store, campaign="a b"))
 
 
+def test_what_could_mean_several_things_is_asked_back(store: Path, tmp_path: Path) -> None:
+    annotate_inline(asked(store, campaign="students"))
+    annotate_inline(asked(store, campaign="prolific"))
+    with pytest.raises(UserInputError, match=r"several campaigns \(prolific, students\)"):
+        annotate_inline(asked(store))
+    assert annotate_inline(asked(store, campaign="students")).published.known == 8
+    path = tmp_path / "campaign.toml"
+    path.write_text('name = "students"\nrelease = "other"\n')
+    with pytest.raises(UserInputError, match="shows release small version 1, not other version 1"):
+        annotate_inline(asked(store, campaign_settings=str(path)))
+    vote(store, tmp_path, {"aesthetics": "AAAAA"}, "students")
+    annotate_inline(asked(store, campaign="students"))
+    with pytest.raises(UserInputError, match="publish the one that it was filtered from"):
+        annotate_inline(asked(store, release="small-filtered"))
+    # the two campaigns' votes are not mixed: nobody of the other has voted
+    assert annotate_inline(asked(store, campaign="prolific", filter="now")).filtered.startswith("Nobody")
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
