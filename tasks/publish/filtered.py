@@ -26,6 +26,7 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.parquet import write_rows
 from storage_schemas.provenance import provenance, utc_now
 from storage_schemas.release import RELEASE, Release, release_versions
+from storage_schemas.store import Store
 from storage_schemas.vote import VOTES, Vote
 from tasks.annotation.filter import Outcome
 from tasks.annotation.people import FILTERED_FROM, OUTCOMES_FILE, VOTES_FILE, People, filtered_from
@@ -109,17 +110,19 @@ def write_filtered(parent: Release, people: People, name: str | None = None) -> 
         FILTERED_FROM: origin,
     }
     store = parent.store
+    _, same = _newest(store, name, consumes)
+    if same is not None:
+        return Filtered(same, False)
     with staging_folder(store.staging, RELEASE) as folder:
         _write(folder, parent, records, votes, people.outcomes)
         (folder / "recipe.json").write_text(json.dumps(recipe, indent=1), encoding="utf-8")
         (folder / "info.json").write_text(json.dumps(info, indent=1), encoding="utf-8")
         while True:
             # looked at anew each time: another process may just have written the same
-            versions = release_versions(store, name)
-            last = Release.open(store, name, versions[-1]) if versions else None
-            if last is not None and last.manifest.consumes == json.loads(canonical_json(consumes)):
-                return Filtered(last, False)
-            number = (versions[-1] if versions else 0) + 1
+            newest, same = _newest(store, name, consumes)
+            if same is not None:
+                return Filtered(same, False)
+            number = newest + 1
             manifest = Manifest(
                 kind=RELEASE,
                 id=f"{name}/{number}",
@@ -186,6 +189,15 @@ def _check(parent: Release, people: People, name: str) -> None:
         if other is None or other["name"] != parent.name:
             what = "was built" if other is None else f"is filtered from {other['name']}"
             raise UserInputError(f"there is a release {name}, and it {what}: choose another name with --as")
+
+
+def _newest(store: Store, name: str, consumes: Mapping[str, Any]) -> tuple[int, Release | None]:
+    """Return the newest version's number, 0 where there is none, and the version if it is made of just this."""
+    versions = release_versions(store, name)
+    if not versions:
+        return 0, None
+    last = Release.open(store, name, versions[-1])
+    return last.version, last if last.manifest.consumes == json.loads(canonical_json(consumes)) else None
 
 
 def _planned(parent: Release, records: Sequence[PairRecord]) -> dict[str, int]:

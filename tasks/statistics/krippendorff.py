@@ -209,8 +209,9 @@ def _interval(
     found = []
     for begin in range(0, draws, _BATCH):
         size = min(_BATCH, draws - begin)
-        weights = rng.multinomial(clusters, np.full(clusters, 1 / clusters), size=size).astype(np.float64)
-        found.append(_alphas((weights @ sums).reshape(size, values, values), level))
+        drawn = rng.integers(clusters, size=(size, clusters)) + clusters * np.arange(size)[:, None]
+        weights = np.bincount(drawn.ravel(), minlength=size * clusters).reshape(size, clusters)
+        found.append(_alphas((weights.astype(np.float64) @ sums).reshape(size, values, values), level))
     known = np.concatenate(found)
     known = known[np.isfinite(known)]
     if not len(known):
