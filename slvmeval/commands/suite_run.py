@@ -31,7 +31,7 @@ ManifestOption = Annotated[
     typer.Option(
         "--manifest",
         metavar="FILE",
-        help="Says which file is whose video of which prompt; manifest.csv or .jsonl in the folder by default.",
+        help="Says which file is whose video of which prompt; manifest.csv or .jsonl in DIR by default.",
     ),
 ]
 

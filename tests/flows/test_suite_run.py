@@ -271,7 +271,7 @@ def test_wrong_names_are_said(
         ({"videos": str(tmp_path)}, "suite manifest --videos"),
     ):
         with pytest.raises(UserInputError, match=said):
-            suite_inline(options(tmp_path, films, prompts, marker, **more))
+            suite_inline(options(tmp_path, films, prompts, marker).model_copy(update=more))
     (tmp_path / "bare.csv").write_text("prompt_id\np1\n")
     with pytest.raises(UserInputError, match="has no column text"):
         suite_inline(options(tmp_path, films, tmp_path / "bare.csv", marker))

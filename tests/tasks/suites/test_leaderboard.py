@@ -1,0 +1,120 @@
+"""Means and ranks: the paper's own scores give the paper's own ranks; what failed is missing, never zero."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.suite_score import SuiteScore
+from tasks.suites.base import Dimension
+from tasks.suites.leaderboard import Mean, board_of, common_prompts, current, means_of, ranks_of
+from tasks.suites.leaderboard_page import board_table, write_board
+
+QUALITY, ALIGNMENT = "Video quality", "Video-condition alignment"
+NAMES = ("imaging", "aesthetic", "temporal", "motion", "video_text", "object", "color", "action", "scene")
+#: Video-Bench, table 1: scores, then the printed ranks by quality, by alignment, overall.
+PRINTED = {
+    "Gen3": ((4.66, 4.44, 4.74, 3.99, 4.38, 2.81, 2.87, 2.59, 2.93), (1, 2, 1)),
+    "CogVideoX": ((3.87, 3.84, 4.14, 3.55, 4.62, 2.81, 2.92, 2.81, 2.93), (3, 1, 2)),
+    "VideoCrafter2": ((4.08, 3.85, 3.69, 2.81, 4.18, 2.85, 2.90, 2.53, 2.78), (4, 3, 3)),
+    "Kling": ((4.26, 3.82, 4.38, 3.11, 4.07, 2.70, 2.81, 2.50, 2.82), (2, 5, 4)),
+    "Show-1": ((3.30, 3.28, 3.90, 2.90, 4.21, 2.82, 2.79, 2.53, 2.72), (5, 4, 5)),
+    "LaVie": ((3.00, 2.94, 3.00, 2.43, 3.71, 2.82, 2.81, 2.45, 2.63), (7, 6, 6)),
+    "PiKa-Beta": ((3.78, 3.76, 3.40, 2.59, 3.78, 2.51, 2.52, 2.25, 2.60), (6, 7, 7)),
+}
+
+
+def dimension(name: str, group: str, high: float = 5) -> Dimension:
+    return Dimension(
+        name=name, title=name, group=group, low=0, high=high, about="", behind="", source="table 1"
+    )
+
+
+DIMENSIONS = [dimension(name, QUALITY if place < 4 else ALIGNMENT) for place, name in enumerate(NAMES)]
+
+
+def row(model: str, prompt: str, score: float | None, **more: object) -> SuiteScore:
+    given = {"dimension": "imaging", "settings": "s1", "repeat": 0, "sample": 0, "at": "2026-01-01", **more}
+    failure = {"failure": "refused", "message": "no"} if score is None else {}
+    return SuiteScore.model_validate(
+        {"key": f"{model}{prompt}{given}", "suite": "x", "model": model, "prompt_id": prompt, "video": "v"}
+        | given
+        | failure
+        | {"score": score}
+    )
+
+
+def test_the_papers_scores_give_the_papers_ranks() -> None:
+    means = {
+        name: {model: Mean(scores[place], 1) for model, (scores, _) in PRINTED.items()}
+        for place, name in enumerate(NAMES)
+    }
+    board = board_of("Video-Bench", DIMENSIONS, means)
+    found = {
+        line.model: (line.groups[QUALITY].rank, line.groups[ALIGNMENT].rank, line.overall.rank)
+        for line in board.lines
+    }
+    assert found == {model: ranks for model, (_, ranks) in PRINTED.items()}
+    assert [line.model for line in board.lines] == list(PRINTED)
+    assert board.lines[0].groups[QUALITY].mean_rank == 1.0
+
+
+def test_equal_values_share_a_rank_and_the_next_is_passed_over() -> None:
+    assert ranks_of({"a": 0.1 + 0.2, "b": 0.3, "c": 1.0}) == {"a": 2, "b": 2, "c": 1}
+    assert ranks_of({"a": 1.5, "b": 2.0}, least_first=True) == {"a": 1, "b": 2}
+
+
+def test_what_failed_is_missing_in_a_mean_and_repeats_count_once() -> None:
+    rows = [row("a", "p1", 4), row("a", "p1", 2, repeat=1), row("a", "p2", 5), row("a", "p3", None)]
+    rows += [row("b", "p1", None)]
+    means = means_of(rows)["imaging"]
+    assert means == {"a": Mean(4.0, 2, 1), "b": Mean(None, 0, 1)}
+    board = board_of("x", DIMENSIONS, {"imaging": means})
+    assert [(line.model, line.overall.rank) for line in board.lines] == [("a", 1), ("b", None)]
+    both = [*rows, row("b", "p2", 1)]
+    assert {one.prompt_id for one in common_prompts(both)} == {"p2"}
+
+
+def test_the_newest_score_with_the_newest_settings_counts() -> None:
+    rows = [
+        row("a", "p1", 1, at="2026-01-01"),
+        row("a", "p1", 2, at="2026-01-03", key="other file"),
+        row("b", "p1", 5, at="2026-01-02"),
+        row("b", "p1", 4, settings="s0", at="2025-01-01"),
+    ]
+    found, others = current(rows)
+    assert sorted((one.model, one.score) for one in found) == [("a", 2), ("b", 5)] and others == {
+        "imaging": 1
+    }
+    older, _ = current(rows, ["s0"])
+    assert [(one.model, one.score) for one in older] == [("b", 4)]
+
+
+def test_the_board_is_written_in_all_formats(tmp_path: Path) -> None:
+    means = {
+        "imaging": {"<b>a</b>": Mean(4.254, 3, 1), "b": Mean(3.0, 2)},
+        "scene": {"<b>a</b>": Mean(0.5, 3), "b": Mean(None, 0, 3)},
+    }
+    dimensions = [dimension("imaging", QUALITY), dimension("scene", ALIGNMENT, high=1)]
+    board = board_of("Suite", dimensions, means, {"scene": 2})
+    page = write_board(board, tmp_path / "out").read_text()
+    assert "&lt;b&gt;a&lt;/b&gt;" in page and "<b>a" not in page
+    assert "4.25" in page and "50.0" in page and "1 failed" in page
+    assert "older settings of scene" in page and "different numbers of videos" in page
+    for foreign in ("http://", "https://", "src="):
+        assert foreign not in page
+    with (tmp_path / "out" / "leaderboard.csv").open() as file:
+        first = next(csv.DictReader(file))
+    assert (first["imaging"], first["scene"], first["rank"]) == ("4.254", "0.5", "1")
+    assert (first[f"{QUALITY} rank"], first["imaging_failed"]) == ("1", "1")
+    assert r"\begin{longtable}" in (tmp_path / "out" / "leaderboard.tex").read_text()
+    assert "| b | 3.00 | 2 | – | – |" in (tmp_path / "out" / "leaderboard.md").read_text()
+    assert board_table(board_of("Suite", [], {})).empty
+
+
+@pytest.mark.parametrize("models", [0, 1])
+def test_a_board_of_nobody_or_of_one(models: int, tmp_path: Path) -> None:
+    means = {"imaging": {"a": Mean(1.0, 1)}} if models else {}
+    assert write_board(board_of("Suite", DIMENSIONS, means), tmp_path / "out").is_file()
