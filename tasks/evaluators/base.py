@@ -218,6 +218,10 @@ class PairwiseJudge(Evaluator):
 
     both_orders: ClassVar[bool] = True
 
+    def asks_both_orders(self, aspect: AspectText) -> bool:
+        """Tell whether pairs of an aspect are asked in both orders; by default as the class says."""
+        return self.both_orders
+
     @abstractmethod
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
         """Return which video is better for an aspect.

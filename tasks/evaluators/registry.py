@@ -38,6 +38,7 @@ BUILT_IN: dict[str, str] = {
     "videoscore": "tasks.evaluators.video_score:video_score",
     "vlm-video": "tasks.evaluators.vlm:video_judge",
     "vlm-text": "tasks.evaluators.vlm:text_judge",
+    "video-bench": "tasks.evaluators.video_bench:VideoBenchJudge",
     "duration": "tasks.evaluators.trivial:Duration",
     "size": "tasks.evaluators.trivial:Size",
     "contrast": "tasks.evaluators.trivial:Contrast",

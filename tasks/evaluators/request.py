@@ -88,7 +88,7 @@ def make_requests(evaluator: Evaluator, pair: PairFacts, text: AspectText, repea
     orders: tuple[Order, ...] = ("apart",)
     if isinstance(evaluator, PairwiseJudge):
         orders = ("high_first", "low_first")
-        if not evaluator.both_orders:
+        if not evaluator.asks_both_orders(text):
             seed = derived_seed("order", pair.high_checksum, pair.low_checksum, pair.aspect)
             orders = (orders[seed & 1],)
     shared = {

@@ -48,6 +48,17 @@ class Calls:
     client: ChatClient
     kept: KeptCaptions
 
+    def key(self, what: Mapping[str, Any], system: str, schema: Mapping[str, Any]) -> str:
+        """Return the key under which an answer is kept, see :meth:`ask`."""
+        return digest_value(
+            {
+                "asked": dict(what),
+                "model": self.model.model_dump(mode="json", exclude={"server"}),
+                "system": system,
+                "schema": dict(schema),
+            }
+        )
+
     def ask(
         self,
         what: Mapping[str, Any],
@@ -75,14 +86,7 @@ class Calls:
         NotJudged
             If there is no answer.
         """
-        key = digest_value(
-            {
-                "asked": dict(what),
-                "model": self.model.model_dump(mode="json", exclude={"server"}),
-                "system": system,
-                "schema": dict(schema),
-            }
-        )
+        key = self.key(what, system, schema)
         asked: list[ChatAnswer] = []
 
         def make() -> KeptCaption:

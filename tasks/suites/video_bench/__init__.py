@@ -1,0 +1,1 @@
+"""Video-Bench: nine dimensions scored by multimodal models (chain of query, few-shot scoring)."""

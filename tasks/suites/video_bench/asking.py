@@ -1,0 +1,302 @@
+"""One step of a conversation with a model: asked for real, or reckoned with for a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from storage_schemas.errors import SetAside, StoreError
+from storage_schemas.ids import digest_text
+from storage_schemas.judgement import Failure, whole_characters
+from tasks.evaluators.base import Estimate, ModelUsage, NotJudged, Usage
+from tasks.evaluators.vlm_models import LINE_TOKENS, MARK_TOKENS
+from tasks.suites.calls import Calls, Check, Parts, read
+from tasks.suites.video_bench.frames import Film, Shown, images_tokens, shown_frames, shown_parts
+from tasks.suites.video_bench.models import SuiteModel
+from tasks.suites.video_bench.settings import VideoBenchSettings
+
+Role = Literal["multimodal", "language"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A request before it is made.
+
+    Parameters
+    ----------
+    name, role
+        What messages call it, and which model answers.
+    system, text
+        What the model is told.
+    films
+        The videos it sees, by what the request calls them.
+    schema, check
+        What its answer looks like.
+    assumed
+        An answer of usual length, for estimates.
+    what
+        What else the answer depends on: the repeat.
+    """
+
+    name: str
+    role: Role
+    system: str
+    text: str
+    films: Mapping[str, Film]
+    schema: Mapping[str, Any]
+    check: Check
+    assumed: Mapping[str, Any]
+    what: Mapping[str, Any]
+
+
+class Unreadable(NotJudged):
+    """Frames of one video of a request cannot be read; nothing was asked.
+
+    Parameters
+    ----------
+    number
+        Which of the request's videos, from 0.
+    """
+
+    def __init__(self, number: int, message: str, usage: Usage | None = None) -> None:
+        super().__init__(Failure.VIDEO_UNREADABLE, message, usage=usage)
+        self.number = number
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Both models, and how frames are chosen for one dimension."""
+
+    dimension: str
+    settings: VideoBenchSettings
+    multimodal: Calls
+    language: Calls
+
+    def calls(self, role: Role) -> Calls:
+        """Return who answers."""
+        return self.multimodal if role == "multimodal" else self.language
+
+    def model(self, role: Role) -> SuiteModel:
+        """Return the model of a role."""
+        model = self.calls(role).model
+        if not isinstance(model, SuiteModel):
+            raise TypeError(f"{model!r} is no SuiteModel")
+        return model
+
+    def shown(self, step: Step) -> tuple[list[Shown], int]:
+        """Return the frames of a step's videos, and the tokens of the whole request, about.
+
+        Raises
+        ------
+        NotJudged
+            As :func:`~tasks.suites.video_bench.frames.shown_frames`, or `context_too_long` for a text alone.
+        """
+        model = self.model(step.role)
+        tokens = model.text_tokens(step.system + step.text) + MARK_TOKENS + model.schema_tokens
+        tokens += LINE_TOKENS * len(step.films)
+        if not step.films:
+            if tokens > model.request_tokens():
+                raise NotJudged(
+                    Failure.CONTEXT_TOO_LONG,
+                    f"a text of about {tokens} tokens and an answer do not fit into {model.context_tokens}",
+                )
+            return [], tokens
+        films = list(step.films.values())
+        shown = shown_frames(films, self.dimension, self.settings, model, tokens)
+        return shown, tokens + images_tokens(shown, model)
+
+    def key_of(self, step: Step, shown: Sequence[Shown]) -> dict[str, Any]:
+        """Return all that the answer to a step depends on, JSON-able; no frame is read."""
+        return {
+            "suite": "video-bench",
+            "text": step.text,
+            "videos": [[name, one.key()] for name, one in zip(step.films, shown, strict=True)],
+            **step.what,
+        }
+
+
+class Asker(Protocol):
+    """Gives the answer to a step, as its check returns it."""
+
+    def ask(self, step: Step) -> Any:
+        """Return the answer.
+
+        Raises
+        ------
+        NotJudged
+            If there is none.
+        """
+
+
+@dataclass
+class Asking:
+    """Asks for real, and notes what was said and what it took."""
+
+    roles: Roles
+    conversation: list[dict[str, Any]] = field(default_factory=list)
+    frames: dict[str, Any] = field(default_factory=dict)
+    model: str = ""
+    calls: int = 0
+    _usages: list[tuple[Role, str, Usage]] = field(default_factory=list)
+
+    def ask(self, step: Step) -> Any:
+        """Return a model's answer, kept or new; what was paid until a failure is in the failure."""
+        calls = self.roles.calls(step.role)
+        try:
+            shown, expected = self.roles.shown(step)
+
+            def parts() -> Parts:
+                images = self._images(step, shown)
+                return [{"type": "text", "text": step.text}, *images]
+
+            answer = calls.ask(self.roles.key_of(step, shown), step.system, parts, step.schema, step.check)
+        except Unreadable as problem:
+            raise Unreadable(problem.number, problem.message, self.usage()) from problem
+        except NotJudged as problem:
+            self._note(step.role, calls.model.model, problem.usage)
+            raise NotJudged(
+                problem.failure,
+                f"{step.name}: {problem.message}",
+                raw=problem.raw,
+                finish_reason=problem.finish_reason,
+                usage=self.usage(),
+            ) from problem
+        self.calls += answer.calls
+        self._note(step.role, answer.model, answer.usage)
+        if step.role == "multimodal":
+            self.model = answer.model
+        if shown:
+            self.frames = {name: one.details() for name, one in zip(step.films, shown, strict=True)}
+        self.conversation.append(
+            {
+                "step": step.name,
+                "model": answer.model,
+                "told": digest_text(step.system),
+                "answer": answer.value,
+                "kept": not answer.calls,
+                "tokens": {
+                    "expected_in": expected,
+                    "in": answer.usage.tokens_in,
+                    "out": answer.usage.tokens_out,
+                },
+            }
+        )
+        return answer.value
+
+    def _images(self, step: Step, shown: Sequence[Shown]) -> Parts:
+        parts: Parts = []
+        for number, (name, one) in enumerate(zip(step.films, shown, strict=True)):
+            try:
+                parts += shown_parts(name, one, self.roles.model(step.role))
+            except (SetAside, StoreError, OSError) as problem:
+                raise Unreadable(number, f"{type(problem).__name__}: {problem}") from problem
+        return parts
+
+    def _note(self, role: Role, model: str, usage: Usage) -> None:
+        self._usages.append((role, model, usage))
+
+    def usage(self) -> Usage:
+        """Return what all steps took until now; the language model's share stands apart."""
+        own = [usage for role, _, usage in self._usages if role == "multimodal"]
+        others = tuple(
+            ModelUsage(model, usage.tokens_in, usage.tokens_out)
+            for role, model, usage in self._usages
+            if role == "language" and (usage.tokens_in or usage.tokens_out)
+        )
+        return Usage(
+            frames=sum(one["frames"] for one in self.frames.values()),
+            tokens_in=sum(usage.tokens_in for usage in own),
+            tokens_out=sum(usage.tokens_out for usage in own),
+            seconds=sum(usage.seconds for *_, usage in self._usages),
+            tries=sum(usage.tries for *_, usage in self._usages),
+            others=others,
+        )
+
+    def details(self) -> dict[str, Any]:
+        """Return the conversation and the frames, JSON-able."""
+        return {"conversation": self.conversation, "frames": self.frames}
+
+
+@dataclass
+class Reckoning:
+    """Asks nobody: answers that are kept are taken, others assumed, and noted as estimates."""
+
+    roles: Roles
+    estimates: list[Estimate] = field(default_factory=list)
+
+    def ask(self, step: Step) -> Any:
+        """Return the kept answer, else one of usual length."""
+        calls, model = self.roles.calls(step.role), self.roles.model(step.role)
+        shown, tokens_in = self.roles.shown(step)
+        key = calls.key(self.roles.key_of(step, shown), step.system, step.schema)
+        kept = calls.kept.find(key)
+        if kept is not None:
+            return read(kept.text, None, step.check)
+        texts = model.text_tokens(str(dict(step.assumed)))
+        self.estimates.append(
+            Estimate(
+                images=sum(one.images for one in shown),
+                tokens_in=tokens_in,
+                tokens_out=model.thinking_tokens + texts,
+                model=model.model,
+                once=key,
+            )
+        )
+        return step.check(dict(step.assumed))
+
+
+def objects(required: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of an object with exactly these keys."""
+    return {
+        "type": "object",
+        "properties": dict(required),
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def text_in(value: Any, key: str) -> str:
+    """Return a text of an answer.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` if it is missing, no text, or empty.
+    """
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, str) or not found.strip():
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no text {key!r}")
+    return whole_characters(found.strip())
+
+
+def texts_in(value: Any, key: str) -> list[str]:
+    """Return a list of texts of an answer, the empty ones left out.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` if it is missing or holds something else.
+    """
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no list of texts {key!r}")
+    return [whole_characters(one.strip()) for one in found if one.strip()]
+
+
+def score_in(value: Any, low: int, high: int) -> int:
+    """Return the whole number ``score`` of an answer.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` if it is missing, no whole number, or outside the scale.
+    """
+    found = value.get("score") if isinstance(value, dict) else None
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no number 'score' but {found!r:.60}")
+    if not low <= found <= high:
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"a score of {found} is outside the scale {low} to {high}")
+    if found != int(found):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"a score of {found} is no whole number")
+    return int(found)
