@@ -192,7 +192,7 @@ def _check(parent: Release, people: People, name: str) -> None:
 
 
 def _newest(store: Store, name: str, consumes: Mapping[str, Any]) -> tuple[int, Release | None]:
-    """Return the newest version's number, 0 where there is none, and the version if it is made of just this."""
+    """Return the newest number, 0 where there is none, and that version if it is made of just this."""
     versions = release_versions(store, name)
     if not versions:
         return 0, None
