@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import httpx
+from sqlalchemy.exc import OperationalError
 
 from storage_schemas.store import Store
 from storage_schemas.vote import Standing
 from storage_schemas.votes_store import VotesStore
+from tasks.annotation.desk import Desk
 from tests.slvmeval.annotation.conftest import Study
 from tests.slvmeval.annotation.organising import (
     CAREFUL,
@@ -21,7 +24,7 @@ from tests.slvmeval.annotation.organising import (
     desk,
     votes_of_a_week,
 )
-from tests.slvmeval.annotation.pieces import NAME, pair
+from tests.slvmeval.annotation.pieces import NAME, hidden, pair
 
 
 def words(page: httpx.Response) -> str:
@@ -211,3 +214,56 @@ def assert_nowhere(root: Path, *texts: str) -> None:
         if path.is_file():
             data = path.read_bytes()
             assert not any(text.encode() in data for text in texts), path
+
+
+# -- several campaigns, and trouble ------------------------------------------------------------------
+
+
+def test_only_campaigns_that_are_served_are_shown(study: Study) -> None:
+    study.begin(pairs=3, serving={"campaigns": (NAME, "autumn", "gone")})
+    with desk(study) as opened:
+        for name in ("autumn", "hidden"):
+            opened.publish(opened.campaign(NAME).model_copy(update={"name": name}), study.pairs)
+    with Organiser(study) as somebody:
+        somebody.log_in()
+        page = somebody.http.get("/organiser/")
+        assert re.findall(r'href="/organiser/c/([^"]+)"', page.text) == ["autumn", NAME]
+        assert "All campaigns" in words(somebody.page())
+        for name, status in (("autumn", 200), ("hidden", 404), ("gone", 404)):
+            for path in ("", "/workers", "/record", f"/workers/{HASTY}"):
+                expected = 404 if HASTY in path else status
+                assert somebody.http.get(f"/organiser/c/{name}{path}").status_code == expected, (name, path)
+
+
+def test_a_database_that_is_away_is_said_to_be_away(organiser: Organiser, monkeypatch: Any) -> None:
+    organiser.log_in()
+    token = hidden(organiser.page("/record").text)
+
+    def away(*_: object, **__: object) -> None:
+        raise OperationalError("SELECT secret", {}, Exception("gone"))
+
+    monkeypatch.setattr(Desk, "campaigns", away)
+    for reply in (
+        organiser.page(),
+        organiser.http.get("/organiser/"),
+        organiser.post(f"/workers/{HASTY}/decide", csrf=token, standing="excluded", note="x"),
+    ):
+        assert reply.status_code == 503 and "nothing was changed" in words(reply)
+        assert "SELECT" not in reply.text
+    monkeypatch.undo()
+    assert organiser.page().status_code == 200
+
+
+def test_what_nobody_foresaw_is_answered_too(organiser: Organiser, monkeypatch: Any, caplog: Any) -> None:
+    organiser.log_in()
+
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("in the middle")
+
+    monkeypatch.setattr(Desk, "erased", fails)
+    reply = organiser.page("/record")
+    assert reply.status_code == 500 and "its log says what" in words(reply)
+    assert (
+        "ZeroDivisionError" not in reply.text
+        and "default-src 'none'" in reply.headers["content-security-policy"]
+    )
