@@ -64,8 +64,8 @@ export class Stretches {
     this.current = number;
     const { players } = this.app;
     players.playStretch(one.place, one.start_s, one.end_s, besideOf(this.app.view.must_see, one));
-    const box = $("viewer").getBoundingClientRect();
-    if (box.top < 0 || box.top > window.innerHeight / 2) $(`side-${one.place}`).scrollIntoView({ block: "start" });
+    const { top } = $("viewer").getBoundingClientRect();
+    if (top < -8 || top > window.innerHeight / 3) $("viewer").scrollIntoView({ block: "start" });
     this.show();
   }
 
@@ -111,10 +111,10 @@ export class Stretches {
     $("part-bar").hidden = false;
     const progress = done === all ? words.all_done : fill(words.progress, { done, all });
     const where = one && `${fill(words.stretch, { number: one.number + 1 })} · ${words[one.place]} · ${row.state.textContent}`;
-    const text = `${where || words.no_part}\n${progress}`;
-    if (this.barText !== text) {
-      this.barText = text;
-      $("part-text").replaceChildren(where || words.no_part, make("br"), make("small", { textContent: progress }));
+    const lines = [where || (done < all && words.no_part), progress].filter(Boolean);
+    if (this.barText !== lines.join()) {
+      this.barText = lines.join();
+      $("part-text").replaceChildren(lines[0], ...lines.slice(1).flatMap((line) => [make("br"), make("small", { textContent: line })]));
     }
     $("part-seen").hidden = done === all || Boolean(one?.confirmed);
     $("part-seen").disabled = !one?.seen;
