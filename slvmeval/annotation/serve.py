@@ -146,6 +146,8 @@ def options(serving: Serving) -> dict[str, Any]:
         "log_level": "warning",
         "timeout_graceful_shutdown": GRACE_S,
         "timeout_keep_alive": 30,
+        # a process that loads its libraries on a busy machine says nothing for some seconds
+        "timeout_worker_healthcheck": 60,
     }
 
 
