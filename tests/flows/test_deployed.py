@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ import yaml
 from infra.prefect_settings import RUN_SETTINGS
 from storage_schemas.release import Release
 from storage_schemas.store import Store
+from tasks.annotation.places import media_folder
 from tests.flows.deployed_site import RECIPE, AddFilm, settled
 from tests.flows.postgres import postgres_programs, running_postgres
 from tests.flows.prefect_servers import PREFECT, ROOT, PrefectServer, wait_for
+from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
 
@@ -169,15 +171,26 @@ def test_a_run_by_hand_and_three_nights(server: PrefectServer, site: Path, add_f
     assert again["state"]["message"].endswith("are answered, 0 made now.")
     wrong = run(server, "evaluate-slvmeval", "--param", "evaluators=coyn")
     assert wrong["state"]["type"] == "FAILED" and "did you mean coin" in wrong["state"]["message"]
-    # put before people, of whom nobody has come yet
-    asked = run(server, "annotate-slvmeval", "--param", "private_audience=true")
-    says = "Campaign main-2 shows 6 pairs of release main version 2, 6 of them new."
-    assert asked["state"]["type"] == "COMPLETED" and asked["state"]["message"].startswith(says)
-    assert asked["name"] == "main-2 · 6 pairs" and "campaign:main-2" in asked["tags"]
+
+
+@on_sqlite
+def test_a_release_is_put_before_people(
+    server: PrefectServer,
+    site: Path,
+    build_small: Callable[[Path], Small],  # noqa: F811
+) -> None:
+    store = build_small(site / "small").store
+    given = (f"store={store.root}", "private_audience=true", "filter_when=now")
+    asked = run(server, "annotate-slvmeval", *(word for one in given for word in ("--param", one)))
+    says = asked["state"]["message"]
+    assert asked["state"]["type"] == "COMPLETED"
+    assert says.startswith("Campaign small-1 shows 8 pairs of release small version 1, 8 of them new.")
+    assert says.endswith("Nobody has voted in campaign small-1 yet, so nothing is filtered.")
+    assert asked["name"] == "small-1 · 8 pairs"
+    assert sorted(asked["tags"]) == ["campaign:small-1", "release:small", "site:lab"]
     shown = server.artifacts(asked["id"])
-    assert shown["annotated-main-2"] == asked["state"]["message"] and "pairs shown" in shown["votes-main-2"]
-    closed = run(server, "annotate-slvmeval", "--param", "filter_when=soon")
-    assert closed["state"]["type"] == "FAILED" and "complete, now, never" in closed["state"]["message"]
+    assert shown["annotated-small-1"] == says and "pairs shown" in shown["votes-small-1"]
+    assert "progress-videos" in shown and len(list(media_folder(store.root).glob("*.mp4"))) == 16
 
 
 @on_sqlite
