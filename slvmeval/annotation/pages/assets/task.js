@@ -157,6 +157,9 @@ $("linked").checked = true;
 app.players.setRate(Number($("speed").value));
 // who looks at another tab does not look at the videos
 document.addEventListener("visibilitychange", () => { if (document.hidden) app.players.pause(); else app.again(); });
+// videos that wait for data send nothing by which a lost connection would be noticed
+window.addEventListener("offline", () => app.server.setLine("offline"));
+window.addEventListener("online", () => app.again());
 window.addEventListener("pageshow", (event) => { if (event.persisted) app.again(); });
 app.show();
 tell("");

@@ -33,7 +33,9 @@ def test_a_lost_connection_loses_nothing(visit: Visit, shown: Shown) -> None:
     visitor.wait("document.getElementById('stretches')")
     assert "The right video" in visitor.text(".said")
     visitor.wait("document.getElementById('line').dataset.state === 'online'")
-    # what is played without a connection is told when there is one; the short film is all loaded by now
+    # what is played without a connection is told when there is one
+    loaded = "const b = document.getElementById(id).buffered; return b.length && b.end(b.length - 1) > 45"
+    visitor.wait(f"['left', 'right'].every((id) => {{ {loaded}; }})")
     visitor.context.set_offline(True)
     visitor.tap("[data-number='0'] button >> nth=0")
     visitor.wait("document.getElementById('line').dataset.state === 'offline'")
@@ -78,7 +80,7 @@ def test_who_closes_the_page_goes_on_tomorrow(visit: Visit, shown: Shown) -> Non
     tomorrow.settled()
     assert tomorrow.page.locator("[data-number='1'].confirmed").count() == 1
     assert tomorrow.page.locator("[data-number='0'].confirmed").count() == 0
-    tomorrow.wait("document.querySelectorAll('.played').length >= 2")
+    tomorrow.wait("['left', 'right'].every((id) => document.querySelector(`#${id}-track .played`))")
     tomorrow.fastest()
     tomorrow.see(0)
     tomorrow.tap(".rating >> nth=2")
@@ -98,7 +100,7 @@ def test_leaving_in_the_middle_keeps_what_was_played(visit: Visit, shown: Shown)
     visitor.page.goto(f"{shown.address}/c/{NAME}/consent")
     visitor.page.goto(f"{shown.address}/c/{NAME}/task")
     visitor.settled()
-    visitor.wait("document.querySelectorAll('.played').length === 2")
+    visitor.wait("['left', 'right'].every((id) => document.querySelector(`#${id}-track .played`))")
 
 
 def test_two_tabs(visit: Visit, shown: Shown) -> None:
