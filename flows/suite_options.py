@@ -35,6 +35,8 @@ class SuiteOptions(Frozen):
         So many prompts a dimension, drawn with a seed; all where it is None.
     fps, long_side
         How videos are sampled; what the suite says where they are empty.
+    blur
+        Blurs videos by so many pixels; such scores stand apart, under ``NAME+blurN``.
     concurrency
         Requests under way at once in one process; what the suite says by default.
     """
@@ -53,6 +55,7 @@ class SuiteOptions(Frozen):
     retry: bool = False
     fps: str = ""
     long_side: int | None = None
+    blur: float = 0.0
     concurrency: int | None = Field(default=None, ge=1, le=4096)
     limits: Limits = Limits()
     prices: str | None = None

@@ -65,8 +65,8 @@ class Wanted:
 
     @property
     def name(self) -> str:
-        """The suite's name in the table of suites, which rows have."""
-        return self.options.suite
+        """What rows call the suite; scores of changed videos stand apart."""
+        return self.work.name
 
     def prepare(self, ask_servers: bool = True) -> None:
         """Read the files, make the suite, and find what has been scored before.
@@ -86,7 +86,9 @@ class Wanted:
         self.prices = load_prices(options.prices)
         self.suite = options.choice.make()
         sampling = Sampling(
-            fps=options.fps or self.suite.fps, long_side=options.long_side or self.suite.long_side
+            fps=options.fps or self.suite.fps,
+            long_side=options.long_side or self.suite.long_side,
+            blur=options.blur,
         )
         sampling.check()
         self.work = SuiteWork(

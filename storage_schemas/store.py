@@ -8,6 +8,7 @@
     releases/<name>/versions/<N>/    Parquet index, recipe.json, manifest.json
     failures/                        append-only rows, one file a batch
     judgements/                      answers of evaluators, append-only
+    suites/                          scores of suites, and answers of the models they asked, append-only
     annotation/                      votes and decisions, append-only; the desk's database, key and videos
     partial/captions/<id>/           answers of an analysis that is not complete yet
     cache/                           anything that can be made again

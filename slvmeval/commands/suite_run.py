@@ -83,6 +83,12 @@ def suite_command(name: str) -> Callable[..., None]:
         long_side: Annotated[
             int | None, typer.Option("--long-side", min=4, help="Longer side of the frames in pixels.")
         ] = None,
+        blur: Annotated[
+            float,
+            typer.Option(
+                "--blur", min=0, metavar="PIXELS", help="Blur videos a little; such scores are kept apart."
+            ),
+        ] = 0.0,
         settings: Annotated[
             list[str] | None,
             typer.Option(
@@ -164,6 +170,7 @@ def suite_command(name: str) -> Callable[..., None]:
             seed=seed,
             fps=fps or "",
             long_side=long_side,
+            blur=blur,
             repeats=repeats,
             retry=retry,
             concurrency=concurrency,

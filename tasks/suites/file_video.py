@@ -7,11 +7,14 @@ from collections import OrderedDict
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from tasks.media.probe import probe
 from tasks.pairs.brought import VideoSide
+from tasks.pairs.view import Side
+from tasks.suites.alignment.stability import BlurredSide
 
 #: Frames a second where a file says nothing of its rate (a picture, say).
 UNKNOWN_RATE = Fraction(24)
@@ -28,10 +31,18 @@ class Sampling(Frozen):
         Frames a second, such as ``2`` or ``30000/1001``; ``native`` for the file's own average rate.
     long_side
         Longer side in pixels.
+    blur
+        Standard deviation in pixels of a Gaussian blur, to see how far scores move; 0 for none.
     """
 
     fps: str = "native"
     long_side: int = 512
+    blur: float = 0.0
+
+    @property
+    def suffix(self) -> str:
+        """What a changed video's scores are told apart by: empty where nothing is changed."""
+        return f"+blur{self.blur:g}" if self.blur else ""
 
     def rate(self) -> Fraction | None:
         """Return the rate, None for the file's own.
@@ -56,6 +67,8 @@ class Sampling(Frozen):
         self.rate()
         if self.long_side < 4 or self.long_side % 4:
             raise UserInputError(f"long_side is {self.long_side}; give a positive multiple of 4, such as 512")
+        if not 0 <= self.blur <= 100:
+            raise UserInputError(f"blur is {self.blur}; give pixels from 0 to 100")
 
 
 class FileVideo(VideoSide):
@@ -89,13 +102,36 @@ class OpenVideos:
     def __init__(self, sampling: Sampling, most: int = OPEN_VIDEOS) -> None:
         self._sampling, self._most = sampling, most
         self._lock = threading.Lock()
-        self._open: OrderedDict[str, FileVideo] = OrderedDict()
+        self._open: OrderedDict[str, Side] = OrderedDict()
 
-    def open(self, path: str) -> FileVideo:
+    @property
+    def suffix(self) -> str:
+        """What is added to a video's checksum where it is changed."""
+        return self._sampling.suffix
+
+    def open(self, path: str) -> Side:
         """Return a video; it is the same object while it stays open."""
         with self._lock:
-            found = self._open.pop(path, None) or FileVideo(Path(path), self._sampling)
+            found = self._open.pop(path, None)
+            # its truth would be its length, for which it is read
+            found = self._new(path) if found is None else found
             self._open[path] = found
             while len(self._open) > self._most:
                 self._open.popitem(last=False)
             return found
+
+    def _new(self, path: str) -> Side:
+        plain = FileVideo(Path(path), self._sampling)
+        return BlurredVideo(plain, self._sampling.blur) if self._sampling.blur else plain
+
+
+class BlurredVideo(BlurredSide):
+    """The same blurred; its frame rate and size are read when they are touched."""
+
+    def __init__(self, plain: Side, sigma: float) -> None:
+        self._plain, self._sigma = plain, sigma
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("width", "height", "color", "fps"):
+            return getattr(self._plain, name)
+        raise AttributeError(name)

@@ -101,6 +101,8 @@ def make_suite(name: str, setup: Setup, settings: Mapping[str, Any] | None = Non
         raise UserInputError(f"suite {name}: {problem}") from problem
     if not isinstance(made, Suite):
         raise PrerequisiteError(f"suite {name} is a {type(made).__name__}: it has to be a Suite")
+    if made.name != name:
+        raise PrerequisiteError(f"suite {name} calls itself {made.name!r}: its rows would not be found again")
     return made
 
 

@@ -92,6 +92,11 @@ class SuiteWork:
     concurrency: int | None = None
 
     @property
+    def name(self) -> str:
+        """What rows call the suite; scores of changed videos stand apart."""
+        return f"{self.choice.suite}{self.sampling.suffix}"
+
+    @property
     def spending(self) -> Spending:
         """What the run spends."""
         return Spending(Path(self.choice.store_path) / "cache" / "suites" / f"{self.run}.json", self.limits)
@@ -157,7 +162,7 @@ class _Run:
 
     def all(self) -> SuiteOutcome:
         """Score the units: first those that no process has died of, then the others one by one."""
-        known, deaths = self.scores.known(self.work.choice.suite), self.scores.begun(self.task.id)
+        known, deaths = self.scores.known(self.work.name), self.scores.begun(self.task.id)
         open_ = [
             unit
             for unit in self.task.units
@@ -171,7 +176,7 @@ class _Run:
             for unit in suspects:
                 if deaths[unit.key] >= MOST_DEATHS:
                     message = f"the process that scored it died, {MOST_DEATHS} times; see the worker's log"
-                    rows = failed_rows(self.work.choice.suite, unit, Failure.INTERNAL_ERROR, message)
+                    rows = failed_rows(self.work.name, unit, Failure.INTERNAL_ERROR, message)
                     self._keep(rows, lines, 0.0, 0)
         return SuiteOutcome(self.task.id, self._made, tuple(self._failed))
 
@@ -210,7 +215,7 @@ class _Run:
             return
         lines.begin(unit.key)
         try:
-            rows = score_unit(self.work.choice.suite, self.scorer, unit, self.videos, self.work.prices)
+            rows = score_unit(self.work.name, self.scorer, unit, self.videos, self.work.prices)
         except (PrerequisiteError, UserInputError) as problem:
             self.spending.release(self.task.dimension, usd, tokens)
             self._stop(str(problem))

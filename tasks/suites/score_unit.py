@@ -84,7 +84,7 @@ def opened(unit: Unit, videos: OpenVideos) -> list[SuiteVideo]:
             model=video.model,
             prompt_id=video.prompt_id,
             sample=video.sample,
-            digest=video.digest,
+            digest=f"{video.digest}{videos.suffix}",
             video=videos.open(video.path),
         )
         for video in unit.videos

@@ -96,6 +96,10 @@ class ScoresStore:
             table = table.filter(pc.equal(table["suite"], suite))
         return _settled(table)
 
+    def suites(self) -> list[str]:
+        """Return the names of the suites that have scores."""
+        return sorted(set(self.table()["suite"].to_pylist()))
+
     def rows(self, suite: str = "") -> list[SuiteScore]:
         """Return the same as models."""
         try:

@@ -36,6 +36,8 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         *("evaluate", "evaluators", "judgements export", "judgements import"),
         *("report", "submission make", "submission check", "leaderboard"),
         *("meta-sets list", "meta-sets check", "meta-sets agreement", "meta-sets proxy-study"),
+        *("suite list", "suite video-bench", "suite locot2v-bench", "suite manifest", "suite leaderboard"),
+        *("suite scores", "suite alignment", "suite correlations"),
         *("slurm script", "deploy", "run", "serve-llm", "captions compare", "captions show"),
         *("annotate publish", "annotate serve", "annotate translate", "annotate collect"),
         *("annotate export", "annotate import", "annotate status", "annotate links", "annotate erase"),

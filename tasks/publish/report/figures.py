@@ -84,6 +84,14 @@ def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[F
     return figures
 
 
+def one_figure(table: Table, draw: Callable[[Table], Canvas]) -> Figure:
+    """Return a figure that is drawn from a table, under the table's name."""
+    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")
+        canvas = draw(table)
+        return Figure(table.name, table.title, table.name, _saved(canvas, "svg"), _saved(canvas, "pdf"))
+
+
 def _saved(canvas: Canvas, form: str) -> bytes:
     out = io.BytesIO()
     dates = {"Date": None} if form == "svg" else {"CreationDate": None}

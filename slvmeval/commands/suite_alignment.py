@@ -1,0 +1,105 @@
+"""``slvmeval suite alignment`` and ``slvmeval suite correlations``: what a suite's scores are worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slvmeval.commands import shared
+from slvmeval.commands.publish import OutOption
+from slvmeval.commands.suite_scores import SettingsOption, SuiteArgument, the_suite
+
+_SHOWN = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(alignment)
+    app.command()(correlations)
+
+
+def alignment(
+    ratings: Annotated[
+        Path, typer.Option("--ratings", metavar="FILE", help="People's ratings, as CSV or JSON Lines.")
+    ],
+    out: OutOption,
+    suite: SuiteArgument = None,
+    settings: SettingsOption = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
+    store: shared.StoreOption = None,
+    profile: shared.ProfileOption = None,
+) -> None:
+    """Say how far a suite agrees with people: rank correlation, α, difference, stability, robustness.
+
+    Stability needs scores that were asked for several times (--repeats), robustness those of blurred videos
+    (--blur). Exit code 3: ratings were left out, such as a 0.
+
+    Example: `slvmeval suite alignment --ratings FILE --out DIR --store STORE`
+    """
+    import math
+
+    from tasks.suites.alignment.ratings import load_ratings
+    from tasks.suites.figures import alignment_figure
+    from tasks.suites.leaderboard import current
+    from tasks.suites.scores_store import ScoresStore
+    from tasks.suites.tables import alignment_table, runs_of, write_tables
+
+    held = shared.open_store(store, profile)
+    made = the_suite(held, suite)
+    scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in made.dimensions}
+    given = load_ratings(ratings, scales)
+    rows = ScoresStore(held).rows()
+    plain, _ = current([row for row in rows if row.suite == made.name], settings or ())
+    blurred, _ = current([row for row in rows if row.suite.startswith(f"{made.name}+blur")])
+    table = alignment_table(made.dimensions, runs_of(plain), given.rows, runs_of(blurred), seed)
+    figures = [alignment_figure(table)] if table.rows else []
+    paths = write_tables(out, [table], figures)
+    titles = [column.title for column in table.shown]
+    shared.console().print(shared.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
+    shared.say(*(f"left out: {one.where}: {one.message}" for one in given.left_out[:_SHOWN]))
+    if len(given.left_out) > _SHOWN:
+        shared.say(f"… and {len(given.left_out) - _SHOWN} more ratings")
+    shared.say(f"{len(paths)} files: {out}")
+    raise typer.Exit(shared.SOME_SET_ASIDE if given.left_out else 0)
+
+
+def correlations(
+    out: OutOption,
+    suite: SuiteArgument = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompts",
+            metavar="FILE",
+            help="The prompts, for tables by theme and by the prompt's complexity.",
+        ),
+    ] = None,
+    settings: SettingsOption = None,
+    store: shared.StoreOption = None,
+    profile: shared.ProfileOption = None,
+) -> None:
+    """Say how the dimensions go together: Pearson, Spearman, Kendall, also by theme and by complexity.
+
+    Example: `slvmeval suite correlations --out DIR --prompts FILE --store STORE`
+    """
+    from tasks.suites.figures import correlation_figure
+    from tasks.suites.leaderboard import current
+    from tasks.suites.prompts import load_prompts
+    from tasks.suites.scores_store import ScoresStore
+    from tasks.suites.tables import correlation_tables, runs_of, write_tables
+
+    held = shared.open_store(store, profile)
+    made = the_suite(held, suite)
+    known = {} if prompts is None else load_prompts(prompts, made).by_id
+    rows, _ = current(ScoresStore(held).rows(made.name), settings or ())
+    tables = correlation_tables(runs_of(rows), made.dimensions, known)
+    figures = [
+        correlation_figure(table) for table in tables if table.name.startswith("correlations") and table.rows
+    ]
+    paths = write_tables(out, tables, figures)
+    first = tables[0]
+    titles = [column.title for column in first.shown]
+    shared.console().print(shared.table(first.title, titles, first.cells()))
+    shared.say(f"{len(paths)} files: {out}")

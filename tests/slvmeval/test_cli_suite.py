@@ -1,0 +1,171 @@
+"""`suite` as a person types it: a manifest, a dry run, scores, a leaderboard, agreement, correlations."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from slvmeval.cli import main
+from storage_schemas.store import Store
+from storage_schemas.suite_score import SuiteScore
+from tasks.suites.scores_store import ScoresStore
+from tests.tasks.evaluators.short_films import short_film
+from tests.tiny_models.faulty_server import FaultyServer
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_from_a_folder_to_a_leaderboard(
+    tmp_path: Path, ffmpeg: str, planted_suite: Path, marker: FaultyServer, capsys: Capture
+) -> None:
+    videos = tmp_path / "videos"
+    for number, model in enumerate(("anna", "bert")):
+        short_film(ffmpeg, videos / model / f"{number}.mp4", 1.0 + number, number * 90)
+    assert main(["suite", "manifest", "--videos", str(videos)]) == 0
+    manifest = videos / "manifest.csv"
+    assert manifest.read_text().splitlines()[1:] == ["anna,,0,anna/0.mp4", "bert,,0,bert/1.mp4"]
+    assert main(["suite", "manifest", "--videos", str(videos)]) == 1
+    prompts = tmp_path / "prompts.csv"
+    prompts.write_text("prompt_id,text,dimensions\np1,A ball,length;beauty;contest\n")
+    profile = tmp_path / "site.toml"
+    profile.write_text(f'[model_servers]\ns = "{marker.url}"\n')
+    store = ["--store", str(tmp_path / "store")]
+    words = ["suite", "planted", "--videos", str(videos), "--prompts", str(prompts), *store, "--quiet"]
+    words += ["--profile", str(profile)]
+    capsys.readouterr()
+    # nobody guesses the prompt
+    assert main(words) == 1
+    assert "prompt_id is empty" in capsys.readouterr().err
+    manifest.write_text(manifest.read_text().replace(",,", ",p1,"))
+    assert main([*words, "--dry-run", "--json"]) == 0
+    rows = {row["dimension"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert (rows["beauty"]["calls"], rows["beauty"]["calls_per_video"], rows["length"]["calls"]) == (
+        4,
+        2,
+        None,
+    )
+    assert main([*words, "--dry-run"]) == 0
+    assert "unknown" in capsys.readouterr().out and not marker.seen
+    summary = tmp_path / "summary.json"
+    assert main([*words, "--workers", "1", "--summary", str(summary)]) == 0
+    assert "A planted suite: 2 videos" in capsys.readouterr().out
+    found = {one["dimension"]: one for one in json.loads(summary.read_text())["dimensions"]}
+    assert {name: one["scored"] for name, one in found.items()} == {
+        "length": 2,
+        "beauty": 2,
+        "contest": 2,
+        "heavy": 0,
+    }
+    assert main([*words, "--dry-run"]) == 0
+    assert "nothing is left to score" in capsys.readouterr().out
+    board = tmp_path / "board"
+    assert main(["suite", "leaderboard", "--out", str(board), *store]) == 0
+    with (board / "leaderboard.csv").open() as file:
+        lines = {row["model"]: row for row in csv.DictReader(file)}
+    assert (lines["bert"]["rank"], lines["anna"]["rank"], lines["bert"]["length"]) == ("1", "2", "16.0")
+    assert (board / "index.html").is_file()
+    for name, count in (("scores.csv", 6), ("scores.jsonl", 6), ("scores.parquet", 6)):
+        capsys.readouterr()
+        assert main(["suite", "scores", str(tmp_path / name), *store]) == 0
+        assert f"{count} scores" in capsys.readouterr().out
+    assert main(["suite", "scores", str(tmp_path / "scores.xls"), *store]) == 1
+    assert json.loads((tmp_path / "scores.jsonl").read_text().splitlines()[0])["suite"] == "planted"
+    # a blur is another set of scores, kept apart
+    assert main([*words, "--workers", "1", "--blur", "1", "--dimension", "beauty"]) == 0
+    assert ScoresStore(Store.open(tmp_path / "store")).suites() == ["planted", "planted+blur1"]
+
+
+@pytest.fixture
+def scored(tmp_path: Path) -> list[str]:
+    """A store with scores of two dimensions of the planted suite, twice, and once blurred."""
+    store = Store.create(tmp_path / "store")
+    rows = []
+    for number in range(8):
+        for suite, repeats in (("planted", 2), ("planted+blur1", 1)):
+            for repeat in range(repeats):
+                for dimension in ("beauty", "contest"):
+                    score = number % 5 + 1 if dimension == "beauty" else 5 - number % 5
+                    key = f"{suite}{number}{repeat}{dimension}"
+                    rows.append(
+                        SuiteScore(
+                            key=key,
+                            suite=suite,
+                            settings="s",
+                            dimension=dimension,
+                            model="a",
+                            prompt_id=f"p{number}",
+                            video="v",
+                            repeat=repeat,
+                            score=score,
+                            at="2026-01-01",
+                        )
+                    )
+    ScoresStore(store).add(rows)
+    return ["--store", str(tmp_path / "store")]
+
+
+def test_agreement_with_people(
+    tmp_path: Path, planted_suite: Path, scored: list[str], capsys: Capture
+) -> None:
+    ratings = tmp_path / "ratings.csv"
+    lines = ["model,prompt_id,dimension,rater,rating"]
+    for number in range(8):
+        for rater in ("r1", "r2"):
+            lines.append(f"a,p{number},beauty,{rater},{number % 5 + 1}")
+    ratings.write_text("\n".join([*lines, "a,p0,beauty,r3,0", ""]))
+    out = tmp_path / "out"
+    words = ["suite", "alignment", "--ratings", str(ratings), "--out", str(out), *scored]
+    assert main(words) == 3
+    assert "0 is outside the scale from 1 to 5" in capsys.readouterr().out
+    with (out / "alignment.csv").open() as file:
+        rows = {row["dimension"]: row for row in csv.DictReader(file)}
+    beauty = rows["Beauty"]
+    assert (beauty["ratings"], beauty["spearman"], beauty["people_alpha"]) == ("16", "1.0", "1.0")
+    assert (beauty["difference"], beauty["total_agreement"], beauty["blur_error"]) == ("0.0", "1.0", "0.0")
+    assert rows["Contest"]["ratings"] == "0" and rows["Contest"]["spearman"] == ""
+    assert {path.name for path in out.iterdir()} >= {
+        f"alignment.{end}" for end in ("md", "tex", "svg", "pdf")
+    }
+
+
+def test_correlations_of_dimensions(
+    tmp_path: Path, planted_suite: Path, scored: list[str], capsys: Capture
+) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    given = [
+        {
+            "prompt_id": f"p{number}",
+            "text": "x",
+            "theme": "nature" if number % 2 else "city/night",
+            "details": {"complexity": {"semantic": number % 5}},
+        }
+        for number in range(8)
+    ]
+    prompts.write_text("".join(json.dumps(one) + "\n" for one in given))
+    out = tmp_path / "out"
+    assert main(["suite", "correlations", "--out", str(out), "--prompts", str(prompts), *scored]) == 0
+    with (out / "correlations.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["first"], row["second"], row["spearman"], row["videos"]) == ("Beauty", "Contest", "-1.0", "8")
+    with (out / "correlations-complexity.csv").open() as file:
+        found = {row["second"]: row["pearson"] for row in csv.DictReader(file)}
+    assert found == {"Beauty": "1.0", "Contest": "-1.0"}
+    names = {path.name for path in out.iterdir()}
+    assert {"themes.csv", "correlations-theme-city-night.tex", "correlations.svg"} <= names
+
+
+def test_nothing_there_is_said(tmp_path: Path, planted_suite: Path, capsys: Capture) -> None:
+    Store.create(tmp_path / "store")
+    store = ["--store", str(tmp_path / "store")]
+    assert main(["suite", "leaderboard", "--out", str(tmp_path / "out"), *store]) == 1
+    assert "there are no scores" in capsys.readouterr().err
+    assert main(["suite", "scores", str(tmp_path / "x.csv"), *store]) == 1
+    assert main(["suite", "leaderboard", "planed", "--out", str(tmp_path / "out"), *store]) == 1
+    assert "did you mean planted" in capsys.readouterr().err
+    assert main(["suite", "list"]) == 0
+    assert "planted_suite_code:Planted" in capsys.readouterr().out
+    assert main(["suite", "planted", "--help"]) == 0
+    assert main(["suite", "nothing"]) == 2
