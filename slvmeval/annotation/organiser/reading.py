@@ -22,16 +22,13 @@ class Tallies:
 
     Parameters
     ----------
-    refused
-        Refusals by reason, over all workers.
-    kinds
-        Events of the kinds that tell of trouble.
+    counts
+        Events that tell of trouble, by kind; refusals by ``refused: REASON``.
     by_worker
-        The same for each worker; refusals by ``refused: REASON``.
+        The same for each worker.
     """
 
-    refused: Counter[str] = field(default_factory=Counter)
-    kinds: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
     by_worker: dict[str, Counter[str]] = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
@@ -39,11 +36,9 @@ class Tallies:
         if event.kind not in _COUNTED:
             return
         name = event.kind.value
-        self.kinds[name] += 1
         if event.kind is EventKind.REFUSED:
-            reason = str(event.detail.get("reason", "unknown"))
-            self.refused[reason] += 1
-            name = f"{name}: {reason}"
+            name = f"{name}: {event.detail.get('reason', 'unknown')}"
+        self.counts[name] += 1
         if event.worker:
             self.by_worker.setdefault(event.worker, Counter())[name] += 1
 
@@ -76,8 +71,7 @@ class Reading:
                 self._vote_number = new[-1][0]
             # copied: who has it is not disturbed by what is read next
             copied = Tallies(
-                self._tallies.refused.copy(),
-                self._tallies.kinds.copy(),
+                self._tallies.counts.copy(),
                 {worker: counts.copy() for worker, counts in self._tallies.by_worker.items()},
             )
             return list(self._votes), copied

@@ -33,9 +33,9 @@ OTHER = {
 
 def described(kind: str) -> tuple[str, str]:
     """Return what happened and what it mostly means, for a kind of event or ``refused: REASON``."""
+    if kind in OTHER:
+        return OTHER[kind]
     reason = kind.removeprefix("refused: ")
-    if reason in OTHER:
-        return OTHER[reason]
     try:
         return REFUSED[R(reason)]
     except ValueError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
@@ -116,7 +116,7 @@ def campaign_state(
         agreement={row.aspect: row for row in rows if row.aspect != ALL},
         overall=next((row for row in rows if row.aspect == ALL), None),
         people=_people(facts, workers),
-        trouble=_trouble(facts.tallies),
+        trouble=troubles(facts.tallies.counts),
     )
 
 
@@ -144,7 +144,7 @@ def _people(facts: Facts, judged: Sequence[WorkerQuality]) -> People:
     )
 
 
-def _trouble(tallies: Tallies) -> tuple[Trouble, ...]:
-    counts = {**tallies.refused, **{kind: n for kind, n in tallies.kinds.items() if kind != "refused"}}
-    found = [Trouble(what, counts[kind], mostly) for kind in counts for what, mostly in [described(kind)]]
+def troubles(counts: Mapping[str, int]) -> tuple[Trouble, ...]:
+    """Return counts of events in words, the most frequent first."""
+    found = [Trouble(what, n, mostly) for kind, n in counts.items() for what, mostly in [described(kind)]]
     return tuple(sorted(found, key=lambda one: (-one.times, one.what)))

@@ -7,8 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slvmeval.annotation.organiser.reasons import described
-from slvmeval.annotation.organiser.state import Facts, Trouble
+from slvmeval.annotation.organiser.state import Facts, Trouble, troubles
 from storage_schemas.vote import Decision, Vote
 from tasks.annotation.quality import Flag, QualityRule, WorkerQuality
 
@@ -203,15 +202,13 @@ def worker_view(facts: Facts, row: WorkerRow, order: str) -> WorkerView:
     """Return what the review page shows; `order` is one of `ORDERS`, the first where it is none."""
     rule = QualityRule()
     order = order if order in ORDERS else ORDERS[0]
-    tallies = facts.tallies.by_worker.get(row.worker, Counter())
-    trouble = [Trouble(what, n, mostly) for kind, n in tallies.items() for what, mostly in [described(kind)]]
     return WorkerView(
         row=row,
         indicators=indicators(row.quality, rule) if row.quality else (),
         needed_flags=rule.flags_for_review,
         votes=tuple(_sorted(_beside(facts.votes, row.worker, rule), order)),
         decisions=tuple(one for one in reversed(facts.decisions) if one.worker == row.worker),
-        trouble=tuple(sorted(trouble, key=lambda one: (-one.times, one.what))),
+        trouble=troubles(facts.tallies.by_worker.get(row.worker, {})),
         order=order,
     )
 
