@@ -8,6 +8,7 @@ and the pair counts once, since the order of the videos has no say.
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -51,7 +52,7 @@ class RoughTokens:
 
     def count(self, text: str) -> int:
         """Return about how many tokens a text has."""
-        return -int(-len(text) // self._each)
+        return math.ceil(len(text) / self._each)
 
     def ends(self, text: str) -> Sequence[int]:
         """Return where each token would end, in characters."""

@@ -14,15 +14,8 @@ from storage_schemas.judgement import Failure
 from tasks.evaluators.base import NotJudged
 from tasks.evaluators.vlm_answers import filled
 from tasks.suites.base import Dimension
-from tasks.suites.video_bench.asking import (
-    Asker,
-    Role,
-    Step,
-    objects,
-    score_in,
-    text_in,
-    texts_in,
-)
+from tasks.suites.video_bench.answers import objects, score_in, text_in, texts_in
+from tasks.suites.video_bench.asking import Asker, Role, Step
 from tasks.suites.video_bench.criteria import CHAIN_SECTIONS, sections_of, text_of
 from tasks.suites.video_bench.frames import Film
 from tasks.suites.video_bench.settings import VideoBenchSettings

@@ -10,7 +10,8 @@ from storage_schemas.judgement import Failure
 from tasks.evaluators.base import NotJudged
 from tasks.evaluators.vlm_answers import filled
 from tasks.suites.base import Dimension
-from tasks.suites.video_bench.asking import Asker, Step, objects, score_in
+from tasks.suites.video_bench.answers import objects, score_in
+from tasks.suites.video_bench.asking import Asker, Step
 from tasks.suites.video_bench.criteria import BATCH_SECTIONS, sections_of, text_of
 from tasks.suites.video_bench.frames import Film
 from tasks.suites.video_bench.settings import Rest, VideoBenchSettings
