@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from slvmeval.annotation import entry, media, problems, work
 from slvmeval.annotation.assets import assets_router
+from slvmeval.annotation.languages import language_for
 from slvmeval.annotation.limits import Limiter
 from slvmeval.annotation.organiser.app import organiser_app
 from slvmeval.annotation.organiser.pages import ROOT as ORGANISER
@@ -23,7 +24,7 @@ from slvmeval.annotation.security import Guard
 from slvmeval.annotation.serve import organiser_secret
 from slvmeval.annotation.sessions import MediaLinks, Sessions
 from slvmeval.annotation.settings import Serving
-from slvmeval.annotation.site import Site, language_for, not_found, site_of
+from slvmeval.annotation.site import Site, not_found, site_of
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from tasks.annotation.desk import Desk
@@ -90,7 +91,6 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _on_unfit)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(SQLAlchemyError, _on_database)
-    app.add_exception_handler(Exception, _on_error)
     app.add_middleware(Guard, serving=serving, limiter=limiter)
     return app
 
@@ -119,9 +119,11 @@ def told(request: Request, problem: Problem) -> Response:
     site = site_of(request)
     name = str(request.path_params.get("campaign", ""))
     campaign = session = None
-    if name in site.serving.campaigns and problem.reason not in (problems.AWAY, problems.BROKEN):
-        campaign = site.campaign(name)
+    if name in site.serving.campaigns:
         session = site.sessions.of(request, name)
+        # without the campaign's settings the page still says what it has to
+        with suppress(Problem, SQLAlchemyError):
+            campaign = site.campaign(name)
     return answer(
         request,
         problem,
@@ -169,9 +171,3 @@ def _on_database(request: Request, problem: Exception) -> Response:
     log.error("the database does not answer: %s", problem)
     said = "the server cannot store answers now: wait a minute and try again, nothing that was stored is lost"
     return told(request, Problem(503, problems.AWAY, said, retry_s=_AWAY_RETRY_S))
-
-
-def _on_error(request: Request, problem: Exception) -> Response:
-    """Answer what nobody foresaw; the traceback goes to the log."""
-    said = "something is wrong on the server: try again, and tell the organiser if it stays so"
-    return told(request, Problem(500, problems.BROKEN, said, retry_s=_AWAY_RETRY_S))

@@ -8,11 +8,12 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
 from slvmeval.annotation import problems
+from slvmeval.annotation.languages import language_for
 from slvmeval.annotation.pages.render import render
 from slvmeval.annotation.problems import Problem
 from slvmeval.annotation.security import address_of, too_many
 from slvmeval.annotation.sessions import Session
-from slvmeval.annotation.site import Site, language_for, site_of
+from slvmeval.annotation.site import Site, site_of
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk_types import Refused, RefusedReason, WorkerSession
 

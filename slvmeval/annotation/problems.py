@@ -44,6 +44,7 @@ _STATUS = {
 #: Where a worker goes on, below the campaign's address.
 _GO_ON = {
     RefusedReason.NO_CONSENT: "consent",
+    RefusedReason.UNKNOWN_WORKER: "enter",
     RefusedReason.DONE: "done",
     RefusedReason.LIMIT: "done",
     RefusedReason.NO_TASKS: "task",

@@ -6,16 +6,21 @@ And what every answer carries: headers that forbid a browser everything that the
 from __future__ import annotations
 
 import ipaddress
+import logging
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from slvmeval.annotation import problems
+from slvmeval.annotation.languages import language_for
 from slvmeval.annotation.limits import Limiter
 from slvmeval.annotation.problems import Problem
 from slvmeval.annotation.settings import Serving
+
+log = logging.getLogger(__name__)
 
 #: No page has a script or a style of its own; the empty icon is a data address.
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -70,6 +75,8 @@ HEADERS = {
 #: An answer, its comment and the intervals that were played are far smaller.
 MOST_BODY = 256 * 1024
 
+_BROKEN_RETRY_S = 15
+
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -104,8 +111,17 @@ class Guard:
         except Problem as problem:
             if with_headers.started:
                 raise
-            said = problems.answer(connection, problem, texts=self._serving.texts_folder)
-            await said(scope, receive, with_headers)
+            await self._answer(connection, problem)(scope, receive, with_headers)
+        except Exception:
+            if with_headers.started:
+                raise
+            # answered here and not further out, where our headers are unknown
+            log.exception("%s %s", scope["method"], scope["path"])
+            await self._answer(connection, broken())(scope, receive, with_headers)
+
+    def _answer(self, connection: HTTPConnection, problem: Problem) -> Response:
+        language = language_for(connection, None)
+        return problems.answer(connection, problem, language=language, texts=self._serving.texts_folder)
 
     def _check(self, scope: Scope, connection: HTTPConnection) -> None:
         if scope["path"] == "/health":
@@ -139,6 +155,16 @@ def too_many(wait_s: float) -> Problem:
     """Return the problem of one request too many."""
     return Problem(
         429, problems.TOO_MANY, f"too many requests: wait {wait_s:.0f} s, nothing is lost", retry_s=wait_s
+    )
+
+
+def broken() -> Problem:
+    """Return the problem of what nobody foresaw."""
+    return Problem(
+        500,
+        problems.BROKEN,
+        "something is wrong on the server: try again, and tell the organiser if it stays so",
+        retry_s=_BROKEN_RETRY_S,
     )
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from storage_schemas.vote import Standing
 from tasks.annotation.desk import Desk
@@ -169,6 +170,54 @@ def test_other_campaigns_are_not_there(study: Study) -> None:
     assert reason(browser.http.get("/nothing"), 404) == "not_found"
     page = browser.http.get("/nothing", headers=PAGE)
     assert page.status_code == 404 and "<h1>" in page.text
+
+
+def test_a_database_that_goes_away_is_said_and_nobody_is_thrown_out(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study.begin()
+    browser = study.worker()
+    monkeypatch.setattr("slvmeval.annotation.site._SETTINGS_S", 0)
+
+    def away(*_: object) -> None:
+        raise OperationalError("SELECT", {}, Exception("the server closed the connection"))
+
+    with monkeypatch.context() as patched:
+        for name in ("next", "campaign", "campaigns", "rate"):
+            patched.setattr(Desk, name, away)
+        reply = browser.http.get(f"/c/{NAME}/task")
+        assert reason(reply, 503) == "away" and int(reply.headers["retry-after"]) > 0
+        page = browser.open("task")
+        assert page.status_code == 503 and 'data-reason="away"' in page.text
+        assert reason(browser.send("rate", rating="A"), 503) == "away"
+        health = browser.http.get("/health")
+        assert (health.status_code, health.json()) == (503, {"status": "away"})
+    assert browser.task()["state"] == "opened"
+
+
+def test_what_nobody_foresaw_is_said_and_logged(
+    study: Study, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    study.begin()
+    browser = study.worker()
+    with monkeypatch.context() as patched:
+        patched.setattr(Desk, "next", lambda *_: 1 / 0)
+        reply = browser.http.get(f"/c/{NAME}/task")
+        assert reason(reply, 500) == "broken" and "ZeroDivisionError" not in reply.text
+        page = browser.open("task")
+        assert page.status_code == 500 and 'data-reason="broken"' in page.text
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    assert "ZeroDivisionError" in caplog.text
+    assert browser.task()["state"] == "opened"
+
+
+def test_a_worker_who_was_erased_is_asked_to_come_in_again(study: Study) -> None:
+    study.begin()
+    browser = study.worker()
+    with Desk.open(study.serving.database, installation_key(study.root)) as desk:
+        desk.erase(NAME, desk.workers(NAME)[0].worker)
+    reply = browser.http.get(f"/c/{NAME}/task")
+    assert reason(reply, 401) == "unknown_worker" and reply.json()["go_on"] == f"/c/{NAME}/enter"
 
 
 def test_an_excluded_worker_is_told_and_gets_nothing_more(study: Study) -> None:
