@@ -179,12 +179,3 @@ DIMENSIONS: tuple[Dimension, ...] = (
 
 #: By name.
 BY_NAME: Mapping[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}
-
-#: Those for which texts and language models decide; the others are pixels and features of frames.
-BY_WORDS = (
-    "overall_alignment",
-    "event_alignment",
-    "human_action",
-    *CLARITY_NAMES,
-    *HERD_NAMES,
-)

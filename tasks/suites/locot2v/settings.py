@@ -19,8 +19,8 @@ class Locot2vSettings(Frozen):
     Parameters
     ----------
     multimodal
-        Who describes videos (the paper's Qwen2.5-VL-7B), looks for actions, scores content clarity and answers
-        questions (models not named in the paper): the name of a ready model, or a table of fields of
+        Who describes videos (the paper's Qwen2.5-VL-7B); who looks for actions, scores content clarity and
+        answers questions is not from the paper. The name of a ready model, or a table of fields of
         :class:`~tasks.suites.locot2v.models.RoleModel`.
     language
         Who extracts events and actions from texts (the paper's DeepSeek-V3.1).
@@ -28,7 +28,7 @@ class Locot2vSettings(Frozen):
         Who says when events take place (the paper's Time-R1-7B).
     embeddings
         What compares texts: the name of a ready model, or a table of fields of
-        :class:`~tasks.suites.locot2v.text_similarity.EmbeddingModel`. Not from the paper.
+        :class:`~tasks.suites.locot2v.embedders.EmbeddingModel`. Not from the paper.
     prompts
         A folder whose files replace ours of the same names; empty for ours. The wording is ours.
     fps

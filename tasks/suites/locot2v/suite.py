@@ -13,6 +13,7 @@ from tasks.evaluators.setup import Setup
 from tasks.suites.base import Dimension, Scorer, Suite
 from tasks.suites.locot2v.dimensions import BY_NAME, DIMENSIONS
 from tasks.suites.locot2v.settings import Locot2vSettings, settings_from
+from tasks.suites.locot2v.words import MEASURES, words_scorer
 
 #: What scores pixels and features: ``seen_scorer(dimension, setup, settings)`` with a
 #: :class:`~tasks.suites.base.Dimension`, a :class:`~tasks.evaluators.setup.Setup` and the suite's
@@ -60,6 +61,8 @@ class Locot2vBench(Suite):
             If something that it needs is missing.
         """
         found = dimension_of(dimension)
+        if found.name in MEASURES:
+            return words_scorer(found, self._setup, self.settings)
         return _seen_scorer(found)(found, self._setup, self.settings)
 
 
