@@ -1,0 +1,74 @@
+"""The scorers that are arithmetic on pixels, as the suite makes them."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.judgement import Failure
+from tasks.evaluators.base import NotJudged
+from tasks.evaluators.setup import Setup
+from tasks.suites.base import Scored
+from tasks.suites.locot2v.arithmetic import PIXEL_DIMENSIONS
+from tasks.suites.locot2v.suite import Locot2vBench
+from tests.tasks.suites.locot2v.videos import PROMPT, Endless, named, scene, scenes, side
+
+
+def score(dimension: str, video: object, folder: Path, **seen: object) -> Scored | NotJudged:
+    scorer = Locot2vBench(Setup(store_path=str(folder)), seen=seen).scorer(dimension)
+    scorer.check()
+    (found,) = scorer.score(PROMPT, [named(video)])  # type: ignore[arg-type]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("dimension", "value"),
+    [("temporal_flickering", 1), ("dynamic_degree", 0), ("motion_smoothness", 1), ("warping_error", 1)],
+)
+def test_a_still_video_has_known_scores(dimension: str, value: float, tmp_path: Path) -> None:
+    found = score(dimension, scenes([5]), tmp_path)
+    assert isinstance(found, Scored)
+    assert found.value == pytest.approx(value, abs=1e-3)
+    assert found.details["rests_on"] >= 2 and found.usage.frames == 5
+
+
+@pytest.mark.parametrize("dimension", PIXEL_DIMENSIONS)
+def test_a_video_of_one_frame_has_a_reason_in_place_of_a_score(dimension: str, tmp_path: Path) -> None:
+    found = score(dimension, scenes([1]), tmp_path)
+    assert isinstance(found, NotJudged)
+    assert found.failure is Failure.NO_ANSWER and found.message
+
+
+def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> None:
+    flashing = side([scene(1), np.minimum(scene(1), 225) + 30] * 3)
+    found = [score("warping_error", flashing, tmp_path, worst_warping=worst) for worst in (1.0, 2.0)]
+    assert isinstance(found[0], Scored) and isinstance(found[1], Scored)
+    error = found[0].details["error"]
+    assert [one.value for one in found] == pytest.approx([1 - error, 1 - error / 2])  # type: ignore[union-attr]
+    setup = Setup(store_path=str(tmp_path))
+    ours, other = (Locot2vBench(setup, seen=s) for s in ({}, {"pixels": {"static_px": 2.0}}))
+    name = "temporal_flickering"
+    assert ours.scorer(name).settings() != other.scorer(name).settings()
+
+
+def test_a_setting_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match=r"seen\.pixels\.static"):
+        score("warping_error", scenes([3]), tmp_path, pixels={"static": 1})
+
+
+@pytest.mark.parametrize("dimension", PIXEL_DIMENSIONS)
+def test_memory_does_not_grow_with_the_length(dimension: str, tmp_path: Path) -> None:
+    peaks = []
+    for count in (20, 100):
+        video = Endless(count, fps=8.0)
+        tracemalloc.start()
+        score(dimension, video, tmp_path, pixels={"flow": {"preset": "ultrafast"}})
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert video.most_at_once <= 1
+    # a few numbers a step remain
+    assert peaks[1] < peaks[0] + 80 * 200
