@@ -39,6 +39,7 @@ BUILT_IN: dict[str, str] = {
     "vlm-video": "tasks.evaluators.vlm:video_judge",
     "vlm-text": "tasks.evaluators.vlm:text_judge",
     "video-bench": "tasks.evaluators.video_bench:VideoBenchJudge",
+    "locot2v-bench": "tasks.evaluators.locot2v:locot2v_bench",
     "duration": "tasks.evaluators.trivial:Duration",
     "size": "tasks.evaluators.trivial:Size",
     "contrast": "tasks.evaluators.trivial:Contrast",

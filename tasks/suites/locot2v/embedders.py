@@ -46,6 +46,8 @@ class EmbeddingModel(Frozen):
         Name of the server in the profile's ``[model_servers]``; empty for a CLIP that is loaded here.
     revision, code_revision
         Of a served CLIP: what the server has to say of its version.
+    most_tokens
+        Most tokens of a text at a server; a judge shortens long prompts to it.
     dtype
         Of a CLIP that is loaded here.
     characters_per_token
@@ -57,13 +59,16 @@ class EmbeddingModel(Frozen):
     server: str = ""
     revision: str | None = None
     code_revision: str | None = None
+    most_tokens: int = Field(default=8192, ge=1)
     dtype: str = "float32"
     characters_per_token: float = Field(default=4.6, gt=0)
 
 
 #: Not from the paper: a small open model (Apache-2.0) that reads whole descriptions.
 READY: Mapping[str, EmbeddingModel] = {
-    "qwen3-embedding-0.6b": EmbeddingModel(model="Qwen/Qwen3-Embedding-0.6B", server="embeddings"),
+    "qwen3-embedding-0.6b": EmbeddingModel(
+        model="Qwen/Qwen3-Embedding-0.6B", server="embeddings", most_tokens=32_768
+    ),
 }
 
 

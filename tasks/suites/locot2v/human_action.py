@@ -1,8 +1,8 @@
 """Human action: do the actions of people in the prompt take place, and smoothly?
 
 That a language model extracts the actions and a multimodal one looks for them is the paper's (appendix C.4).
-How the answers become a number is ours: an action counts 1 where it is there and smooth, a setting (0.5) where
-it is there and not smooth, 0 where it is not there; the number is the mean.
+How the answers become a number is ours: an action counts 1 where it is there and smooth, a setting (0.5)
+where it is there and not smooth, 0 where it is not there; the number is the mean.
 """
 
 from __future__ import annotations
