@@ -29,6 +29,9 @@ from tasks.suites.run import SuiteWork
 from tasks.suites.score_unit import copied, failed_rows
 from tasks.suites.scores_store import ScoreId, ScoresStore
 
+#: Stands for the settings of a dimension whose scorer cannot even be made.
+UNKNOWN_SETTINGS = "unknown"
+
 
 @dataclass
 class Asked:
@@ -132,10 +135,12 @@ class Wanted:
         self.left_out += lacking
         if self.options.mini is not None:
             wanted = mini(wanted, dimension.name, self.options.mini, self.options.seed)
+        repeats = self.options.repeats
         try:
             one.scorer = self.work.scorer(dimension.name)
             one.settings = settings_of(self.name, one.scorer, self.work.sampling)
-            one.units = units_of(self.material, wanted, one.scorer, one.settings, self.options.repeats)
+            together = one.scorer.batch == "prompt"
+            one.units = units_of(self.material, wanted, dimension.name, one.settings, together, repeats)
             if ask_servers and one.units:
                 if one.scorer.pool == "h100" and not self.options.allow_cpu_models:
                     require_gpu()
@@ -144,10 +149,14 @@ class Wanted:
             raise
         except PrerequisiteError as problem:
             one.refused = str(problem)
-        except Exception as problem:  # noqa: BLE001 - perhaps another package's code, which harms no other dimension
+        except Exception as problem:  # noqa: BLE001 - perhaps another package's code, which harms no other one
             one.refused = f"{type(problem).__name__}: {problem}"
         if one.refused:
             self.progress.say(f"{dimension.name} cannot be used: {one.refused}")
+        if not one.units:
+            # what its settings are nobody knows: these rows say why there is no score
+            one.settings = UNKNOWN_SETTINGS
+            one.units = units_of(self.material, wanted, dimension.name, one.settings, repeats=repeats)
         return one
 
     def estimate(

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from storage_schemas.judgement import Failure
 from storage_schemas.suite_score import SuiteScore
 from tasks.suites.base import Dimension
 
@@ -90,7 +91,9 @@ def current(
     others: dict[str, int] = {}
     for name, held in by_dimension.items():
         asked = [row for row in held if any(row.settings.startswith(one) for one in settings)]
-        newest = max(asked or held, key=lambda row: row.at).settings
+        # where nothing could be tried lately, what was scored before still counts
+        tried = [row for row in held if row.failure is not Failure.PREREQUISITE_MISSING]
+        newest = max(asked or tried or held, key=lambda row: row.at).settings
         there = {row.settings for row in held}
         if len(there) > 1:
             others[name] = len(there) - 1

@@ -135,21 +135,25 @@ def mini(prompt_ids: Sequence[str], dimension: str, most: int, seed: int) -> lis
 def units_of(
     material: Material,
     prompt_ids: Iterable[str],
-    scorer: Scorer,
+    dimension: str,
     settings: str,
+    together: bool = False,
     repeats: int = 1,
 ) -> list[Unit]:
     """Return the units of a dimension, by prompt; those of one prompt stand together.
 
-    Where all models' videos of a prompt are scored together, there is a batch for each sample number, and
-    videos that cannot be read take no part in it.
+    Parameters
+    ----------
+    together
+        Whether all models' videos of a prompt are scored together: there is a batch for each sample number
+        then, and videos that cannot be read take no part in it.
     """
     found = []
     for id_ in prompt_ids:
         prompt, videos = material.prompts[id_], material.videos[id_]
-        for group in _groups(videos, scorer.batch == "prompt"):
+        for group in _groups(videos, together):
             for repeat in range(repeats):
-                found.append(_unit(scorer.dimension.name, settings, prompt, group, repeat))
+                found.append(_unit(dimension, settings, prompt, group, repeat))
     return found
 
 

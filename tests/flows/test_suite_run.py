@@ -180,6 +180,23 @@ def test_a_server_that_is_down_harms_no_other_dimension_and_is_asked_again(
     assert up["beauty"].scored == up["contest"].scored == 4 and up["length"].found_before == 4
 
 
+def test_a_dimension_that_cannot_even_be_made_becomes_rows_and_the_rest_goes_on(
+    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, marker: FaultyServer
+) -> None:
+    code = planted_suite / "planted_suite_code.py"
+    made = 'raise PrerequisiteError("the profile names no server")\n        return Asking(found'
+    code.write_text(code.read_text().replace("return Asking(found", made))
+    result = suite_inline(options(tmp_path, films, prompts, marker))
+    found = by_name(result)
+    assert dict(found["beauty"].failures) == {"prerequisite_missing": 4} and found["length"].scored == 4
+    assert {row.message for row in rows(tmp_path) if row.dimension == "beauty"} == {
+        "the profile names no server"
+    }
+    count = len(rows(tmp_path))
+    suite_inline(options(tmp_path, films, prompts, marker))
+    assert len(rows(tmp_path)) == count
+
+
 def test_a_dry_run_says_what_then_happens(
     tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, marker: FaultyServer
 ) -> None:

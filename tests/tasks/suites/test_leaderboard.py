@@ -37,7 +37,7 @@ DIMENSIONS = [dimension(name, QUALITY if place < 4 else ALIGNMENT) for place, na
 
 def row(model: str, prompt: str, score: float | None, **more: object) -> SuiteScore:
     given = {"dimension": "imaging", "settings": "s1", "repeat": 0, "sample": 0, "at": "2026-01-01", **more}
-    failure = {"failure": "refused", "message": "no"} if score is None else {}
+    failure = {"failure": more.get("failure", "refused"), "message": "no"} if score is None else {}
     return SuiteScore.model_validate(
         {"key": f"{model}{prompt}{given}", "suite": "x", "model": model, "prompt_id": prompt, "video": "v"}
         | given
@@ -83,10 +83,11 @@ def test_the_newest_score_with_the_newest_settings_counts() -> None:
         row("a", "p1", 2, at="2026-01-03", key="other file"),
         row("b", "p1", 5, at="2026-01-02"),
         row("b", "p1", 4, settings="s0", at="2025-01-01"),
+        row("b", "p1", None, settings="unknown", at="2027-01-01", failure="prerequisite_missing"),
     ]
     found, others = current(rows)
     assert sorted((one.model, one.score) for one in found) == [("a", 2), ("b", 5)] and others == {
-        "imaging": 1
+        "imaging": 2
     }
     older, _ = current(rows, ["s0"])
     assert [(one.model, one.score) for one in older] == [("b", 4)]
