@@ -233,9 +233,12 @@ def print_result(result: SuiteResult) -> None:
     columns = ("dimension", "videos", "scored", "failed", "left", "scored now", "tokens", "$", "failures")
     title = f"{result.title}: {result.videos} videos"
     shared.console().print(shared.table(title, columns, rows, numbers=7))
+    why: dict[str, list[str]] = {}
     for one in result.dimensions:
         if one.stopped:
-            shared.say(f"warning: {one.dimension} stopped: {one.stopped}")
+            why.setdefault(one.stopped, []).append(one.dimension)
+    for reason, names in why.items():
+        shared.say(f"warning: without {', '.join(names)}: {reason}")
     shared.say(*(f"left out: {one.where}: {one.message}" for one in result.left_out[:_SHOWN_LEFT_OUT]))
     if len(result.left_out) > _SHOWN_LEFT_OUT:
         shared.say(f"… and {len(result.left_out) - _SHOWN_LEFT_OUT} more; --json says all")

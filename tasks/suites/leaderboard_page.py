@@ -33,8 +33,8 @@ def board_table(board: Board) -> Table:
                 Column(f"{one.name}_failed", "failed", "count", shown=False),
             ]
         columns += [
-            Column(f"{group} mean rank", f"{group}: mean rank", "number", shown=False),
-            Column(f"{group} rank", f"{group}: rank", "count"),
+            Column(f"{group} mean rank", f"{_first_large(group)}: mean rank", "number", shown=False),
+            Column(f"{group} rank", f"{_first_large(group)}: rank", "count"),
         ]
     columns += [
         Column("mean rank", "mean rank", "number", shown=False),
@@ -73,6 +73,10 @@ def _of(board: Board, group: str) -> list[Dimension]:
     return [one for one in board.dimensions if one.group == group]
 
 
+def _first_large(group: str) -> str:
+    return group[:1].upper() + group[1:]
+
+
 def _kind(dimension: Dimension) -> Kind:
     return "percent" if dimension.low >= 0 and dimension.high <= 1 else "number"
 
@@ -103,7 +107,7 @@ def _page(board: Board) -> dict[str, Any]:
     columns: list[dict[str, Any]] = []
     for group in board.groups:
         columns += [{"title": one.title, "kind": "number"} for one in _of(board, group)]
-        columns.append({"title": f"{group}: rank", "kind": "least"})
+        columns.append({"title": f"{_first_large(group)}: rank", "kind": "least"})
     marks = {
         one.name: marks_of([line.means[one.name].value for line in board.lines]) for one in board.dimensions
     }
@@ -121,7 +125,7 @@ def _page(board: Board) -> dict[str, Any]:
             standing = line.groups[group]
             shown = "–" if standing.mean_rank is None else f"{standing.mean_rank:.2f}"
             rank = "–" if standing.rank is None else str(standing.rank)
-            cells.append(_cell(f"{group}: rank", standing.rank, rank, f"mean {shown}", ""))
+            cells.append(_cell(f"{_first_large(group)}: rank", standing.rank, rank, f"mean {shown}", ""))
         lines.append({"model": line.model, "overall": line.overall, "cells": cells})
     return {
         "title": f"{board.title}: leaderboard",
