@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -64,6 +65,15 @@ class Unreadable(NotJudged):
         self.number = number
 
 
+@contextmanager
+def readable(number: int) -> Iterator[None]:
+    """Turn what a damaged video raises into a failure of that video alone."""
+    try:
+        yield
+    except (SetAside, StoreError, OSError) as problem:
+        raise Unreadable(number, f"{type(problem).__name__}: {problem}") from problem
+
+
 @dataclass(frozen=True)
 class Roles:
     """Both models, and how frames are chosen for one dimension."""
@@ -107,13 +117,18 @@ class Roles:
         return shown, tokens + images_tokens(shown, model)
 
     def key_of(self, step: Step, shown: Sequence[Shown]) -> dict[str, Any]:
-        """Return all that the answer to a step depends on, JSON-able; no frame is read."""
-        return {
-            "suite": "video-bench",
-            "text": step.text,
-            "videos": [[name, one.key()] for name, one in zip(step.films, shown, strict=True)],
-            **step.what,
-        }
+        """Return all that the answer to a step depends on, JSON-able.
+
+        Raises
+        ------
+        Unreadable
+            If a video cannot be read.
+        """
+        videos = []
+        for number, (name, one) in enumerate(zip(step.films, shown, strict=True)):
+            with readable(number):
+                videos.append([name, one.key()])
+        return {"suite": "video-bench", "text": step.text, "videos": videos, **step.what}
 
 
 class Asker(Protocol):
@@ -142,7 +157,7 @@ class Asking:
 
     def ask(self, step: Step) -> Any:
         """Return a model's answer, kept or new; what was paid until a failure is in the failure."""
-        calls = self.roles.calls(step.role)
+        calls, expected = self.roles.calls(step.role), 0
         try:
             shown, expected = self.roles.shown(step)
 
@@ -155,6 +170,10 @@ class Asking:
             raise Unreadable(problem.number, problem.message, self.usage()) from problem
         except NotJudged as problem:
             self._note(step.role, calls.model.model, problem.usage)
+            paid = bool(problem.usage.tokens_in or problem.usage.tokens_out)
+            self.calls += int(paid)
+            if problem.raw:
+                self._said(step, calls.model.model, problem.raw, paid, expected, problem.usage)
             raise NotJudged(
                 problem.failure,
                 f"{step.name}: {problem.message}",
@@ -164,33 +183,30 @@ class Asking:
             ) from problem
         self.calls += answer.calls
         self._note(step.role, answer.model, answer.usage)
-        if step.role == "multimodal":
-            self.model = answer.model
         if shown:
             self.frames = {name: one.details() for name, one in zip(step.films, shown, strict=True)}
+        self._said(step, answer.model, answer.value, bool(answer.calls), expected, answer.usage)
+        return answer.value
+
+    def _said(self, step: Step, model: str, answer: Any, paid: bool, expected: int, usage: Usage) -> None:
+        if step.role == "multimodal":
+            self.model = model
         self.conversation.append(
             {
                 "step": step.name,
-                "model": answer.model,
+                "model": model,
                 "told": digest_text(step.system),
-                "answer": answer.value,
-                "kept": not answer.calls,
-                "tokens": {
-                    "expected_in": expected,
-                    "in": answer.usage.tokens_in,
-                    "out": answer.usage.tokens_out,
-                },
+                "answer": answer,
+                "kept": not paid,
+                "tokens": {"expected_in": expected, "in": usage.tokens_in, "out": usage.tokens_out},
             }
         )
-        return answer.value
 
     def _images(self, step: Step, shown: Sequence[Shown]) -> Parts:
         parts: Parts = []
         for number, (name, one) in enumerate(zip(step.films, shown, strict=True)):
-            try:
+            with readable(number):
                 parts += shown_parts(name, one, self.roles.model(step.role))
-            except (SetAside, StoreError, OSError) as problem:
-                raise Unreadable(number, f"{type(problem).__name__}: {problem}") from problem
         return parts
 
     def _note(self, role: Role, model: str, usage: Usage) -> None:

@@ -99,8 +99,15 @@ class FewShot:
             text += f" The prompt: {prompt}"
         assumed = [{"video": number, "reason": _REASON, "score": self._assumed} for number in numbers]
 
-        def check(value: Any) -> list[Any]:
-            return scores_of(value, count)
+        read: list[int | NotJudged] = []
+
+        def check(value: Any) -> list[int | NotJudged]:
+            read[:] = [self._one(entry) for entry in scores_of(value, count)]
+            odd = next((one for one in read if isinstance(one, NotJudged)), None)
+            if odd is not None:
+                # such an answer is not kept: asked again, the model may do better
+                raise odd
+            return list(read)
 
         step = Step(
             name="few-shot",
@@ -113,7 +120,14 @@ class FewShot:
             assumed={"scores": assumed},
             what={"step": "few-shot", "repeat": repeat},
         )
-        return [self._one(entry) for entry in asker.ask(step)]
+        try:
+            found: list[int | NotJudged] = asker.ask(step)
+        except NotJudged:
+            if not read:
+                raise
+            # the other videos of the answer keep their scores
+            return list(read)
+        return found
 
     def _one(self, entry: Mapping[str, Any]) -> int | NotJudged:
         try:

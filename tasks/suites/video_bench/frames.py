@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from storage_schemas.ids import digest_value
 from storage_schemas.judgement import Failure
 from tasks.evaluators.base import NotJudged
 from tasks.evaluators.frame_images import image_size, video_parts
@@ -25,7 +26,7 @@ _SLACK_S = 1e-6
 
 @dataclass(frozen=True)
 class Film:
-    """A video with a checksum of its content, which is cheaper than its frames'."""
+    """A video with a checksum of its file, by which the order of a batch is drawn."""
 
     digest: str
     video: Side
@@ -57,14 +58,16 @@ class Shown:
         return len(self.places) if self.grid is None else -(-len(self.places) // self.grid.cells)
 
     def key(self) -> dict[str, Any]:
-        """Return what the images depend on besides the model's sizes; no frame is read for it."""
+        """Return what the images depend on besides the model's sizes.
+
+        The frames' own identities tell a blurred or otherwise sampled video from the plain one; sides that
+        know them read no frame for that.
+        """
         video = self.film.video
         return {
-            "video": self.film.digest,
-            "frames": len(video),
-            "fps": video.fps,
+            "frames": digest_value(video.frame_ids(self.places)),
+            "times": digest_value([round(float(at), 6) for at in video.times_s[list(self.places)]]),
             "size": [video.width, video.height],
-            "places": list(self.places),
             "grid": None if self.grid is None else self.grid.model_dump(mode="json", exclude={"dimensions"}),
         }
 

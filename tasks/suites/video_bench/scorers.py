@@ -203,7 +203,8 @@ class QualityScorer(VideoBenchScorer):
         for at, (place, usage) in enumerate(zip(batch.counted, usages, strict=True)):
             value = values[at]
             if isinstance(value, NotJudged):
-                found[place] = NotJudged(value.failure, value.message, usage=usage)
+                message = f"few-shot: {value.message}"
+                found[place] = NotJudged(value.failure, message, usage=usage)
                 continue
             details = {
                 **asking.details(),

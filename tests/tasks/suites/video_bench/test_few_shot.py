@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from storage_schemas.judgement import Failure
 from tasks.evaluators.base import NotJudged
-from tasks.suites.base import Scored
+from tasks.suites.alignment.stability import BlurredSide
+from tasks.suites.base import Scored, SuiteVideo
 from tasks.suites.video_bench.dimensions import DIMENSIONS, QUALITY
 from tasks.suites.video_bench.few_shot import batches
 from tests.tasks.evaluators.sides import FrameList
@@ -76,7 +77,7 @@ def test_no_model_is_always_shown_first(tmp_path: Path) -> None:
         scorer = suite(tmp_path, server).scorer("imaging_quality")
         for prompt in range(12):
             films = [
-                video(f"m{place}", film(luma=luma), digest=f"{prompt}-{place}")
+                video(f"m{place}", film(luma=luma + prompt), digest=f"{prompt}-{place}")
                 for place, luma in enumerate(LUMAS)
             ]
             scorer.score(PROMPT, films)
@@ -165,9 +166,15 @@ def test_one_odd_score_harms_no_other_video(tmp_path: Path, odd: Any) -> None:
     def scores(shown: list[float]) -> list[Any]:
         return [odd if light == min(shown) else 4.0 for light in shown]
 
+    films = [film(luma=luma) for luma in LUMAS]
     with FaultyServer(Talk(scores=scores), MODELS) as server:
-        found = score(tmp_path, server, [film(luma=luma) for luma in LUMAS])
+        found = score(tmp_path, server, films)
     assert values(found) == ["not_understood", 4, 4, 4]
+    assert sum(one.usage.tokens_in for one in found) == 100
+    assert sum(one.calls for one in found if isinstance(one, Scored)) <= 1
+    with FaultyServer(Talk(), MODELS) as server:
+        # such an answer is not kept
+        assert values(score(tmp_path, server, films)) == [1, 2, 3, 4]
 
 
 def test_a_batch_that_fails_harms_no_other_batch(tmp_path: Path) -> None:
@@ -223,6 +230,17 @@ def test_a_dry_run_has_one_request_a_batch(tmp_path: Path) -> None:
         assert {one.model for one in expected} == {MODELS[0]}
         scorer.score(PROMPT, videos)
         assert list(scorer.estimate(PROMPT, videos)) == []
+
+
+def test_a_blurred_or_otherwise_sampled_video_is_another_one(tmp_path: Path) -> None:
+    plain = film(luma=90)
+    slower = film(luma=90, fps=2.0, frames=8)
+    with FaultyServer(Talk(), MODELS) as server:
+        scorer = suite(tmp_path, server).scorer("imaging_quality")
+        for one in (plain, BlurredSide(film(luma=90), 0.7), slower, film(luma=90)):
+            # all with the checksum of one file
+            scorer.score(PROMPT, [SuiteVideo("a", "p", 0, "one file", one)])
+        assert len(server.seen) == 3
 
 
 def test_grids_are_sent_for_moving_dimensions_alone(tmp_path: Path) -> None:
