@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from storage_schemas.errors import SetAside, StoreError
 from storage_schemas.judgement import Failure
 from tasks.evaluators.base import NotJudged
 from tasks.evaluators.kept_captions import KeptCaptions
@@ -154,11 +155,20 @@ def roles_of(setup: Setup, settings: Locot2vSettings) -> Roles:
 
 
 def parts_of(step: Step, shown: Shown | None, model: RoleModel) -> Parts:
-    """Return the user's message of a step; frames are read here."""
+    """Return the user's message of a step; frames are read here.
+
+    Raises
+    ------
+    NotJudged
+        `video_unreadable` if they cannot be read.
+    """
     parts: Parts = [{"type": "text", "text": step.text}]
     if shown is None:
         return parts
-    line, *images = shown_parts("video", shown, model)
+    try:
+        line, *images = shown_parts("video", shown, model)
+    except (SetAside, StoreError, OSError) as problem:
+        raise NotJudged(Failure.VIDEO_UNREADABLE, f"{type(problem).__name__}: {problem}") from problem
     parts.append(line)
     times = shown.film.video.times_s
     for place, image in zip(shown.places, images, strict=True):
