@@ -15,6 +15,9 @@ from tests.tiny_models.faulty_server import FaultyServer, Reply
 CODE = '''
 """A planted suite."""
 
+import os
+import signal
+
 from tasks.evaluators.base import Estimate, NotJudged, Usage
 from tasks.evaluators.kept_captions import KeptCaptions
 from tasks.evaluators.vlm_models import VlmModel
@@ -42,6 +45,8 @@ class Length(Scorer):
 
     def score(self, prompt, videos, repeat=0):
         (video,) = videos
+        if os.environ.get("DEADLY") == video.name:
+            os.kill(os.getpid(), signal.SIGKILL)
         return [Scored(float(sum(1 for _ in video.video)), details={"fps": video.video.fps})]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from flows.evaluate_progress import RequestProgress
+from flows.suite_executor import SuiteExecutor
 from flows.suite_options import SuiteOptions
 from flows.suite_result import SuiteResult
 from flows.suite_run import SuiteRun, suite_inline
@@ -324,6 +325,24 @@ def test_nothing_is_paid_twice_after_a_kill(
         # what was answered and kept is not asked again; the one request under way is
         assert len(server.seen) - before == 12 - kept and before - kept <= 1
     assert len(rows(tmp_path)) == 8 and all(row.score is not None for row in rows(tmp_path))
+
+
+def test_a_video_that_kills_its_process_is_a_row_and_the_others_are_scored(
+    tmp_path: Path,
+    films: Path,
+    prompts: Path,
+    planted_suite: Path,
+    marker: FaultyServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DEADLY", "anna/p2#0")
+    with RequestProgress(quiet=True) as progress:
+        run = SuiteRun(options(tmp_path, films, prompts, marker, dimensions=("length",)), progress)
+        run.prepare()
+        found = by_name(run.run(lambda pools: SuiteExecutor(1, pools)))["length"]
+    assert (found.scored, dict(found.failures)) == (3, {"internal_error": 1})
+    (failed,) = [row for row in rows(tmp_path) if row.failure]
+    assert (failed.model, failed.prompt_id) == ("anna", "p2") and "died" in failed.message
 
 
 def _wait(reached: Any, most_s: float = 60.0) -> None:
