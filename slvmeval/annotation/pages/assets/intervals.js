@@ -48,14 +48,20 @@ export class Watch {
     for (const name of ["play", "playing", "timeupdate", "pause", "ratechange", "seeked", "ended"]) {
       video.addEventListener(name, () => this.look());
     }
-    video.addEventListener("seeking", () => { this.last = null; });
+    // a jump lands here; on a slow machine the video runs for a while before "seeked" is told
+    video.addEventListener("seeking", () => { this.last = this.now(); });
     video.addEventListener("emptied", () => { this.last = null; });
+  }
+
+  now() {
+    return { clock: performance.now(), time: this.video.currentTime, rate: this.video.playbackRate };
   }
 
   look() {
     const { video, last } = this;
-    const now = { clock: performance.now(), time: video.currentTime, rate: video.playbackRate };
-    if (last && !video.seeking) {
+    if (video.seeking) return;
+    const now = this.now();
+    if (last) {
       const rate = Math.max(last.rate, now.rate);
       const moved = now.time - last.time;
       if (moved > 0 && moved <= ((now.clock - last.clock) / 1000) * rate + 0.5) {
@@ -64,7 +70,7 @@ export class Watch {
         this.speed = Math.max(this.speed, rate);
       }
     }
-    const runs = !video.paused && !video.seeking && !video.ended && !document.hidden;
+    const runs = !video.paused && !video.ended && !document.hidden;
     this.last = runs ? now : null;
   }
 
