@@ -60,6 +60,7 @@ def table_schemas() -> dict[str, pa.Schema]:
     from storage_schemas.pair import DEGRADED_CLIPS, EDITS, PAIRS
     from storage_schemas.set_aside import SET_ASIDE
     from storage_schemas.source import CLIPS, SOURCES
+    from storage_schemas.suite_score import SUITE_SCORES
     from storage_schemas.timeline import TIMELINE_SCHEMA
     from storage_schemas.vote import DECISIONS, VOTES
     from tasks.publish.filtered import OUTCOMES
@@ -75,6 +76,7 @@ def table_schemas() -> dict[str, pa.Schema]:
         "answers": ANSWERS,
         "timeline": TIMELINE_SCHEMA,
         "judgements": JUDGEMENTS,
+        "suite_scores": SUITE_SCORES,
         "votes": VOTES,
         "decisions": DECISIONS,
         "filter": OUTCOMES,
