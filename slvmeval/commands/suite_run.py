@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -233,15 +233,20 @@ def print_result(result: SuiteResult) -> None:
     columns = ("dimension", "videos", "scored", "failed", "left", "scored now", "tokens", "$", "failures")
     title = f"{result.title}: {result.videos} videos"
     shared.console().print(shared.table(title, columns, rows, numbers=7))
-    why: dict[str, list[str]] = {}
-    for one in result.dimensions:
-        if one.stopped:
-            why.setdefault(one.stopped, []).append(one.dimension)
-    for reason, names in why.items():
-        shared.say(f"warning: without {', '.join(names)}: {reason}")
+    _warn((one.dimension, one.stopped) for one in result.dimensions)
     shared.say(*(f"left out: {one.where}: {one.message}" for one in result.left_out[:_SHOWN_LEFT_OUT]))
     if len(result.left_out) > _SHOWN_LEFT_OUT:
         shared.say(f"… and {len(result.left_out) - _SHOWN_LEFT_OUT} more; --json says all")
+
+
+def _warn(dimensions: Iterable[tuple[str, str]]) -> None:
+    """Say which dimensions were not gone on with, those with the same reason together."""
+    why: dict[str, list[str]] = {}
+    for name, reason in dimensions:
+        if reason:
+            why.setdefault(reason, []).append(name)
+    for reason, names in why.items():
+        shared.say(f"warning: without {', '.join(names)}: {reason}")
 
 
 def _say_estimate(options: SuiteOptions, sample: int | None, as_json: bool, quiet: bool) -> None:
@@ -264,9 +269,7 @@ def _say_estimate(options: SuiteOptions, sample: int | None, as_json: bool, quie
     )
     if run.prices.as_of:
         shared.say(f"prices of {run.prices.as_of}, {run.prices.source}")
-    for one in run.asked:
-        if one.refused:
-            shared.say(f"{one.dimension.name} cannot be used: {one.refused}")
+    _warn((one.dimension.name, one.refused) for one in run.asked)
 
 
 def _cells(row: EstimateRow) -> tuple[Any, ...]:
