@@ -89,6 +89,9 @@ def share(own: Path, target: Path) -> None:
 def byte_index(video: Path, most_rows: int = 300) -> ByteIndex:
     """Return rows of (second, byte): from the second on, pictures lie at or after that byte of the file.
 
+    Where there would be more than `most_rows`, only key frames have one: a browser that jumps asks for the
+    bytes from the last key frame on, so that a row which begins before it would never be sent whole.
+
     Raises
     ------
     IntegrityError
@@ -99,10 +102,11 @@ def byte_index(video: Path, most_rows: int = 300) -> ByteIndex:
             stream = file.streams.video[0]
             # the file's own index, so that of a long video only its beginning is read
             entries = stream.index_entries
-            rows = [(float(one.timestamp * (stream.time_base or 0)), one.pos) for one in entries]
+            chosen = entries if len(entries) <= most_rows else [one for one in entries if one.is_keyframe]
+            rows = [(float(one.timestamp * (stream.time_base or 0)), one.pos) for one in chosen]
     except av.FFmpegError as problem:
         raise IntegrityError(f"{video} is not a video: remove it and run this again ({problem})") from problem
-    return tuple(rows[:: -(-len(rows) // most_rows) or 1])
+    return tuple(rows)
 
 
 def clear_old_drafts(folders: Iterable[Path], older_s: float = 86_400.0) -> int:

@@ -251,7 +251,10 @@ def test_it_is_known_where_in_a_file_its_seconds_lie(shown: tuple[Release, list[
     places = [byte for _, byte in found.low_index]
     assert places == sorted(set(places)) and path.read_bytes().index(b"mdat") < places[0]
     assert places[-1] < found.low_bytes
-    few = byte_index(path, most_rows=7)
-    assert len(few) <= 7 and few[0] == found.low_index[0] and set(few) <= set(found.low_index)
+    # of a long video only key frames: a browser that jumps asks for the bytes from one on
+    with av.open(str(path)) as file:
+        keys = [(float(one.pts * one.time_base), one.pos) for one in file.demux(video=0) if one.is_keyframe]
+    assert 1 < len(keys) < len(read)
+    assert list(byte_index(path, most_rows=7)) == keys
     with pytest.raises(IntegrityError, match="publish"):
         pair_media(release.store.root, PairFiles(pair.pair_id, pair.high, "gone.mp4"))
