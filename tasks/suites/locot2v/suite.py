@@ -5,15 +5,20 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import logging
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.evaluators.setup import Setup
-from tasks.suites.base import Dimension, Scorer, Suite
+from tasks.suites.base import Dimension, Scorer, Suite, SuitePrompt
 from tasks.suites.locot2v.dimensions import BY_NAME, DIMENSIONS
+from tasks.suites.locot2v.prompt_suite.published import read_published
 from tasks.suites.locot2v.settings import Locot2vSettings, settings_from
 from tasks.suites.locot2v.words import MEASURES, words_scorer
+
+log = logging.getLogger(__name__)
 
 #: What scores pixels and features: ``seen_scorer(dimension, setup, settings)`` with a
 #: :class:`~tasks.suites.base.Dimension`, a :class:`~tasks.evaluators.setup.Setup` and the suite's
@@ -64,6 +69,15 @@ class Locot2vBench(Suite):
         if found.name in MEASURES:
             return words_scorer(found, self._setup, self.settings)
         return _seen_scorer(found)(found, self._setup, self.settings)
+
+    def read_prompts(self, path: Path) -> Sequence[SuitePrompt] | None:
+        """Return the prompts of the published file; what it lacks is said in the log."""
+        found = read_published(path)
+        if found is None:
+            return None
+        for line in found.in_words():
+            log.warning("%s: %s", path, line)
+        return found.prompts
 
 
 def _seen_scorer(dimension: Dimension) -> SeenScorer:

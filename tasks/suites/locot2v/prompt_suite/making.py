@@ -1,0 +1,183 @@
+"""Make prompts of videos as far as they can be made: drafts first, and what a person approved to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from storage_schemas.errors import SetAside, UserInputError
+from tasks.evaluators.base import Estimate, NotJudged
+from tasks.evaluators.setup import Setup
+from tasks.evaluators.shared_state import only_one
+from tasks.suites.base import SuitePrompt
+from tasks.suites.file_video import OpenVideos, Sampling
+from tasks.suites.locot2v.asking import Asking, Reckoning
+from tasks.suites.locot2v.prompt_suite.attempts import Attempts
+from tasks.suites.locot2v.prompt_suite.drafting import Drafting
+from tasks.suites.locot2v.prompt_suite.finishing import finished_prompt
+from tasks.suites.locot2v.prompt_suite.project import Draft, Project
+from tasks.suites.locot2v.prompt_suite.settings import PromptSuiteSettings
+from tasks.suites.locot2v.prompt_suite.videos import SourceVideo
+from tasks.suites.locot2v.roles import Roles, roles_of
+from tasks.suites.video_bench.frames import Film
+
+State = Literal["waiting", "left_out", "ready", "failed"]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What became of one video.
+
+    Parameters
+    ----------
+    state
+        ``waiting`` for a person, ``left_out`` by one, ``ready``, or ``failed``.
+    failure, message
+        Why there is no prompt.
+    calls, tokens_in, tokens_out
+        What was asked now; kept answers count nothing.
+    """
+
+    prompt_id: str
+    state: State
+    prompt: SuitePrompt | None = None
+    failure: str = ""
+    message: str = ""
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes prompts.
+
+    Parameters
+    ----------
+    project
+        Where drafts and prompts are kept.
+    without_review
+        Whether drafts nobody looked at are taken as they are.
+    """
+
+    setup: Setup
+    settings: PromptSuiteSettings
+    project: Project
+    without_review: bool = False
+    roles: Roles = field(init=False)
+    videos: OpenVideos = field(init=False)
+
+    def __post_init__(self) -> None:
+        # frozen: both are made once of what is given
+        object.__setattr__(self, "roles", roles_of(self.setup, self.settings.of_suite()))
+        object.__setattr__(self, "videos", OpenVideos(Sampling()))
+
+    def run(
+        self,
+        videos: Sequence[SourceVideo],
+        concurrency: int = 4,
+        step: Callable[[int, int, str], None] = lambda done, total, note: None,
+    ) -> list[Made]:
+        """Make what can be made, and write the prompts that are ready; nothing is paid for twice.
+
+        Parameters
+        ----------
+        concurrency
+            Videos that are worked on at once.
+        step
+            Called with (done, all, which) after each.
+
+        Raises
+        ------
+        UserInputError
+            If another run works in the same folder.
+        PrerequisiteError
+            If a model's server is not in the profile.
+        """
+        for role in ("multimodal", "language"):
+            self.roles.calls(role)
+        self.project.folder.mkdir(parents=True, exist_ok=True)
+        with only_one(self.project.folder / ".making") as alone:
+            if not alone:
+                raise UserInputError(f"another run makes prompts in {self.project.folder}: wait for its end")
+            found: list[Made] = []
+            with ThreadPoolExecutor(max_workers=concurrency) as threads:
+                try:
+                    for one in threads.map(self.make, videos):
+                        found.append(one)
+                        step(len(found), len(videos), f"{one.prompt_id} {one.state}")
+                except BaseException:
+                    threads.shutdown(cancel_futures=True)
+                    raise
+            self.project.keep_prompts([one.prompt for one in found if one.prompt is not None])
+        return found
+
+    def make(self, video: SourceVideo) -> Made:
+        """Make one prompt as far as it can be made."""
+        asking = Asking(self.roles)
+        state: State = "failed"
+        prompt, failure, message = None, "", ""
+        try:
+            film = Film(video.digest, self.videos.open(video.path))
+            attempts = Attempts(asking, self.settings)
+            draft = self._draft(attempts, video, film)
+            base, state = self._approved(draft)
+            if base is not None:
+                prompt = finished_prompt(attempts, video.prompt_id, video.theme, base, film)
+        except NotJudged as problem:
+            state, failure, message = "failed", problem.failure.value, problem.message
+        except SetAside as problem:
+            state, failure, message = "failed", problem.reason.value, problem.message
+        if asking.calls or asking.conversation:
+            self.project.keep_conversation(video.prompt_id, _details(asking))
+        used = asking.usage()
+        return Made(
+            prompt_id=video.prompt_id,
+            state=state,
+            prompt=prompt,
+            failure=failure,
+            message=message,
+            calls=asking.calls,
+            tokens_in=used.tokens_in + sum(one.tokens_in for one in used.others),
+            tokens_out=used.tokens_out + sum(one.tokens_out for one in used.others),
+        )
+
+    def reckon(self, videos: Sequence[SourceVideo]) -> list[Estimate]:
+        """Return what all prompts would take to their ends, in answers of usual length; nobody is asked.
+
+        Raises
+        ------
+        NotJudged, SetAside
+            If a video cannot be read.
+        """
+        found: list[Estimate] = []
+        for video in videos:
+            reckoning = Reckoning(self.roles)
+            attempts = Attempts(reckoning, self.settings)
+            film = Film(video.digest, self.videos.open(video.path))
+            kept = self.project.draft(video.prompt_id)
+            text = Drafting(self.settings).versions(attempts, film)[-1].text
+            review = None if kept is None else self.project.approved(kept)
+            if review is None or review.verdict == "accepted":
+                base = text if review is None else review.text
+                finished_prompt(attempts, video.prompt_id, video.theme, base, film)
+            found += reckoning.estimates
+        return found
+
+    def _draft(self, attempts: Attempts, video: SourceVideo, film: Film) -> Draft:
+        draft = Draft(video=video, versions=tuple(Drafting(self.settings).versions(attempts, film)))
+        if self.project.draft(video.prompt_id) != draft:
+            self.project.keep_draft(draft)
+        return draft
+
+    def _approved(self, draft: Draft) -> tuple[str | None, State]:
+        review = self.project.approved(draft)
+        if review is None:
+            return (draft.text, "ready") if self.without_review else (None, "waiting")
+        return (None, "left_out") if review.verdict == "left_out" else (review.text, "ready")
+
+
+def _details(asking: Asking) -> dict[str, Any]:
+    return {"model": asking.model, **asking.details()}
