@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from storage_schemas.errors import SetAside, StoreError
-from storage_schemas.ids import digest_text
+from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.judgement import Failure
 from tasks.evaluators.base import Estimate, ModelUsage, NotJudged, Usage
 from tasks.evaluators.vlm_models import LINE_TOKENS, MARK_TOKENS
@@ -240,6 +240,7 @@ class Reckoning:
 
     roles: Roles
     estimates: list[Estimate] = field(default_factory=list)
+    _rests_on: str = ""
 
     def ask(self, step: Step) -> Any:
         """Return the kept answer, else one of usual length."""
@@ -249,6 +250,8 @@ class Reckoning:
         kept = calls.kept.find(key)
         if kept is not None:
             return read(kept.text, None, step.check)
+        # what rests on an assumed answer rests on that video, though the words are those of all videos
+        self._rests_on = digest_value([self._rests_on, key]) if self._rests_on else key
         texts = model.text_tokens(str(dict(step.assumed)))
         self.estimates.append(
             Estimate(
@@ -256,7 +259,7 @@ class Reckoning:
                 tokens_in=tokens_in,
                 tokens_out=model.thinking_tokens + texts,
                 model=model.model,
-                once=key,
+                once=self._rests_on,
             )
         )
         return step.check(dict(step.assumed))

@@ -199,6 +199,8 @@ def test_a_dry_run_asks_nobody(tmp_path: Path) -> None:
         chain = made.estimate(PROMPT, *pair(), aspect("color"))
         assert not server.seen
         assert [one.images for one in quality] == [10] and len(chain) == 10
+        # no request for one video stands for the other's
+        assert len({one.once for one in chain}) == 10
         # two aspects of one dimension share their requests
         flow = made.estimate(PROMPT, *pair(), aspect("temporal_flow"))
         style = made.estimate(PROMPT, *pair(), aspect("appearance_style"))

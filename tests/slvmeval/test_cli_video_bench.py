@@ -1,0 +1,86 @@
+"""``suite video-bench`` as a person types it, with the authors' form of a prompt file, and ``evaluate``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slvmeval.cli import main
+from storage_schemas.store import Store
+from tasks.suites.scores_store import ScoresStore
+from tests.tasks.evaluators.short_films import short_film
+from tests.tasks.suites.video_bench.talking import MODELS, Talk, step
+from tests.tiny_models.faulty_server import FaultyServer, Reply
+
+Capture = pytest.CaptureFixture[str]
+
+ENTRIES = [
+    {"prompt": "A teal kettle", "dimension": "color"},
+    {"prompt": "A kettle on the moon", "dimension": "overall_consistency"},
+]
+
+
+class Failing(Talk):
+    """Gives the first request for a score of a video an odd answer, until it is well."""
+
+    well = False
+
+    def __call__(self, number: int, body: dict[str, Any]) -> Reply:
+        if step(body) == "score" and not self.well:
+            return Reply(json.dumps({"description": "-", "reason": "-", "score": 7}))
+        return super().__call__(number, body)
+
+
+def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, capsys: Capture) -> None:
+    videos = tmp_path / "videos"
+    rows = ["model,prompt_id,sample,file"]
+    for number, model in enumerate(("anna", "bert")):
+        for at, prompt in enumerate(("color-001", "overall_consistency-001")):
+            short_film(ffmpeg, videos / model / f"{at}.mp4", 1.0 + at, 40 * (2 * number + at))
+            rows.append(f"{model},{prompt},0,{model}/{at}.mp4")
+    (videos / "manifest.csv").write_text("\n".join(rows))
+    prompts = tmp_path / "full.json"
+    prompts.write_text(json.dumps(ENTRIES))
+    store, profile = tmp_path / "store", tmp_path / "site.toml"
+    words = ["suite", "video-bench", "--videos", str(videos), "--prompts", str(prompts), "--quiet"]
+    words += ["--store", str(store), "--profile", str(profile), "--workers", "1"]
+    talk = Failing()
+    with FaultyServer(talk, MODELS) as server:
+        profile.write_text(f'[model_servers]\nopenai = "{server.url}"\n')
+        assert main([*words, "--dry-run", "--json"]) == 0
+        planned = {row["dimension"]: row["calls"] for row in json.loads(capsys.readouterr().out)["rows"]}
+        assert not server.seen
+        # five for each of two videos, and one for both together
+        assert {name: calls for name, calls in planned.items() if calls} == {
+            "imaging_quality": 1,
+            "aesthetic_quality": 1,
+            "video_text_consistency": 10,
+            "color_consistency": 10,
+        }
+        assert main(words) == 3
+        scores = ScoresStore(Store.open(store)).rows("video-bench")
+        failed = {(row.dimension, row.failure) for row in scores if row.score is None}
+        assert failed == {
+            ("color_consistency", "not_understood"),
+            ("video_text_consistency", "not_understood"),
+        }
+        assert len(scores) == 8 and all("outside the scale" in row.message for row in scores if row.failure)
+        talk.well = True
+        before = len(server.seen)
+        assert main([*words, "--retry"]) == 0
+        # the four odd answers alone are asked for again
+        assert [step(seen.body) for seen in server.seen[before:]] == ["score"] * 4
+        assert main(words) == 0 and len(server.seen) == before + 4
+    scores = ScoresStore(Store.open(store)).rows("video-bench")
+    assert all(row.score is not None for row in scores) and len(scores) == 8
+    told = Counter(row.dimension for row in scores)
+    assert set(told.values()) == {2}
+    for row in scores:
+        details = json.loads(row.details)
+        steps = [part["step"] for part in details["conversation"]]
+        assert len(steps) == (1 if row.dimension.endswith("quality") else 5)
+    assert all(row.cost_usd is not None for row in scores)
