@@ -50,7 +50,11 @@ class Added:
 
 
 class Erased(Frozen):
-    """What was taken out for one worker; `mark` is a checksum of the worker's id, `at` UTC in ISO 8601."""
+    """What was taken out for one worker.
+
+    `mark` is a checksum of the worker's id. `at` (ISO 8601) is up to when rows are gone: the time of it, or
+    the latest row's where that lies ahead.
+    """
 
     mark: str
     votes: int
@@ -131,13 +135,11 @@ class VotesStore:
 
         Doing it again after a crash takes out what was left.
         """
-        mine: dict[Kind, int] = {
-            "votes": sum(row.worker == worker for row in self.votes([campaign])),
-            "decisions": sum(row.worker == worker for row in self.decisions([campaign])),
-        }
-        erased = Erased(
-            mark=_mark(campaign, worker), votes=mine["votes"], decisions=mine["decisions"], at=_now()
-        )
+        votes = [row.at for row in self.votes([campaign]) if row.worker == worker]
+        decisions = [row.at for row in self.decisions([campaign]) if row.worker == worker]
+        # a row may be dated ahead of our clock, which was set back, or by a file with a wrong time zone
+        at = max([*votes, *decisions, _now()], key=moment)
+        erased = Erased(mark=_mark(campaign, worker), votes=len(votes), decisions=len(decisions), at=at)
         # from here on nobody reads the rows any more, whatever becomes of the files
         folder = self.path / "erased" / _checked(campaign)
         write_atomic(folder / f"{_stamp()}-{uuid.uuid4().hex[:8]}.json", erased.model_dump_json().encode())

@@ -122,6 +122,16 @@ def test_a_worker_is_taken_out_whole(store: Store) -> None:
     assert votes.erased("one") == [erased]
 
 
+def test_rows_that_are_dated_ahead_of_the_clock_are_taken_out_too(store: Store) -> None:
+    ahead = (datetime.now(UTC) + timedelta(days=3)).isoformat()
+    votes = VotesStore(store)
+    votes.add([vote(1, at=ahead), vote(2), vote(1, "bob", at=ahead)])
+    assert votes.erase("one", "ann").votes == 2
+    assert votes.votes() == [vote(1, "bob", at=ahead)]
+    assert b"ann" not in on_disk(store)
+    assert votes.add([vote(1, at=ahead)]) == Added(0, 1)
+
+
 def test_copies_do_not_bring_a_worker_back(store: Store) -> None:
     votes = VotesStore(store)
     votes.add([vote(1), vote(2, at="")])
