@@ -16,10 +16,11 @@ from tasks.annotation.places import annotation_folder
 
 
 class _Seen(Frozen):
-    """Up to which vote of a database a store has all."""
+    """Up to which vote of a database a store has all; `vote_id` is that vote's."""
 
     database: str
     after: int
+    vote_id: str
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,18 @@ def collect(store: Store, desk: Desk, campaign: str) -> Collected:
         seen = _Seen.model_validate_json(place.read_bytes())
     except (FileNotFoundError, ValidationError):
         # reading all again costs time only
-        seen = _Seen(database=mark, after=0)
-    there = seen.database == mark and kept.votes([campaign])
-    after = seen.after if there else 0
-    rows = desk.votes(campaign, after)
+        seen = _Seen(database=mark, after=0, vote_id="")
+    there = seen.database == mark and seen.after > 0 and kept.votes([campaign])
+    rows = desk.votes(campaign, seen.after - 1 if there else 0)
+    if there and [vote.vote_id for number, vote in rows[:1] if number == seen.after] != [seen.vote_id]:
+        # a database that was made anew or brought back from a copy counts votes from elsewhere; where only
+        # the vote was erased, reading all again costs time
+        rows = desk.votes(campaign)
     votes = kept.add([vote for _, vote in rows]).new
     decisions = kept.add_decisions(desk.decisions(campaign)).new
     if rows:
-        write_atomic(place, _Seen(database=mark, after=rows[-1][0]).model_dump_json().encode())
+        number, last = rows[-1]
+        newest = _Seen(database=mark, after=number, vote_id=last.vote_id)
+        write_atomic(place, newest.model_dump_json().encode())
     progress = [one for one in desk.progress(campaign) if not one.gold]
     return Collected(campaign, votes, decisions, len(progress), sum(one.done for one in progress))

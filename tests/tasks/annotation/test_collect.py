@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,7 +59,8 @@ def test_only_what_is_new_is_read_and_kept(lite: Desk, store: Store, monkeypatch
     lite.decide("autumn", "a" * 32, Standing.EXCLUDED, "too quick", "me")
     found = collect(store, lite, "autumn")
     assert found == Collected("autumn", 1, 1, 3, 1) and not found.complete
-    assert asked == [3]
+    # the vote that was the last one is read again, to see that it is the same database
+    assert asked == [2]
     kept = VotesStore(store)
     assert kept.votes(["autumn"]) == sorted((vote for _, vote in votes("autumn")), key=lambda v: v.vote_id)
     assert kept.decisions(["autumn"]) == lite.decisions("autumn")
@@ -89,6 +91,30 @@ def test_another_database_is_read_from_its_beginning(lite: Desk, store: Store, t
         give(other, "c" * 32, 0)
         assert collect(store, other, "autumn").votes == 1
     assert len(VotesStore(store).votes(["autumn"])) == 3
+
+
+def test_a_database_that_was_made_anew_or_brought_back_loses_no_vote(store: Store, tmp_path: Path) -> None:
+    with open_desk(tmp_path, HandClock()) as desk:
+        desk.publish(CAMPAIGN, TASKS)
+        give(desk, "a" * 32, 0)
+        copy = tmp_path / "copy.sqlite"
+        with sqlite3.connect(tmp_path / "desk.sqlite") as there, sqlite3.connect(copy) as kept:
+            there.backup(kept)
+        give(desk, "a" * 32, 1, 2)
+        assert collect(store, desk, "autumn").votes == 3
+    for name in ("desk.sqlite", "desk.sqlite-wal", "desk.sqlite-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    copy.rename(tmp_path / "desk.sqlite")
+    with open_desk(tmp_path, HandClock()) as desk:
+        give(desk, "b" * 32, 0, 1)
+        assert collect(store, desk, "autumn").votes == 2
+    (tmp_path / "desk.sqlite").unlink()
+    with open_desk(tmp_path, HandClock()) as desk:
+        desk.publish(CAMPAIGN, TASKS)
+        give(desk, "c" * 32, 0, 1)
+        assert collect(store, desk, "autumn").votes == 2
+    workers = [vote.worker[0] for vote in VotesStore(store).votes(["autumn"])]
+    assert sorted(workers) == ["a", "a", "a", "b", "b", "c", "c"]
 
 
 def test_a_damaged_mark_and_lost_files_cost_time_only(lite: Desk, store: Store) -> None:
