@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.aspects.base import Models
+from tasks.models.device import device_of
 from tasks.models.hub import ModelHub, consumed_model
 from tasks.models.registry import MODEL_SPECS
 
@@ -51,7 +52,7 @@ class HubSource:
 
     def libraries(self) -> dict[str, str]:
         """Return the versions of what makes pictures ready and computes."""
-        return {name: _version(name) for name in ("torch", "transformers", "pillow")}
+        return {name: version_of(name) for name in ("torch", "transformers", "pillow")}
 
     def check(self) -> None:
         """Check that the weights are there and of the kind that is needed; nothing is loaded.
@@ -80,11 +81,20 @@ class HubSource:
 
     def loaded(self) -> Any:
         """Return the loaded model; ask each time, so that it can make room for another."""
-        return self._models.get(self.name, dtype=self.dtype)
+        return on_gpu(self._models).get(self.name, dtype=self.dtype)
+
+
+def on_gpu(models: Models) -> Models:
+    """Return the same models, loaded on the GPU where one is visible: for work of the pool h100.
+
+    Which device it is is seen only now, where the work is done, not where a run is planned.
+    """
+    return ModelHub(models.folders, device_of("h100")) if isinstance(models, ModelHub) else models
 
 
 @cache
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """Return the version of an installed package; empty where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

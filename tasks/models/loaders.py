@@ -29,6 +29,9 @@ LOADERS: Mapping[str, str] = {
     "image-editor": "tasks.models.qwen_image_edit:load",
     "clip": "tasks.models.clip:load",
     "video-score": "tasks.models.video_score:load",
+    "picture-features": "tasks.models.picture_features:load",
+    "aesthetic-head": "tasks.models.aesthetic_head:load",
+    "dover": "tasks.models.dover:load",
 }
 
 

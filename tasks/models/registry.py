@@ -200,6 +200,36 @@ _SPECS = (
         about_bytes=16_543_408_618,
         source=HubRepository("TIGER-Lab/VideoScore-v1.1", "0731e98e15f8c06a3e3b4dc6c7a4b8d866f22a89"),
     ),
+    ModelSpec(
+        name="siglip-so400m-patch14-384",
+        role="LoCoT2V-Bench: aesthetic quality and transition smoothness",
+        kind="picture-features",
+        licence="Apache-2.0",
+        memory_bytes=8_000_000_000,
+        files=(
+            KnownFile(
+                "model.safetensors",
+                3511950624,
+                "ea2abad2b7f8a9c1aa5e49a244d5d57ffa71c56f720c94bc5d240ef4d6e1d94a",
+            ),
+        ),
+        source=HubRepository("google/siglip-so400m-patch14-384", "9fdffc58afc957d1a03a25b10dba0329ab15c2a3"),
+    ),
+    ModelSpec(
+        name="dinov2-base",
+        role="LoCoT2V-Bench: features of subjects",
+        kind="picture-features",
+        licence="Apache-2.0",
+        memory_bytes=2_000_000_000,
+        files=(
+            KnownFile(
+                "model.safetensors",
+                346345912,
+                "d73036b56966966d07975d696bde331762f37297e2f095de8cea0040c3aa0841",
+            ),
+        ),
+        source=HubRepository("facebook/dinov2-base", "f9e44c814b77203eaa57a6bdbbd535f21ede1415"),
+    ),
 )
 
 #: The built-in models by name.

@@ -6,8 +6,6 @@ compiles kernels for minutes on a fresh machine, and the masks are the same to t
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
+from tasks.models.onnx_session import open_session
 
 #: The network's input, and the mean and deviation of its training pictures (rembg, ``sessions/u2net.py``).
 _SIDE = 320
 _MEAN = (0.485, 0.456, 0.406)
 _DEVIATION = (0.229, 0.224, 0.225)
-#: Device → onnxruntime's provider for it, and its options. On a GPU: no rounding to TF32 (the CPU does none),
-#: the same convolution algorithm each time, and no more memory than was asked for.
-_PROVIDERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "cpu": ("CPUExecutionProvider", {}),
-    "cuda": (
-        "CUDAExecutionProvider",
-        {
-            "use_tf32": "0",
-            "cudnn_conv_algo_search": "DEFAULT",
-            "arena_extend_strategy": "kSameAsRequested",
-        },
-    ),
-}
 
 
 def load(path: Path, device: str) -> U2Net:
@@ -59,27 +44,7 @@ class U2Net:
     """
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
-        import onnxruntime
-
-        provider, provider_options = _PROVIDERS[device]
-        available = onnxruntime.get_available_providers()
-        if provider not in available:
-            raise _elsewhere(path, device, f"this onnxruntime has only {', '.join(available)}")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1  # a process works on each core already
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        if device == "cuda":
-            # finds the CUDA libraries that were installed as Python packages
-            onnxruntime.preload_dlls()
-        self._session: Any = onnxruntime.InferenceSession(
-            str(path), options, providers=[(provider, dict(provider_options))]
-        )
-        found = self._session.get_providers()
-        if found[0] != provider:
-            # it says so in its own log only, and goes on with the CPU
-            raise _elsewhere(path, device, f"it would run on {', '.join(found)}")
-        self._session.disable_fallback()
+        self._session: Any = open_session(path, device)
         self._input: str = self._session.get_inputs()[0].name
 
     def mask(self, rgb: Planes) -> NDArray[np.uint8]:
@@ -106,15 +71,3 @@ class U2Net:
             return np.zeros(rgb.shape[:2], np.uint8)
         level = ((found - low) / (high - low) * 255).astype(np.uint8)
         return np.asarray(Image.fromarray(level).resize(image.size, Image.Resampling.LANCZOS))
-
-
-def _elsewhere(path: Path, device: str, found: str) -> PrerequisiteError:
-    advice = (
-        "install the package onnxruntime as locked"
-        if device == "cpu"
-        else "install onnxruntime-gpu there in place of onnxruntime (both own one module: remove both first) "
-        "with CUDA and cuDNN of the versions it wants; or let the aspect run in the pool cpu"
-    )
-    return PrerequisiteError(
-        f"{path.name} cannot run on {_PROVIDERS[device][0]} on {socket.gethostname()}: {found}: {advice}"
-    )

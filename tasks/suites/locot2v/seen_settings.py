@@ -101,6 +101,10 @@ class ConsistencySettings(Frozen):
         Least score of a box, and of a word in it (Grounding DINO's own defaults; not from the paper).
     subjects, backgrounds
         What gives features of subjects (VBench: DINO) and of backgrounds (VBench: CLIP); not from the paper.
+    one_background
+        What counts as one background, whose features in several events are compared: ``all`` events of a
+        video, or those with the same words for their ``setting``. Not from the paper: all, since events
+        seldom name a place in the same words; a prompt that wants a change of place lowers it then.
     fps
         Frames a second of an event that are looked at. Not from the paper.
     most_frames
@@ -113,6 +117,7 @@ class ConsistencySettings(Frozen):
     text_threshold: float = Field(default=0.25, ge=0, le=1)
     subjects: PictureModel = _DINO
     backgrounds: PictureModel = _CLIP
+    one_background: Literal["all", "setting"] = "all"
     fps: float = Field(default=1.0, gt=0)
     most_frames: int = Field(default=64, ge=2)
 

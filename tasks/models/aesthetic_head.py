@@ -1,0 +1,115 @@
+"""The head of Aesthetic Predictor V2.5: from SigLIP's features of a picture to a score from 1 to 10.
+
+The published predictor (github.com/discus0434/aesthetic-predictor-v2-5, ``siglip_v2_5.py``) divides
+SigLIP's pooled features by their length and sends them through five linear layers, with dropout between
+them in training and nothing between them in use. So the head is computed here on features that other
+dimensions share. Its weights are a file of the repository, not of a hub: ``scoring_head.N.weight`` and
+``.bias`` for N of 0, 2, 4, 6 and 8.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.errors import PrerequisiteError
+from tasks.models.torch_cpu import prepare_torch
+from tasks.models.torch_model import loading
+
+Layer = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+#: What the published weights are called before the layer's number.
+PREFIX = "scoring_head."
+
+
+def load(path: Path, device: str, **_options: Any) -> AestheticHead:
+    """Load the head's weights; it is computed on the CPU, wherever the features come from.
+
+    Parameters
+    ----------
+    path
+        The file, or a folder with it: ``.safetensors``, or ``.pth`` as it is published, of which nothing but
+        numbers is read.
+
+    Raises
+    ------
+    PrerequisiteError
+        If torch is not installed, or there is no such head.
+    """
+    files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.pth")])
+    if len(files) != 1:
+        raise PrerequisiteError(
+            f"{path} has {len(files)} files of weights (.safetensors, .pth): the head of the aesthetic "
+            "predictor is one"
+        )
+    torch = prepare_torch()
+    with loading(path, "the head of the aesthetic predictor"):
+        if files[0].suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            weights = load_file(files[0])
+        else:
+            weights = torch.load(files[0], map_location="cpu", weights_only=True)
+        return AestheticHead(layers_of({name: part.double().numpy() for name, part in weights.items()}))
+
+
+def layers_of(weights: Mapping[str, NDArray[np.float64]]) -> list[Layer]:
+    """Return the layers in order, each a matrix ``(out, in)`` and its bias.
+
+    Raises
+    ------
+    ValueError
+        If the weights are no chain of linear layers that ends in one number.
+    """
+    names = {name.removeprefix("layers.").removeprefix(PREFIX): name for name in weights}
+    numbers = sorted({int(name.split(".")[0]) for name in names if name.split(".")[0].isdigit()})
+    try:
+        found = [(weights[names[f"{n}.weight"]], weights[names[f"{n}.bias"]]) for n in numbers]
+    except KeyError as lacking:
+        raise ValueError(f"it lacks {PREFIX}{lacking.args[0]}") from lacking
+    widths = [matrix.shape for matrix, _ in found]
+    fits = all(after[1] == before[0] for before, after in itertools.pairwise(widths))
+    if not found or not fits or widths[-1][0] != 1:
+        raise ValueError(f"its layers are {widths}: a chain is needed that ends in one number")
+    return found
+
+
+class AestheticHead:
+    """The loaded head.
+
+    Attributes
+    ----------
+    width
+        Numbers of a row of features.
+    """
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self._layers = tuple(layers)
+        self.width = int(self._layers[0][0].shape[1])
+
+    def scores(self, features: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the score of each row of features, from about 1 to about 10, shape (n,).
+
+        Parameters
+        ----------
+        features
+            SigLIP's pooled features, shape (n, width), of any length: they are divided by it.
+
+        Raises
+        ------
+        ValueError
+            If they are another model's.
+        """
+        rows = np.asarray(features, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.width:
+            raise ValueError(f"features of {rows.shape[1:]} numbers: this head was made for {self.width}")
+        rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+        for matrix, bias in self._layers:
+            rows = rows @ matrix.T + bias
+        found: NDArray[np.float64] = rows[:, 0]
+        return found

@@ -1,0 +1,75 @@
+"""DOVER and DOVER++ as an ONNX file: how good a short video is, in beauty and technically.
+
+DOVER's authors (github.com/VQAssessment/DOVER) publish weights as pickled files and a script,
+``convert_to_onnx.py``, which makes an ONNX file of them with the inputs ``aes_view`` and ``tech_view`` and
+two outputs, beauty first. Such a file is what is loaded here; none of their code runs. With DOVER++'s
+weights it was not run here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.errors import PrerequisiteError
+from tasks.models.onnx_session import open_session
+from tasks.models.torch_model import loading
+
+Views = NDArray[np.float32]
+#: Frames of a clip, and its sides in pixels (DOVER's options file).
+FRAMES, SIDE = 32, 224
+_AESTHETIC, _TECHNICAL = "aes_view", "tech_view"
+
+
+def load(path: Path, device: str, **_options: Any) -> Dover:
+    """Load the ONNX file in a folder, or the file.
+
+    Raises
+    ------
+    PrerequisiteError
+        If there is no such file, it has other inputs, or onnxruntime would run it elsewhere.
+    """
+    files = [path] if path.is_file() else sorted(path.glob("*.onnx"))
+    if len(files) != 1:
+        raise PrerequisiteError(f"{path} has {len(files)} ONNX files: DOVER is one, see docs/locot2v.md")
+    with loading(files[0], "DOVER"):
+        return Dover(open_session(files[0], device), files[0])
+
+
+class Dover:
+    """The loaded networks.
+
+    Attributes
+    ----------
+    clips
+        How many clips the technical view has; None where the file takes any number.
+    """
+
+    def __init__(self, session: Any, path: Path) -> None:
+        self._session = session
+        shapes = {given.name: given.shape for given in session.get_inputs()}
+        if set(shapes) != {_AESTHETIC, _TECHNICAL} or len(session.get_outputs()) != 2:
+            raise PrerequisiteError(
+                f"{path} takes {', '.join(sorted(shapes)) or 'nothing'} and gives "
+                f"{len(session.get_outputs())} outputs; DOVER as its authors' script exports it takes "
+                f"{_AESTHETIC} and {_TECHNICAL} and gives two"
+            )
+        count = shapes[_TECHNICAL][0]
+        self.clips: int | None = count if isinstance(count, int) else None
+
+    def scores(self, aesthetic: Views, technical: Views) -> tuple[float, float]:
+        """Return both raw numbers of a piece of video, beauty first; they are on no scale yet.
+
+        Parameters
+        ----------
+        aesthetic
+            The piece made small, ``(1, 3, 32, 224, 224)`` float32, normalised.
+        technical
+            Clips of fragments, ``(clips, 3, 32, 224, 224)`` float32, normalised.
+        """
+        found = self._session.run(None, {_AESTHETIC: aesthetic, _TECHNICAL: technical})
+        beauty, technique = (float(np.mean(one, dtype=np.float64)) for one in found)
+        return beauty, technique

@@ -1,0 +1,169 @@
+"""Consistency of subjects and backgrounds within events and between them (LoCoT2V-Bench, appendix B.7)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.ids import digest_value
+from storage_schemas.judgement import Failure
+from tasks.aspects.base import Pool
+from tasks.evaluators.base import Estimate, NotJudged
+from tasks.evaluators.setup import Setup
+from tasks.models.servers import check_server
+from tasks.pairs.view import Side
+from tasks.suites.base import Dimension, Scored, Scorer, SuitePrompt, SuiteVideo
+from tasks.suites.locot2v.asking import Asking, Reckoning
+from tasks.suites.locot2v.consistency import inter_event, intra_event
+from tasks.suites.locot2v.event_clips import EventClip, event_clips, told
+from tasks.suites.locot2v.events import UNSPECIFIED
+from tasks.suites.locot2v.roles import Role, roles_of
+from tasks.suites.locot2v.seen_models import Pictures, SeenModel
+from tasks.suites.locot2v.seen_settings import SeenSettings
+from tasks.suites.locot2v.settings import Locot2vSettings
+from tasks.suites.locot2v.things import BATCH, Boxes, ThingRow, present
+from tasks.suites.video_bench.frames import Film
+
+#: Dimension → what is looked at, and whether within events or between them.
+KINDS: Mapping[str, tuple[str, str]] = {
+    "intra_event_subject": ("subject", "intra"),
+    "intra_event_background": ("background", "intra"),
+    "inter_event_subject": ("subject", "inter"),
+    "inter_event_background": ("background", "inter"),
+}
+_ROLES: tuple[Role, ...] = ("language", "locating")
+
+
+class EventConsistency(Scorer):
+    """How alike features of subjects, or of backgrounds, are."""
+
+    pool: ClassVar[Pool] = "h100"
+
+    def __init__(
+        self, dimension: Dimension, setup: Setup, settings: Locot2vSettings, seen: SeenSettings
+    ) -> None:
+        super().__init__(dimension)
+        self._settings, self._seen = settings, seen.consistency
+        self._part, self._where = KINDS[dimension.name]
+        self._roles, self._cache = roles_of(setup, settings), setup.cache
+        for role in _ROLES:
+            self._roles.calls(role)
+        model = self._seen.subjects if self._part == "subject" else self._seen.backgrounds
+        self._pictures = Pictures(setup.models, model)
+        detector = self._seen.detector
+        self._detector = SeenModel(setup.models, detector.model, ("detector",), dtype=detector.dtype)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the models, the instructions and the constants."""
+        given = self._settings
+        return {
+            "models": {role: self._roles.model(role).settings() for role in _ROLES},
+            "told": digest_value(dict(told(given))),
+            "shown": [given.fps, given.most_frames, given.most_events],
+            "detector": self._detector.settings(),
+            "pictures": self._pictures.settings(),
+            **self._seen.model_dump(mode="json", exclude={"detector", "subjects", "backgrounds"}),
+            "version": 1,
+        }
+
+    def check(self) -> None:
+        """Check that the models are there, and ask the servers whether they have theirs.
+
+        Raises
+        ------
+        PrerequisiteError
+            If something is missing, with what to do.
+        """
+        self._pictures.check()
+        self._detector.check()
+        for server in dict.fromkeys(self._roles.calls(role).client.server for role in _ROLES):
+            check_server(server)
+
+    def score(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[Scored | NotJudged]:
+        """Return the score of each video, with its events."""
+        return [self._one(prompt, video, repeat) for video in videos]
+
+    def estimate(self, prompt: SuitePrompt, videos: Sequence[SuiteVideo]) -> Sequence[Estimate]:
+        """Return the requests for events and their intervals that are not kept."""
+        found: list[Estimate] = []
+        for video in videos:
+            reckoning = Reckoning(self._roles)
+            # what is wrong with it is said when it is scored; what was asked until then is paid for
+            with suppress(NotJudged):
+                event_clips(reckoning, prompt, Film(video.digest, video.video), self._settings)
+            found += reckoning.estimates
+        return found
+
+    def _one(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int) -> Scored | NotJudged:
+        start, asking = time.perf_counter(), Asking(self._roles)
+        try:
+            clips = event_clips(asking, prompt, Film(video.digest, video.video), self._settings, repeat)
+            things = self._things(video.video, clips)
+        except NotJudged as problem:
+            problem.usage = asking.paid()
+            return problem
+        found = (intra_event if self._where == "intra" else inter_event)(list(things.values()))
+        if found.value is None:
+            return NotJudged(Failure.NO_ANSWER, found.why, usage=asking.paid())
+        details = {
+            "rests_on": found.steps,
+            "masks": self._seen.masks,
+            "frames_by_thing": {
+                name: {str(event): len(rows) for event, rows in by_event.items()}
+                for name, by_event in things.items()
+            },
+            **asking.details(),
+        }
+        usage = replace(asking.usage(), seconds=time.perf_counter() - start)
+        return Scored(found.value, usage, asking.calls, asking.model, details)
+
+    def _things(self, video: Side, clips: Sequence[EventClip]) -> dict[str, dict[int, NDArray[np.float64]]]:
+        """Return the features of each thing by event: of each subject by its name, or of each background."""
+        found: dict[str, dict[int, NDArray[np.float64]]] = {}
+        for clip in clips:
+            phrase = phrase_of(clip.event.subject)
+            boxes = Boxes(self._detector, phrase, self._seen) if phrase else None
+            if self._part == "subject" and boxes is None:
+                continue
+            feature = ThingRow(self._part, boxes, self._pictures, self._cache)
+            places = event_places(clip, video.fps, self._seen.fps, self._seen.most_frames)
+            rows = present(self._cache.compute_missing(video, places, feature, batch=BATCH).rows)
+            if len(rows):
+                found.setdefault(self._thing(phrase, clip), {})[clip.number] = rows
+        return found
+
+    def _thing(self, phrase: str, clip: EventClip) -> str:
+        if self._part == "subject":
+            return phrase
+        return phrase_of(clip.event.setting) if self._seen.one_background == "setting" else "background"
+
+
+def phrase_of(text: str) -> str:
+    """Return a thing's name as it is compared and looked for; empty where an event names none.
+
+    Examples
+    --------
+    >>> phrase_of(" A brown  Dog."), phrase_of("unspecified")
+    ('brown dog', '')
+    """
+    words = text.lower().strip(" .").split()
+    if words and words[0] in ("a", "an", "the"):
+        words = words[1:]
+    plain = " ".join(words)
+    return "" if plain == UNSPECIFIED else plain
+
+
+def event_places(clip: EventClip, video_fps: float, fps: float, most: int) -> list[int]:
+    """Return the frames of an event that are looked at: so many a second, two at least where it has them."""
+    length = clip.end - clip.first
+    wanted = round(length / video_fps * fps)
+    count = min(length, most, max(2, wanted))
+    return [clip.first + int((n + 0.5) * length / count) for n in range(count)]
