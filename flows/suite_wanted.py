@@ -27,7 +27,7 @@ from tasks.suites.plan import Material, Unit, applicable, bring_together, mini, 
 from tasks.suites.prompts import load_prompts
 from tasks.suites.run import SuiteWork
 from tasks.suites.score_unit import copied, failed_rows
-from tasks.suites.scores_store import ScoreId, ScoresStore
+from tasks.suites.scores_store import ScoreId, ScoresStore, id_of
 
 #: Stands for the settings of a dimension whose scorer cannot even be made.
 UNKNOWN_SETTINGS = "unknown"
@@ -175,19 +175,23 @@ class Wanted:
         return found
 
     def copy_known(self) -> None:
-        """Let the score of a video stand for an identical one, such as another model's copy."""
+        """Let the score of a video, or why it has none, stand for an identical video."""
         known = self.scores.known(self.name)
-        by_key = {id_[0]: id_ for id_, failure in known.items() if not failure}
+        by_key: dict[str, ScoreId] = {}
+        # a score counts more than a failure
+        for id_, failure in sorted(known.items(), key=lambda item: bool(item[1])):
+            if is_settled(failure, self.options.retry):
+                by_key.setdefault(id_[0], id_)
         wanted = [
             (unit, place, by_key[id_[0]])
             for one in self.asked
             for unit in one.units
             for place, id_ in enumerate(unit.ids)
-            if id_[0] in by_key and known.get(id_) != ""
+            if id_[0] in by_key and not is_settled(known.get(id_), self.options.retry)
         ]
         if wanted:
-            rows = {row.key: row for row in self.scores.rows(self.name) if row.score is not None}
-            self.scores.add(copied(rows[id_[0]], self.name, unit, place) for unit, place, id_ in wanted)
+            rows = {id_of(row): row for row in self.scores.rows(self.name)}
+            self.scores.add(copied(rows[id_], self.name, unit, place) for unit, place, id_ in wanted)
 
     def keep_reasons(self) -> None:
         """Write rows with the reason for what has no score because its dimension cannot be used."""

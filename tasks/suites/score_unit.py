@@ -71,10 +71,10 @@ def failed_rows(suite: str, unit: Unit, failure: Failure, message: str) -> list[
 
 
 def copied(row: SuiteScore, suite: str, unit: Unit, place: int) -> SuiteScore:
-    """Return the row of a video that is the same as another's, with its score; nothing was paid for it."""
+    """Return the row of a video that is the same as another's; nothing was paid for it."""
     details = canonical_json({"scored_for": f"{row.model}/{row.prompt_id}#{row.sample}"})
-    fields = {"score": row.score, "details": details, "cost_usd": 0.0}
-    return _row(suite, unit, place, fields)
+    fields = {"score": row.score, "failure": row.failure, "message": row.message, "details": details}
+    return _row(suite, unit, place, {**fields, "cost_usd": 0.0})
 
 
 def opened(unit: Unit, videos: OpenVideos) -> list[SuiteVideo]:
