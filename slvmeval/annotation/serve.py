@@ -79,13 +79,14 @@ def prepare(
     Raises
     ------
     UserInputError
-        If nothing of that name is published, or options do not go together.
+        If nothing of that name is published, options do not go together, or an aspect has no words.
     PrerequisiteError
         If the port is taken, the database away or of another version, or the licence of a source forbids it.
     """
     _check_options(asked, processes)
     if asked.database == f"sqlite:///{sqlite_file(asked.root)}" and not sqlite_file(asked.root).exists():
         raise UserInputError(_nothing(name, asked, ()))
+    from slvmeval.annotation.pages.texts import check_texts
     from tasks.annotation.desk import Desk
 
     key = installation_key(asked.root)
@@ -93,8 +94,11 @@ def prepare(
     desk = Desk.open(asked.database, key)
     try:
         chosen = chosen_campaigns(desk.campaigns(), name, asked)
-        for one in chosen if not private else ():
-            _check_licences(desk, one, asked)
+        for one in chosen:
+            aspects = sorted({task.aspect for task in desk.tasks(one.name)})
+            check_texts(one.languages, aspects, asked.texts_folder)
+            if not private:
+                _check_licences(desk, one, asked)
     finally:
         desk.close()
     opened = _listen(asked.host, asked.port)

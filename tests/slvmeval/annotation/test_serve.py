@@ -68,6 +68,17 @@ def test_a_name_is_a_campaign_or_a_release(published: Serving) -> None:
             assert ready.serving.campaigns == campaigns
 
 
+def test_words_that_are_missing_are_said_before_the_first_worker_comes(
+    published: Serving, tmp_path: Path
+) -> None:
+    with Desk.open(published.database, installation_key(published.root)) as desk:
+        other = Campaign(name="other", release="demo", version=1)
+        desk.publish(other, [pair(0).model_copy(update={"aspect": "of_a_package"})])
+    said = refused(published.at(campaigns=()), "other")
+    assert "of_a_package" in said
+    assert "no folder" in refused(published.at(campaigns=(), texts=str(tmp_path / "none")), NAME)
+
+
 def test_a_port_that_is_taken(published: Serving) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
