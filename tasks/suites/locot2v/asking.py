@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from storage_schemas.ids import digest_text
+from storage_schemas.ids import digest_text, digest_value
 from tasks.evaluators.base import Estimate, ModelUsage, NotJudged, Usage
 from tasks.suites.calls import read
 from tasks.suites.locot2v.embedders import Rows
@@ -127,6 +127,11 @@ class Reckoning:
 
     roles: Roles
     estimates: list[Estimate] = field(default_factory=list)
+    _guessed: list[str] = field(default_factory=list)
+
+    def _once(self, key: str) -> str:
+        """Return a name of work on texts: what rests on a guess at one video is not another video's."""
+        return digest_value([key, *self._guessed]) if self._guessed else key
 
     def ask(self, step: Step) -> Any:
         """Return the kept answer, else one of usual length."""
@@ -136,13 +141,16 @@ class Reckoning:
         kept = calls.kept.find(key)
         if kept is not None:
             return read(kept.text, None, step.check)
+        once = key if shown is not None else self._once(key)
+        if shown is not None:
+            self._guessed.append(key)
         self.estimates.append(
             Estimate(
                 images=0 if shown is None else shown.images,
                 tokens_in=tokens_in,
                 tokens_out=model.thinking_tokens + model.text_tokens(str(dict(step.assumed))),
                 model=model.model,
-                once=key,
+                once=once,
             )
         )
         return step.check(dict(step.assumed))
@@ -151,5 +159,5 @@ class Reckoning:
         """Return zeros, and note the request."""
         estimate = self.roles.similarity().estimate(groups)
         if estimate is not None:
-            self.estimates.append(estimate)
+            self.estimates.append(replace(estimate, once=self._once(estimate.once)))
         return tuple(np.zeros((len(left), len(right))) for left, right in groups)
