@@ -10,17 +10,18 @@ from storage_schemas.commit import write_atomic
 from storage_schemas.ids import digest_text
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
+from storage_schemas.vote import Vote
 from storage_schemas.votes_store import VotesStore
 from tasks.annotation.desk import Desk
 from tasks.annotation.places import annotation_folder
 
 
 class _Seen(Frozen):
-    """Up to which vote of a database a store has all; `vote_id` is that vote's."""
+    """Up to which vote of a database a store has all; `mark` is a checksum of that vote's id."""
 
     database: str
     after: int
-    vote_id: str
+    mark: str
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,15 @@ def collect(store: Store, desk: Desk, campaign: str) -> Collected:
     kept = VotesStore(store)
     place = annotation_folder(store.root) / "collected" / f"{campaign}.json"
     # numbers of votes are a database's own
-    mark = digest_text(desk.shown_url)
+    database = digest_text(desk.shown_url)
     try:
         seen = _Seen.model_validate_json(place.read_bytes())
     except (FileNotFoundError, ValidationError):
         # reading all again costs time only
-        seen = _Seen(database=mark, after=0, vote_id="")
-    there = seen.database == mark and seen.after > 0 and kept.votes([campaign])
+        seen = _Seen(database=database, after=0, mark="")
+    there = seen.database == database and seen.after > 0 and kept.votes([campaign])
     rows = desk.votes(campaign, seen.after - 1 if there else 0)
-    if there and [vote.vote_id for number, vote in rows[:1] if number == seen.after] != [seen.vote_id]:
+    if there and [_mark(vote) for number, vote in rows[:1] if number == seen.after] != [seen.mark]:
         # a database that was made anew or brought back from a copy counts votes from elsewhere; where only
         # the vote was erased, reading all again costs time
         rows = desk.votes(campaign)
@@ -86,7 +87,12 @@ def collect(store: Store, desk: Desk, campaign: str) -> Collected:
     decisions = kept.add_decisions(desk.decisions(campaign)).new
     if rows:
         number, last = rows[-1]
-        newest = _Seen(database=mark, after=number, vote_id=last.vote_id)
+        newest = _Seen(database=database, after=number, mark=_mark(last))
         write_atomic(place, newest.model_dump_json().encode())
     progress = [one for one in desk.progress(campaign) if not one.gold]
     return Collected(campaign, votes, decisions, len(progress), sum(one.done for one in progress))
+
+
+def _mark(vote: Vote) -> str:
+    """Return what of a vote is kept here: nothing of a worker who is erased later."""
+    return digest_text(vote.vote_id)
