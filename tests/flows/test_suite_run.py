@@ -170,6 +170,20 @@ def test_answers_outside_the_scale_and_for_other_videos_are_rows(
     assert "are not 2 scores" in said["contest"]
 
 
+def test_a_copy_of_a_video_fails_as_the_video_does_and_is_not_asked_about(
+    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path
+) -> None:
+    manifest = tmp_path / "manifest.csv"
+    manifest.write_text("model,prompt_id,file\nanna,p1,anna/0.mp4\nbert,p1,anna/0.mp4\n")
+    with FaultyServer([Reply(json.dumps({"scores": [9]}))]) as server:
+        more = {"manifest": str(manifest), "dimensions": ("beauty",)}
+        given = options(tmp_path, films, prompts, server, **more)
+        for _ in range(2):
+            found = by_name(suite_inline(given))["beauty"]
+            assert (dict(found.failures), found.left) == ({"not_understood": 2}, 0)
+        assert len(server.seen) == 2
+
+
 def test_a_server_that_is_down_harms_no_other_dimension_and_is_asked_again(
     tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, marker: FaultyServer
 ) -> None:
@@ -295,8 +309,10 @@ def test_wrong_names_are_said(
         suite_inline(options(tmp_path, films, tmp_path / "bare.csv", marker))
 
 
-def test_nothing_is_paid_twice_after_a_kill(
-    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_is_paid_twice_after_a_kill_or_an_interrupt(
+    tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, end: signal.Signals
 ) -> None:
     def slowly(number: int, body: dict[str, Any]) -> Reply:
         return Reply(answers(number, body).text, delay_s=0.3)
@@ -309,7 +325,7 @@ def test_nothing_is_paid_twice_after_a_kill(
         words += ["--workers", "1", "--quiet", "--dimension", "beauty", "--dimension", "contest"]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         _wait(lambda: len(server.seen) >= 6)
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(process.pid, end)
         process.communicate()
         _wait(lambda: server.in_flight == 0)
         # the worker ends by itself when its parent is gone
@@ -327,6 +343,7 @@ def test_nothing_is_paid_twice_after_a_kill(
     assert len(rows(tmp_path)) == 8 and all(row.score is not None for row in rows(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_video_that_kills_its_process_is_a_row_and_the_others_are_scored(
     tmp_path: Path,
     films: Path,
