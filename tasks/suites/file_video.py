@@ -7,14 +7,12 @@ from collections import OrderedDict
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from tasks.media.probe import probe
 from tasks.pairs.brought import VideoSide
 from tasks.pairs.view import Side
-from tasks.suites.alignment.stability import BlurredSide
 
 #: Frames a second where a file says nothing of its rate (a picture, say).
 UNKNOWN_RATE = Fraction(24)
@@ -122,16 +120,9 @@ class OpenVideos:
 
     def _new(self, path: str) -> Side:
         plain = FileVideo(Path(path), self._sampling)
-        return BlurredVideo(plain, self._sampling.blur) if self._sampling.blur else plain
+        if not self._sampling.blur:
+            return plain
+        # statistics, which take a second to import, come with it
+        from tasks.suites.blurred_video import BlurredVideo
 
-
-class BlurredVideo(BlurredSide):
-    """The same blurred; its frame rate and size are read when they are touched."""
-
-    def __init__(self, plain: Side, sigma: float) -> None:
-        self._plain, self._sigma = plain, sigma
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("width", "height", "color", "fps"):
-            return getattr(self._plain, name)
-        raise AttributeError(name)
+        return BlurredVideo(plain, self._sampling.blur)
