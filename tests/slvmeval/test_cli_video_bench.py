@@ -11,7 +11,9 @@ import pytest
 
 from slvmeval.cli import main
 from storage_schemas.store import Store
+from tasks.evaluators.video_bench import aspect_dimensions
 from tasks.suites.scores_store import ScoresStore
+from tasks.suites.video_bench.dimensions import BY_NAME, QUALITY
 from tests.tasks.evaluators.short_films import short_film
 from tests.tasks.suites.video_bench.talking import MODELS, Talk, step
 from tests.tiny_models.faulty_server import FaultyServer, Reply
@@ -84,3 +86,27 @@ def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, capsys: Cap
         steps = [part["step"] for part in details["conversation"]]
         assert len(steps) == (1 if row.dimension.endswith("quality") else 5)
     assert all(row.cost_usd is not None for row in scores)
+
+
+def test_as_a_judge_of_a_release_each_aspect_is_asked_as_it_should(
+    judged_store: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    profile, talk = tmp_path / "site.toml", Talk()
+    words = ["evaluate", "-e", "video-bench", "--store", str(judged_store), "--json", "--quiet"]
+    words += ["--profile", str(profile)]
+    with FaultyServer(talk, MODELS) as server:
+        profile.write_text(f'[model_servers]\nopenai = "{server.url}"\n')
+        assert main([*words, "--dry-run"]) == 0
+        planned = {row["aspect"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+        assert not server.seen
+        assert main([*words, "--direct", "--workers", "1"]) == 0
+        said = json.loads(capsys.readouterr().out)["evaluators"]["video-bench"]
+        asked = len(server.seen)
+        assert main([*words, "--direct", "--workers", "1"]) == 0
+        assert len(server.seen) == asked
+    quality = {aspect for aspect in planned if BY_NAME[aspect_dimensions()[aspect]].group == QUALITY}
+    assert quality and quality < set(planned)
+    for aspect, row in planned.items():
+        # two pairs of each aspect; quality in both orders, a chain once
+        assert row["requests"] == (4 if aspect in quality else 2)
+        assert said["aspects"][aspect]["answered"] == row["requests"]
