@@ -110,7 +110,7 @@ def read_value(answer: ChatAnswer, key: str) -> str:
         `not_understood` for anything else: prose, more than one object, another key, a key twice.
     """
     try:
-        value = json.loads(answer.text, object_pairs_hook=_once)
+        value = json.loads(answer.text, object_pairs_hook=once)
     except (ValueError, RecursionError):
         value = None
     if not (isinstance(value, dict) and set(value) == {key} and isinstance(value[key], str)):
@@ -118,7 +118,8 @@ def read_value(answer: ChatAnswer, key: str) -> str:
     return whole_characters(value[key])
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object; raise ValueError if a key stands twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key stands twice: which of the two is meant, nobody knows")

@@ -10,7 +10,7 @@ from typing import Any
 from storage_schemas.ids import digest_value
 from tasks.evaluators.base import NotJudged, Usage
 from tasks.evaluators.kept_captions import KeptCaption, KeptCaptions
-from tasks.evaluators.vlm_answers import ask, not_understood, usage_of
+from tasks.evaluators.vlm_answers import ask, not_understood, once, usage_of
 from tasks.evaluators.vlm_models import VlmModel
 from tasks.models.chat import ChatAnswer, ChatClient
 
@@ -53,7 +53,7 @@ class Calls:
         return digest_value(
             {
                 "asked": dict(what),
-                "model": self.model.model_dump(mode="json", exclude={"server"}),
+                "model": self.model.settings(),
                 "system": system,
                 "schema": dict(schema),
             }
@@ -125,9 +125,9 @@ def read(text: str, answer: ChatAnswer | None, check: Check | None) -> Any:
     """
     whole = answer or ChatAnswer(text=text)
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as problem:
-        raise not_understood(whole, "no JSON") from problem
+        raise not_understood(whole, "no JSON, or a key stands twice in it") from problem
     if check is None:
         return value
     try:

@@ -78,17 +78,17 @@ def test_what_the_answer_depends_on_is_in_its_key(
         assert len(server.seen) == 2
 
 
-def test_the_server_s_name_in_the_profile_is_not_in_the_key(
-    tmp_path: Path, clients: list[ChatClient]
-) -> None:
+def test_what_changes_no_answer_is_not_in_the_key(tmp_path: Path, clients: list[ChatClient]) -> None:
     with FaultyServer([Reply(json.dumps({"score": 4}))]) as server:
-        for name in ("s", "t"):
-            model = MODEL.model_copy(update={"server": name})
+        for other in ({"server": "t"}, {"thinking_tokens": 50}, {"schema_tokens": 9}):
+            model = MODEL.model_copy(update=other)
             calls(server, clients, tmp_path, model).ask({"video": "a"}, "Score.", words, SCHEMA)
         assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize("text", ["Four.", json.dumps({"score": 9}), json.dumps({"score": None})])
+@pytest.mark.parametrize(
+    "text", ["Four.", '{"score": 1, "score": 3}', json.dumps({"score": 9}), json.dumps({"score": None})]
+)
 def test_an_answer_that_does_not_fit_is_asked_again(
     tmp_path: Path, clients: list[ChatClient], text: str
 ) -> None:
