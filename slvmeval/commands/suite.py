@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from slvmeval.commands import shared, suite_alignment, suite_scores
+from slvmeval.commands import shared, suite_alignment, suite_prompts, suite_scores
 from slvmeval.commands.suite_run import suite_command
 
 #: Suites of this project; the table of suites has them too, and imports more.
@@ -48,6 +48,7 @@ def register(parent: typer.Typer) -> None:
     """Add the group."""
     suite_scores.register(app)
     suite_alignment.register(app)
+    suite_prompts.register(app)
     for name in SUITES:
         app.command(name=name)(suite_command(name))
     parent.add_typer(app, name="suite", rich_help_panel="Judges")

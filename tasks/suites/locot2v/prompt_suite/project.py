@@ -1,7 +1,7 @@
 """The folder in which a prompt suite comes to be.
 
-``drafts/ID.json`` is a draft, ``reviews.jsonl`` what people said of drafts, a line each, in the order in which
-they said it, never changed; ``conversations/ID.json`` what models were asked and answered, and
+``drafts/ID.json`` is a draft, ``reviews.jsonl`` what people said of drafts, a line each, in the order in
+which they said it, never changed; ``conversations/ID.json`` what models were asked and answered, and
 ``prompts.jsonl`` the prompts that are ready.
 """
 

@@ -1,0 +1,213 @@
+"""The application: a list of drafts, a page for each, and the stills and videos that they show.
+
+All addresses begin with a secret that is new each time it starts, so that no other user of the machine, and
+no page of another site, can read or write anything. What a browser may do is as narrow as on the pages of
+`annotate`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import jinja2
+from fastapi import APIRouter, FastAPI, Form, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+
+from slvmeval.annotation.limits import Limiter
+from slvmeval.annotation.security import Guard
+from slvmeval.annotation.settings import Serving
+from slvmeval.prompt_review.stills import Stills
+from storage_schemas.errors import SetAside, StoreError, UserInputError
+from tasks.suites.locot2v.prompt_suite.project import Draft, Project, Review
+
+_MOST_NAME = 200
+_KEPT = {"Cache-Control": "private, max-age=3600"}
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What the pages work on.
+
+    Parameters
+    ----------
+    by
+        Whose name is in the form at first.
+    secret, csrf
+        What addresses begin with, and what a form has to send.
+    """
+
+    project: Project
+    by: str = ""
+    secret: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    stills: Stills = field(default_factory=Stills)
+
+    def draft(self, prompt_id: str) -> Draft:
+        """Return a draft; answer 404 where there is none."""
+        found = self.project.draft(prompt_id)
+        if found is None:
+            raise HTTPException(404, f"there is no draft {prompt_id[:100]}")
+        return found
+
+
+def create_app(desk: Desk, serving: Serving) -> FastAPI:
+    """Return the application.
+
+    Parameters
+    ----------
+    serving
+        Only its host and port are looked at: requests under other names are refused.
+    """
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app.include_router(_router(desk), prefix="/{secret}")
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(StoreError, _on_store)
+    app.add_middleware(Guard, serving=serving, limiter=Limiter())
+    return app
+
+
+def _router(desk: Desk) -> APIRouter:
+    router = APIRouter()
+
+    def let_in(secret: str) -> None:
+        if not hmac.compare_digest(secret.encode(), desk.secret.encode()):
+            raise HTTPException(404, "open the address that the command printed")
+
+    @router.get("/")
+    def overview(secret: str) -> Response:
+        let_in(secret)
+        current = desk.project.current()
+        rows = [(draft, _state(draft, current.get(draft.prompt_id))) for draft in desk.project.drafts()]
+        return _page("overview", rows=rows, open=sum(state == "open" for _, state in rows))
+
+    @router.get("/style.css")
+    def style(secret: str) -> Response:
+        let_in(secret)
+        return Response(_style(), media_type="text/css", headers=_KEPT)
+
+    @router.get("/prompt/{prompt_id}")
+    def one(secret: str, prompt_id: str) -> Response:
+        let_in(secret)
+        draft = desk.draft(prompt_id)
+        review = desk.project.approved(draft)
+        text = review.text if review is not None and review.text else draft.text
+        by = review.by if review is not None else desk.by
+        return _prompt(desk, draft, text, by, review.note if review is not None else "")
+
+    @router.post("/prompt/{prompt_id}")
+    def save(
+        secret: str,
+        prompt_id: str,
+        draft: Annotated[str, Form(max_length=_MOST_NAME)],
+        csrf: Annotated[str, Form(max_length=_MOST_NAME)],
+        verdict: Annotated[str, Form(max_length=_MOST_NAME)],
+        text: Annotated[str, Form()] = "",
+        by: Annotated[str, Form(max_length=_MOST_NAME)] = "",
+        note: Annotated[str, Form()] = "",
+    ) -> Response:
+        let_in(secret)
+        if not hmac.compare_digest(csrf.encode(), desk.csrf.encode()):
+            raise HTTPException(403, "this did not come from a page of this run: open the page again")
+        found = desk.draft(prompt_id)
+        try:
+            desk.project.review(prompt_id, draft, verdict, text, by, note)
+        except UserInputError as problem:
+            # what the person wrote stays on the page
+            return _prompt(desk, found, text, by, note, str(problem), 422)
+        return RedirectResponse(_next(desk, prompt_id), 303)
+
+    @router.get("/still/{prompt_id}/{number}")
+    def still(secret: str, prompt_id: str, number: int) -> Response:
+        let_in(secret)
+        try:
+            picture = desk.stills.jpeg(desk.draft(prompt_id).video.path, number)
+        except SetAside as problem:
+            raise HTTPException(404, problem.message) from problem
+        if picture is None:
+            raise HTTPException(404, "there is no such still")
+        return Response(picture, media_type="image/jpeg", headers=_KEPT)
+
+    @router.get("/video/{prompt_id}")
+    def video(secret: str, prompt_id: str) -> Response:
+        let_in(secret)
+        path = Path(desk.draft(prompt_id).video.path)
+        if not path.is_file():
+            raise HTTPException(404, f"{path} is not there")
+        return FileResponse(path, headers=_KEPT)
+
+    return router
+
+
+def _state(draft: Draft, review: Review | None) -> str:
+    if review is None:
+        return "open"
+    return review.verdict if review.draft == draft.digest else "open"
+
+
+def _next(desk: Desk, prompt_id: str) -> str:
+    """Return where a person goes on: the next open draft, else the list."""
+    current = desk.project.current()
+    open_ = [
+        one.prompt_id for one in desk.project.drafts() if _state(one, current.get(one.prompt_id)) == "open"
+    ]
+    later = [one for one in open_ if one > prompt_id] or open_
+    return f"/{desk.secret}/prompt/{later[0]}" if later else f"/{desk.secret}/"
+
+
+def _prompt(
+    desk: Desk, draft: Draft, text: str, by: str, note: str, problem: str = "", status: int = 200
+) -> Response:
+    unreadable, times = "", []
+    try:
+        times = desk.stills.times(draft.video.path)
+    except SetAside as refused:
+        unreadable = refused.message
+    return _page(
+        "prompt",
+        status,
+        draft=draft,
+        state=_state(draft, desk.project.current().get(draft.prompt_id)),
+        text=text,
+        by=by,
+        note=note,
+        problem=problem,
+        csrf=desk.csrf,
+        times=times,
+        unreadable=unreadable,
+    )
+
+
+def _on_http(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)
+    return _page("problem", problem.status_code, message=str(problem.detail))
+
+
+def _on_store(request: Request, problem: Exception) -> Response:
+    return _page("problem", 500, message=str(problem))
+
+
+def _page(name: str, status: int = 200, **data: Any) -> Response:
+    return HTMLResponse(_templates().get_template(f"{name}.html.j2").render(data), status)
+
+
+@cache
+def _style() -> bytes:
+    return files(__package__).joinpath("assets", "style.css").read_bytes()
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__ or "slvmeval.prompt_review"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
