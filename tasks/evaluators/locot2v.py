@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, ClassVar
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.judgement import Failure
 from tasks.aspects.base import Pool
@@ -164,7 +164,7 @@ def locot2v_bench(
     UserInputError
         For a dimension that there is not or that needs questions, or a setting that does not fit.
     PrerequisiteError
-        If the profile does not name a server.
+        If the profile does not name a server, or weights are missing, with the aspects that need them.
     """
     if not 0 < prompt_share < 1:
         raise UserInputError(f"prompt_share is {prompt_share}: give a number between 0 and 1")
@@ -183,8 +183,23 @@ def locot2v_bench(
     if matching is None or isinstance(matching, Mapping):
         matching = {"over": "prompt", **(matching or {})}
     suite = Locot2vBench(setup, matching=matching, **settings)
-    pools = {suite.scorer(dimension).pool for dimension in whole.values() if dimension}
+    pools = {_pool(suite, dimension, whole) for dimension in dict.fromkeys(whole.values()) if dimension}
     return (LoadedLocot2vJudge if "h100" in pools else Locot2vJudge)(suite, whole, prompt_share)
+
+
+def _pool(suite: Locot2vBench, dimension: str, mapping: Mapping[str, str]) -> Pool:
+    """Return where a dimension is scored; what it lacks is said with the aspects that need it."""
+    try:
+        scorer = suite.scorer(dimension)
+        # which weights there are is part of the key
+        scorer.settings()
+    except PrerequisiteError as problem:
+        aspects = [aspect for aspect, wanted in mapping.items() if wanted == dimension]
+        raise PrerequisiteError(
+            f"locot2v-bench needs {dimension} for {', '.join(aspects)}: {problem}. Or leave such aspects out "
+            f'with the setting mapping = {{{aspects[0]} = ""}}'
+        ) from problem
+    return scorer.pool
 
 
 def aspect_dimensions() -> dict[str, str]:
