@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slvmeval.commands import annotate_status, shared
+from slvmeval.commands import annotate_codes, annotate_status, shared
 from slvmeval.commands.annotate_files import CampaignArgument
 from slvmeval.commands.annotate_shared import DatabaseOption, one_campaign, opened_desk
 
@@ -24,6 +24,7 @@ def register(annotate: typer.Typer) -> None:
     annotate_status.register(annotate)
     annotate.command()(links)
     annotate.command()(erase)
+    annotate_codes.register(annotate)
 
 
 def links(

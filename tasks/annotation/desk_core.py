@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import re
@@ -20,6 +21,7 @@ from tasks.annotation.tables import CAMPAIGNS, DECISIONS, EVENTS, TASKS, VOTES, 
 _PLATFORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 #: Rows of one statement, well below what either database allows.
 _AT_ONCE = 500
+_CODE_LETTERS = 8
 
 
 def worker_hash(key: bytes, platform: str, identity: str) -> str:
@@ -67,6 +69,11 @@ class DeskCore:
         """Return a number in [0, 1) that belongs to `parts`; nobody without the key can tell it."""
         said = "\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")
         return int.from_bytes(hmac.new(self._key, said, hashlib.sha256).digest()[:7], "big") / (1 << 56)
+
+    def _code(self, settings: Campaign, worker: str) -> str:
+        """Return a worker's completion code."""
+        said = hmac.new(self._key, f"code:{settings.name}:{worker}".encode(), hashlib.sha256).digest()
+        return settings.completion_code or base64.b32encode(said).decode()[:_CODE_LETTERS]
 
     def _campaign(self, connection: Connection, name: str, lock: bool = False) -> Campaign:
         """Return a campaign, and hold its queue until the transaction ends if `lock` says so.

@@ -189,7 +189,7 @@ class OrganiserDesk(VoteDesk):
     def workers(self, campaign: str) -> list[WorkerProgress]:
         """Return what each worker did, by when they entered; workers known from files only come last."""
         with self._database.read() as connection:
-            self._campaign(connection, campaign)
+            settings = self._campaign(connection, campaign)
             standings = self._standings(connection, campaign)
             voted = select(VOTES.c.worker, func.count()).where(VOTES.c.campaign == campaign)
             votes = {row[0]: row[1] for row in connection.execute(voted.group_by(VOTES.c.worker))}
@@ -214,6 +214,8 @@ class OrganiserDesk(VoteDesk):
                     open=opened[row.worker],
                     refused_late=row.refused_late,
                     standing=str(standings.get(row.worker, "")),
+                    session=row.session,
+                    code=self._code(settings, row.worker) if row.worker in votes else "",
                 )
                 for row in rows
             ]

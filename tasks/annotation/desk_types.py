@@ -181,6 +181,8 @@ class WorkerProgress:
     """What one worker did; times are UTC in ISO 8601, empty where it did not happen.
 
     `standing` is ``excluded``, ``cleared`` or empty; `refused_late` counts answers that came too late.
+    `session` is the platform's own id of the session or assignment in which the worker first came, and `code`
+    the completion code; both are empty of a worker who never entered, the code also of one without an answer.
     """
 
     worker: str
@@ -193,3 +195,5 @@ class WorkerProgress:
     open: int
     refused_late: int
     standing: str
+    session: str = ""
+    code: str = ""

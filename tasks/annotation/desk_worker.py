@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import re
 import uuid
 
@@ -23,7 +20,6 @@ from tasks.annotation.tables import ASSIGNMENTS, INVITATIONS, VOTES, WORKERS, pl
 #: The platform of links that we gave out ourselves.
 LINK = "link"
 _LONGEST_WORD = 200
-_CODE_LETTERS = 8
 
 
 class WorkerDesk(AnswerDesk):
@@ -132,8 +128,7 @@ class WorkerDesk(AnswerDesk):
             here = (WORKERS.c.campaign == campaign, WORKERS.c.worker == worker, WORKERS.c.finished_at == "")
             if connection.execute(WORKERS.update().where(*here).values(finished_at=self._now())).rowcount:
                 self._event(connection, campaign, EventKind.FINISHED, worker)
-        said = hmac.new(self._key, f"code:{campaign}:{worker}".encode(), hashlib.sha256).digest()
-        return settings.completion_code or base64.b32encode(said).decode()[:_CODE_LETTERS]
+        return self._code(settings, worker)
 
     def _use_token(self, connection: Connection, campaign: str, token: str, worker: str) -> None:
         hashed = self._token_hash(token)

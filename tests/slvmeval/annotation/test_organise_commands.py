@@ -88,6 +88,34 @@ def test_links_are_good_for_one_worker_each(
     )
 
 
+def test_a_completion_code_can_be_checked_before_paying(
+    busy: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with desk(busy) as opened:
+        came = opened.enter(NAME, "prolific", "5f3c9a", session="=1+1").worker
+        idle = opened.enter(NAME, "prolific", "77aa01").worker
+        (first, *_) = votes_of_a_week(busy, busy.pairs)
+        answer = first.model_copy(update={"worker": came, "vote_id": "f" * 32})
+        assert opened.add_votes(NAME, [answer]).accepted == 1
+        code = opened.finish(NAME, came)
+    out = tmp_path / "codes.csv"
+    assert run(busy, "codes", NAME, "--out", str(out)) == 0
+    rows = {row["worker"]: row for row in csv.DictReader(out.read_text(encoding="utf-8").splitlines())}
+    assert rows[came] == {
+        "code": code,
+        "answers": "1",
+        "standing": "",
+        "platform": "prolific",
+        "session": "'=1+1",
+        "worker": came,
+    }
+    assert idle not in rows
+    assert run(busy, "codes", NAME, "--out", str(out)) == 1
+    capsys.readouterr()
+    assert run(busy, "codes") == 0
+    assert capsys.readouterr().out == out.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("url", ["", "elsewhere", "ftp://elsewhere", "https://", "https://a.example/?b=c"])
 def test_links_need_an_address(busy: Study, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(busy, "links", "--public-url", url) == 1
