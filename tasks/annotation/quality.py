@@ -172,10 +172,12 @@ def quality(
     by_pair: dict[tuple[str, str], list[Vote]] = defaultdict(list)
     for vote in held:
         by_pair[vote.campaign, vote.pair_id].append(vote)
+    # added up once: a gold pair has a vote of nearly everybody
+    pairs = {place: _together(some) for place, some in by_pair.items()}
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for vote in held:
         count = counts[vote.campaign, vote.worker]
-        together = by_pair[vote.campaign, vote.pair_id]
+        together = pairs[vote.campaign, vote.pair_id]
         count["votes"] += 1
         _count_time(count, vote, fast)
         _count_rating(count, vote, together, rule)
@@ -217,24 +219,38 @@ def _fast(votes: Sequence[Vote], rule: QualityRule) -> dict[str, bool]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """All votes on a pair; `right` preferred the right video, `most` say the commonest rating."""
+
+    votes: int
+    right: int
+    rating: Rating
+    most: int
+
+
+def _together(votes: Sequence[Vote]) -> _Together:
+    (rating, most), *_ = Counter(vote.rating for vote in votes).most_common()
+    return _Together(len(votes), sum(vote.preferred == "high" for vote in votes), rating, most)
+
+
 def _count_time(count: Counter[str], vote: Vote, fast: dict[str, bool]) -> None:
     if vote.vote_id in fast:
         count["timed"] += 1
         count["fast"] += fast[vote.vote_id]
 
 
-def _count_rating(count: Counter[str], vote: Vote, together: Sequence[Vote], rule: QualityRule) -> None:
-    if len(together) < rule.easy_least_votes:
+def _count_rating(count: Counter[str], vote: Vote, together: _Together, rule: QualityRule) -> None:
+    if together.votes < rule.easy_least_votes:
         return
-    (rating, most), *_ = Counter(other.rating for other in together).most_common()
-    if most >= rule.easy_agreement * len(together) - 1e-9:
+    if together.most >= rule.easy_agreement * together.votes - 1e-9:
         count["easy"] += 1
-        count["disagreed"] += abs(_STEPS[vote.rating] - _STEPS[rating]) >= rule.apart
+        count["disagreed"] += abs(_STEPS[vote.rating] - _STEPS[together.rating]) >= rule.apart
 
 
-def _count_preference(count: Counter[str], vote: Vote, together: Sequence[Vote], rule: QualityRule) -> None:
-    others = len(together) - 1
-    right = sum(other.preferred == "high" for other in together) - (vote.preferred == "high")
+def _count_preference(count: Counter[str], vote: Vote, together: _Together, rule: QualityRule) -> None:
+    others = together.votes - 1
+    right = together.right - (vote.preferred == "high")
     if vote.gold or (others >= rule.others and right >= rule.most_reach * others - 1e-9):
         count["solvable"] += 1
         count["solved"] += vote.preferred == "high"

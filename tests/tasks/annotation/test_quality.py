@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -169,6 +170,14 @@ def test_the_order_of_votes_does_not_matter(random: Any) -> None:
     mixed = list(some)
     random.shuffle(mixed)
     assert quality(mixed) == quality(some)
+
+
+def test_a_gold_pair_that_everybody_had_is_added_up_once() -> None:
+    votes = [vote("film/gold", f"worker-{number}", "A", gold=True) for number in range(4000)]
+    began = time.process_time()
+    assert len(quality(votes)) == 4000
+    # each worker against each other would be some seconds
+    assert time.process_time() - began < 1
 
 
 def test_no_votes_no_workers() -> None:
