@@ -22,8 +22,8 @@ UNSPECIFIED = "unspecified"
 FIELDS = ("event", "subject", "setting", "action", "camera")
 _TEXT: Mapping[str, Any] = {"type": "string"}
 SCHEMA = objects({"events": {"type": "array", "items": objects(dict.fromkeys(FIELDS, _TEXT))}})
-#: Six events of usual length.
-_ASSUMED = {"events": [dict.fromkeys(FIELDS, "word " * 10)] * 6}
+#: Six events of usual length, each field another text.
+_ASSUMED = {"events": [{name: f"{'word ' * 10}{name} {number}" for name in FIELDS} for number in range(6)]}
 
 
 class Event(Frozen):
