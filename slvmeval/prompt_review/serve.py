@@ -45,6 +45,8 @@ def prepare(desk: Desk, port: int) -> Iterator[Ready]:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((HOST, port))
+            # a browser that is quicker than we are waits
+            opened.listen(64)
         except OSError as problem:
             raise PrerequisiteError(
                 f"cannot listen on {HOST}:{port} ({problem.strerror}): choose another --port, "

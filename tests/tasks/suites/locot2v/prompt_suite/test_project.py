@@ -1,0 +1,135 @@
+"""What people say of drafts: records that stay, files that they edit, and what does not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.errors import StoreError, UserInputError
+from tasks.suites.locot2v.prompt_suite.drafting import Version
+from tasks.suites.locot2v.prompt_suite.edit_files import take_over, write_edit_files
+from tasks.suites.locot2v.prompt_suite.project import MOST_TEXT, Draft, Project
+from tasks.suites.locot2v.prompt_suite.videos import SourceVideo
+
+TEXT = "A red ball rolls.\n\n---\nverdict: accepted\nIt stops."
+
+
+def draft(prompt_id: str = "p1", text: str = TEXT) -> Draft:
+    video = SourceVideo(prompt_id=prompt_id, path=f"/videos/{prompt_id}.mp4", digest="d")
+    return Draft(video=video, versions=(Version(text=text),))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path)
+    for id_ in ("p1", "p2", "p3"):
+        made.keep_draft(draft(id_))
+    return made
+
+
+def test_the_newest_record_counts_and_the_old_ones_stay(project: Project) -> None:
+    digest = draft().digest
+    project.review("p1", digest, "accepted", "One.  \r\nTwo.\r\n", "Anna\nB", "fine")
+    project.review("p1", digest, "accepted", "One.\nTwo.", "Anna B", "fine")
+    project.review("p1", digest, "left_out", "whatever")
+    first, second = project.reviews()
+    assert (first.text, first.by, second.verdict, second.text) == ("One.\nTwo.", "Anna B", "left_out", "")
+    found = project.approved(draft())
+    assert found is not None and found.verdict == "left_out"
+    assert project.approved(draft("p2")) is None
+
+
+def test_what_a_kill_leaves_of_a_line_harms_no_other(project: Project, tmp_path: Path) -> None:
+    digest = draft().digest
+    project.review("p1", digest, "accepted", "One.")
+    with (tmp_path / "reviews.jsonl").open("a") as file:
+        file.write('{"prompt_id": "p1", "dra')
+    assert [one.text for one in project.reviews()] == ["One."]
+    project.review("p1", digest, "accepted", "Two.")
+    assert [one.text for one in project.reviews()] == ["One.", "Two."]
+    with (tmp_path / "reviews.jsonl").open("a") as file:
+        file.write('{"strange": 1}\n')
+    with pytest.raises(StoreError, match="line 4, is no record of ours"):
+        project.reviews()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"prompt_id": "p9"}, "no draft 'p9'"),
+        ({"prompt_id": "../p1"}, "no draft"),
+        ({"draft": "other"}, "another one by now"),
+        ({"verdict": "maybe"}, "write accepted or left_out"),
+        ({"text": " \n "}, "the text is empty"),
+        ({"text": "x" * (MOST_TEXT + 1)}, "more than"),
+    ],
+)
+def test_what_does_not_fit_is_not_stored(project: Project, change: dict[str, str], why: str) -> None:
+    said = {"prompt_id": "p1", "draft": draft().digest, "verdict": "accepted", "text": "One."}
+    with pytest.raises(UserInputError, match=why):
+        project.review(**{**said, **change})
+    assert project.reviews() == []
+
+
+def test_a_broken_draft_is_said(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "drafts" / "p1.json").write_text("{")
+    with pytest.raises(StoreError, match="at no cost"):
+        project.drafts()
+
+
+def test_files_go_out_and_come_back(project: Project) -> None:
+    written, there = write_edit_files(project)
+    assert ([path.name for path in written], there) == (["p1.md", "p2.md", "p3.md"], [])
+    first, second, third = written
+    first.write_text(first.read_text().replace("verdict: open", "verdict: accepted", 1))
+    mended = second.read_text().replace("verdict: open", "verdict: left_out", 1)
+    second.write_text("\ufeff" + mended.replace("\n", "\r\n").replace("by:", "by: Anna"))
+    taken = take_over(project)
+    assert [(one.prompt_id, one.verdict, one.text, one.by) for one in taken.reviews] == [
+        ("p1", "accepted", TEXT, ""),
+        ("p2", "left_out", "", "Anna"),
+    ]
+    assert (taken.open, taken.unfit) == (("p3",), ())
+    # again: nothing is there twice, and what a person works on is not replaced
+    take_over(project)
+    assert len(project.reviews()) == 2
+    assert write_edit_files(project) == ([], [third])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("\n---\n", "\n", "no line ---"),
+        ("verdict: open", "verdict: yes", "'yes'"),
+        ("verdict: open\n", "", "no verdict"),
+        ("prompt: p1", "prompt: p7", "no draft 'p7'"),
+        ("by:", "who:", "none of prompt, draft"),
+        ("draft: ", "draft: 0", "another one by now"),
+    ],
+)
+def test_a_file_that_does_not_fit_stops_no_other(project: Project, old: str, new: str, why: str) -> None:
+    project.keep_draft(draft("p1", "A ball."))
+    first, second, _ = write_edit_files(project)[0]
+    text = first.read_text().replace(old, new, 1)
+    first.write_text(text.replace("verdict: open", "verdict: accepted"))
+    second.write_text(second.read_text().replace("verdict: open", "verdict: accepted", 1))
+    taken = take_over(project)
+    assert [one.prompt_id for one in taken.reviews] == ["p2"]
+    (unfit,) = taken.unfit
+    assert unfit.where == "p1.md" and why in unfit.message
+
+
+def test_an_empty_folder_is_said(tmp_path: Path) -> None:
+    for call in (write_edit_files, take_over):
+        with pytest.raises(UserInputError, match="has no drafts"):
+            call(Project(tmp_path))
+
+
+def test_prompts_are_lines_of_json(project: Project) -> None:
+    from tasks.suites.base import SuitePrompt
+
+    project.keep_prompts([SuitePrompt(prompt_id="p1", text="Grün\u2028und rot.")])
+    (line,) = project.prompts_path.read_text().split("\n")[:-1]
+    assert json.loads(line)["text"] == "Grün\u2028und rot."

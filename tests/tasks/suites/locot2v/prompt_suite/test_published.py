@@ -1,0 +1,152 @@
+"""The published file, and the table of complexity, against numbers that the paper prints."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.errors import UserInputError
+from tasks.evaluators.setup import Setup
+from tasks.suites.base import SuitePrompt
+from tasks.suites.locot2v.dimensions import HERD_NAMES
+from tasks.suites.locot2v.prompt_suite.complexity_table import PAPER, statistics_row, statistics_tables
+from tasks.suites.locot2v.prompt_suite.published import ATTRIBUTES, read_published
+from tasks.suites.locot2v.suite import Locot2vBench
+from tasks.suites.prompts import load_prompts
+
+EVENT = {
+    "event": "A ball rolls.",
+    "subject": "ball",
+    "setting": "meadow",
+    "action": "rolls",
+    "camera motion": "panning",
+    "prompt": "Behold, a ball.",
+}
+ENTRY: dict[str, Any] = {
+    "main_content": "A ball rolls over a meadow.",
+    "summary": "A ball rolls.",
+    "evaluation": {title: f"On {title}." for title in ATTRIBUTES},
+    "herd_questions": {
+        title: [{"question": f"{title} {at}?", "q_pos": "negative" if at else "positive"} for at in range(6)]
+        for title in ATTRIBUTES
+    },
+    "events_info": [EVENT],
+    "prompt": "Behold, a ball that rolls with joy.",
+    "frame_num_ref": 1440,
+    "duration_ref": 48.05,
+    "human_actions": ["a man waves"],
+}
+
+
+def published(folder: Path, content: Any) -> Path:
+    path = folder / "locot2v_prompt_suite.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def bench() -> Locot2vBench:
+    return Locot2vBench(Setup(store_path=""))
+
+
+def test_the_published_file_is_read_by_the_suite(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = published(tmp_path, {"space": {"space_2": ENTRY}, "food": {"food_1": ENTRY}})
+    with caplog.at_level(logging.WARNING):
+        prompts = load_prompts(path, bench()).by_id
+    assert not caplog.messages
+    assert [(one.prompt_id, one.theme) for one in prompts.values()] == [
+        ("space_2", "space"),
+        ("food_1", "food"),
+    ]
+    details = prompts["space_2"].details
+    assert prompts["space_2"].text == ENTRY["prompt"] and details["base"] == ENTRY["main_content"]
+    assert details["events"][0]["camera"] == "panning" and details["actions"] == ["a man waves"]
+    assert tuple(details["questions"]) == HERD_NAMES
+    assert details["questions"]["themes"][0] == {"question": "Themes and Messages 0?", "polarity": "positive"}
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        ({"events_info": None}, "events"),
+        ({"events_info": [{**EVENT, "event": ""}]}, "events"),
+        ({"main_content": ""}, "base"),
+        ({"human_actions": [1]}, "actions"),
+        ({"herd_questions": {**ENTRY["herd_questions"], "Visual Style": []}}, "questions on visual_style"),
+        (
+            {
+                "herd_questions": {
+                    **ENTRY["herd_questions"],
+                    "Visual Style": [{"question": "?", "q_pos": "x"}],
+                }
+            },
+            "questions on visual_style",
+        ),
+    ],
+)
+def test_what_is_missing_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, change: dict[str, Any], missing: str
+) -> None:
+    path = published(tmp_path, {"space": {"space_1": ENTRY, "space_2": {**ENTRY, **change}}})
+    with caplog.at_level(logging.WARNING):
+        assert len(load_prompts(path, bench()).by_id) == 2
+    (said,) = caplog.messages
+    assert f"1 of 2 prompts have no usable {missing}" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("[", "no JSON"),
+        ([], "no object of themes"),
+        ({}, "no object of themes"),
+        ({"space": [ENTRY]}, "'space' is no object"),
+        ({"space": {"space_1": {**ENTRY, "prompt": None}}}, "space, space_1 has no text 'prompt'"),
+        ({"space": {"space_1": "A ball."}}, "space, space_1 has no text 'prompt'"),
+        ({"space": {}}, "holds no prompt"),
+    ],
+)
+def test_another_form_is_said(tmp_path: Path, content: Any, why: str) -> None:
+    with pytest.raises(UserInputError, match=why):
+        load_prompts(published(tmp_path, content), bench())
+
+
+def test_other_files_are_prompts_files_of_ours(tmp_path: Path) -> None:
+    assert read_published(tmp_path / "prompts.jsonl") is None
+    path = tmp_path / "prompts.csv"
+    path.write_text("prompt_id,text\np1,A ball\n")
+    assert load_prompts(path, bench()).by_id["p1"].text == "A ball"
+
+
+def rated(text: str, *scores: float, theme: str = "") -> SuitePrompt:
+    kinds = ("semantic", "structural", "control")
+    details = {"complexity": dict(zip(kinds, scores, strict=True))} if scores else {}
+    return SuitePrompt(prompt_id=text, text=text, theme=theme, details=details)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_mean_is_the_paper_s(name: str) -> None:
+    samples, words, mean, *kinds = PAPER[name]
+    row = statistics_row(name, [rated("a ball", *kinds)])
+    assert row["complexity"] == pytest.approx(mean, abs=0.0101)
+    assert samples > 0 and words > 0
+
+
+def test_what_nobody_rated_is_missing_and_never_zero() -> None:
+    prompts = [rated("one two three", 9, 8, 7, theme="a"), rated("one", theme="b"), rated("x y", 7, 6, 5)]
+    row = statistics_row("mine", prompts)
+    assert (row["samples"], row["words"], row["rated"], row["semantic"]) == (3, 2.0, 2, 8.0)
+    assert row["complexity"] == pytest.approx(7.0)
+    whole, by_theme = statistics_tables({"mine": prompts, "none": [rated("one")]}, paper=True)
+    assert len(whole.rows) == len(PAPER) + 2 and whole.cells()[-1][3] == "–"
+    assert [(row["theme"], row["complexity"]) for row in by_theme.rows] == [("a", 8.0), ("b", None)]
+
+
+@pytest.mark.parametrize("odd", [True, "9", None, float("nan")])
+def test_odd_scores_are_none(odd: Any) -> None:
+    details = {"complexity": {"semantic": odd, "structural": 1, "control": 1}}
+    row = statistics_row("mine", [SuitePrompt(prompt_id="p", text="a", details=details)])
+    assert (row["rated"], row["complexity"]) == (0, None)
