@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 from storage_schemas.errors import SetAside, StoreError
 from storage_schemas.judgement import Failure
@@ -102,6 +106,10 @@ class Roles:
 
     def similarity(self) -> TextSimilarity:
         """Return what compares texts; raises PrerequisiteError as :meth:`calls`."""
+        return self._similarity
+
+    @cached_property
+    def _similarity(self) -> TextSimilarity:
         return text_similarity(self.setup, self.settings.embeddings, self.kept)
 
     def shown(self, step: Step) -> tuple[Shown | None, int]:
@@ -151,7 +159,20 @@ def roles_of(setup: Setup, settings: Locot2vSettings) -> Roles:
         "language": role_model(settings.language, "language"),
         "locating": role_model(settings.locating, "locating"),
     }
-    return Roles(setup, settings, named, KeptCaptions(setup.store.root / "suites" / "answers"))
+    return Roles(setup, settings, named, _answers(setup.store.root / "suites" / "answers"))
+
+
+#: Answers of a folder are held in memory: once for all dimensions of this process.
+_open: WeakValueDictionary[Path, KeptCaptions] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def _answers(folder: Path) -> KeptCaptions:
+    with _lock:
+        found = _open.get(folder)
+        if found is None:
+            found = _open[folder] = KeptCaptions(folder)
+        return found
 
 
 def parts_of(step: Step, shown: Shown | None, model: RoleModel) -> Parts:
