@@ -51,7 +51,7 @@ def examples() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "line"), examples())
 def test_examples_fit_the_program(page: str, line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
-    name = next((" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in ALL), None)
+    name = next((" ".join(words[:n]) for n in (3, 2, 1) if " ".join(words[:n]) in ALL), None)
     if name is None:
         assert words in (["--help"], ["COMMAND", "--help"]), line
         return
