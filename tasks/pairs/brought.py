@@ -57,6 +57,7 @@ class VideoSide(Side):
         self._rate, self._long_side = fps, long_side
         self._kept: OrderedDict[int, Planes] = OrderedDict()
         self._ahead: tuple[int, Iterator[SampledFrame]] | None = None
+        self._stopped = -1
         # one decoder, which threads take in turn
         self._lock = threading.RLock()
 
@@ -159,12 +160,18 @@ class VideoSide(Side):
 
     def _from(self, start: int, stop: int) -> Iterator[SampledFrame]:
         """Yield the sampler's frames from `start` on, going on from where an earlier read stopped."""
-        if self.sampler.mode == "packet_plan":
-            yield from self.sampler.frames(start, stop)
-            return
-        # every start anew would decode the video from its beginning
         at, frames = self._ahead or (0, iter(()))
-        if self._ahead is None or at > start:
+        if self.sampler.mode == "packet_plan":
+            follows, self._stopped = self._stopped == start, stop
+            if not follows:
+                yield from self.sampler.frames(start, stop)
+                return
+            # one read after the other: each start anew would decode from the key frame on
+            going_on = self._ahead is not None and at == start
+        else:
+            # every start anew would decode the video from its beginning
+            going_on = self._ahead is not None and at <= start
+        if not going_on:
             at, frames = start, self.sampler.frames(start)
         self._ahead = None
         for frame in frames:
