@@ -6,10 +6,10 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.vote import Decision, Standing
@@ -172,10 +172,28 @@ class DeskCore:
             if step is not None:
                 votes, tasks = votes.where(VOTES.c.pair_id.in_(step)), tasks.where(TASKS.c.pair_id.in_(step))
             number = {row[0]: row[1] for row in connection.execute(votes)}
-            for row in connection.execute(tasks).all():
-                if row.votes != number.get(row.pair_id, 0):
-                    connection.execute(
-                        TASKS.update()
-                        .where(TASKS.c.campaign == settings.name, TASKS.c.pair_id == row.pair_id)
-                        .values(votes=number.get(row.pair_id, 0))
-                    )
+            change_tasks(
+                connection,
+                settings.name,
+                [
+                    {"pair_id": row.pair_id, "votes": number.get(row.pair_id, 0)}
+                    for row in connection.execute(tasks).all()
+                    if row.votes != number.get(row.pair_id, 0)
+                ],
+            )
+
+
+def change_tasks(connection: Connection, campaign: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Store other values of tasks, all of the same columns; `pair_id` says of which task.
+
+    One statement for all: workers wait while a campaign of thousands of pairs is changed.
+    """
+    if not rows:
+        return
+    names = [name for name in rows[0] if name != "pair_id"]
+    here = (TASKS.c.campaign == campaign, TASKS.c.pair_id == bindparam("the_pair"))
+    update = TASKS.update().where(*here).values({name: bindparam(f"new_{name}") for name in names})
+    connection.execute(
+        update,
+        [{"the_pair": row["pair_id"], **{f"new_{name}": row[name] for name in names}} for row in rows],
+    )

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, func, select
 
 from storage_schemas.errors import UserInputError
 from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk_core import change_tasks
 from tasks.annotation.desk_queue import OPEN_STATES, leases
 from tasks.annotation.desk_types import Event, EventKind, Published, TaskProgress, WorkerProgress
 from tasks.annotation.desk_votes import VoteDesk
@@ -52,13 +53,10 @@ class OrganiserDesk(VoteDesk):
         gold = set(campaign.gold_pairs)
         with self._database.write() as connection:
             before = self._begun(connection, campaign)
-            known = {
-                row.pair_id: PairTask.model_validate_json(row.body)
-                for row in connection.execute(TASKS.select().where(TASKS.c.campaign == campaign.name))
-            }
+            stored = TASKS.select().where(TASKS.c.campaign == campaign.name)
+            known = {row.pair_id: row for row in connection.execute(stored)}
             shown = {task.pair_id for task in given}
-            connection.execute(TASKS.update().where(TASKS.c.campaign == campaign.name).values(shown=False))
-            new = []
+            new, changed = [], []
             for said in given:
                 task = said.model_copy(update={"gold": said.gold or said.pair_id in gold})
                 values = {"gold": task.gold, "shown": True, "body": task.model_dump_json()}
@@ -67,13 +65,17 @@ class OrganiserDesk(VoteDesk):
                     row = {"campaign": campaign.name, "pair_id": task.pair_id, "aspect": task.aspect}
                     new.append({**row, "votes": 0, **values})
                     continue
-                if old.must_see != task.must_see:
+                if (old.gold, old.shown, old.body) == tuple(values.values()):
+                    continue
+                if PairTask.model_validate_json(old.body).must_see != task.must_see:
                     raise UserInputError(
                         f"pair {task.pair_id} of campaign {campaign.name} has other stretches to see than "
                         "when it was published: publish under another name"
                     )
-                here = (TASKS.c.campaign == campaign.name, TASKS.c.pair_id == task.pair_id)
-                connection.execute(TASKS.update().where(*here).values(**values))
+                changed.append({"pair_id": task.pair_id, **values})
+            change_tasks(connection, campaign.name, changed)
+            retired = [{"pair_id": pair, "shown": False} for pair in known if pair not in shown]
+            change_tasks(connection, campaign.name, retired)
             if new:
                 connection.execute(TASKS.insert(), new)
             if before is None or before.drop_excluded != campaign.drop_excluded:

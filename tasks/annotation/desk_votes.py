@@ -98,17 +98,15 @@ class VoteDesk(DeskCore):
         return added
 
     def _close(self, connection: Connection, campaign: str, votes: Iterable[Vote]) -> None:
-        for vote in votes:
-            connection.execute(
-                ASSIGNMENTS.update()
-                .where(
-                    ASSIGNMENTS.c.campaign == campaign,
-                    ASSIGNMENTS.c.worker == vote.worker,
-                    ASSIGNMENTS.c.pair_id == vote.pair_id,
-                    ASSIGNMENTS.c.state.in_(OPEN_STATES),
-                )
-                .values(state="closed")
-            )
+        answered = {(vote.worker, vote.pair_id) for vote in votes}
+        open_ = select(ASSIGNMENTS.c.assignment, ASSIGNMENTS.c.worker, ASSIGNMENTS.c.pair_id).where(
+            ASSIGNMENTS.c.campaign == campaign, ASSIGNMENTS.c.state.in_(OPEN_STATES)
+        )
+        # few are open, a file may have very many answers
+        for row in connection.execute(open_).all():
+            if (row.worker, row.pair_id) in answered:
+                here = ASSIGNMENTS.c.assignment == row.assignment
+                connection.execute(ASSIGNMENTS.update().where(here).values(state="closed"))
 
     def decide(self, campaign: str, worker: str, decision: Standing, note: str, by: str) -> Decision:
         """Exclude or clear a worker; the latest decision counts, earlier ones stay on record.

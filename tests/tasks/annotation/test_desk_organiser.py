@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.vote import Standing
@@ -112,6 +113,23 @@ def test_votes_from_files_count_once_each(desk: Desk, clock: HandClock) -> None:
     last = desk.events("autumn")[-1]
     assert last.kind is EventKind.IMPORTED
     assert last.detail == {"accepted": 0, "known": 4, "unknown_pairs": 1, "refused": 1}
+
+
+def test_many_pairs_and_votes_take_few_statements(desk: Desk) -> None:
+    """Workers wait meanwhile, and a schedule may publish every hour."""
+    tasks = example_tasks(200)
+    campaign = example_campaign()
+    desk.publish(campaign, tasks)
+    ran: list[str] = []
+    event.listen(desk._database._engine, "before_cursor_execute", lambda *said: ran.append(said[2]))
+    assert desk.publish(campaign, tasks).known == 200
+    other = [task.model_copy(update={"high_bytes": task.high_bytes + 1}) for task in tasks[:150]]
+    assert desk.publish(campaign, other).retired == 50
+    assert [task.high_bytes for task in desk.tasks("autumn")] == [task.high_bytes for task in other]
+    votes = [file_vote(task, f"{number:032x}", campaign) for task in other for number in range(3)]
+    assert desk.add_votes("autumn", votes).accepted == 450
+    assert [one.votes for one in desk.progress("autumn")] == [3] * 150
+    assert len(ran) < 80
 
 
 def test_votes_over_the_number_are_kept(desk: Desk) -> None:
