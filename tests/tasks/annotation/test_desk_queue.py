@@ -7,7 +7,7 @@ from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.vote import Standing
@@ -90,6 +90,7 @@ steps = st.tuples(
 
 @settings(max_examples=8, deadline=None)
 @given(st.lists(steps, max_size=25), st.integers(1, 3))
+@example([("next", 0), ("back", 0), ("rate", 0)], 1)
 def test_a_campaign_by_chance_never_takes_too_many_and_loses_nothing(
     story: list[tuple[str, int]], wanted: int
 ) -> None:
