@@ -106,7 +106,7 @@ class Asking(Scorer):
             for place, value in enumerate(answer.value)
         ]
 
-    def estimate(self, prompt, videos):
+    def estimate(self, prompt, videos, repeat=0):
         images, tokens = 4 * len(videos), 2 * self.tokens
         return [Estimate(requests=2, images=images, tokens_in=tokens, tokens_out=40, model="tiny")]
 

@@ -132,6 +132,10 @@ class NotJudged(SlvmevalError):
         What happened, for a person.
     raw, finish_reason, usage
         What came back all the same.
+    calls
+        Requests to servers that were paid for until then; None where that was not counted.
+    details
+        What was said until then, JSON-able.
     """
 
     def __init__(
@@ -141,10 +145,13 @@ class NotJudged(SlvmevalError):
         raw: str = "",
         finish_reason: str = "",
         usage: Usage | None = None,
+        calls: int | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(failure, message)
         self.failure, self.message, self.raw = failure, message, raw
         self.finish_reason, self.usage = finish_reason, usage or Usage()
+        self.calls, self.details = calls, details or {}
 
     def __str__(self) -> str:
         return f"{self.failure.value}: {self.message}"

@@ -136,8 +136,13 @@ class Scorer(ABC):
         A video without a score gets the reason in its place and harms no other.
         """
 
-    def estimate(self, prompt: SuitePrompt, videos: Sequence[SuiteVideo]) -> Sequence[Estimate]:
-        """Return what `score` will ask of models, without asking; empty where nothing is paid for."""
+    def estimate(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[Estimate]:
+        """Return what `score` will ask of models, without asking; empty where nothing is paid for.
+
+        Work that several units share has one name (`Estimate.once`); a repeat asks anew, under other names.
+        """
         return ()
 
 

@@ -96,7 +96,7 @@ def estimates_of(scorer: Scorer, unit: Unit, videos: OpenVideos) -> Sequence[Est
     if any(video.unreadable for video in unit.videos):
         return ()
     try:
-        return scorer.estimate(unit.prompt, opened(unit, videos))
+        return scorer.estimate(unit.prompt, opened(unit, videos), unit.repeat)
     except Exception as problem:  # noqa: BLE001 - what is wrong with the unit is said when it is scored
         log.info("%s cannot reckon with %s: %s", unit.dimension, unit.videos[0].name, problem)
         return ()
@@ -114,8 +114,8 @@ def _fields(
             "failure": found.failure,
             "message": whole_characters(found.message),
             **_cost(cost),
-            "calls": int(bool(paid)),
-            "details": _details({"raw": found.raw} if found.raw else {}),
+            "calls": int(bool(paid)) if found.calls is None else found.calls,
+            "details": _details({**found.details, **({"raw": found.raw} if found.raw else {})}),
         }
     if not isinstance(found, Scored):
         raise TypeError(f"it gave {found!r:.200}, which is no Scored")

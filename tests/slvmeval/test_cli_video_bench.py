@@ -55,6 +55,9 @@ def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, capsys: Cap
         profile.write_text(f'[model_servers]\nopenai = "{server.url}"\n')
         assert main([*words, "--dry-run", "--json"]) == 0
         planned = {row["dimension"]: row["calls"] for row in json.loads(capsys.readouterr().out)["rows"]}
+        assert main([*words, "--dry-run", "--json", "--repeats", "2"]) == 0
+        doubled = {row["dimension"]: row["calls"] for row in json.loads(capsys.readouterr().out)["rows"]}
+        assert doubled == {name: 2 * calls if calls else calls for name, calls in planned.items()}
         assert not server.seen
         # five for each of two videos, and one for both together
         assert {name: calls for name, calls in planned.items() if calls} == {
@@ -71,6 +74,9 @@ def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, capsys: Cap
             ("video_text_consistency", "not_understood"),
         }
         assert len(scores) == 8 and all("outside the scale" in row.message for row in scores if row.failure)
+        # what failed was paid for as well
+        asked = sum("response_format" in seen.body for seen in server.seen)
+        assert sum(row.calls for row in scores) == asked
         talk.well = True
         before = len(server.seen)
         assert main([*words, "--retry"]) == 0

@@ -51,6 +51,7 @@ class Asking:
             )
         except NotJudged as problem:
             self._usages.append((calls.model.model, problem.usage))
+            self.calls += int(bool(problem.usage.tokens_in or problem.usage.tokens_out))
             raise self._named(problem, step.name) from problem
         self.calls += answer.calls
         self._usages.append((answer.model, answer.usage))

@@ -91,14 +91,17 @@ class EventConsistency(Scorer):
         """Return the score of each video, with its events."""
         return [self._one(prompt, video, repeat) for video in videos]
 
-    def estimate(self, prompt: SuitePrompt, videos: Sequence[SuiteVideo]) -> Sequence[Estimate]:
+    def estimate(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[Estimate]:
         """Return the requests for events and their intervals that are not kept."""
         found: list[Estimate] = []
         for video in videos:
             reckoning = Reckoning(self._roles)
             # what is wrong with it is said when it is scored; what was asked until then is paid for
             with suppress(NotJudged):
-                event_clips(reckoning, prompt, Film(video.digest, video.video), self._settings)
+                film = Film(video.digest, video.video)
+                event_clips(reckoning, prompt, film, self._settings, repeat)
             found += reckoning.estimates
         return found
 
@@ -108,11 +111,17 @@ class EventConsistency(Scorer):
             clips = event_clips(asking, prompt, Film(video.digest, video.video), self._settings, repeat)
             things = self._things(video.video, clips)
         except NotJudged as problem:
-            problem.usage = asking.paid()
+            problem.usage, problem.calls, problem.details = asking.paid(), asking.calls, asking.details()
             return problem
         found = (intra_event if self._where == "intra" else inter_event)(list(things.values()))
         if found.value is None:
-            return NotJudged(Failure.NO_ANSWER, found.why, usage=asking.paid())
+            return NotJudged(
+                Failure.NO_ANSWER,
+                found.why,
+                usage=asking.paid(),
+                calls=asking.calls,
+                details=asking.details(),
+            )
         details = {
             "rests_on": found.steps,
             "masks": self._seen.masks,

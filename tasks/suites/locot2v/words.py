@@ -91,21 +91,24 @@ class WordsScorer(Scorer):
         try:
             found = self.measure.value(asking, prompt, film, repeat)
         except NotJudged as problem:
-            # whatever step it lies with: all that was paid until then
-            problem.usage = asking.paid()
+            # whatever step it lies with: all that was paid and said until then
+            problem.usage, problem.calls, problem.details = asking.paid(), asking.calls, asking.details()
             return problem
         details = {**found.details, **asking.details()}
         return Scored(found.value, asking.usage(), asking.calls, asking.model, details)
 
-    def estimate(self, prompt: SuitePrompt, videos: Sequence[SuiteVideo]) -> Sequence[Estimate]:
+    def estimate(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[Estimate]:
         """Return the requests of each video whose answers are not kept."""
-        return [one for video in videos for one in self.reckon(prompt, Film(video.digest, video.video))]
+        films = [Film(one.digest, one.video) for one in videos]
+        return [one for film in films for one in self.reckon(prompt, film, repeat)]
 
-    def reckon(self, prompt: SuitePrompt, film: Film) -> list[Estimate]:
+    def reckon(self, prompt: SuitePrompt, film: Film, repeat: int = 0) -> list[Estimate]:
         """Return the requests for one video whose answers are not kept."""
         reckoning = Reckoning(self.roles)
         try:
-            self.measure.value(reckoning, prompt, film, 0)
+            self.measure.value(reckoning, prompt, film, repeat)
         except NotJudged:
             # what is wrong with it is said when it is scored; what was asked until then is paid for
             return reckoning.estimates

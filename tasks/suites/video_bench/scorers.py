@@ -101,12 +101,24 @@ class AlignmentScorer(VideoBenchScorer):
             with _readable():
                 value = self.chain.score(asking, prompt, film, repeat)
         except NotJudged as problem:
-            return problem
+            # whatever step it lies with: all that was paid and said until then
+            return NotJudged(
+                problem.failure,
+                problem.message,
+                problem.raw,
+                problem.finish_reason,
+                asking.usage(),
+                asking.calls,
+                asking.details(),
+            )
         return Scored(value, asking.usage(), asking.calls, asking.model, asking.details())
 
-    def estimate(self, prompt: SuitePrompt, videos: Sequence[SuiteVideo]) -> Sequence[Estimate]:
+    def estimate(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[Estimate]:
         """Return the requests of each video whose answers are not kept."""
-        return [one for video in videos for one in self.reckon(prompt.text, Film(video.digest, video.video))]
+        films = [Film(one.digest, one.video) for one in videos]
+        return [one for film in films for one in self.reckon(prompt.text, film, repeat)]
 
     def reckon(self, prompt: str, film: Film, repeat: int = 0) -> list[Estimate]:
         """Return the requests for one video whose answers are not kept."""
@@ -193,19 +205,11 @@ class QualityScorer(VideoBenchScorer):
         except Unreadable:
             raise
         except NotJudged as problem:
-            usages = _shared(problem.usage, len(batch.counted))
-            return {
-                place: NotJudged(problem.failure, problem.message, problem.raw, problem.finish_reason, usage)
-                for place, usage in zip(batch.counted, usages, strict=True)
-            }
+            values = [problem] * len(shown)
         usages = _shared(asking.usage(), len(batch.counted))
         found: dict[int, Scored | NotJudged] = {}
         for at, (place, usage) in enumerate(zip(batch.counted, usages, strict=True)):
             value = values[at]
-            if isinstance(value, NotJudged):
-                message = f"few-shot: {value.message}"
-                found[place] = NotJudged(value.failure, message, usage=usage)
-                continue
             details = {
                 **asking.details(),
                 "video": at + 1,
@@ -213,6 +217,18 @@ class QualityScorer(VideoBenchScorer):
                 "measures": len(batch.measures),
             }
             calls = asking.calls if at == 0 else 0
+            if isinstance(value, NotJudged):
+                message = value.message.removeprefix("few-shot: ")
+                found[place] = NotJudged(
+                    value.failure,
+                    f"few-shot: {message}",
+                    value.raw,
+                    value.finish_reason,
+                    usage,
+                    calls,
+                    details,
+                )
+                continue
             found[place] = Scored(value, usage, calls, asking.model, details)
         return found
 
@@ -223,13 +239,15 @@ class QualityScorer(VideoBenchScorer):
         ranked = sorted(places, key=lambda place: films[place].digest)
         return shuffled(ranked, "video-bench", *(films[place].digest for place in ranked))
 
-    def estimate(self, prompt: SuitePrompt, videos: Sequence[SuiteVideo]) -> Sequence[Estimate]:
+    def estimate(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[Estimate]:
         """Return the requests whose answers are not kept."""
         films = [Film(one.digest, one.video) for one in videos]
         order = self._order(range(len(films)), films)
         found: list[Estimate] = []
         for batch in batches(len(order), self.roles.settings.shots, self.roles.settings.rest):
-            found += self.reckon(prompt.text, [films[order[at]] for at in batch.shown])
+            found += self.reckon(prompt.text, [films[order[at]] for at in batch.shown], repeat)
         return found
 
     def reckon(self, prompt: str, films: Sequence[Film], repeat: int = 0) -> list[Estimate]:

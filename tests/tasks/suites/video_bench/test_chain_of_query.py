@@ -179,6 +179,14 @@ def test_after_a_failure_only_what_is_missing_is_asked(tmp_path: Path) -> None:
     assert isinstance(again, Scored) and (again.value, again.calls, again.usage.tokens_in) == (3, 0, 0)
 
 
+def test_what_was_paid_and_said_before_a_failure_is_told(tmp_path: Path) -> None:
+    with FaultyServer(Talk({"score": {"description": "-", "reason": "-", "score": 9}}), MODELS) as server:
+        (found,) = suite(tmp_path, server).scorer("color_consistency").score(PROMPT, [video("a", film())])
+        assert steps(server) == list(FIVE)
+    assert isinstance(found, NotJudged) and found.calls == 5
+    assert [said["step"] for said in found.details["conversation"]] == list(FIVE)
+
+
 def test_a_repeat_is_asked_anew(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         score(tmp_path, server)
@@ -206,6 +214,9 @@ def test_a_dry_run_asks_nobody_and_counts_what_is_missing(tmp_path: Path) -> Non
         assert all(one.tokens_in > 85 * one.images and one.tokens_out > 0 for one in expected)
         scorer.score(PROMPT, films)
         assert list(scorer.estimate(PROMPT, films)) == []
+        again = scorer.estimate(PROMPT, films, 1)
+        assert [one.model for one in again] == [big, small, small, big, big]
+        assert not {one.once for one in again} & {one.once for one in expected}
     with FaultyServer(Talk(), MODELS) as server:
         halfway = tmp_path / "half"
         halfway.mkdir()

@@ -230,6 +230,21 @@ def test_a_dry_run_has_one_request_a_batch(tmp_path: Path) -> None:
         assert {one.model for one in expected} == {MODELS[0]}
         scorer.score(PROMPT, videos)
         assert list(scorer.estimate(PROMPT, videos)) == []
+        again = scorer.estimate(PROMPT, videos, 1)
+        # a repeat is asked anew, and its requests are others than those of the first time
+        assert len(again) == 2 and not {one.once for one in again} & {one.once for one in expected}
+
+
+def test_what_a_failed_batch_took_and_said_is_told_once(tmp_path: Path) -> None:
+    videos = [video(f"m{at}", film(luma=20 + at)) for at in range(3)]
+    with FaultyServer(Talk(scores=lambda lights: [3] * 2), MODELS) as server:
+        found = suite(tmp_path, server).scorer("imaging_quality").score(PROMPT, videos)
+        assert len(server.seen) == 1
+    failed = [one for one in found if isinstance(one, NotJudged)]
+    assert len(failed) == 3 and sorted(one.calls or 0 for one in failed) == [0, 0, 1]
+    assert sum(one.usage.tokens_in for one in failed) == 100
+    assert all(one.message.startswith("few-shot: 2 scores") for one in failed)
+    assert all(one.details["conversation"][0]["answer"] == failed[0].raw for one in failed)
 
 
 def test_a_blurred_or_otherwise_sampled_video_is_another_one(tmp_path: Path) -> None:
