@@ -57,7 +57,8 @@ class VideoSide(Side):
         self._rate, self._long_side = fps, long_side
         self._kept: OrderedDict[int, Planes] = OrderedDict()
         self._ahead: tuple[int, Iterator[SampledFrame]] | None = None
-        self._stopped = -1
+        # where the last read of a packet plan ended; so far back that none follows
+        self._stopped = -(1 << 40)
         # one decoder, which threads take in turn
         self._lock = threading.RLock()
 
@@ -162,12 +163,13 @@ class VideoSide(Side):
         """Yield the sampler's frames from `start` on, going on from where an earlier read stopped."""
         at, frames = self._ahead or (0, iter(()))
         if self.sampler.mode == "packet_plan":
-            follows, self._stopped = self._stopped == start, stop
+            # one read after the other, with a second between at most: each start anew would decode from the
+            # key frame on
+            follows, self._stopped = 0 <= start - self._stopped <= self.fps, stop
             if not follows:
                 yield from self.sampler.frames(start, stop)
                 return
-            # one read after the other: each start anew would decode from the key frame on
-            going_on = self._ahead is not None and at == start
+            going_on = self._ahead is not None and 0 <= start - at <= self.fps
         else:
             # every start anew would decode the video from its beginning
             going_on = self._ahead is not None and at <= start
