@@ -47,8 +47,10 @@ export class Steps {
     if (!place || app.busy) return;
     app.busy = true;
     app.players.pause();
-    $("sure-yes").disabled = true;
-    $("sure-yes").textContent = app.words.sending;
+    const yes = $("sure-yes");
+    const label = yes.textContent;
+    yes.disabled = true;
+    yes.textContent = app.words.sending;
     try {
       await app.reporter.flush();
       await app.server.ask("prefer", { place });
@@ -56,6 +58,9 @@ export class Steps {
       tell(app.words.stored);
       app.tabs?.changed();
     } catch (problem) {
+      yes.disabled = false;
+      yes.textContent = label;
+      app.busy = false; // what is refused is asked for anew, and can then be repeated
       app.refused(problem);
     } finally {
       app.busy = false;
@@ -83,6 +88,7 @@ export class Steps {
     } catch (problem) {
       send.disabled = false;
       send.textContent = label;
+      app.busy = false;
       app.refused(problem);
     } finally {
       app.busy = false;

@@ -66,6 +66,23 @@ def test_a_busy_server_is_asked_again(visit: Visit, shown: Shown) -> None:
     assert len(times) == 3
 
 
+def test_an_answer_of_an_old_session_can_be_repeated(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    visitor = visit(expected=("403",))
+    visitor.agree()
+    visitor.look()
+    visitor.wait("!document.getElementById('prefer-state').textContent.includes('seconds')")
+    # the link was opened once more: the token of the page that is open is worth nothing any more
+    visitor.context.request.get(f"{shown.address}/c/{NAME}/enter?token={visitor.token}")
+    visitor.tap("[data-prefer=left]")
+    with visitor.page.expect_response("**/task") as renewed:
+        visitor.tap("#sure-yes")
+    assert renewed.value.ok and "repeat" in visitor.text("#alert")
+    visitor.tap("#sure-yes")
+    visitor.wait("document.getElementById('stretches')")
+    assert "The left video" in visitor.text(".said")
+
+
 def test_who_closes_the_page_goes_on_tomorrow(visit: Visit, shown: Shown) -> None:
     shown.begin(lease_minutes=60 * 48)
     today = visit()
