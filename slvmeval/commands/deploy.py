@@ -59,8 +59,9 @@ def deploy(
         ),
     ] = None,
 ) -> None:
-    """Make or update the deployments `build-slvmeval`, `nightly`, `evaluate-slvmeval`, `annotate-slvmeval`.
+    """Make or update the deployments `build-slvmeval`, `nightly`, and those of judging, people and prompts.
 
+    They are `evaluate-slvmeval`, `annotate-slvmeval` and `prompts-slvmeval`.
     Makes on a Prefect server the work pool `slvmeval`, the deployments, and an automation that ends runs
     whose process is gone. The server is the profile's `prefect_api_url`, else the one of PREFECT_API_URL. May
     be run again: what is not given stays as it is.
@@ -71,7 +72,12 @@ def deploy(
 
     from flows.evaluate_resolve import evaluate_options
     from flows.resolve import asked_of_worker
-    from infra.prefect_settings import ANNOTATE_FLOW_NAME, EVALUATE_FLOW_NAME, FLOW_NAME
+    from infra.prefect_settings import (
+        ANNOTATE_FLOW_NAME,
+        EVALUATE_FLOW_NAME,
+        FLOW_NAME,
+        PROMPTS_FLOW_NAME,
+    )
     from infra.profile import PROFILE_VARIABLE
     from storage_schemas.errors import UserInputError
 
@@ -118,6 +124,9 @@ def deploy(
         showing: dict[str, Any] = {key: value for key, value in given.items() if key != "recipe"}
         made = deployments.make_deployment(client, ANNOTATE_FLOW_NAME, showing, annotate_cron, timezone)
         _say_made("deployment", f"{ANNOTATE_FLOW_NAME}/{ANNOTATE_FLOW_NAME}", made)
+        making = {"profile": given["profile"]}
+        made = deployments.make_deployment(client, PROMPTS_FLOW_NAME, making)
+        _say_made("deployment", f"{PROMPTS_FLOW_NAME}/{PROMPTS_FLOW_NAME}", made)
         _say_made("automation", deployments.AUTOMATION, deployments.make_automation(client))
         when = deployments.nightly_schedule(client)
     shared.say(

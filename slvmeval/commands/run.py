@@ -19,7 +19,8 @@ def run(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="build-slvmeval, nightly, evaluate-slvmeval or annotate-slvmeval."
+            metavar="NAME",
+            help="build-slvmeval, nightly, evaluate-slvmeval, annotate-slvmeval or prompts-slvmeval.",
         ),
     ],
     parameters: Annotated[

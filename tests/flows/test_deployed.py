@@ -80,7 +80,7 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
     )
     settled(add_film(folder / "videos", 1))
     said = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
-    assert said.count("(made)") == 7 and f"PREFECT_API_URL={server.api} prefect worker start" in said
+    assert said.count("(made)") == 8 and f"PREFECT_API_URL={server.api} prefect worker start" in said
     server.start_worker()
     return folder
 
@@ -225,7 +225,7 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     id_ = f"/deployments/{nightly['id']}/schedules/{schedule['id']}"
     server.processes.run(PREFECT, "deployment", "schedule", "pause", "build-slvmeval/nightly", schedule["id"])
     said = server.slvmeval(*words)
-    assert said.count("(up to date)") == 7 and "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
+    assert said.count("(up to date)") == 8 and "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
     again = deployed(server, "nightly")
     assert again["id"] == nightly["id"] and again["parameters"] == nightly["parameters"]
     (kept,) = again["schedules"]
@@ -245,7 +245,7 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
         "job_variables",
         "parameter_openapi_schema",
     )
-    names = ("build-slvmeval", "nightly", "evaluate-slvmeval", "annotate-slvmeval")
+    names = ("build-slvmeval", "nightly", "evaluate-slvmeval", "annotate-slvmeval", "prompts-slvmeval")
     ours = {name: deployed(server, name) for name in names}
     for name in ours:
         full = f"{flow_of(name)}/{name}"
@@ -281,7 +281,8 @@ def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path)
     assert list(schema)[:6] == ["sources", "recipe", "changes", "release", "store", "profile"]
     judging = deployed(server, "evaluate-slvmeval")["parameter_openapi_schema"]["properties"]
     showing = deployed(server, "annotate-slvmeval")["parameter_openapi_schema"]["properties"]
-    for name, field in (*schema.items(), *judging.items(), *showing.items()):
+    making = deployed(server, "prompts-slvmeval")["parameter_openapi_schema"]["properties"]
+    for name, field in (*schema.items(), *judging.items(), *showing.items(), *making.items()):
         assert field["description"] and "default" in field, name
         # no choice of types: the form has one plain field for each
         assert field["type"] in ("array", "string", "boolean", "number", "integer"), name

@@ -1,0 +1,69 @@
+"""The flow that makes prompts, on a Prefect server that comes and goes with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.prompt_suite import make_prompts, prompts_slvmeval
+from infra.embedded_server import prefect_server
+from storage_schemas.errors import UserInputError
+from tests.tasks.evaluators.short_films import short_film
+from tests.tasks.suites.locot2v.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, Author
+from tests.tiny_models.faulty_server import FaultyServer
+
+MODEL = '{"model": "tiny", "server": "s"}'
+SETTINGS = (f"multimodal={MODEL}", f"language={MODEL}", "rounds=1", "least_words=8", "most_words=30")
+
+
+def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
+    short_film(ffmpeg, tmp_path / "videos" / "a.mp4", 1.0)
+    (tmp_path / "videos" / "b.mp4").write_bytes(b"no video")
+    with FaultyServer(Author()) as server:
+        (tmp_path / "site.toml").write_text(
+            f'store = "{tmp_path / "store"}"\n[model_servers]\ns = "{server.url}"\n'
+        )
+        given: dict[str, Any] = {
+            "videos": str(tmp_path / "videos"),
+            "out": str(tmp_path / "prompts"),
+            "settings": SETTINGS,
+            "profile": str(tmp_path / "site.toml"),
+        }
+        first = make_prompts(**given)
+        assert first.in_words() == (
+            f"Prompts in {tmp_path / 'prompts'}: 1 waiting for a person, 1 of videos that cannot be used"
+        )
+        assert len(server.seen) == CALLS_TO_DRAFT
+        with prefect_server():
+            result: Any = prompts_slvmeval(**given, without_review=True)
+            failed = prompts_slvmeval(**{**given, "out": "here"}, return_state=True)
+        assert [one.state for one in result.made] == ["ready"]
+        assert [row["state"] for row in result.rows()] == ["ready", "cannot be used"]
+        assert len(server.seen) == CALLS_TO_DRAFT + CALLS_TO_END
+    assert failed.is_failed() and "'here' is not an absolute path" in str(failed.message)
+    (line,) = (tmp_path / "prompts" / "prompts.jsonl").read_text().splitlines()
+    assert json.loads(line)["prompt_id"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"videos": ""}, "videos is empty"),
+        ({"out": "prompts"}, "not an absolute path"),
+        ({"concurrency": 0}, "concurrency is 0"),
+        ({"settings": ("rounds",)}, "write KEY=VALUE"),
+        ({"settings": ("rond=1",)}, "without a setting 'rond'"),
+    ],
+)
+def test_what_does_not_fit_is_said_before_any_work(tmp_path: Path, change: dict[str, Any], why: str) -> None:
+    given: dict[str, Any] = {
+        "videos": str(tmp_path),
+        "out": str(tmp_path / "p"),
+        "store": str(tmp_path / "s"),
+    }
+    with pytest.raises(UserInputError, match=why):
+        make_prompts(**{**given, **change})
+    assert not (tmp_path / "p").exists()
