@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slvmeval.commands import shared
 from slvmeval.commands.publish import OutOption
-from slvmeval.commands.suite_scores import SettingsOption, SuiteArgument, the_suite
+from slvmeval.commands.suite_scores import SettingsOption, SuiteArgument, suite_of_file, the_suite
+
+if TYPE_CHECKING:
+    from tasks.suites.base import Suite
 
 _SHOWN = 10
 
@@ -76,11 +79,22 @@ def correlations(
             help="The prompts, for tables by theme and by the prompt's complexity.",
         ),
     ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            "--scores",
+            metavar="FILE",
+            help="Scores from a file in place of the store's: what `suite scores` writes, or any CSV, JSON "
+            "Lines or Parquet with model, prompt_id, dimension and score.",
+        ),
+    ] = None,
     settings: SettingsOption = None,
     store: shared.StoreOption = None,
     profile: shared.ProfileOption = None,
 ) -> None:
     """Say how the dimensions go together: Pearson, Spearman, Kendall, also by theme and by complexity.
+
+    Of a file that names no suite every dimension counts, under its own name.
 
     Example: `slvmeval suite correlations --out DIR --prompts FILE --store STORE`
     """
@@ -90,11 +104,15 @@ def correlations(
     from tasks.suites.scores_store import ScoresStore
     from tasks.suites.tables import correlation_tables, runs_of, write_tables
 
-    held = shared.open_store(store, profile)
-    made = the_suite(held, suite)
+    if scores is None:
+        held = shared.open_store(store, profile)
+        made: Suite | None = the_suite(held, suite)
+        there = ScoresStore(held).rows(made.name if made else "")
+    else:
+        made, there = suite_of_file(scores, suite)
     known = {} if prompts is None else load_prompts(prompts, made).by_id
-    rows, _ = current(ScoresStore(held).rows(made.name), settings or ())
-    tables = correlation_tables(runs_of(rows), made.dimensions, known)
+    rows, _ = current(there, settings or ())
+    tables = correlation_tables(runs_of(rows), made.dimensions if made else (), known)
     figures = [
         correlation_figure(table) for table in tables if table.name.startswith("correlations") and table.rows
     ]

@@ -13,6 +13,7 @@ from slvmeval.commands.suite_run import VideosOption
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
+    from storage_schemas.suite_score import SuiteScore
     from tasks.suites.base import Suite
 
 SuiteArgument = Annotated[
@@ -133,3 +134,28 @@ def the_suite(store: Store, name: str | None) -> Suite:
             raise UserInputError(f"name the suite: the store has scores of {', '.join(plain)}")
         (name,) = plain
     return make_suite(name, Setup(store_path=str(store.root)))
+
+
+def suite_of_file(path: Path, name: str | None) -> tuple[Suite | None, list[SuiteScore]]:
+    """Return the suite that a file has scores of, and these; no suite where the file names none.
+
+    Raises
+    ------
+    UserInputError
+        If it has scores of several, and `name` is not given.
+    """
+    from storage_schemas.errors import UserInputError
+    from tasks.evaluators.setup import Setup
+    from tasks.suites.registry import make_suite
+    from tasks.suites.score_file import read_scores
+
+    rows = read_scores(path, name or "")
+    plain = sorted({row.suite for row in rows if row.suite and "+" not in row.suite})
+    if name is None and len(plain) > 1:
+        raise UserInputError(f"name the suite: {path} has scores of {', '.join(plain)}")
+    which = name or next(iter(plain), "")
+    if not which:
+        return None, rows
+    # nothing is scored, so its store is not opened
+    made = make_suite(which, Setup(store_path=str(path.parent)))
+    return made, [row for row in rows if row.suite in ("", which)]

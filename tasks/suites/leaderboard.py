@@ -98,7 +98,9 @@ def current(
         if len(there) > 1:
             others[name] = len(there) - 1
         latest: dict[tuple[str, str, int, int], SuiteScore] = {}
-        for row in sorted((row for row in held if row.settings == newest), key=lambda row: row.at):
+        mine = [row for row in held if row.settings == newest]
+        # what could not be tried lately, such as a batch with one more model, hides no earlier score
+        for row in sorted(mine, key=lambda row: (row.failure is not Failure.PREREQUISITE_MISSING, row.at)):
             latest[row.model, row.prompt_id, row.sample, row.repeat] = row
         found += latest.values()
     return found, others

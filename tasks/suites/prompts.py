@@ -39,18 +39,19 @@ class _Reading:
         self.found.setdefault(prompt.prompt_id, prompt)
 
 
-def load_prompts(path: Path, suite: Suite) -> Prompts:
+def load_prompts(path: Path, suite: Suite | None) -> Prompts:
     """Read prompts from CSV, JSON Lines, or a form that the suite's authors publish.
 
     A row has ``prompt_id`` and ``text``, and may have ``dimensions`` (in CSV separated by spaces, ``;`` or
     ``|``), ``theme`` and ``details`` (an object; in CSV as JSON). A row that does not fit is left out.
+    Without a suite the file has our own form, and dimensions are not looked at.
 
     Raises
     ------
     UserInputError
         If the file cannot be read, lacks a column, or holds no prompt at all.
     """
-    published = suite.read_prompts(path)
+    published = None if suite is None else suite.read_prompts(path)
     reading = _Reading()
     if published is not None:
         for number, prompt in enumerate(published, 1):
@@ -64,6 +65,8 @@ def load_prompts(path: Path, suite: Suite) -> Prompts:
     if not reading.found:
         wrong = f": {reading.left_out[0].where}: {reading.left_out[0].message}" if reading.left_out else ""
         raise UserInputError(f"{path} holds no prompt{wrong}; write prompt_id and text, one prompt a line")
+    if suite is None:
+        return Prompts(reading.found, tuple(reading.left_out))
     known = {dimension.name for dimension in suite.dimensions}
     for prompt in reading.found.values():
         strange = [name for name in prompt.dimensions if name not in known]

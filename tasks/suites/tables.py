@@ -27,6 +27,8 @@ from tasks.suites.base import Dimension, SuitePrompt
 
 #: The file that says which files of a folder are ours; nothing else is ever removed.
 LIST_NAME = "suite-tables.json"
+#: Signs of a theme that its files' names have; no name of a file is longer than 255 bytes.
+_LONGEST = 50
 #: Scores of one dimension by repeat, then by video.
 Runs = Mapping[int, Mapping[VideoKey, float]]
 
@@ -183,11 +185,11 @@ def correlation_tables(
                 ),
             )
         )
+        names: set[str] = set()
         for theme in sorted({theme for _, theme in themed}):
             held = [row for row, other in themed if other == theme]
-            slug = "".join(sign if sign.isalnum() else "-" for sign in theme.lower())
             found = dimension_correlations(held)
-            tables.append(_correlations(f"correlations-theme-{slug}", f"Theme: {theme}", found))
+            tables.append(_correlations(_file_name(theme, names), f"Theme: {theme}", found))
     complexity = [_complexity(prompt) for prompt in known]
     if any(complexity):
         found = complexity_correlations(rows, complexity)
@@ -195,6 +197,16 @@ def correlation_tables(
             _correlations("correlations-complexity", "Dimensions and the prompt's complexity", found)
         )
     return tables
+
+
+def _file_name(theme: str, taken: set[str]) -> str:
+    """Return a name for a theme's table that no other theme has, and note it."""
+    slug = "".join(sign if sign.isalnum() else "-" for sign in theme.lower())[:_LONGEST]
+    name, number = slug, 2
+    while name in taken:
+        name, number = f"{slug}-{number}", number + 1
+    taken.add(name)
+    return f"correlations-theme-{name}"
 
 
 def _complexity(prompt: SuitePrompt | None) -> dict[str, float]:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 from slvmeval.cli import main
 from storage_schemas.store import Store
@@ -155,6 +156,52 @@ def test_correlations_of_dimensions(
     assert found == {"Beauty": "1.0", "Contest": "-1.0"}
     names = {path.name for path in out.iterdir()}
     assert {"themes.csv", "correlations-theme-city-night.tex", "correlations.svg"} <= names
+    # the same from a file that holds the same scores, without a store
+    for end in ("csv", "jsonl", "parquet"):
+        file, other = tmp_path / f"scores.{end}", tmp_path / f"out-{end}"
+        assert main(["suite", "scores", str(file), *scored]) == 0
+        words = ["suite", "correlations", "--out", str(other), "--prompts", str(prompts)]
+        assert main([*words, "--scores", str(file)]) == 0
+        assert (other / "correlations.csv").read_text() == (out / "correlations.csv").read_text()
+        assert (other / "themes.csv").read_text() == (out / "themes.csv").read_text()
+
+
+def test_correlations_of_any_table(tmp_path: Path, capsys: Capture) -> None:
+    table, out = tmp_path / "table.csv", tmp_path / "out"
+    x, y = [1.0, 2.0, 3.0, 4.0, 5.0, 5.0], [2.0, 1.0, 4.0, 3.0, 7.0, 6.0]
+    lines = ["model,prompt_id,dimension,score,seen by"]
+    for number, pair in enumerate(zip(x, y, strict=True)):
+        lines += [
+            f"m,p{number},{name},{value},me" for name, value in zip(("sharp", "calm"), pair, strict=True)
+        ]
+    # a dimension that failed takes no part
+    table.write_text("\n".join([*lines, "m,p9,sharp,3,me", "m,p9,calm,,me", ""]))
+    prompts = tmp_path / "prompts.csv"
+    # themes whose files' names would be the same
+    themes = [("Sci-Fi", "sci fi")[number % 2] for number in range(6)]
+    rows = [f"p{number},text,{theme}" for number, theme in enumerate(themes)]
+    prompts.write_text("\n".join(["prompt_id,text,theme", *rows, ""]))
+    words = ["suite", "correlations", "--scores", str(table), "--out", str(out)]
+    assert main([*words, "--prompts", str(prompts)]) == 0
+    with (out / "correlations.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["first"], row["second"], row["videos"]) == ("calm", "sharp", "6")
+    assert float(row["pearson"]) == pytest.approx(stats.pearsonr(x, y).statistic)
+    assert float(row["spearman"]) == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert float(row["kendall"]) == pytest.approx(stats.kendalltau(x, y).statistic)
+    titles = [path.read_text() for path in sorted(out.glob("correlations-theme-*.md"))]
+    assert len(titles) == 2 and any("Sci-Fi" in text for text in titles)
+    for line, said in (
+        ("m,p0,calm,2,me", "already"),
+        ("m,p8,calm,much,me", "score: "),
+        ("m,p8,calm,nan,me", "no number"),
+        ("m,,calm,2,me", "has no prompt_id"),
+    ):
+        table.write_text("\n".join([*lines, line, ""]))
+        capsys.readouterr()
+        assert main(words) == 1
+        assert said in " ".join(capsys.readouterr().err.split())
+    assert main(["suite", "correlations", "--scores", str(tmp_path / "x.parquet"), "--out", str(out)]) == 1
 
 
 def test_nothing_there_is_said(tmp_path: Path, planted_suite: Path, capsys: Capture) -> None:

@@ -69,7 +69,7 @@ class VideoBenchSettings(Frozen):
         Not from the paper.
     order
         ``drawn``: the videos of a prompt are shown in an order drawn by their content, so that no model is
-        always the first. ``given``: as they come. Not from the paper.
+        always the first. ``given``: as they come, in a run by the models' names. Not from the paper.
     quality_prompt
         Whether few-shot requests have the prompt's text. Not from the paper.
     questions

@@ -84,6 +84,8 @@ def test_the_newest_score_with_the_newest_settings_counts() -> None:
         row("b", "p1", 5, at="2026-01-02"),
         row("b", "p1", 4, settings="s0", at="2025-01-01"),
         row("b", "p1", None, settings="unknown", at="2027-01-01", failure="prerequisite_missing"),
+        # the server was down when a batch with one more model was to be scored
+        row("a", "p1", None, at="2027-01-01", key="other batch", failure="prerequisite_missing"),
     ]
     found, others = current(rows)
     assert sorted((one.model, one.score) for one in found) == [("a", 2), ("b", 5)] and others == {
