@@ -42,7 +42,7 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         *("slurm script", "deploy", "run", "serve-llm", "captions compare", "captions show"),
         *("annotate publish", "annotate serve", "annotate translate", "annotate collect"),
         *("annotate export", "annotate import", "annotate status", "annotate links", "annotate erase"),
-        *("annotate filter", "annotate retention"),
+        *("annotate filter", "annotate retention", "annotate codes"),
         *("annotate quality", "annotate exclude", "annotate clear"),
     }
 
