@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,12 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["tests.planted_evaluators", "tests.planted_suites", "tests.small_films"]
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what stays to the end: models that are freed collect often."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
