@@ -119,9 +119,9 @@ class PrefectServer:
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Return the server's answer, to a POST where there is a body."""
         if body is None:
-            answer = httpx.get(f"{self.api}{path}", timeout=30, auth=self._auth)
+            answer = httpx.get(f"{self.api}{path}", timeout=120, auth=self._auth)
         else:
-            answer = httpx.post(f"{self.api}{path}", json=body, timeout=30, auth=self._auth)
+            answer = httpx.post(f"{self.api}{path}", json=body, timeout=120, auth=self._auth)
         answer.raise_for_status()
         return answer.json()
 

@@ -176,6 +176,6 @@ def states_of_runs(api: str) -> dict[str, list[str]]:
 
     found = {}
     for what in ("flow_runs", "task_runs"):
-        runs = httpx.post(f"{api}/{what}/filter", json={}).raise_for_status().json()
+        runs = httpx.post(f"{api}/{what}/filter", json={}, timeout=60).raise_for_status().json()
         found[what] = [run["state_type"] for run in runs]
     return found
