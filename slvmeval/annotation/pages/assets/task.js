@@ -31,7 +31,14 @@ const app = {
     if (app.over || !view || view.id !== app.view.id) return;
     // the steps on the page belong to the old state: they come anew together with the view
     if (view.state !== app.view.state) { app.again(); return; }
-    app.view = { ...app.view, ...view };
+    // answers may come in another order than they were given: what was seen and ticked off stays so
+    const before = new Map((app.view.must_see ?? []).map((one) => [one.number, one]));
+    const kept = (one) => ({
+      ...one,
+      seen: one.seen || Boolean(before.get(one.number)?.seen),
+      confirmed: one.confirmed || Boolean(before.get(one.number)?.confirmed),
+    });
+    app.view = { ...app.view, ...view, ...(view.must_see && { must_see: view.must_see.map(kept) }) };
     app.show();
   },
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -64,6 +66,36 @@ def test_a_busy_server_is_asked_again(visit: Visit, shown: Shown) -> None:
     visitor.wait("document.getElementById('line').dataset.state === 'busy'")
     visitor.wait("document.getElementById('stretches')")
     assert len(times) == 3
+
+
+def test_an_answer_that_comes_late_takes_nothing_back(visit: Visit, shown: Shown) -> None:
+    """The server answers a report before it takes the tick, and the browser gets the two turned round."""
+    shown.begin()
+    visitor = visit()
+    visitor.agree()
+    visitor.look()
+    visitor.prefer("left")
+    visitor.tap("[data-number='0'] button >> nth=0")
+    visitor.wait("document.querySelector('[data-number=\"0\"].seen')")
+    held: list[tuple[Any, Any]] = []
+
+    def late(route: Any) -> None:
+        held.append((route, route.fetch()))
+
+    visitor.page.route("**/play", late)
+    visitor.tap("#play")
+    deadline = time.monotonic() + 20
+    while not held:
+        assert time.monotonic() < deadline, "no report of what is played"
+        visitor.page.wait_for_timeout(50)
+    visitor.tap("[data-number='0'] .tick")
+    visitor.wait("document.querySelector('[data-number=\"0\"].confirmed')")
+    for route, response in list(held):
+        stale = response.json()
+        assert not next(one for one in stale["must_see"] if one["number"] == 0)["confirmed"]
+        route.fulfill(response=response)
+    visitor.page.wait_for_timeout(300)
+    assert visitor.page.locator("[data-number='0'].confirmed").count() == 1
 
 
 def test_an_answer_of_an_old_session_can_be_repeated(visit: Visit, shown: Shown) -> None:

@@ -99,7 +99,8 @@ class Visitor:
         try:
             return bool(page.evaluate(f"Boolean({expression})"))
         except Error as problem:
-            if "navigation" not in str(problem):
+            # between two pages there is no document
+            if "navigation" not in str(problem) and "of null" not in str(problem):
                 raise
             return False
 
