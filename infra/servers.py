@@ -53,8 +53,7 @@ def write_server(store: Path, name: str, server: ServerFile) -> None:
     path = server_path(store, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.parent.chmod(0o700)
-    write_atomic(path, server.model_dump_json(indent=1).encode())
-    path.chmod(0o600)
+    write_atomic(path, server.model_dump_json(indent=1).encode(), 0o600)
 
 
 def read_server(store: Path, name: str) -> ServerFile | None:

@@ -85,13 +85,18 @@ def sync_tree(folder: Path) -> None:
         sync_path(Path(root))
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Replace the file at `path` by `data`, so that a reader sees the old content or the new."""
+def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Replace the file at `path` by `data`, so that a reader sees the old content or the new.
+
+    With a `mode` the file never has another one, not even for a moment.
+    """
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         try:
             with draft.open("wb") as file:
+                if mode is not None:
+                    os.fchmod(file.fileno(), mode)
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
