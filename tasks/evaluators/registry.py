@@ -61,7 +61,21 @@ def evaluator_names() -> tuple[str, ...]:
 
 
 def factory(name: str) -> Callable[..., Any]:
-    """Return what makes the evaluator of that name, importing its module.
+    """Return what makes the evaluator of that name, importing its module; raises as :func:`load_factory`."""
+    return load_factory("evaluator", name, BUILT_IN, added_evaluators())
+
+
+def load_factory(
+    what: str, name: str, built_in: Mapping[str, str], added: Mapping[str, EntryPoint]
+) -> Callable[..., Any]:
+    """Return what makes the thing of that name, importing its module.
+
+    Parameters
+    ----------
+    what
+        What such things are called: an evaluator, a suite.
+    built_in, added
+        Ours, as ``module:factory``, and those of packages, by name.
 
     Raises
     ------
@@ -70,21 +84,21 @@ def factory(name: str) -> Callable[..., Any]:
     PrerequisiteError
         If its module cannot be imported.
     """
-    added = added_evaluators()
-    if name not in BUILT_IN and name not in added:
-        near = difflib.get_close_matches(name, evaluator_names(), n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(evaluator_names())}"
-        raise UserInputError(f"no evaluator {name!r}: {hint}")
-    where = BUILT_IN[name] if name in BUILT_IN else added[name].value
+    names = (*built_in, *added)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
+        raise UserInputError(f"no {what} {name!r}: {hint}")
+    where = built_in[name] if name in built_in else added[name].value
     try:
-        if name in added:
-            found: Any = added[name].load()
-        else:
+        if name in built_in:
             module, _, attribute = where.partition(":")
-            found = getattr(importlib.import_module(module), attribute)
+            found: Any = getattr(importlib.import_module(module), attribute)
+        else:
+            found = added[name].load()
     except (ImportError, AttributeError) as problem:
         raise PrerequisiteError(
-            f"evaluator {name!r} cannot be loaded from {where}: {problem}; install what it needs, or "
+            f"{what} {name!r} cannot be loaded from {where}: {problem}; install what it needs, or "
             "repair or uninstall its package"
         ) from problem
     if not callable(found):

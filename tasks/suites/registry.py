@@ -9,7 +9,6 @@ value is ``module:factory``: a class or function that is called with a
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
@@ -19,6 +18,7 @@ from pydantic import ValidationError
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.aspects.registry import added_points
+from tasks.evaluators.registry import load_factory
 from tasks.evaluators.setup import Setup
 from tasks.suites.base import Suite
 
@@ -43,35 +43,8 @@ def suite_names() -> tuple[str, ...]:
 
 
 def factory(name: str) -> Callable[..., Any]:
-    """Return what makes the suite of that name, importing its module.
-
-    Raises
-    ------
-    UserInputError
-        If there is none, with the nearest names.
-    PrerequisiteError
-        If its module cannot be imported.
-    """
-    added = {} if name in BUILT_IN else added_suites()
-    if name not in BUILT_IN and name not in added:
-        near = difflib.get_close_matches(name, suite_names(), n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(suite_names())}"
-        raise UserInputError(f"no suite {name!r}: {hint}")
-    where = BUILT_IN[name] if name in BUILT_IN else added[name].value
-    try:
-        if name in added:
-            found: Any = added[name].load()
-        else:
-            module, _, attribute = where.partition(":")
-            found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as problem:
-        raise PrerequisiteError(
-            f"suite {name!r} cannot be loaded from {where}: {problem}; install what it needs, or repair or "
-            "uninstall its package"
-        ) from problem
-    if not callable(found):
-        raise PrerequisiteError(f"{where} is no factory: it has to be a class or a function")
-    return found  # type: ignore[no-any-return]
+    """Return what makes the suite of that name, importing its module; raises as `load_factory` does."""
+    return load_factory("suite", name, BUILT_IN, {} if name in BUILT_IN else added_suites())
 
 
 def make_suite(name: str, setup: Setup, settings: Mapping[str, Any] | None = None) -> Suite:
