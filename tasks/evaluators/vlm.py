@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from functools import cache as once
 from typing import Any
 
 from storage_schemas.errors import UserInputError
@@ -14,7 +13,7 @@ from tasks.evaluators.kept_captions import KeptCaptions
 from tasks.evaluators.vlm_models import VLM_MODELS, VlmModel
 from tasks.evaluators.vlm_text import TextJudge
 from tasks.evaluators.vlm_video import VideoJudge
-from tasks.models.chat import ChatClient, ChatServer
+from tasks.models.chat import ChatClient, client_of
 from tasks.models.servers import Servers
 
 #: Who captions for whom: GPT-5 mini for both GPT judges, Qwen3-VL for itself (SLVMEval, section 5.1).
@@ -45,14 +44,8 @@ def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
     )
 
 
-@once
-def _client(server: ChatServer) -> ChatClient:
-    """Return this process's client of a server: judges share its connections."""
-    return ChatClient(server)
-
-
 def _with_client(model: VlmModel, servers: Servers) -> tuple[VlmModel, ChatClient]:
-    return model, _client(servers.find(model.server, model.model))
+    return model, client_of(servers.find(model.server, model.model))
 
 
 def video_judge(cache: FeatureCache, servers: Servers, vlm: str = "gpt-5", **changes: Any) -> VideoJudge:

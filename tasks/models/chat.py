@@ -11,6 +11,7 @@ import asyncio
 import random
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from email.utils import parsedate_to_datetime
@@ -24,7 +25,16 @@ _CONNECT_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _PASSING = frozenset({408, 409, 429})
 
-__all__ = ["ChatAnswer", "ChatClient", "ChatRequest", "ChatServer", "OnAnswer", "Sampling", "ask_all"]
+__all__ = [
+    "ChatAnswer",
+    "ChatClient",
+    "ChatRequest",
+    "ChatServer",
+    "OnAnswer",
+    "Sampling",
+    "ask_all",
+    "client_of",
+]
 
 
 #: Called with a request's place and its answer, in the order of arrival; returns what is to be asked next in
@@ -47,14 +57,16 @@ def ask_all(server: ChatServer, requests: Iterable[ChatRequest], on_answer: OnAn
 class ChatClient:
     """Asks one server single questions, from any thread; its connections stay open between them.
 
-    It bounds nothing: whoever calls from `n` threads has `n` requests in flight.
+    It bounds nothing: whoever calls from `n` threads has `n` requests in flight. One that nobody holds any
+    more closes its connections too.
     """
 
     def __init__(self, server: ChatServer) -> None:
         self.server = server
         self._lock = threading.Lock()
-        self._running: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
         self._asking = _Asking(server, lambda _place, _answer: None)
+        self._running: tuple[asyncio.AbstractEventLoop, threading.Thread, weakref.finalize[Any, Any]] | None
+        self._running = None
 
     def ask(self, request: ChatRequest) -> ChatAnswer:
         """Return the answer to a request.
@@ -67,8 +79,11 @@ class ChatClient:
         with self._lock:
             if self._running is None:
                 loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=loop.run_forever, name="chat", daemon=True)
-                self._running = loop, thread
+                thread = threading.Thread(target=_run, args=(loop,), name="chat", daemon=True)
+                # as long as the process lives: at its end the system closes what is open
+                end = weakref.finalize(self, _end, loop, self._asking)
+                end.atexit = False
+                self._running = loop, thread, end
                 thread.start()
             loop = self._running[0]
         return asyncio.run_coroutine_threadsafe(self._asking.one(request), loop).result()
@@ -78,11 +93,39 @@ class ChatClient:
         with self._lock:
             running, self._running = self._running, None
         if running is not None:
-            loop, thread = running
-            asyncio.run_coroutine_threadsafe(self._asking.close(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
+            _, thread, end = running
+            end()
             thread.join()
-            loop.close()
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, and close it."""
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _end(loop: asyncio.AbstractEventLoop, asking: _Asking) -> None:
+    """Close the connections of a loop of another thread, then stop it; wait for neither."""
+
+    async def close() -> None:
+        try:
+            await asking.close()
+        finally:
+            loop.stop()
+
+    asyncio.run_coroutine_threadsafe(close(), loop)
+
+
+_clients: dict[ChatServer, ChatClient] = {}
+_clients_lock = threading.Lock()
+
+
+def client_of(server: ChatServer) -> ChatClient:
+    """Return this process's client of a server: all who ask it share its connections."""
+    with _clients_lock:
+        return _clients.setdefault(server, ChatClient(server))
 
 
 class _Passing(Exception):

@@ -16,12 +16,12 @@ from tasks.evaluators.base import NotJudged
 from tasks.evaluators.kept_captions import KeptCaptions
 from tasks.evaluators.setup import Setup
 from tasks.evaluators.vlm_models import LINE_TOKENS, MARK_TOKENS
+from tasks.models.chat import client_of
 from tasks.suites.calls import Calls, Check, Parts
 from tasks.suites.locot2v.models import RoleModel, role_model
 from tasks.suites.locot2v.settings import Locot2vSettings
 from tasks.suites.locot2v.text_similarity import TextSimilarity, text_similarity
 from tasks.suites.video_bench.frames import Film, Shown, images_tokens, shown_frames, shown_parts
-from tasks.suites.video_bench.models import client_of
 from tasks.suites.video_bench.settings import VideoBenchSettings
 
 Role = Literal["multimodal", "language", "locating"]

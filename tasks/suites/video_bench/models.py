@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Literal
 
 from pydantic import Field
 
 from storage_schemas.errors import UserInputError
 from tasks.evaluators.vlm_models import VlmModel
-from tasks.models.chat import ChatClient, ChatServer
 
 
 class SuiteModel(VlmModel):
@@ -110,9 +108,3 @@ def suite_model(said: str | Mapping[str, Any], role: str) -> SuiteModel:
             "the server's name in model_servers of the profile"
         )
     return SuiteModel(**{**_OTHER, **fields})
-
-
-@cache
-def client_of(server: ChatServer) -> ChatClient:
-    """Return this process's client of a server: all dimensions share its connections."""
-    return ChatClient(server)

@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 from storage_schemas.errors import UserInputError
 from tasks.evaluators.kept_captions import KeptCaptions
 from tasks.evaluators.setup import Setup
+from tasks.models.chat import client_of
 from tasks.suites.base import Dimension, Scorer, Suite, SuitePrompt
 from tasks.suites.calls import Calls
 from tasks.suites.video_bench.asking import Roles
 from tasks.suites.video_bench.dimensions import BY_NAME, DIMENSIONS, QUALITY
-from tasks.suites.video_bench.models import SuiteModel, client_of, suite_model
+from tasks.suites.video_bench.models import SuiteModel, suite_model
 from tasks.suites.video_bench.prompt_file import read_published
 from tasks.suites.video_bench.scorers import AlignmentScorer, QualityScorer
 from tasks.suites.video_bench.settings import VideoBenchSettings, settings_from

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model_server import ModelServer
-from tasks.models.chat import ChatAnswer, ChatRequest, ChatServer, Sampling, ask_all
+from tasks.models.chat import ChatAnswer, ChatClient, ChatRequest, ChatServer, Sampling, ask_all, client_of
 from tasks.models.servers import Servers
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
@@ -207,3 +210,26 @@ def test_openai_needs_a_key_and_no_profile(monkeypatch: pytest.MonkeyPatch) -> N
     assert server.secret() == "k"
     own = Servers({"openai": ModelServer(url="http://gateway:1/v1")}).find("openai", "m")
     assert own.base == "http://gateway:1/v1" and own.secret() is None
+
+
+def test_a_client_that_nobody_holds_closes_its_connections() -> None:
+    def asking() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "chat"}
+
+    before = asking()
+    with FaultyServer() as server:
+        client = ChatClient(ChatServer(name="s", url=server.url, model="tiny"))
+        assert client.ask(HELLO).error is None
+        (thread,) = asking() - before
+        del client
+        gc.collect()
+        thread.join(60)
+        # what is collected now would say that it was not closed
+        gc.collect()
+    assert not thread.is_alive()
+
+
+def test_who_asks_a_server_at_the_same_moment_gets_one_client() -> None:
+    server = ChatServer(name="s", url="http://127.0.0.1:9/v1", model="at-once")
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: id(client_of(server)), range(64)))) == 1
