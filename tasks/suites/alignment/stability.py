@@ -131,6 +131,11 @@ class BlurredSide(Side):
         """Return the number of frames."""
         return len(self._plain)
 
+    @property
+    def family(self) -> str:
+        """That of the plain video: they share no frames, but what is kept of them lies together."""
+        return self._plain.family
+
     def planes(self, places: Sequence[int]) -> Planes:
         """Return blurred frames by place as ``(n, H·3/2, W)`` uint8."""
         frames = self._plain.planes(places).copy()
