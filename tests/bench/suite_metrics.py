@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,18 @@ def _pixels(name: str) -> Callable[[Side], Any]:
         return {"value": found.value, "steps": found.steps}
 
     return measure
+
+
+def _both_of_flow(video: Side) -> Any:
+    from tasks.evaluators.features import FeatureCache
+    from tasks.suites.locot2v.flow_steps import KeptSteps
+    from tasks.suites.locot2v.pixel_metrics import PixelSettings
+
+    with TemporaryDirectory() as folder:
+        # as two tasks of a run have it: what the first one kept lies on the disk
+        flicker, warping = (KeptSteps(FeatureCache(Path(folder)), PixelSettings()) for _ in range(2))
+        found = flicker.flicker(video), warping.warping(video)
+    return [{"value": one.value, "steps": one.steps} for one in found]
 
 
 def _cuts(video: Side) -> Any:
@@ -75,6 +88,7 @@ METRICS: dict[str, Callable[[Side], Any]] = {
     "dynamic_degree": _pixels("dynamic_degree"),
     "motion_smoothness": _pixels("motion_smoothness"),
     "warping_error": _pixels("warping_error"),
+    "temporal_flickering and warping_error": _both_of_flow,
     "cuts": _cuts,
     "transition_smoothness": _transitions,
     "technical_quality without the network": _dover_views,

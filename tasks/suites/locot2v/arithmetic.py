@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from storage_schemas.judgement import Failure
 from tasks.evaluators.base import NotJudged, Usage
+from tasks.evaluators.features import FeatureCache
 from tasks.pairs.view import Side
 from tasks.suites.base import Dimension, Scored, Scorer, SuitePrompt, SuiteVideo
+from tasks.suites.locot2v.flow_steps import KeptSteps
 from tasks.suites.locot2v.pixel_metrics import (
     Measured,
     PixelSettings,
     motion_smoothness,
     moving_share,
-    temporal_flicker,
-    warping_error,
     warping_score,
 )
 
@@ -61,9 +61,12 @@ class SeenScorer(Scorer):
 class PixelScorer(SeenScorer):
     """Flicker, dynamic degree, motion smoothness, warping error: OpenCV on one core, nothing is loaded."""
 
-    def __init__(self, dimension: Dimension, pixels: PixelSettings, worst_warping: float) -> None:
+    def __init__(
+        self, dimension: Dimension, cache: FeatureCache, pixels: PixelSettings, worst_warping: float
+    ) -> None:
         super().__init__(dimension)
         self._pixels, self._worst = pixels, worst_warping
+        self._steps = KeptSteps(cache, pixels)
 
     def settings(self) -> dict[str, Any]:
         """Return the constants."""
@@ -75,38 +78,34 @@ class PixelScorer(SeenScorer):
 
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
         """Return the value of one video."""
-        return _METRICS[self.dimension.name](video.video, self._pixels, self._worst)
+        return _METRICS[self.dimension.name](self, video.video)
+
+    def _flicker(self, video: Side) -> Measurement:
+        return Measurement(self._steps.flicker(video), {"frames": len(video)})
+
+    def _dynamic(self, video: Side) -> Measurement:
+        share = moving_share(video, self._pixels)
+        if share.value is None:
+            return Measurement(share)
+        moves = float(share.value >= self._pixels.moving_share)
+        return Measurement(Measured(moves, share.steps), {"moving_share": share.value})
+
+    def _smoothness(self, video: Side) -> Measurement:
+        return Measurement(motion_smoothness(video, self._pixels))
+
+    def _warping(self, video: Side) -> Measurement:
+        error = self._steps.warping(video)
+        if error.value is None:
+            return Measurement(error)
+        score = warping_score(error.value, self._worst)
+        return Measurement(Measured(score, error.steps), {"error": error.value})
 
 
-def _flicker(video: Side, pixels: PixelSettings, _worst: float) -> Measurement:
-    return Measurement(temporal_flicker(video, pixels), {"frames": len(video)})
-
-
-def _dynamic(video: Side, pixels: PixelSettings, _worst: float) -> Measurement:
-    share = moving_share(video, pixels)
-    if share.value is None:
-        return Measurement(share)
-    moves = float(share.value >= pixels.moving_share)
-    return Measurement(Measured(moves, share.steps), {"moving_share": share.value})
-
-
-def _smoothness(video: Side, pixels: PixelSettings, _worst: float) -> Measurement:
-    return Measurement(motion_smoothness(video, pixels))
-
-
-def _warping(video: Side, pixels: PixelSettings, worst: float) -> Measurement:
-    error = warping_error(video, pixels)
-    if error.value is None:
-        return Measurement(error)
-    score = warping_score(error.value, worst)
-    return Measurement(Measured(score, error.steps), {"error": error.value})
-
-
-_METRICS = {
-    "temporal_flickering": _flicker,
-    "dynamic_degree": _dynamic,
-    "motion_smoothness": _smoothness,
-    "warping_error": _warping,
+_METRICS: Mapping[str, Callable[[PixelScorer, Side], Measurement]] = {
+    "temporal_flickering": PixelScorer._flicker,
+    "dynamic_degree": PixelScorer._dynamic,
+    "motion_smoothness": PixelScorer._smoothness,
+    "warping_error": PixelScorer._warping,
 }
 #: Dimensions that a :class:`PixelScorer` scores.
 PIXEL_DIMENSIONS = tuple(_METRICS)

@@ -7,6 +7,7 @@ Flicker, dynamic degree and motion smoothness follow VBench, the warping error E
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,18 +95,28 @@ def temporal_flicker(video: Side, settings: PixelSettings = DEFAULTS) -> Measure
 
     Steps that move are left out: there a difference is no flicker.
     """
-    differences = []
-    steps = 0
-    for _before, _after, first, second in neighbours(video, range(len(video)), settings.long_side):
-        steps += 1
-        flow = optical_flow(grey(first), grey(second), settings.flow)
-        if strongest_flow(flow, settings.strongest) < settings.static_px:
-            differences.append(float(np.abs(first.astype(np.int16) - second).mean()))
+    return flicker_of(
+        still_difference(first, second, optical_flow(grey(first), grey(second), settings.flow), settings)
+        for _before, _after, first, second in neighbours(video, range(len(video)), settings.long_side)
+    )
+
+
+def still_difference(first: Bytes, second: Bytes, forward: Floats, settings: PixelSettings) -> float:
+    """Return the mean absolute difference of two neighbouring frames, NaN where they move."""
+    if strongest_flow(forward, settings.strongest) >= settings.static_px:
+        return math.nan
+    return float(np.abs(first.astype(np.int16) - second).mean())
+
+
+def flicker_of(differences: Iterable[float]) -> Measured:
+    """Return flicker by the difference of each step, see :func:`still_difference`."""
+    steps = list(differences)
+    static = [step for step in steps if not math.isnan(step)]
     if not steps:
         return Measured(None, 0, "a video of one frame has no neighbours")
-    if not differences:
+    if not static:
         return Measured(None, 0, "no two neighbouring frames are static")
-    return Measured(1 - math.fsum(differences) / len(differences) / 255, len(differences))
+    return Measured(1 - math.fsum(static) / len(static) / 255, len(static))
 
 
 def sampled(video: Side, step_s: float) -> list[int]:
@@ -169,14 +180,25 @@ def warping_error(video: Side, settings: PixelSettings = DEFAULTS) -> Measured:
     Pixels are in 0 … 1; those that are hidden in the one or the other frame do not count. In
     :attr:`Measured.value` it stands as it is; :func:`warping_score` turns it round.
     """
-    errors = []
-    for _before, _after, first, second in neighbours(video, range(len(video)), settings.long_side):
-        forward = optical_flow(grey(first), grey(second), settings.flow)
-        backward = optical_flow(grey(second), grey(first), settings.flow)
-        seen = visible(forward, backward)
-        if seen.any():
-            warped = warp(second.astype(np.float32) / 255, forward)
-            errors.append(float(((warped - first.astype(np.float32) / 255) ** 2)[seen].mean()))
+    return warping_of(
+        warped_difference(first, second, optical_flow(grey(first), grey(second), settings.flow), settings)
+        for _before, _after, first, second in neighbours(video, range(len(video)), settings.long_side)
+    )
+
+
+def warped_difference(first: Bytes, second: Bytes, forward: Floats, settings: PixelSettings) -> float:
+    """Return the mean squared difference of a frame and the next one warped onto it, NaN if all is hidden."""
+    backward = optical_flow(grey(second), grey(first), settings.flow)
+    seen = visible(forward, backward)
+    if not seen.any():
+        return math.nan
+    warped = warp(second.astype(np.float32) / 255, forward)
+    return float(((warped - first.astype(np.float32) / 255) ** 2)[seen].mean())
+
+
+def warping_of(differences: Iterable[float]) -> Measured:
+    """Return the warping error by the difference of each step, see :func:`warped_difference`."""
+    errors = [step for step in differences if not math.isnan(step)]
     if not errors:
         return Measured(None, 0, "no two neighbouring frames share what they show")
     return Measured(math.fsum(errors) / len(errors), len(errors))

@@ -26,7 +26,7 @@ def seen_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) -
     """
     chosen = seen_settings(settings.seen)
     if dimension.name in PIXEL_DIMENSIONS:
-        return PixelScorer(dimension, chosen.pixels, chosen.worst_warping)
+        return PixelScorer(dimension, setup.cache, chosen.pixels, chosen.worst_warping)
     if dimension.name in KINDS:
         return EventConsistency(dimension, setup, settings, chosen)
     models, cache = setup.models, setup.cache

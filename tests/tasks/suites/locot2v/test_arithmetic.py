@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgement import Failure
+from storage_schemas.store import Store
 from tasks.evaluators.base import NotJudged
 from tasks.evaluators.setup import Setup
 from tasks.suites.base import Scored
+from tasks.suites.locot2v import flow_steps, pixel_metrics
 from tasks.suites.locot2v.arithmetic import PIXEL_DIMENSIONS
+from tasks.suites.locot2v.flow import optical_flow
+from tasks.suites.locot2v.pixel_metrics import temporal_flicker, warping_error
 from tasks.suites.locot2v.suite import Locot2vBench
 from tests.tasks.suites.locot2v.videos import PROMPT, Endless, named, scene, scenes, side
 
 
 def score(dimension: str, video: object, folder: Path, **seen: object) -> Scored | NotJudged:
-    scorer = Locot2vBench(Setup(store_path=str(folder)), seen=seen).scorer(dimension)
+    scorer = Locot2vBench(Setup(store_path=str(Store.create(folder).root)), seen=seen).scorer(dimension)
     scorer.check()
     (found,) = scorer.score(PROMPT, [named(video)])  # type: ignore[arg-type]
     return found
@@ -49,7 +54,7 @@ def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> 
     assert isinstance(found[0], Scored) and isinstance(found[1], Scored)
     error = found[0].details["error"]
     assert [one.value for one in found] == pytest.approx([1 - error, 1 - error / 2])  # type: ignore[union-attr]
-    setup = Setup(store_path=str(tmp_path))
+    setup = Setup(store_path=str(Store.create(tmp_path).root))
     ours, other = (Locot2vBench(setup, seen=s) for s in ({}, {"pixels": {"static_px": 2.0}}))
     name = "temporal_flickering"
     assert ours.scorer(name).settings() != other.scorer(name).settings()
@@ -58,6 +63,46 @@ def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> 
 def test_a_setting_that_does_not_fit_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match=r"seen\.pixels\.static"):
         score("warping_error", scenes([3]), tmp_path, pixels={"static": 1})
+
+
+@pytest.mark.parametrize("first", ["temporal_flickering", "warping_error"])
+def test_flicker_and_warping_error_share_the_flow_of_every_step(
+    first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    noise = rng.integers(-3, 4, (6, *scene(1).shape))
+    still = [np.clip(scene(1) + one, 0, 255).astype(np.uint8) for one in noise]
+    video = side([*still, *[np.roll(scene(2, 128, 48), 4 * at, 1)[:, :64] for at in range(4)]])
+    alone = {"temporal_flickering": temporal_flicker(video), "warping_error": warping_error(video)}
+    flows = []
+
+    def counted(*frames: Any) -> Any:
+        flows.append(frames)
+        return optical_flow(*frames)
+
+    for module in (flow_steps, pixel_metrics):
+        monkeypatch.setattr(module, "optical_flow", counted)
+    second = next(name for name in alone if name != first)
+    # another process would make its own suite, as here
+    found = {name: score(name, video, tmp_path) for name in (first, second)}
+    assert len(flows) == 2 * 9
+    flicker, warping = found["temporal_flickering"], found["warping_error"]
+    assert isinstance(flicker, Scored) and isinstance(warping, Scored)
+    # bit for bit what each of them is by itself
+    assert (flicker.value, flicker.details["rests_on"]) == (
+        alone["temporal_flickering"].value,
+        alone["temporal_flickering"].steps,
+    )
+    assert warping.details["error"] == alone["warping_error"].value
+    assert 0 < flicker.details["rests_on"] < 9 == warping.details["rests_on"]
+
+
+def test_other_constants_have_other_steps(tmp_path: Path) -> None:
+    video = side([scene(1), np.roll(scene(1), 1, 1), scene(1)])
+    strict, loose = (
+        score("temporal_flickering", video, tmp_path, pixels={"static_px": px}) for px in (0.01, 50.0)
+    )
+    assert isinstance(strict, NotJudged) and isinstance(loose, Scored)
 
 
 @pytest.mark.parametrize("dimension", PIXEL_DIMENSIONS)
