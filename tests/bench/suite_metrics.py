@@ -127,8 +127,15 @@ def film_of(films: Films, minutes: int) -> Path:
     return path
 
 
+def keep(path: Path, row: dict[str, Any]) -> None:
+    """Write what one metric took in place of what it took before; the others' figures stay."""
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    known = {one["metric"]: one for one in rows} | {row["metric"]: row}
+    path.write_text(json.dumps([known[name] for name in METRICS if name in known], indent=1))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure every metric, print a line each, and write them all."""
+    """Measure the metrics, print a line each, and keep each beside those that were measured before."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.suite_metrics")
     parser.add_argument("--only", nargs="+", choices=METRICS, metavar="METRIC", help=", ".join(METRICS))
     parser.add_argument("--minutes", type=int, default=1)
@@ -142,12 +149,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out = chosen.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     film = film_of(Films.find(chosen.films, out / "films", ROOT / "build" / "demo"), chosen.minutes)
-    rows = []
     for name in chosen.only or METRICS:
         used = run([sys.executable, "-m", "tests.bench.suite_metrics", "--only", name, "--here", film])
-        rows.append(used.said)
+        keep(out / f"suite_metrics_{chosen.minutes}_min.json", used.said)
         print(f"{name:40} {used.said['cpu_s_a_minute']:8.2f} s  {used.said['peak_mb']:5} MB", flush=True)
-    (out / f"suite_metrics_{chosen.minutes}_min.json").write_text(json.dumps(rows, indent=1))
     return 0
 
 
