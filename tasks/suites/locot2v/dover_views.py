@@ -10,6 +10,7 @@ score can be had again.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,14 +29,16 @@ GRID, WINDOW, EVERY = 7, 32, 2
 def pieces(count: int, fps: float, piece_s: float) -> list[range]:
     """Return the places of pieces that are about equally long and all shorter than `piece_s`.
 
+    A frame that lasts longer is a piece of its own.
+
     Examples
     --------
     >>> pieces(20, 1.0, 10.0)
     [range(0, 6), range(6, 13), range(13, 20)]
     """
     # a piece of exactly so long is too long
-    number = int(count / fps / piece_s) + 1
-    number = min(number, count)
+    most = max(1, math.ceil(piece_s * fps) - 1)
+    number = math.ceil(count / most)
     edges = [count * n // number for n in range(number + 1)]
     return [range(start, end) for start, end in itertools.pairwise(edges)]
 

@@ -29,7 +29,7 @@ class TechnicalQuality(SeenScorer):
         return {
             **self._model.settings(),
             **self._settings.model_dump(mode="json", exclude={"model"}),
-            "version": 1,
+            "version": 2,
         }
 
     def check(self) -> None:

@@ -9,11 +9,12 @@ from tasks.suites.locot2v.dover_views import Windows, pieces, spread_places, vie
 from tests.tasks.suites.locot2v.videos import Endless, scene, side
 
 
-@pytest.mark.parametrize("count", [1, 23, 239, 240, 241, 480, 7000])
-def test_pieces_are_shorter_than_ten_seconds_and_hold_every_frame(count: int) -> None:
-    found = pieces(count, 24.0, 10.0)
+@pytest.mark.parametrize("count", [1, 23, 239, 240, 241, 479, 480, 719, 7000])
+@pytest.mark.parametrize("fps", [24.0, 24_000 / 1001, 1.0])
+def test_pieces_are_shorter_than_ten_seconds_and_hold_every_frame(count: int, fps: float) -> None:
+    found = pieces(count, fps, 10.0)
     assert [place for piece in found for place in piece] == list(range(count))
-    assert all(0 < len(piece) < 240 for piece in found)
+    assert all(0 < len(piece) < 10 * fps for piece in found)
     assert max(map(len, found)) - min(map(len, found)) <= 1
 
 
