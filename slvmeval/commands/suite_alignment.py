@@ -37,12 +37,14 @@ def alignment(
     """Say how far a suite agrees with people: rank correlation, α, difference, stability, robustness.
 
     Stability needs scores that were asked for several times (--repeats), robustness those of blurred videos
-    (--blur). Exit code 3: ratings were left out, such as a 0.
+    (--blur). Exit code 3: ratings were left out, such as a 0, or those of a video without a score; all of
+    them are in alignment-left-out.csv.
 
     Example: `slvmeval suite alignment --ratings FILE --out DIR --store STORE`
     """
     import math
 
+    from tasks.suites.alignment.left_out import in_words, left_out_table, without_score
     from tasks.suites.alignment.ratings import load_ratings
     from tasks.suites.figures import alignment_figure
     from tasks.suites.leaderboard import current
@@ -58,14 +60,17 @@ def alignment(
     blurred, _ = current([row for row in rows if row.suite.startswith(f"{made.name}+blur")])
     table = alignment_table(made.dimensions, runs_of(plain), given.rows, runs_of(blurred), seed)
     figures = [alignment_figure(table)] if table.rows else []
-    paths = write_tables(out, [table], figures)
+    unscored = without_score(given.rows, plain)
+    left_out = [*given.left_out, *(one for found in unscored.values() for one in found)]
+    paths = write_tables(out, [table, left_out_table(left_out)], figures)
     titles = [column.title for column in table.shown]
     shared.console().print(shared.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
     shared.say(*(f"left out: {one.where}: {one.message}" for one in given.left_out[:_SHOWN]))
     if len(given.left_out) > _SHOWN:
         shared.say(f"… and {len(given.left_out) - _SHOWN} more ratings")
+    shared.say(*(f"left out: {in_words(name, found)}" for name, found in unscored.items()))
     shared.say(f"{len(paths)} files: {out}")
-    raise typer.Exit(shared.SOME_SET_ASIDE if given.left_out else 0)
+    raise typer.Exit(shared.SOME_SET_ASIDE if left_out else 0)
 
 
 def correlations(
