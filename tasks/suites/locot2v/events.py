@@ -23,7 +23,7 @@ FIELDS = ("event", "subject", "setting", "action", "camera")
 _TEXT: Mapping[str, Any] = {"type": "string"}
 SCHEMA = objects({"events": {"type": "array", "items": objects(dict.fromkeys(FIELDS, _TEXT))}})
 #: Six events of usual length, each field another text.
-_ASSUMED = {"events": [{name: f"{'word ' * 10}{name} {number}" for name in FIELDS} for number in range(6)]}
+_ASSUMED = [{name: f"{'word ' * 10}{name} {number}" for name in FIELDS} for number in range(6)]
 
 
 class Event(Frozen):
@@ -82,7 +82,7 @@ def extract_events(asker: Asker, name: str, text: str, settings: Locot2vSettings
         text=f"The text:\n{text}",
         schema=SCHEMA,
         check=check,
-        assumed=_ASSUMED,
+        assumed={"events": _ASSUMED[: settings.most_events]},
     )
     return [Event(**one) for one in asker.ask(step)]
 

@@ -94,7 +94,7 @@ class HumanAction(Measure):
             text=f"The text:\n{base_of(prompt)}",
             schema=ACTIONS,
             check=self._read_actions,
-            assumed={"actions": ["word " * 5] * 4},
+            assumed={"actions": ["word " * 5] * min(4, self.settings.most_actions)},
         )
         return list(asker.ask(step))
 

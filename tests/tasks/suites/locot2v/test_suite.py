@@ -162,6 +162,19 @@ def test_the_dry_run_asks_nobody_and_says_what_is_asked_then(tmp_path: Path, nam
         assert not scorer.estimate(WHOLE, [video(film())])
 
 
+@pytest.mark.parametrize("name", ["event_alignment", "human_action"])
+def test_the_dry_run_reckons_with_all_requests_where_few_events_and_actions_are_taken(
+    tmp_path: Path, name: str
+) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        usual, few = (
+            suite(tmp_path, server, **settings).scorer(name).estimate(PROMPT, [video(film())])
+            for settings in ({}, {"most_events": 1, "most_actions": 1})
+        )
+    assert len(few) == len(usual) > 1
+    assert sum(one.tokens_in for one in few) < sum(one.tokens_in for one in usual)
+
+
 class LongFilm(FrameList):
     """Three hours at 30 frames a second, made where it is looked at."""
 
