@@ -17,13 +17,17 @@ from infra.profile import Profile
 PRELOAD = ["flows.on_worker"]
 
 
-def site_cluster(board: Board, site: Profile, store: str, name: str, run: str) -> Callable[[], Cluster]:
+def site_cluster(
+    board: Board, site: Profile, store: str, name: str, run: str, one_loads: bool = False
+) -> Callable[[], Cluster]:
     """Return what starts the workers of a run, and links their pages.
 
     Parameters
     ----------
     name, run
         What its jobs are named after, and the run's id; several runs may go on at once.
+    one_loads
+        On this machine, let one process load models for all; the executor is told so too.
     """
     if site.pools:
         from infra.slurm.cluster import SlurmCluster
@@ -32,7 +36,7 @@ def site_cluster(board: Board, site: Profile, store: str, name: str, run: str) -
             SlurmCluster, site, Path(store), f"{name[:50]}-{run[:8]}", PRELOAD
         )
     else:
-        start = partial(local_cluster, workers=site.workers, preload=PRELOAD)
+        start = partial(local_cluster, workers=site.workers, one_loads=one_loads, preload=PRELOAD)
     return partial(_linked, board, start)
 
 

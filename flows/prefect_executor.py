@@ -18,8 +18,8 @@ from prefect.context import FlowRunContext
 from prefect.states import Completed, Crashed, Failed
 from prefect_dask.task_runners import DaskTaskRunner
 
-from infra.executor import Executor, Handle, WorkerDied
-from infra.pool import RESOURCES, WorkerPools
+from infra.executor import WINDOW, Executor, Handle, WorkerDied
+from infra.pool import LOADED, RESOURCES, WorkerPools
 
 
 @task(name="stage", task_run_name="{name}", persist_result=False, cache_policy=NO_CACHE, retries=0)
@@ -39,6 +39,8 @@ class PrefectExecutor(Executor):
         Starts the Dask cluster: one on this machine, or one in pools (:class:`infra.pool.WorkerPools`).
     ended
         Is told how each task run ended: where its worker died, it cannot say so itself.
+    one_loads
+        Without pools, give what loads models to one process alone; its cluster has to be made so.
     """
 
     #: A Dask worker has a process of its own, but what waited in the one that died dies with it.
@@ -49,8 +51,9 @@ class PrefectExecutor(Executor):
         workers: int,
         cluster: Callable[[], Cluster],
         ended: Callable[[UUID, State[Any]], None] = lambda _id, _state: None,
+        one_loads: bool = False,
     ) -> None:
-        self.workers, self._open, self._ended = workers, cluster, ended
+        self.workers, self._open, self._ended, self._one_loads = workers, cluster, ended, one_loads
         self._pools: WorkerPools | None = None
 
     def __enter__(self) -> PrefectExecutor:
@@ -70,7 +73,9 @@ class PrefectExecutor(Executor):
 
     def room(self, pool: str, wanted: int) -> int:
         """Return how many items may be in flight in a pool now."""
-        return super().room(pool, wanted) if self._pools is None else self._pools.room(pool, wanted)
+        if self._pools is not None:
+            return self._pools.room(pool, wanted)
+        return WINDOW if self._one_loads and pool == LOADED else super().room(pool, wanted)
 
     def state(self) -> dict[str, dict[str, Any]]:
         """Return how many jobs and workers each pool has."""
@@ -88,11 +93,13 @@ class PrefectExecutor(Executor):
         """Pin what is submitted to a pool's workers; the only place where that is said.
 
         On one machine there is one kind of worker. Naming it would tie an item to the worker that it was
-        first given to, however long that one is busy: Dask moves no item that asks for a resource.
+        first given to, however long that one is busy: Dask moves no item that asks for a resource. Only
+        where one worker shall load models alone, what loads them asks for that one's.
         """
         if pool not in RESOURCES:
             raise ValueError(f"there is no worker pool {pool!r}, only {', '.join(RESOURCES)}")
-        return nullcontext() if self._pools is None else annotate(resources={RESOURCES[pool]: 1})
+        pinned = self._pools is not None or (self._one_loads and pool == LOADED)
+        return annotate(resources={RESOURCES[pool]: 1}) if pinned else nullcontext()
 
     def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
         """Block until at least one is done, or the time is over."""

@@ -8,9 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from infra.executor import Executor, Handle, ProcessExecutor
-
-#: The pool of models that are loaded: a second process would load them a second time.
-LOADED = "h100"
+from infra.pool import LOADED
 
 
 class SuiteExecutor(Executor):

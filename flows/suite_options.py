@@ -39,6 +39,8 @@ class SuiteOptions(Frozen):
         Blurs videos by so many pixels; such scores stand apart, under ``NAME+blurN``.
     concurrency
         Requests under way at once in one process; what the suite says by default.
+    pools
+        The site's worker pools, in which dimensions look for their GPU; none where all runs on this machine.
     """
 
     store: str
@@ -62,6 +64,7 @@ class SuiteOptions(Frozen):
     weights: tuple[str, ...] = ()
     model_servers: Mapping[str, ModelServer] = Field(default_factory=dict)
     allow_cpu_models: bool = False
+    pools: tuple[str, ...] = ()
 
     def open_store(self) -> Store:
         """Open the store, making it if there is none: a suite needs no build."""
@@ -117,6 +120,7 @@ def suite_options(site: Profile, **fields: Any) -> SuiteOptions:
         "weights": tuple(str(Path(folder).expanduser().resolve()) for folder in site.models),
         "model_servers": site.model_servers,
         "allow_cpu_models": site.allow_cpu_models,
+        "pools": tuple(site.pools),
         **fields,
     }
     try:

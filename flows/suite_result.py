@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -40,6 +41,17 @@ class DimensionResult:
     usd: float | None = 0.0
     stopped: str = ""
 
+    @property
+    def failed(self) -> int:
+        """Videos without a score, for any reason."""
+        return self.failures.total()
+
+    @property
+    def reasons(self) -> str:
+        """Why it was not gone on with, and how many videos have no score for which reason."""
+        counted = (f"{reason} {count}" for reason, count in sorted(self.failures.items()))
+        return "; ".join([*([self.stopped] if self.stopped else []), *counted])
+
 
 @dataclass(frozen=True)
 class SuiteResult:
@@ -58,6 +70,37 @@ class SuiteResult:
         complete = all(one.scored == one.videos for one in self.dimensions)
         return 0 if complete and not self.left_out else 3
 
+    def in_words(self) -> str:
+        """Return in some sentences what was scored, and what was not."""
+        wanted, scored, now = (
+            sum(getattr(one, name) for one in self.dimensions) for name in ("videos", "scored", "asked")
+        )
+        says = f"{scored} of {wanted} scores of {self.videos} videos are there, {now} made now"
+        counts = {
+            "without a score": sum(one.failed for one in self.dimensions),
+            "left": sum(one.left for one in self.dimensions),
+            "left out of the files": len(self.left_out),
+        }
+        says = "; ".join([says, *(f"{count} {words}" for words, count in counts.items() if count)])
+        stopped = by_reason((one.dimension, one.stopped) for one in self.dimensions)
+        return " ".join(
+            [f"{says}.", *(f"Without {', '.join(names)}: {why}" for why, names in stopped.items())]
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each dimension."""
+        return [
+            {
+                "dimension": one.dimension,
+                "videos": one.videos,
+                "scored": one.scored,
+                "failed": one.failed,
+                "left": one.left,
+                "reasons": one.reasons,
+            }
+            for one in self.dimensions
+        ]
+
     def summary(self) -> dict[str, Any]:
         """Return it JSON-able."""
         return {
@@ -69,3 +112,12 @@ class SuiteResult:
             ],
             "left_out": [vars(one) for one in self.left_out],
         }
+
+
+def by_reason(stopped: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return reasons with the dimensions that have them, given pairs of both; empty ones are no reason."""
+    found: dict[str, list[str]] = {}
+    for name, reason in stopped:
+        if reason:
+            found.setdefault(reason, []).append(name)
+    return found

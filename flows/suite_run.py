@@ -33,6 +33,10 @@ class SuiteRun(Wanted):
 
     _again: list[Item[SuiteTask]] = field(default_factory=list)
 
+    def idle(self) -> bool:
+        """Return whether nothing has to be scored."""
+        return not self._tasks()
+
     def run(self, open_executor: Callable[[Collection[str]], Executor]) -> SuiteResult:
         """Score what is missing.
 
@@ -65,7 +69,7 @@ class SuiteRun(Wanted):
             with open_executor({item.next.pool for item in tasks}) as executor:
                 while tasks:
                     self._again = []
-                    through_stages(executor, self.work, tasks, self.progress, lambda _: False, self._died)
+                    through_stages(executor, self.work, tasks, self.progress, self._came, self._died)
                     tasks = self._again
                     for item in tasks:
                         self.progress.expect(item.source.dimension, 1)
@@ -92,6 +96,14 @@ class SuiteRun(Wanted):
                 items.append(Item(task, (), [stage]))
         return items
 
+    def _came(self, outcome: SuiteOutcome) -> bool:
+        """Note what a process lacks, so that rows say why there is no score; no task has a next stage."""
+        (one,) = [one for one in self.asked if one.dimension.name == outcome.dimension]
+        if outcome.unusable and not one.refused:
+            one.refused = outcome.unusable
+            self.progress.say(f"{outcome.dimension} cannot be used: {one.refused}")
+        return False
+
     def _died(self, item: Item[SuiteTask], message: str) -> SuiteOutcome:
         """Make failures of the units that their processes died of, and let the others be scored again."""
         task = item.source
@@ -111,7 +123,7 @@ class SuiteRun(Wanted):
         elif lost and others:
             rest = replace(task, id=f"{task.id}-{one.deaths}", units=others)
             self._again.append(Item(rest, (), list(item.stages)))
-        return SuiteOutcome(task.id, rows=tuple(key for unit in lost for key in unit.keys))
+        return SuiteOutcome(task.id, task.dimension, rows=tuple(key for unit in lost for key in unit.keys))
 
     def _result(self) -> SuiteResult:
         known, counts = self.scores.known(self.name), self.work.spending.counts()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from flows.evaluate_progress import RequestProgress
 from flows.suite_options import SuiteOptions
+from infra.pool import LOADED
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgement import Failure
 from storage_schemas.judgements_store import is_settled
@@ -142,8 +143,7 @@ class Wanted:
             together = one.scorer.batch == "prompt"
             one.units = units_of(self.material, wanted, dimension.name, one.settings, together, repeats)
             if ask_servers and one.units:
-                if one.scorer.pool == "h100" and not self.options.allow_cpu_models:
-                    require_gpu()
+                self._check_pool(one.scorer.pool)
                 one.scorer.check()
         except UserInputError:
             raise
@@ -158,6 +158,17 @@ class Wanted:
             one.settings = UNKNOWN_SETTINGS
             one.units = units_of(self.material, wanted, dimension.name, one.settings, repeats=repeats)
         return one
+
+    def _check_pool(self, pool: str) -> None:
+        """Raise PrerequisiteError where there is no place for a pool's work."""
+        pools = self.options.pools
+        if pools and pool not in pools:
+            raise PrerequisiteError(
+                f"the profile has no pool {pool!r}, in which it runs: add a table [pools.{pool}]"
+            )
+        # where there are pools, each worker looks for a GPU of its own: this machine needs none
+        if not pools and pool == LOADED and not self.options.allow_cpu_models:
+            require_gpu()
 
     def estimate(
         self, sample: int | None = None, step: Callable[[str], None] = lambda _: None

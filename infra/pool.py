@@ -14,6 +14,8 @@ from storage_schemas.model import Frozen
 PoolName = Literal["cpu", "h100"]
 #: The Dask resource that marks a pool's workers; each worker has one of it and works on one item at a time.
 RESOURCES: dict[str, str] = {"cpu": "CPU", "h100": "GPU"}
+#: The pool of models that are loaded; on one machine one process loads them, not several.
+LOADED: PoolName = "h100"
 
 _WALLTIME = re.compile(r"(?:(\d+)-)?(\d{1,3}):([0-5]\d):([0-5]\d)")
 

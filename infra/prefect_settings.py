@@ -9,12 +9,14 @@ import os
 FLOW_NAME = "build-slvmeval"
 #: The flow that lets evaluators judge a release, and its deployment.
 EVALUATE_FLOW_NAME = "evaluate-slvmeval"
+#: The flow that scores videos with a suite, and its deployment.
+SUITE_FLOW_NAME = "suite-slvmeval"
 #: The flow that puts a release before people and filters it by their votes, and its deployment.
 ANNOTATE_FLOW_NAME = "annotate-slvmeval"
 #: The flow that makes a suite's prompts from videos, and its deployment.
 PROMPTS_FLOW_NAME = "prompts-slvmeval"
 #: All flows of ours.
-FLOW_NAMES = (FLOW_NAME, EVALUATE_FLOW_NAME, ANNOTATE_FLOW_NAME, PROMPTS_FLOW_NAME)
+FLOW_NAMES = (FLOW_NAME, EVALUATE_FLOW_NAME, SUITE_FLOW_NAME, ANNOTATE_FLOW_NAME, PROMPTS_FLOW_NAME)
 
 #: Whose log lines are shown with a run in Prefect's UI.
 OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows", "slvmeval")

@@ -17,6 +17,7 @@ CODE = '''
 
 import os
 import signal
+import time
 
 from tasks.evaluators.base import Estimate, NotJudged, Usage
 from tasks.evaluators.kept_captions import KeptCaptions
@@ -47,14 +48,20 @@ class Length(Scorer):
         (video,) = videos
         if os.environ.get("DEADLY") == video.name:
             os.kill(os.getpid(), signal.SIGKILL)
-        return [Scored(float(sum(1 for _ in video.video)), details={"fps": video.video.fps})]
+        where = {"pool": os.environ.get("SLURM_JOB_PARTITION", ""), "process": os.getpid()}
+        return [Scored(float(sum(1 for _ in video.video)), details={"fps": video.video.fps, **where})]
 
 
 class Heavy(Length):
     pool = "h100"
 
     def check(self):
-        raise PrerequisiteError("weights of heavy are missing: fetch them")
+        if not os.environ.get("WEIGHTS"):
+            raise PrerequisiteError("weights of heavy are missing: fetch them")
+
+    def score(self, prompt, videos, repeat=0):
+        time.sleep(0.05)
+        return [Scored(repeat / 100, details=super().score(prompt, videos)[0].details)]
 
 
 class Asking(Scorer):

@@ -59,9 +59,9 @@ def deploy(
         ),
     ] = None,
 ) -> None:
-    """Make or update the deployments `build-slvmeval`, `nightly`, and those of judging, people and prompts.
+    """Make or update the deployments `build-slvmeval`, `nightly`, and those of judging, people and suites.
 
-    They are `evaluate-slvmeval`, `annotate-slvmeval` and `prompts-slvmeval`.
+    They are `evaluate-slvmeval`, `annotate-slvmeval`, `suite-slvmeval` and `prompts-slvmeval`.
     Makes on a Prefect server the work pool `slvmeval`, the deployments, and an automation that ends runs
     whose process is gone. The server is the profile's `prefect_api_url`, else the one of PREFECT_API_URL. May
     be run again: what is not given stays as it is.
@@ -77,6 +77,7 @@ def deploy(
         EVALUATE_FLOW_NAME,
         FLOW_NAME,
         PROMPTS_FLOW_NAME,
+        SUITE_FLOW_NAME,
     )
     from infra.profile import PROFILE_VARIABLE
     from storage_schemas.errors import UserInputError
@@ -124,9 +125,9 @@ def deploy(
         showing: dict[str, Any] = {key: value for key, value in given.items() if key != "recipe"}
         made = deployments.make_deployment(client, ANNOTATE_FLOW_NAME, showing, annotate_cron, timezone)
         _say_made("deployment", f"{ANNOTATE_FLOW_NAME}/{ANNOTATE_FLOW_NAME}", made)
-        making = {"profile": given["profile"]}
-        made = deployments.make_deployment(client, PROMPTS_FLOW_NAME, making)
-        _say_made("deployment", f"{PROMPTS_FLOW_NAME}/{PROMPTS_FLOW_NAME}", made)
+        for name in (SUITE_FLOW_NAME, PROMPTS_FLOW_NAME):
+            made = deployments.make_deployment(client, name, {"profile": given["profile"]})
+            _say_made("deployment", f"{name}/{name}", made)
         _say_made("automation", deployments.AUTOMATION, deployments.make_automation(client))
         when = deployments.nightly_schedule(client)
     shared.say(

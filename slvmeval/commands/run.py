@@ -20,7 +20,8 @@ def run(
         str,
         typer.Argument(
             metavar="NAME",
-            help="build-slvmeval, nightly, evaluate-slvmeval, annotate-slvmeval or prompts-slvmeval.",
+            help="build-slvmeval, nightly, evaluate-slvmeval, suite-slvmeval, annotate-slvmeval "
+            "or prompts-slvmeval.",
         ),
     ],
     parameters: Annotated[

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.commands import shared
-from slvmeval.commands.build import QuietOption, SummaryOption
+from slvmeval.commands.build import DirectOption, QuietOption, SummaryOption
 from slvmeval.commands.evaluate import LIMITS_PANEL
 from slvmeval.commands.shared import OUTPUT_PANEL
 
 if TYPE_CHECKING:
     from flows.suite_options import SuiteOptions
     from flows.suite_result import SuiteResult
-    from infra.profile import Profile
     from tasks.suites.estimate import EstimateRow
 
 WHICH_PANEL = "Which videos and dimensions"
@@ -148,6 +147,7 @@ def suite_command(name: str) -> Callable[..., None]:
         models: shared.ModelsOption = None,
         workers: shared.WorkersOption = None,
         profile: shared.ProfileOption = None,
+        direct: DirectOption = False,
         summary: SummaryOption = None,
         as_json: Annotated[
             bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=OUTPUT_PANEL)
@@ -180,7 +180,9 @@ def suite_command(name: str) -> Callable[..., None]:
         if dry_run:
             _say_estimate(options, sample, as_json, quiet)
             return
-        result = _run(options, site, quiet)
+        from slvmeval.commands.running_suite import run_suite
+
+        result = run_suite(options, site, direct, quiet)
         if summary is not None:
             from slvmeval.commands.summary import write_summary
 
@@ -201,19 +203,6 @@ def suite_command(name: str) -> Callable[..., None]:
     return run
 
 
-def _run(options: SuiteOptions, site: Profile, quiet: bool) -> SuiteResult:
-    from flows.evaluate_progress import RequestProgress
-    from flows.suite_executor import SuiteExecutor
-    from flows.suite_run import SuiteRun
-    from slvmeval.commands.running import log_to_stderr
-
-    log_to_stderr(quiet)
-    with RequestProgress(options.open_store().cache, quiet=quiet) as progress:
-        run = SuiteRun(options, progress)
-        run.prepare()
-        return run.run(lambda pools: SuiteExecutor(site.workers, pools))
-
-
 def print_result(result: SuiteResult) -> None:
     """Print by dimension what was scored, failed and left, why one stopped, and what was left out."""
     rows = [
@@ -221,7 +210,7 @@ def print_result(result: SuiteResult) -> None:
             one.dimension,
             one.videos,
             one.scored,
-            sum(one.failures.values()),
+            one.failed,
             one.left,
             one.asked,
             one.tokens,
@@ -241,11 +230,9 @@ def print_result(result: SuiteResult) -> None:
 
 def _warn(dimensions: Iterable[tuple[str, str]]) -> None:
     """Say which dimensions were not gone on with, those with the same reason together."""
-    why: dict[str, list[str]] = {}
-    for name, reason in dimensions:
-        if reason:
-            why.setdefault(reason, []).append(name)
-    for reason, names in why.items():
+    from flows.suite_result import by_reason
+
+    for reason, names in by_reason(dimensions).items():
         shared.say(f"warning: without {', '.join(names)}: {reason}")
 
 

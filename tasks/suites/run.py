@@ -118,11 +118,16 @@ class SuiteTask:
 
 @dataclass(frozen=True)
 class SuiteOutcome:
-    """What a task did: the scores that it made, and the keys of those that failed."""
+    """What a task did: the scores that it made, and the keys of those that failed.
+
+    `unusable` says what its process lacks, where the dimension cannot be scored there.
+    """
 
     source_id: str
+    dimension: str
     made: int = 0
     rows: tuple[str, ...] = ()
+    unusable: str = ""
 
 
 def score_stage(work: SuiteWork, task: SuiteTask, _aspects: tuple[str, ...]) -> SuiteOutcome:
@@ -135,14 +140,16 @@ def score_stage(work: SuiteWork, task: SuiteTask, _aspects: tuple[str, ...]) -> 
     """
     spending = work.spending
     if spending.stopped(task.dimension):
-        return SuiteOutcome(task.id)
+        return SuiteOutcome(task.id, task.dimension)
     try:
         scorer = work.scorer(task.dimension)
         if scorer.pool == "h100" and not work.allow_cpu_models:
             require_gpu()
     except Exception as problem:  # noqa: BLE001 - it was made where the run began: what is missing here is said
-        spending.stop(task.dimension, f"it cannot be used here ({type(problem).__name__}: {problem})")
-        return SuiteOutcome(task.id)
+        said = isinstance(problem, PrerequisiteError | UserInputError)
+        why = str(problem) if said else f"{type(problem).__name__}: {problem}"
+        spending.stop(task.dimension, why)
+        return SuiteOutcome(task.id, task.dimension, unusable=why)
     return _Run(work, task, scorer, spending).all()
 
 
@@ -158,6 +165,7 @@ class _Run:
         self._failed: list[str] = []
         self._set_aside: set[str] = set()
         self._made = self._in_a_row = 0
+        self._unusable = ""
         self._stopped, self._looked = False, time.monotonic()
 
     def all(self) -> SuiteOutcome:
@@ -178,7 +186,8 @@ class _Run:
                     message = f"the process that scored it died, {MOST_DEATHS} times; see the worker's log"
                     rows = failed_rows(self.work.name, unit, Failure.INTERNAL_ERROR, message)
                     self._keep(rows, lines, 0.0, 0)
-        return SuiteOutcome(self.task.id, self._made, tuple(self._failed))
+        task = self.task
+        return SuiteOutcome(task.id, task.dimension, self._made, tuple(self._failed), self._unusable)
 
     def _score(self, units: Iterable[Unit], threads: int, lines: LinesFile) -> None:
         left = deque(units)
@@ -218,6 +227,7 @@ class _Run:
             rows = score_unit(self.work.name, self.scorer, unit, self.videos, self.work.prices)
         except (PrerequisiteError, UserInputError) as problem:
             self.spending.release(self.task.dimension, usd, tokens)
+            self._unusable = str(problem)
             self._stop(str(problem))
             return
         self._keep(rows, lines, usd, tokens)

@@ -64,6 +64,8 @@ def server(
             yield found
 
 
+#: The flows beside the build, each with a deployment of its name.
+FURTHER = ("evaluate", "suite", "annotate", "prompts")
 #: What does not depend on the database is looked at once.
 on_sqlite = pytest.mark.parametrize("server", ["sqlite"], indirect=True)
 
@@ -80,7 +82,7 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
     )
     settled(add_film(folder / "videos", 1))
     said = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
-    assert said.count("(made)") == 8 and f"PREFECT_API_URL={server.api} prefect worker start" in said
+    assert said.count("(made)") == 9 and f"PREFECT_API_URL={server.api} prefect worker start" in said
     server.start_worker()
     return folder
 
@@ -194,6 +196,36 @@ def test_a_release_is_put_before_people(
 
 
 @on_sqlite
+def test_a_suite_scores_videos(server: PrefectServer, site: Path) -> None:
+    (site / "manifest.csv").write_text("model,prompt_id,file\nanna,p1,film1.mp4\nbert,p1,film9.mp4\n")
+    (site / "prompts.csv").write_text("prompt_id,text\np1,A film\n")
+    given = {
+        "suite": "locot2v-bench",
+        "videos": site / "videos",
+        "prompts": site / "prompts.csv",
+        "manifest": site / "manifest.csv",
+        "dimensions": '["dynamic_degree","temporal_flickering"]',
+        "store": site / "suites",
+    }
+    words = [word for key, value in given.items() for word in ("--param", f"{key}={value}")]
+    scored = run(server, "suite-slvmeval", *words)
+    # nothing of the film rests, which flickering is measured on
+    says = "1 of 2 scores of 1 videos are there, 2 made now; 1 without a score; 1 left out of the files."
+    assert (scored["state"]["type"], scored["state"]["message"]) == ("COMPLETED", says)
+    assert scored["name"] == "locot2v-bench · 1 videos · 2 dimensions"
+    assert sorted(scored["tags"]) == ["site:lab", "suite:locot2v-bench"]
+    shown = server.artifacts(scored["id"])
+    assert shown["scored-locot2v-bench"] == says and "anna" in shown["leaderboard-locot2v-bench"]
+    assert "film9.mp4" in shown["left-out-locot2v-bench"] and "progress-dynamic-degree" in shown
+    rows = {row["dimension"]: row for row in json.loads(shown["dimensions-locot2v-bench"])}
+    assert (rows["dynamic_degree"]["scored"], rows["dynamic_degree"]["reasons"]) == (1, "")
+    assert rows["temporal_flickering"]["reasons"] == "no_answer 1"
+    wrong = run(server, "suite-slvmeval", *words, "--param", "dimensions=flicker")
+    assert wrong["state"]["type"] == "FAILED"
+    assert wrong["state"]["message"].startswith("locot2v-bench has no dimension 'flicker': it has ")
+
+
+@on_sqlite
 def test_what_is_wrong_is_the_message_of_the_run(server: PrefectServer, site: Path) -> None:
     ran = run(server, "build-slvmeval", "--param", "sources=folder:/nowhere/videos")
     assert ran["state"]["type"] == "FAILED"
@@ -225,7 +257,7 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     id_ = f"/deployments/{nightly['id']}/schedules/{schedule['id']}"
     server.processes.run(PREFECT, "deployment", "schedule", "pause", "build-slvmeval/nightly", schedule["id"])
     said = server.slvmeval(*words)
-    assert said.count("(up to date)") == 8 and "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
+    assert said.count("(up to date)") == 9 and "30 1 * * * (Asia/Tokyo, switched off)" in said, id_
     again = deployed(server, "nightly")
     assert again["id"] == nightly["id"] and again["parameters"] == nightly["parameters"]
     (kept,) = again["schedules"]
@@ -245,7 +277,7 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
         "job_variables",
         "parameter_openapi_schema",
     )
-    names = ("build-slvmeval", "nightly", "evaluate-slvmeval", "annotate-slvmeval", "prompts-slvmeval")
+    names = ("build-slvmeval", "nightly", *(f"{what}-slvmeval" for what in FURTHER))
     ours = {name: deployed(server, name) for name in names}
     for name in ours:
         full = f"{flow_of(name)}/{name}"
@@ -279,10 +311,11 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
 def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path) -> None:
     schema = deployed(server, "build-slvmeval")["parameter_openapi_schema"]["properties"]
     assert list(schema)[:6] == ["sources", "recipe", "changes", "release", "store", "profile"]
-    judging = deployed(server, "evaluate-slvmeval")["parameter_openapi_schema"]["properties"]
-    showing = deployed(server, "annotate-slvmeval")["parameter_openapi_schema"]["properties"]
-    making = deployed(server, "prompts-slvmeval")["parameter_openapi_schema"]["properties"]
-    for name, field in (*schema.items(), *judging.items(), *showing.items(), *making.items()):
+    fields = list(schema.items())
+    for what in FURTHER:
+        further = deployed(server, f"{what}-slvmeval")["parameter_openapi_schema"]["properties"]
+        fields += further.items()
+    for name, field in fields:
         assert field["description"] and "default" in field, name
         # no choice of types: the form has one plain field for each
         assert field["type"] in ("array", "string", "boolean", "number", "integer"), name

@@ -322,7 +322,7 @@ def test_nothing_is_paid_twice_after_a_kill_or_an_interrupt(
         profile.write_text(f'allow_cpu_models = true\n[model_servers]\ns = "{server.url}"\n')
         words = [sys.executable, "-m", "slvmeval", "suite", "planted", "--videos", str(films), "--json"]
         words += ["--prompts", str(prompts), "--store", str(tmp_path / "store"), "--profile", str(profile)]
-        words += ["--workers", "1", "--quiet", "--dimension", "beauty", "--dimension", "contest"]
+        words += ["--direct", "--workers", "1", "--quiet", "--dimension", "beauty", "--dimension", "contest"]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         _wait(lambda: len(server.seen) >= 6)
         os.kill(process.pid, end)

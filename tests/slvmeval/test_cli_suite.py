@@ -51,7 +51,7 @@ def test_from_a_folder_to_a_leaderboard(
     assert main([*words, "--dry-run"]) == 0
     assert "unknown" in capsys.readouterr().out and not marker.seen
     summary = tmp_path / "summary.json"
-    assert main([*words, "--workers", "1", "--summary", str(summary)]) == 0
+    assert main([*words, "--direct", "--workers", "1", "--summary", str(summary)]) == 0
     assert "A planted suite: 2 videos" in capsys.readouterr().out
     found = {one["dimension"]: one for one in json.loads(summary.read_text())["dimensions"]}
     assert {name: one["scored"] for name, one in found.items()} == {

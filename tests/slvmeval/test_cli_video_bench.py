@@ -49,7 +49,7 @@ def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, capsys: Cap
     prompts.write_text(json.dumps(ENTRIES))
     store, profile = tmp_path / "store", tmp_path / "site.toml"
     words = ["suite", "video-bench", "--videos", str(videos), "--prompts", str(prompts), "--quiet"]
-    words += ["--store", str(store), "--profile", str(profile), "--workers", "1"]
+    words += ["--store", str(store), "--profile", str(profile), "--direct", "--workers", "1"]
     talk = Failing()
     with FaultyServer(talk, MODELS) as server:
         profile.write_text(f'[model_servers]\nopenai = "{server.url}"\n')
