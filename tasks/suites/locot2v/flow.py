@@ -23,12 +23,9 @@ class FlowSettings(Frozen):
     ----------
     preset
         OpenCV's DIS preset: ``fast`` or ``medium``; ``ultrafast`` for a first look.
-    long_side
-        Longer side to which frames are reduced before, in pixels; distances are in pixels of that size.
     """
 
     preset: Literal["ultrafast", "fast", "medium"] = "medium"
-    long_side: int = 320
 
 
 _PRESETS = {

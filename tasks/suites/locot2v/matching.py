@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy.optimize import linear_sum_assignment
 
 from storage_schemas.model import Frozen
@@ -32,7 +33,7 @@ class MatchSettings(Frozen):
         that a missing event counts 0.
     """
 
-    order_penalty: float = 0.5
+    order_penalty: float = Field(default=0.5, ge=0, le=1)
     over: Literal["matched", "prompt"] = "matched"
 
 

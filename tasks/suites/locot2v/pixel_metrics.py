@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from storage_schemas.model import Frozen
 from tasks.pairs.view import Side
@@ -38,7 +39,7 @@ class PixelSettings(Frozen):
     Parameters
     ----------
     long_side
-        Longer side to which frames are reduced, in pixels (not from the paper).
+        Longer side to which frames are reduced, in pixels (not from the paper); flow is in such pixels.
     static_px
         Two neighbouring frames are static where the strongest 5 % of the flow move less than so many pixels
         on average (not from the paper; VBench leaves out moving videos by a threshold of its dynamic degree).
@@ -52,16 +53,17 @@ class PixelSettings(Frozen):
         Share of the flow's pixels that counts (VBench: the strongest 5 %).
     """
 
-    long_side: int = 320
-    static_px: float = 1.0
-    moving_px: float = 6.0
-    moving_share: float = 0.25
-    step_s: float = 0.125
-    strongest: float = 0.05
+    long_side: int = Field(default=320, ge=16)
+    static_px: float = Field(default=1.0, gt=0)
+    moving_px: float = Field(default=6.0, ge=0)
+    moving_share: float = Field(default=0.25, ge=0, le=1)
+    step_s: float = Field(default=0.125, gt=0)
+    strongest: float = Field(default=0.05, gt=0, le=1)
     flow: FlowSettings = FlowSettings()
 
 
 DEFAULTS = PixelSettings()
+_ALONE = "a video of one frame has no neighbours"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def flicker_of(differences: Iterable[float]) -> Measured:
     steps = list(differences)
     static = [step for step in steps if not math.isnan(step)]
     if not steps:
-        return Measured(None, 0, "a video of one frame has no neighbours")
+        return Measured(None, 0, _ALONE)
     if not static:
         return Measured(None, 0, "no two neighbouring frames are static")
     return Measured(1 - math.fsum(static) / len(static) / 255, len(static))
@@ -134,7 +136,10 @@ def moving_share(video: Side, settings: PixelSettings = DEFAULTS) -> Measured:
         limit = settings.moving_px * min(first.shape[:2]) / 256
         moving += strongest_flow(flow, settings.strongest) > limit
         steps += 1
-    return Measured(moving / steps, steps) if steps else Measured(None, 0, "a video of one frame cannot move")
+    if not steps:
+        why = "a video of one frame cannot move"
+        return Measured(None, 0, why if len(video) < 2 else f"no two frames lie {settings.step_s:g} s apart")
+    return Measured(moving / steps, steps)
 
 
 def dynamic_degree(video: Side, settings: PixelSettings = DEFAULTS) -> Measured:
@@ -198,7 +203,10 @@ def warped_difference(first: Bytes, second: Bytes, forward: Floats, settings: Pi
 
 def warping_of(differences: Iterable[float]) -> Measured:
     """Return the warping error by the difference of each step, see :func:`warped_difference`."""
-    errors = [step for step in differences if not math.isnan(step)]
+    steps = list(differences)
+    errors = [step for step in steps if not math.isnan(step)]
+    if not steps:
+        return Measured(None, 0, _ALONE)
     if not errors:
         return Measured(None, 0, "no two neighbouring frames share what they show")
     return Measured(math.fsum(errors) / len(errors), len(errors))
@@ -226,6 +234,6 @@ def semantic_consistency(features: NDArray[Any]) -> Measured:
     """Return the mean cosine of neighbouring frames' features (EvalCrafter's CLIP-Temp), at least 0."""
     rows = np.asarray(features, dtype=np.float64)
     if len(rows) < 2:
-        return Measured(None, 0, "a video of one frame has no neighbours")
+        return Measured(None, 0, _ALONE)
     found = cosines(rows)
     return Measured(float(np.clip(found.mean(), 0, 1)), len(found))

@@ -11,10 +11,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from storage_schemas.model import Frozen
 from tasks.pairs.view import Side
@@ -33,18 +35,24 @@ class TransitionSettings(Frozen):
     window_s
         Seconds about a cut, half of them before it.
     pixels, structure, features, motion
-        Weights of the four similarities.
+        Weights of the four similarities; not all may be 0.
     long_side
         Longer side to which frames are reduced, in pixels.
     """
 
-    window_s: float = 1.0
-    pixels: float = 0.25
-    structure: float = 0.25
-    features: float = 0.25
-    motion: float = 0.25
-    long_side: int = 320
+    window_s: float = Field(default=1.0, gt=0, le=60)
+    pixels: float = Field(default=0.25, ge=0)
+    structure: float = Field(default=0.25, ge=0)
+    features: float = Field(default=0.25, ge=0)
+    motion: float = Field(default=0.25, ge=0)
+    long_side: int = Field(default=320, ge=16)
     flow: FlowSettings = FlowSettings()
+
+    @model_validator(mode="after")
+    def _weighs(self) -> Self:
+        if not self.pixels + self.structure + self.features + self.motion:
+            raise ValueError("pixels, structure, features and motion are all 0: give one a weight")
+        return self
 
 
 @dataclass(frozen=True, slots=True)

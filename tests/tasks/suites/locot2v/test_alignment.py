@@ -22,12 +22,15 @@ from tests.tasks.suites.locot2v.talking import (
     Talk,
     event,
     failure,
+    film,
     images,
     score,
     step,
     steps,
+    suite,
     text,
     value,
+    video,
 )
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
@@ -182,3 +185,16 @@ def test_what_becomes_of_odd_embeddings(tmp_path: Path, reply: Reply, expected: 
     with FaultyServer(Talk(), MODELS) as server:
         assert value(score(tmp_path, server, "overall_alignment")) == pytest.approx(0.5)
         assert steps(server) == ["embed"]
+
+
+@pytest.mark.parametrize("name", ["event_alignment", "human_action"])
+def test_the_dry_run_reckons_with_all_requests_where_few_events_and_actions_are_taken(
+    tmp_path: Path, name: str
+) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        usual, few = (
+            suite(tmp_path, server, **settings).scorer(name).estimate(PROMPT, [video(film())])
+            for settings in ({}, {"most_events": 1, "most_actions": 1})
+        )
+    assert len(few) == len(usual) > 1
+    assert sum(one.tokens_in for one in few) < sum(one.tokens_in for one in usual)

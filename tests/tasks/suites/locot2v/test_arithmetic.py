@@ -45,7 +45,13 @@ def test_a_still_video_has_known_scores(dimension: str, value: float, tmp_path: 
 def test_a_video_of_one_frame_has_a_reason_in_place_of_a_score(dimension: str, tmp_path: Path) -> None:
     found = score(dimension, scenes([1]), tmp_path)
     assert isinstance(found, NotJudged)
-    assert found.failure is Failure.NO_ANSWER and found.message
+    assert found.failure is Failure.NO_ANSWER
+    assert "of one frame" in found.message or "needs three frames" in found.message
+
+
+def test_two_frames_that_lie_too_near_are_not_called_one(tmp_path: Path) -> None:
+    found = score("dynamic_degree", side([scene(1), scene(2)], fps=24.0), tmp_path)
+    assert isinstance(found, NotJudged) and found.message == "no two frames lie 0.125 s apart"
 
 
 def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> None:
@@ -63,6 +69,27 @@ def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> 
 def test_a_setting_that_does_not_fit_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match=r"seen\.pixels\.static"):
         score("warping_error", scenes([3]), tmp_path, pixels={"static": 1})
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "value"),
+    [
+        ("pixels", "strongest", 1.5),
+        ("pixels", "step_s", 0),
+        ("pixels", "long_side", 8),
+        # frames are reduced once, by long_side of the dimension
+        ("pixels", "flow", {"long_side": 640}),
+        ("transitions", "window_s", -1),
+        ("transitions", "motion", -0.1),
+        ("transitions", "", dict.fromkeys(("pixels", "structure", "features", "motion"), 0)),
+    ],
+)
+def test_constants_that_make_no_sense_are_refused_before_a_video_is_read(
+    table: str, name: str, value: Any, tmp_path: Path
+) -> None:
+    given = {name: value} if name else value
+    with pytest.raises(UserInputError, match=rf"seen\.{table}" + (rf"\.{name}" if name else ": .*all 0")):
+        score("warping_error", scenes([3]), tmp_path, **{table: given})
 
 
 @pytest.mark.parametrize("first", ["temporal_flickering", "warping_error"])

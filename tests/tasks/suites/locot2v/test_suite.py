@@ -71,6 +71,7 @@ def test_every_dimension_has_a_scorer_of_its_own(tmp_path: Path) -> None:
     [
         ({"round": 3}, "did you mean rounds"),
         ({"rounds": 0}, "rounds"),
+        ({"matching": {"order_penalty": 1.5}}, "order_penalty"),
         ({"embeddings": "word2vec"}, "no ready model"),
         ({"embeddings": {"model": "m"}}, "name the server"),
         ({"multimodal": "gpt-9"}, "multimodal: 'gpt-9' is no ready model"),
@@ -160,19 +161,6 @@ def test_the_dry_run_asks_nobody_and_says_what_is_asked_then(tmp_path: Path, nam
         )
         assert all(one.tokens_in for one in said) and len({one.once for one in said}) == len(said)
         assert not scorer.estimate(WHOLE, [video(film())])
-
-
-@pytest.mark.parametrize("name", ["event_alignment", "human_action"])
-def test_the_dry_run_reckons_with_all_requests_where_few_events_and_actions_are_taken(
-    tmp_path: Path, name: str
-) -> None:
-    with FaultyServer(Talk(), MODELS) as server:
-        usual, few = (
-            suite(tmp_path, server, **settings).scorer(name).estimate(PROMPT, [video(film())])
-            for settings in ({}, {"most_events": 1, "most_actions": 1})
-        )
-    assert len(few) == len(usual) > 1
-    assert sum(one.tokens_in for one in few) < sum(one.tokens_in for one in usual)
 
 
 class LongFilm(FrameList):
