@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slvmeval.commands import shared
 from slvmeval.commands.build import QuietOption
+from slvmeval.commands.evaluate import LIMITS_PANEL
 from slvmeval.commands.publish import OutOption
+from slvmeval.commands.suite_prompts_view import print_made, say_expected, say_left_out, summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tasks.evaluators.meta_sets.base import LeftOut
     from tasks.evaluators.setup import Setup
-    from tasks.suites.locot2v.prompt_suite.making import Made
     from tasks.suites.locot2v.prompt_suite.settings import PromptSuiteSettings
-
-_SHOWN = 10
 
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="The folder that `make` was given with --out.")
@@ -53,8 +51,29 @@ def make(
         bool, typer.Option("--without-review", help="Take drafts that nobody looked at as they are.")
     ] = False,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Videos at once.")] = 4,
+    usd: Annotated[
+        float | None,
+        typer.Option(
+            "--most-dollars", min=0, help="End the run before it costs more.", rich_help_panel=LIMITS_PANEL
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--most-tokens", min=0, help="End the run before it takes more.", rich_help_panel=LIMITS_PANEL
+        ),
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            "--prices", metavar="FILE", help="A price list in place of ours.", rich_help_panel=LIMITS_PANEL
+        ),
+    ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what it would take; nobody is asked.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Only say what it would take; nobody is asked.", rich_help_panel=LIMITS_PANEL
+        ),
     ] = False,
     store: shared.StoreOption = None,
     profile: shared.ProfileOption = None,
@@ -64,29 +83,33 @@ def make(
     """Make prompts as far as they can be made: drafts first, then the rest of what a person accepted.
 
     Run it, look at the drafts (`suite prompts review`), run it again. No answer is paid for twice. What is
-    ready is in prompts.jsonl of the folder. Exit code 3: videos were left out, or an answer did not fit.
+    ready is in prompts.jsonl of the folder. Exit code 3: videos were left out, an answer did not fit, or a
+    limit ended the run.
 
     Example: `slvmeval suite prompts make VIDEOS --out PROMPTS --store STORE --profile SITE`
     """
+    from tasks.evaluators.prices import load_prices
+    from tasks.evaluators.spending import Limits
     from tasks.suites.locot2v.prompt_suite.making import Maker
     from tasks.suites.locot2v.prompt_suite.project import Project
     from tasks.suites.locot2v.prompt_suite.videos import load_videos
 
     setup, wanted = _setup_and_settings(store, profile, settings)
-    maker = Maker(setup, wanted, Project(out), without_review)
+    priced = load_prices(None if prices is None else str(prices))
+    limits = Limits(usd=usd, tokens=tokens)
+    maker = Maker(setup, wanted, Project(out), without_review, limits, priced)
     given = load_videos(videos)
     if dry_run:
-        _say_estimate(maker.reckon(given.videos), len(given.videos), as_json)
-        _say_left_out(given.left_out)
+        say_expected(maker.reckon(given.videos), priced, given.left_out, as_json)
         return
     with shared.step_bar("prompts", quiet) as step:
         made = maker.run(given.videos, concurrency, step)
     if as_json:
-        shared.print_json(_summary(made, given.left_out))
+        shared.print_json(summary(made, given.left_out))
     else:
-        _print_made(made, out)
-        _say_left_out(given.left_out)
-    failed = any(one.state == "failed" for one in made)
+        print_made(made, out)
+        say_left_out(given.left_out)
+    failed = any(one.state in ("failed", "unfinished") for one in made)
     raise typer.Exit(shared.SOME_SET_ASIDE if failed or given.left_out else 0)
 
 
@@ -159,7 +182,7 @@ def accept(
         f"{accepted} accepted, {len(taken.reviews) - accepted} left out, {len(taken.open)} open, "
         f"{len(taken.unfit)} files do not fit"
     )
-    _say_left_out(taken.unfit, "does not fit")
+    say_left_out(taken.unfit, "does not fit")
     raise typer.Exit(shared.SOME_SET_ASIDE if taken.unfit else 0)
 
 
@@ -208,7 +231,7 @@ def statistics(
     paths = write_tables(out, tables, [])
     titles = [column.title for column in tables[0].shown]
     shared.console().print(shared.table(tables[0].title, titles, tables[0].cells(), numbers=len(titles) - 1))
-    _say_left_out(left_out)
+    say_left_out(left_out)
     shared.say(f"{len(paths)} files: {out}")
     raise typer.Exit(shared.SOME_SET_ASIDE if left_out else 0)
 
@@ -231,53 +254,3 @@ def _setup_and_settings(
     site = shared.settings(profile, store=store)
     held = Store.create(Path(site.store).expanduser().resolve())
     return Setup(store_path=str(held.root), model_servers=site.model_servers), wanted
-
-
-def _summary(made: Sequence[Made], left_out: Sequence[LeftOut]) -> dict[str, Any]:
-    keys = ("prompt_id", "state", "failure", "message", "calls", "tokens_in", "tokens_out")
-    return {
-        "prompts": [{key: getattr(one, key) for key in keys} for one in made],
-        "left_out": [vars(one) for one in left_out],
-        "calls": sum(one.calls for one in made),
-        "tokens_in": sum(one.tokens_in for one in made),
-        "tokens_out": sum(one.tokens_out for one in made),
-    }
-
-
-def _print_made(made: Sequence[Made], out: Path) -> None:
-    rows = [
-        (one.prompt_id, one.calls, one.tokens_in + one.tokens_out, one.state.replace("_", " "), one.message)
-        for one in made
-    ]
-    columns = ("prompt", "calls", "tokens", "state", "why")
-    shared.console().print(shared.table(f"{len(made)} prompts", columns, rows, numbers=2))
-    states = [one.state for one in made]
-    if "waiting" in states:
-        shared.say(
-            f"{states.count('waiting')} drafts wait for a person: `slvmeval suite prompts review {out}`, "
-            "then this command again"
-        )
-    shared.say(f"{states.count('ready')} prompts are ready: {out / 'prompts.jsonl'}")
-
-
-def _say_estimate(estimates: Sequence[Any], videos: int, as_json: bool) -> None:
-    found = {
-        "videos": videos,
-        "calls": sum(one.requests for one in estimates),
-        "images": sum(one.images for one in estimates),
-        "tokens_in": sum(one.tokens_in for one in estimates),
-        "tokens_out": sum(one.tokens_out for one in estimates),
-    }
-    if as_json:
-        shared.print_json(found)
-        return
-    shared.say(
-        "at most, if each answer fits at once and each round of self-refinement finds something:",
-        *(f"{name.replace('_', ' ')}: {count:,.0f}" for name, count in found.items()),
-    )
-
-
-def _say_left_out(rows: Sequence[LeftOut], why: str = "left out") -> None:
-    shared.say(*(f"{why}: {one.where}: {one.message}" for one in rows[:_SHOWN]))
-    if len(rows) > _SHOWN:
-        shared.say(f"… and {len(rows) - _SHOWN} more")

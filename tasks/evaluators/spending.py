@@ -5,15 +5,34 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from storage_schemas.judgement import Judgement
+from storage_schemas.judgement import Failure
 from storage_schemas.model import Frozen
-from storage_schemas.suite_score import SuiteScore
 from tasks.evaluators.shared_state import SharedState
 
 #: How often counts are written down where nothing is limited, in seconds.
 _FLUSH_EVERY_S = 0.5
+
+
+class Counted(Protocol):
+    """What a request took: a judgement, the score of a suite, or an answer of another kind."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why there is no answer."""
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Dollars; None where they are not known."""
+
+    @property
+    def tokens_in(self) -> int:
+        """Tokens of the request."""
+
+    @property
+    def tokens_out(self) -> int:
+        """Tokens of the answer."""
 
 
 class Limits(Frozen):
@@ -40,7 +59,7 @@ class Spending:
     def __init__(self, path: Path, limits: Limits) -> None:
         self._state, self.limits = SharedState(path), limits
         self._lock, self._flushed = threading.Lock(), 0.0
-        self._waiting: list[tuple[str, Judgement | SuiteScore, float, int]] = []
+        self._waiting: list[tuple[str, Counted, float, int]] = []
 
     @property
     def limited(self) -> bool:
@@ -81,7 +100,7 @@ class Spending:
             with self._state.change() as state:
                 _give_back(_counts(state, name), usd, tokens)
 
-    def count(self, name: str, row: Judgement | SuiteScore, usd: float, tokens: int) -> None:
+    def count(self, name: str, row: Counted, usd: float, tokens: int) -> None:
         """Count a request that was made, for which so much was set aside; see :meth:`flush`."""
         with self._lock:
             self._waiting.append((name, row, usd, tokens))

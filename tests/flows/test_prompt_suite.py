@@ -32,14 +32,28 @@ def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
             "settings": SETTINGS,
             "profile": str(tmp_path / "site.toml"),
         }
+        would = make_prompts(**given, dry_run=True)
+        assert f"1 videos would take at most {CALLS_TO_DRAFT + CALLS_TO_END} calls" in would.in_words()
+        assert "unknown dollars" in would.in_words()
+        limited = make_prompts(**given, most_tokens=1)
+        assert [row["state"] for row in limited.rows()] == ["unfinished", "cannot be used"]
+        assert "1 unfinished" in limited.in_words() and "the limit of 1 tokens" in limited.in_words()
+        (tmp_path / "prices.toml").write_text(
+            "[models.tiny]\ninput_per_million = 1\noutput_per_million = 1\n"
+        )
+        priced = make_prompts(**given, most_dollars=1e-9, prices=str(tmp_path / "prices.toml"))
+        assert "the limit of 1e-09 dollars" in priced.in_words()
+        assert not server.seen
         first = make_prompts(**given)
         assert first.in_words() == (
             f"Prompts in {tmp_path / 'prompts'}: 1 waiting for a person, 1 of videos that cannot be used"
         )
         assert len(server.seen) == CALLS_TO_DRAFT
         with prefect_server():
+            dry: Any = prompts_slvmeval(**given, dry_run=True)
             result: Any = prompts_slvmeval(**given, without_review=True)
             failed = prompts_slvmeval(**{**given, "out": "here"}, return_state=True)
+        assert dry.expected.calls == CALLS_TO_END
         assert [one.state for one in result.made] == ["ready"]
         assert [row["state"] for row in result.rows()] == ["ready", "cannot be used"]
         assert len(server.seen) == CALLS_TO_DRAFT + CALLS_TO_END
@@ -54,6 +68,8 @@ def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
         ({"videos": ""}, "videos is empty"),
         ({"out": "prompts"}, "not an absolute path"),
         ({"concurrency": 0}, "concurrency is 0"),
+        ({"most_dollars": -1.0}, "most_dollars and most_tokens are limits"),
+        ({"prices": "prices.toml"}, "not an absolute path"),
         ({"settings": ("rounds",)}, "write KEY=VALUE"),
         ({"settings": ("rond=1",)}, "without a setting 'rond'"),
     ],

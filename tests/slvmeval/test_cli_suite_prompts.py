@@ -30,9 +30,23 @@ def test_from_videos_to_a_table(tmp_path: Path, ffmpeg: str, capsys: Capture) ->
         given = [word for one in settings for word in ("--set", one)]
         words = ["suite", "prompts", "make", str(tmp_path / "videos"), "--out", str(folder), *site, *given]
         assert main([*words, "--dry-run", "--json"]) == 0
-        reckoned = json.loads(capsys.readouterr().out.partition("left out:")[0])
+        reckoned = json.loads(capsys.readouterr().out)
         assert reckoned["calls"] == 2 * (CALLS_TO_DRAFT + CALLS_TO_END) and not server.seen
+        assert reckoned["usd"] is None and [one["where"] for one in reckoned["left_out"]] == ["broken.mp4"]
         assert main([*words, "--dry-run"]) == 0
+        said = capsys.readouterr().out
+        assert "$: unknown" in said and "left out: broken.mp4" in said
+        prices = tmp_path / "prices.toml"
+        prices.write_text('as_of = "2020-01"\n[models.tiny]\ninput_per_million = 1\noutput_per_million = 1\n')
+        assert main([*words, "--dry-run", "--prices", str(prices)]) == 0
+        assert "$: 0.0" in (said := capsys.readouterr().out) and "prices of 2020-01" in said
+        assert main([*words, "--most-dollars", "1"]) == 3
+        assert "model 'tiny' has no price" in capsys.readouterr().out
+        assert main([*words, "--most-dollars", "0.0000001", "--prices", str(prices)]) == 3
+        assert "2 prompts are not gone on with: the limit of 1e-07 dollars" in capsys.readouterr().out
+        assert main([*words, "--most-tokens", "1", "--json"]) == 3
+        assert {one["state"] for one in json.loads(capsys.readouterr().out)["prompts"]} == {"unfinished"}
+        assert not server.seen
         assert main(words) == 3
         said = capsys.readouterr().out
         assert "2 drafts wait for a person" in said and "left out: broken.mp4" in said

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from storage_schemas.errors import SetAside, UserInputError
+from storage_schemas.judgement import Failure
 from tasks.evaluators.base import Estimate, NotJudged
+from tasks.evaluators.prices import Prices, load_prices
 from tasks.evaluators.setup import Setup
 from tasks.evaluators.shared_state import only_one
+from tasks.evaluators.spending import Limits, Spending
 from tasks.suites.base import SuitePrompt
 from tasks.suites.file_video import OpenVideos, Sampling
 from tasks.suites.locot2v.asking import Asking, Reckoning
 from tasks.suites.locot2v.prompt_suite.attempts import Attempts
+from tasks.suites.locot2v.prompt_suite.budget import Budget, Paying, Stopped, tokens_of
 from tasks.suites.locot2v.prompt_suite.drafting import Drafting
 from tasks.suites.locot2v.prompt_suite.finishing import finished_prompt
 from tasks.suites.locot2v.prompt_suite.project import Draft, Project
@@ -23,7 +30,9 @@ from tasks.suites.locot2v.prompt_suite.videos import SourceVideo
 from tasks.suites.locot2v.roles import Roles, roles_of
 from tasks.suites.video_bench.frames import Film
 
-State = Literal["waiting", "left_out", "ready", "failed"]
+log = logging.getLogger(__name__)
+
+State = Literal["waiting", "left_out", "ready", "failed", "unfinished"]
 
 
 @dataclass(frozen=True)
@@ -33,11 +42,12 @@ class Made:
     Parameters
     ----------
     state
-        ``waiting`` for a person, ``left_out`` by one, ``ready``, or ``failed``.
+        ``waiting`` for a person, ``left_out`` by one, ``ready``, ``failed``, or ``unfinished`` where the run
+        ended before: the next one goes on.
     failure, message
         Why there is no prompt.
-    calls, tokens_in, tokens_out
-        What was asked now; kept answers count nothing.
+    calls, tokens_in, tokens_out, usd
+        What was asked now; kept answers count nothing. No dollars where a model has no price.
     """
 
     prompt_id: str
@@ -48,6 +58,19 @@ class Made:
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
+    usd: float | None = 0.0
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What prompts would take; no dollars where a model has no price."""
+
+    videos: int
+    calls: int
+    images: int
+    tokens_in: int
+    tokens_out: int
+    usd: float | None
 
 
 @dataclass(frozen=True)
@@ -60,12 +83,18 @@ class Maker:
         Where drafts and prompts are kept.
     without_review
         Whether drafts nobody looked at are taken as they are.
+    limits
+        Most dollars and tokens of one run.
+    prices
+        What tokens cost.
     """
 
     setup: Setup
     settings: PromptSuiteSettings
     project: Project
     without_review: bool = False
+    limits: Limits = field(default_factory=Limits)
+    prices: Prices = field(default_factory=load_prices)
     roles: Roles = field(init=False)
     videos: OpenVideos = field(init=False)
 
@@ -102,37 +131,47 @@ class Maker:
         with only_one(self.project.folder / ".making") as alone:
             if not alone:
                 raise UserInputError(f"another run makes prompts in {self.project.folder}: wait for its end")
+            path = self.setup.store.cache / "suites" / f"{uuid.uuid4().hex[:12]}.json"
+            budget = Budget(Spending(path, self.limits), self.prices)
             found: list[Made] = []
-            with ThreadPoolExecutor(max_workers=concurrency) as threads:
-                try:
-                    for one in threads.map(self.make, videos):
-                        found.append(one)
-                        step(len(found), len(videos), f"{one.prompt_id} {one.state}")
-                except BaseException:
-                    threads.shutdown(cancel_futures=True)
-                    raise
+            try:
+                with ThreadPoolExecutor(max_workers=concurrency) as threads:
+                    try:
+                        for one in threads.map(partial(self.make, budget=budget), videos):
+                            found.append(one)
+                            step(len(found), len(videos), f"{one.prompt_id} {one.state}")
+                    except BaseException:
+                        # only what is under way is waited for: it is paid for
+                        budget.stop("the run was ended")
+                        threads.shutdown(cancel_futures=True)
+                        raise
+            finally:
+                budget.spending.remove()
             self.project.keep_prompts([one.prompt for one in found if one.prompt is not None])
         return found
 
-    def make(self, video: SourceVideo) -> Made:
+    def make(self, video: SourceVideo, budget: Budget) -> Made:
         """Make one prompt as far as it can be made."""
         asking = Asking(self.roles)
+        paying = Paying(asking, budget)
         state: State = "failed"
         prompt, failure, message = None, "", ""
         try:
             film = Film(video.digest, self.videos.open(video.path))
-            attempts = Attempts(asking, self.settings)
+            attempts = Attempts(paying, self.settings)
             draft = self._draft(attempts, video, film)
             base, state = self._approved(draft)
             if base is not None:
                 prompt = finished_prompt(attempts, video.prompt_id, video.theme, base, film)
+        except Stopped as problem:
+            state, failure, message = "unfinished", Failure.LIMIT_REACHED.value, str(problem)
         except NotJudged as problem:
             state, failure, message = "failed", problem.failure.value, problem.message
         except SetAside as problem:
             state, failure, message = "failed", problem.reason.value, problem.message
         if asking.calls or asking.conversation:
             self.project.keep_conversation(video.prompt_id, _details(asking))
-        used = asking.usage()
+        tokens_in, tokens_out = tokens_of(asking)
         return Made(
             prompt_id=video.prompt_id,
             state=state,
@@ -140,21 +179,35 @@ class Maker:
             failure=failure,
             message=message,
             calls=asking.calls,
-            tokens_in=used.tokens_in + sum(one.tokens_in for one in used.others),
-            tokens_out=used.tokens_out + sum(one.tokens_out for one in used.others),
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            usd=paying.usd,
         )
 
-    def reckon(self, videos: Sequence[SourceVideo]) -> list[Estimate]:
+    def reckon(self, videos: Sequence[SourceVideo]) -> Expected:
         """Return what all prompts would take to their ends, in answers of usual length; nobody is asked.
 
-        Raises
-        ------
-        NotJudged, SetAside
-            If a video cannot be read.
+        A video that cannot be read, or whose kept answers never fit, counts as far as one comes with it.
         """
         found: list[Estimate] = []
+        paid: set[str] = set()
         for video in videos:
-            reckoning = Reckoning(self.roles)
+            own = self._reckoned(video)
+            # the same video twice is paid for once
+            found += [one for one in own if one.once not in paid]
+            paid |= {one.once for one in own}
+        return Expected(
+            videos=len(videos),
+            calls=sum(one.requests for one in found),
+            images=sum(one.images for one in found),
+            tokens_in=sum(one.tokens_in for one in found),
+            tokens_out=sum(one.tokens_out for one in found),
+            usd=self.prices.of(found),
+        )
+
+    def _reckoned(self, video: SourceVideo) -> list[Estimate]:
+        reckoning = Reckoning(self.roles)
+        try:
             attempts = Attempts(reckoning, self.settings)
             film = Film(video.digest, self.videos.open(video.path))
             kept = self.project.draft(video.prompt_id)
@@ -163,8 +216,9 @@ class Maker:
             if review is None or review.verdict == "accepted":
                 base = text if review is None else review.text
                 finished_prompt(attempts, video.prompt_id, video.theme, base, film)
-            found += reckoning.estimates
-        return found
+        except (NotJudged, SetAside) as problem:
+            log.info("%s cannot be reckoned with to its end: %s", video.prompt_id, problem)
+        return reckoning.estimates
 
     def _draft(self, attempts: Attempts, video: SourceVideo, film: Film) -> Draft:
         draft = Draft(video=video, versions=tuple(Drafting(self.settings).versions(attempts, film)))

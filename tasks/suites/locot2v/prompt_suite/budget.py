@@ -1,0 +1,145 @@
+"""Requests within the limits of a run: what one is expected to take is set aside before it is made."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from storage_schemas.judgement import TRANSIENT_FAILURES, Failure
+from tasks.evaluators.base import Estimate, NotJudged
+from tasks.evaluators.prices import Prices
+from tasks.evaluators.spending import Spending
+from tasks.suites.locot2v.asking import Asking, Reckoning
+from tasks.suites.locot2v.embedders import Rows
+from tasks.suites.locot2v.roles import Step
+from tasks.suites.locot2v.text_similarity import Group
+
+log = logging.getLogger(__name__)
+
+#: So many requests in a row that fail for a reason that lies with the server end a run, as in a suite.
+MOST_IN_A_ROW = 20
+_NAME = "prompts"
+_NO_PRICE = "the limit in dollars cannot be kept: model {!r} has no price; add it with --prices"
+
+
+class Stopped(Exception):
+    """The run asks nobody any more; the message says why."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one request took; no dollars where its model has no price."""
+
+    failure: Failure | None
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+
+
+@dataclass
+class Budget:
+    """What all videos of one run may take together, and what ends the run."""
+
+    spending: Spending
+    prices: Prices
+    _why: str = ""
+    _in_a_row: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def stop(self, why: str) -> None:
+        """Let no more requests be made; the first reason stays."""
+        with self._lock:
+            if not self._why:
+                log.info("no more requests: %s", why)
+            self._why = self._why or why
+
+    def set_aside(self, estimate: Estimate) -> tuple[float, int]:
+        """Return the dollars and tokens that were set aside for a request.
+
+        Raises
+        ------
+        Stopped
+            If the run has ended, or ends here because the request would pass a limit.
+        """
+        usd, tokens = self.prices.of([estimate]), estimate.tokens_in + estimate.tokens_out
+        if usd is None and self.spending.limits.usd is not None:
+            self.stop(_NO_PRICE.format(estimate.model))
+        if not self._why and not self.spending.reserve(_NAME, usd or 0.0, tokens):
+            self.stop(self.spending.stopped(_NAME))
+        if self._why:
+            raise Stopped(self._why)
+        return usd or 0.0, tokens
+
+    def count(self, taken: Taken, usd: float, tokens: int, message: str = "") -> None:
+        """Count a request that was made, for which so much was set aside."""
+        self.spending.count(_NAME, taken, usd, tokens)
+        with self._lock:
+            self._in_a_row = self._in_a_row + 1 if taken.failure in TRANSIENT_FAILURES else 0
+            many = self._in_a_row >= MOST_IN_A_ROW
+        if taken.failure is Failure.NOT_ALLOWED:
+            self.stop(message)
+        elif many:
+            self.stop(f"{MOST_IN_A_ROW} requests in a row failed; the last one: {message}")
+
+
+@dataclass
+class Paying:
+    """Asks for one video within the budget; answers that are kept are given out even when it is spent.
+
+    Parameters
+    ----------
+    usd
+        What was paid until now; None where a model has no price.
+    """
+
+    asking: Asking
+    budget: Budget
+    usd: float | None = 0.0
+
+    def ask(self, step: Step) -> Any:
+        """Return an answer.
+
+        Raises
+        ------
+        Stopped
+            If it is not kept, and nothing more is asked.
+        NotJudged
+            As :meth:`Asking.ask`.
+        """
+        reckoning = Reckoning(self.asking.roles)
+        reckoning.ask(step)
+        if not reckoning.estimates:
+            return self.asking.ask(step)
+        (estimate,) = reckoning.estimates
+        usd, tokens = self.budget.set_aside(estimate)
+        before = tokens_of(self.asking)
+        failure: Failure | None = Failure.INTERNAL_ERROR
+        message = ""
+        try:
+            answer = self.asking.ask(step)
+            failure = None
+        except NotJudged as problem:
+            failure, message = problem.failure, problem.message
+            raise
+        finally:
+            into, out = (now - then for now, then in zip(tokens_of(self.asking), before, strict=True))
+            cost = self.budget.prices.cost(estimate.model, into, out)
+            self.usd = None if cost is None or self.usd is None else self.usd + cost
+            self.budget.count(Taken(failure, into, out, cost), usd, tokens, message)
+        return answer
+
+    def compare(self, groups: Sequence[Group]) -> tuple[Rows, ...]:
+        """Return cosines; see :class:`Asking`."""
+        return self.asking.compare(groups)
+
+
+def tokens_of(asking: Asking) -> tuple[int, int]:
+    """Return the tokens that were paid for until now, in and out, of all models."""
+    used = asking.usage()
+    return (
+        used.tokens_in + sum(one.tokens_in for one in used.others),
+        used.tokens_out + sum(one.tokens_out for one in used.others),
+    )
