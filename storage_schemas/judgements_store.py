@@ -5,52 +5,31 @@
     judgements/running/<host>.<pid>.<task>.<n>.jsonl   what a process is asking now, a line an answer
     judgements/parts/<time>-<n>.parquet                finished batches
 
-An answer that was paid for is on the disk before the next request is made. A process that ends well packs its
-lines into a part; those of a process that was killed are read as they are, and packed by the next run. A row
-is known by its request's key and its pair; where there are several, the latest answer counts.
+An answer that was paid for is on the disk before the next request is made. A row is known by its request's
+key and its pair; where there are several, the latest answer counts.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.judgement import JUDGEMENTS, TRANSIENT_FAILURES, Judgement, preferred
-from storage_schemas.judgement_files import (
-    LinesFile,
-    as_table,
-    owner_alive,
-    read_part,
-    rows_of_lines,
-    settled,
-    task_of,
-    unanswered,
-    write_part,
-)
-from storage_schemas.provenance import utc_now
+from storage_schemas.lines_file import rows_of_lines
+from storage_schemas.parts import anew, one_each, read_part, write_part
+from storage_schemas.row_store import RowStore
 from storage_schemas.store import Store
-
-T = TypeVar("T")
-#: Parts with fewer rows are joined when a run ends.
-SMALL_PART = 50_000
-#: How often reading begins anew where files were packed meanwhile.
-_TRIES = 5
 
 #: Key of a request, and id of the pair that it was made for.
 RowId = tuple[str, str]
 
 
-class JudgementsStore:
+class JudgementsStore(RowStore):
     """The judgements of one store.
 
     Parameters
@@ -59,19 +38,17 @@ class JudgementsStore:
         The store; nothing is written into it before the first answer.
     """
 
+    schema = JUDGEMENTS
+
     def __init__(self, store: Store) -> None:
-        self.path = store.root / "judgements"
+        super().__init__(store.root / "judgements")
         self._keys: dict[str, dict[RowId, str]] = {}
 
-    @property
-    def running(self) -> Path:
-        """Folder of what is being asked."""
-        return self.path / "running"
-
-    @property
-    def parts(self) -> Path:
-        """Folder of the finished batches."""
-        return self.path / "parts"
+    @staticmethod
+    def settled(table: pa.Table) -> pa.Table:
+        """Return one row for each key and pair, by evaluator, settings, pair, order and repeat."""
+        by = ("evaluator", "settings", "pair_id", "order", "repeat")
+        return one_each(table, ("key", "pair_id"), "preferred", by)
 
     def rows(
         self, evaluators: Collection[str] = (), pair_ids: Collection[str] = (), keys: Collection[str] = ()
@@ -95,33 +72,26 @@ class JudgementsStore:
     ) -> pa.Table:
         """Return the same as an Arrow table of the schema `JUDGEMENTS`."""
         wanted = {"evaluator": evaluators, "pair_id": pair_ids, "key": keys}
-
-        def read() -> pa.Table:
-            # first what runs: it becomes a part, never the other way round
-            found = [as_table(rows_of_lines(path)) for path in self._lines()]
-            found += [read_part(path) for path in self._parts()]
-            return pa.concat_tables([JUDGEMENTS.empty_table(), *found])
-
-        table = _anew(read)
+        table = self.all_rows()
         for name, some in wanted.items():
             if some:
                 table = table.filter(pc.is_in(table[name], value_set=pa.array(list(some), pa.string())))
-        return settled(table)
+        return self.settled(table)
 
     def known(self) -> dict[RowId, str]:
         """Return of every row why there is no answer, empty where there is one; see :func:`is_settled`."""
 
         def read() -> dict[RowId, str]:
             found: dict[RowId, str] = {}
-            for path in self._lines():
+            for path in self.lines_files():
                 for row in rows_of_lines(path):
                     _note(found, (row["key"], row["pair_id"]), row["failure"])
-            for path in self._parts():
+            for path in self.part_files():
                 for id_, failure in self._keys_of(path).items():
                     _note(found, id_, failure)
             return found
 
-        return _anew(read)
+        return anew(read)
 
     def _keys_of(self, path: Path) -> dict[RowId, str]:
         """Return the keys of a part; a part never changes, so they are read once."""
@@ -132,60 +102,6 @@ class JudgementsStore:
                 _note(keys, (key, pair_id), failure)
             self._keys[path.name] = keys
         return self._keys[path.name]
-
-    @contextmanager
-    def writer(self, task: str) -> Iterator[LinesFile]:
-        """Give what adds the answers of one process; they are packed when it ends, also by an error."""
-        lines = LinesFile(self.running, task)
-        try:
-            yield lines
-        finally:
-            lines.close()
-            self._finish(lines.path)
-
-    def begun(self, task: str) -> Counter[str]:
-        """Return by key how often a request was begun, but not answered, by earlier tries of a task.
-
-        The process of such a try is dead: one that ends well leaves no lines.
-        """
-        return Counter(key for path in self._lines() if task_of(path) == task for key in unanswered(path))
-
-    def add(self, rows: Iterable[Judgement]) -> int:
-        """Add rows as a finished batch; return how many."""
-        batch = [row.model_dump(mode="json") for row in rows]
-        if batch:
-            self._write(as_table(batch))
-        return len(batch)
-
-    def pack(self, ended: Callable[[str], bool] = lambda _: False) -> None:
-        """Pack what killed processes left, and join small parts; run it when a run ends.
-
-        Parameters
-        ----------
-        ended
-            Says of a task whether its processes are gone for sure; of those of this machine that is known.
-        """
-        for path in self._lines():
-            if ended(task_of(path)) or not owner_alive(path):
-                # another run that ends at the same moment packs them as well
-                with suppress(FileNotFoundError):
-                    self._finish(path)
-        _anew(self._join_small)
-
-    def _join_small(self) -> None:
-        small = [path for path in self._parts() if pq.read_metadata(path).num_rows < SMALL_PART]
-        if len(small) > 1:
-            self._write(settled(pa.concat_tables([read_part(path) for path in small])))
-            for path in small:
-                # another run may join the same ones at the same moment; then both hold the same rows
-                path.unlink(missing_ok=True)
-
-    def _finish(self, lines: Path) -> None:
-        """Make a part of the lines of a process that has ended, and remove them."""
-        rows = rows_of_lines(lines)
-        if rows:
-            self._write(as_table(rows))
-        lines.unlink(missing_ok=True)
 
     def export(self, path: Path) -> int:
         """Write all rows as one Parquet file, for others; return how many.
@@ -212,17 +128,6 @@ class JudgementsStore:
         given = read_export(path)
         known = self.known()
         return self.add(row for row in given if not is_settled(known.get((row.key, row.pair_id))))
-
-    def _lines(self) -> list[Path]:
-        return sorted(self.running.glob("*.jsonl")) if self.running.is_dir() else []
-
-    def _parts(self) -> list[Path]:
-        # while it is written its name begins with a dot
-        return sorted(self.parts.glob("[!.]*.parquet")) if self.parts.is_dir() else []
-
-    def _write(self, table: pa.Table) -> None:
-        stamp = utc_now().replace(":", "").replace("+0000", "Z")
-        write_part(self.parts / f"{stamp}-{uuid.uuid4().hex[:8]}.parquet", table)
 
 
 def read_export(path: Path) -> list[Judgement]:
@@ -259,17 +164,6 @@ def _models(table: pa.Table) -> list[Judgement]:
         if row.answered == (row.failure is not None):
             raise IntegrityError(f"judgement {row.key[:12]} has to have either an answer or a failure")
     return rows
-
-
-def _anew(read: Callable[[], T]) -> T:
-    """Read, and begin anew where a file was packed between listing and opening it."""
-    for left in reversed(range(_TRIES)):
-        try:
-            return read()
-        except FileNotFoundError:
-            if not left:
-                raise
-    raise AssertionError("unreachable")
 
 
 def is_settled(failure: str | None, retry: bool = False) -> bool:

@@ -28,16 +28,14 @@ from pydantic import ValidationError
 from storage_schemas.commit import sync_path, write_atomic
 from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.ids import digest_text
-from storage_schemas.judgement_files import read_part, write_part
 from storage_schemas.model import Frozen
+from storage_schemas.parts import add_part, anew, new_name, parts_of, read_part
 from storage_schemas.store import Store
 from storage_schemas.vote import DECISIONS, VOTES, Decision, Standing, Vote
 
 Kind = Literal["votes", "decisions"]
 Row = TypeVar("Row", Vote, Decision)
 _SCHEMAS: dict[Kind, pa.Schema] = {"votes": VOTES, "decisions": DECISIONS}
-#: How often reading begins anew where a file was replaced meanwhile.
-_TRIES = 5
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -142,7 +140,7 @@ class VotesStore:
         erased = Erased(mark=_mark(campaign, worker), votes=len(votes), decisions=len(decisions), at=at)
         # from here on nobody reads the rows any more, whatever becomes of the files
         folder = self.path / "erased" / _checked(campaign)
-        write_atomic(folder / f"{_stamp()}-{uuid.uuid4().hex[:8]}.json", erased.model_dump_json().encode())
+        write_atomic(folder / new_name(".json"), erased.model_dump_json().encode())
         # another process may take out somebody else at this moment, and write anew what held both
         while any([self._sweep(kind, campaign) for kind in _SCHEMAS]):
             pass
@@ -176,7 +174,7 @@ class VotesStore:
                 if not all(stays):
                     found = True
                     if any(stays):
-                        self._write(kind, campaign, table.filter(pa.array(stays)))
+                        add_part(self._folder(kind, campaign), table.filter(pa.array(stays)))
                     part.unlink(missing_ok=True)
                     sync_path(part.parent)
         return found
@@ -199,12 +197,13 @@ class VotesStore:
             ]
             if added:
                 plain = [row.model_dump(mode="json") for row in added]
-                self._write(kind, campaign, pa.Table.from_pylist(plain, schema=_SCHEMAS[kind]))
+                add_part(self._folder(kind, campaign), pa.Table.from_pylist(plain, schema=_SCHEMAS[kind]))
             new += len(added)
         return Added(new, len(rows) - new)
 
     def _rows(self, kind: Kind, campaign: str, model: type[Row]) -> list[Row]:
-        tables = self._tables(kind, campaign)
+        # a worker may be taken out between listing and opening
+        tables = anew(lambda: [read_part(path) for path in self._parts(kind, campaign)])
         gone = self._gone(campaign)
         found: dict[str, Row] = {}
         try:
@@ -218,17 +217,11 @@ class VotesStore:
             ) from problem
         return [found[id_] for id_ in sorted(found) if not gone.covers(found[id_].worker, found[id_].at)]
 
-    def _tables(self, kind: Kind, campaign: str) -> list[pa.Table]:
-        for _ in range(_TRIES):
-            with suppress(FileNotFoundError):
-                return [read_part(path) for path in self._parts(kind, campaign)]
-            # a worker was taken out between listing and opening
-        return [read_part(path) for path in self._parts(kind, campaign)]
-
     def _parts(self, kind: Kind, campaign: str) -> list[Path]:
-        folder = self.path / kind / _checked(campaign)
-        # while it is written its name begins with a dot
-        return sorted(folder.glob("[!.]*.parquet")) if folder.is_dir() else []
+        return parts_of(self._folder(kind, campaign))
+
+    def _folder(self, kind: Kind, campaign: str) -> Path:
+        return self.path / kind / _checked(campaign)
 
     def _folders(self, kind: Kind) -> list[Path]:
         folder = self.path / kind
@@ -237,10 +230,6 @@ class VotesStore:
     def _named(self, campaigns: Iterable[str]) -> list[str]:
         named = [campaigns] if isinstance(campaigns, str) else list(dict.fromkeys(campaigns))
         return named or self.campaigns()
-
-    def _write(self, kind: Kind, campaign: str, table: pa.Table) -> None:
-        name = f"{_stamp()}-{uuid.uuid4().hex[:8]}.parquet"
-        write_part(self.path / kind / _checked(campaign) / name, table)
 
     def _gone(self, campaign: str) -> _Gone:
         marks: dict[str, datetime] = {}
@@ -299,10 +288,6 @@ def _checked(campaign: str) -> str:
 
 def _mark(campaign: str, worker: str) -> str:
     return digest_text(f"{campaign}\n{worker}")[:32]
-
-
-def _stamp() -> str:
-    return _now().replace(":", "").replace("+0000", "Z")
 
 
 def _now() -> str:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from storage_schemas.errors import SlvmevalError
 from storage_schemas.judgement import TRANSIENT_FAILURES, Failure, Judgement
-from storage_schemas.judgement_files import LinesFile
 from storage_schemas.judgements_store import JudgementsStore, is_settled
+from storage_schemas.lines_file import LinesFile
 from storage_schemas.store import Store
 from tasks.evaluators.ask import Asker, CannotGoOn
 from tasks.evaluators.base import AspectText, Evaluator

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgement import TRANSIENT_FAILURES, Failure
-from storage_schemas.judgement_files import LinesFile
 from storage_schemas.judgements_store import is_settled
+from storage_schemas.lines_file import LinesFile
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
 from tasks.evaluators.base import Estimate

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.judgement_files import read_part
+from storage_schemas.parts import read_part
 from storage_schemas.suite_score import SuiteScore
 from tasks.suites.tabular import read_rows
 

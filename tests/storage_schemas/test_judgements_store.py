@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from storage_schemas import judgements_store
+from storage_schemas import row_store
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.judgement import Failure, Judgement
 from storage_schemas.judgements_store import JudgementsStore, is_settled
@@ -136,7 +136,7 @@ def test_two_runs_that_end_at_the_same_moment_pack_the_same_files(
             done.append(step)
             other.pack(lambda task: task == "left")
 
-    alive, metadata = judgements_store.owner_alive, judgements_store.pq.read_metadata
+    alive, metadata = row_store.owner_alive, row_store.pq.read_metadata
 
     def gone(path: Path) -> bool:
         first("lines")
@@ -146,8 +146,8 @@ def test_two_runs_that_end_at_the_same_moment_pack_the_same_files(
         first("parts")
         return metadata(path)
 
-    monkeypatch.setattr(judgements_store, "owner_alive", gone)
-    monkeypatch.setattr(judgements_store.pq, "read_metadata", read)
+    monkeypatch.setattr(row_store, "owner_alive", gone)
+    monkeypatch.setattr(row_store.pq, "read_metadata", read)
     kept.pack()
     assert done == ["lines", "parts"]
     assert [judged.key for judged in anew(kept).rows()] == ["k", "k0", "k1", "k2"]
@@ -182,7 +182,7 @@ def test_half_a_line_does_not_spoil_the_next(kept: JudgementsStore, monkeypatch:
                 raise OSError(28, "No space left on device")
             return real(handle, data)
 
-        monkeypatch.setattr("storage_schemas.judgement_files.os.write", one_full)
+        monkeypatch.setattr("storage_schemas.lines_file.os.write", one_full)
         with pytest.raises(Exception, match="no space left"):
             writer.add(row("lost"))
         writer.add(row("kept"))

@@ -1,4 +1,4 @@
-"""The files that judgements are kept in: lines of JSON while they are asked, Parquet afterwards."""
+"""A file of JSON lines that one process adds to, an answer a line; its name says whose it is."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
 from storage_schemas.commit import process_alive, storage_errors, sync_path
 from storage_schemas.errors import IntegrityError
-from storage_schemas.judgement import JUDGEMENTS
 from storage_schemas.model import Frozen
 
 _BEGUN = "begun"
@@ -112,62 +107,6 @@ def owner_alive(path: Path) -> bool:
     """Return whether the process that writes a file may live: of other machines nothing is known."""
     host, pid = path.name.split(".")[:2]
     return host != _host() or process_alive(int(pid))
-
-
-def as_table(rows: Iterable[dict[str, Any]]) -> pa.Table:
-    """Return rows as a table of the schema `JUDGEMENTS`."""
-    return pa.Table.from_pylist(list(rows), schema=JUDGEMENTS)
-
-
-def read_part(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """Read a Parquet file of judgements.
-
-    Raises
-    ------
-    FileNotFoundError
-        If it is gone.
-    IntegrityError
-        If it is damaged.
-    """
-    try:
-        with pq.ParquetFile(path) as file:
-            return file.read(columns)
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError) as problem:
-        raise IntegrityError(
-            f"{path} is damaged ({problem}): restore it from a copy or remove it"
-        ) from problem
-
-
-def write_part(path: Path, table: pa.Table) -> None:
-    """Write a Parquet file of judgements, whole or not at all."""
-    with storage_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-        try:
-            pq.write_table(table, draft, compression="zstd")
-            sync_path(draft)
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-        sync_path(path.parent)
-
-
-def settled(table: pa.Table) -> pa.Table:
-    """Return one row for each key and pair, by evaluator, settings, pair, order and repeat.
-
-    An answer counts more than a failure, then a later row more than an earlier one.
-    """
-    if not table.num_rows:
-        return table
-    ranked = table.append_column("answered", pc.is_valid(table["preferred"])).sort_by(
-        [("key", "ascending"), ("pair_id", "ascending"), ("answered", "descending"), ("at", "descending")]
-    )
-    keys, pairs = ranked["key"].to_pylist(), ranked["pair_id"].to_pylist()
-    first = [n for n in range(len(keys)) if not n or (keys[n], pairs[n]) != (keys[n - 1], pairs[n - 1])]
-    by = ("evaluator", "settings", "pair_id", "order", "repeat")
-    return ranked.take(first).drop_columns(["answered"]).sort_by([(name, "ascending") for name in by])
 
 
 def _host() -> str:
