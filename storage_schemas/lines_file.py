@@ -31,7 +31,7 @@ class LinesFile:
 
     def __init__(self, folder: Path, task: str) -> None:
         self._write_lock, self._sync_lock = threading.Lock(), threading.Lock()
-        self._written = self._synced = self._bytes = 0
+        self._written = self._synced = 0
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self.path = folder / f"{_host()}.{os.getpid()}.{task}.{uuid.uuid4().hex[:12]}.jsonl"
@@ -53,23 +53,28 @@ class LinesFile:
                 self._synced = upto
 
     def _write(self, entry: dict[str, Any]) -> int:
-        rest = memoryview(json.dumps(entry).encode() + b"\n")
+        line = json.dumps(entry).encode()
         with self._write_lock, storage_errors(self.path.parent):
-            try:
-                while rest:
-                    rest = rest[os.write(self._handle, rest) :]
-            except OSError:
-                # half a line would spoil the next one
-                os.ftruncate(self._handle, self._bytes)
-                os.lseek(self._handle, self._bytes, os.SEEK_SET)
-                raise
-            self._bytes = os.lseek(self._handle, 0, os.SEEK_CUR)
+            append_line(self._handle, line)
             self._written += 1
             return self._written
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._handle)
+
+
+def append_line(handle: int, line: bytes) -> None:
+    """Write a line at the end of an open file, whole or not at all."""
+    begin = os.lseek(handle, 0, os.SEEK_END)
+    rest = memoryview(line + b"\n")
+    try:
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+    except OSError:
+        # half a line would spoil the next one
+        os.ftruncate(handle, begin)
+        raise
 
 
 def rows_of_lines(path: Path) -> list[dict[str, Any]]:

@@ -1,22 +1,12 @@
-"""Translations of captions that a store has: append-only files of one line each, with one writer each.
-
-What a kill leaves of a last line is ignored, and that caption is asked about again.
-"""
+"""Translations of captions that a store has, a line each; they are paid for once."""
 
 from __future__ import annotations
 
-import logging
-import os
-import uuid
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from storage_schemas.commit import storage_errors, sync_path
 from storage_schemas.model import Frozen
+from storage_schemas.own_lines import OwnLines
 from tasks.annotation.places import annotation_folder
-
-log = logging.getLogger(__name__)
 
 
 class Translation(Frozen):
@@ -62,16 +52,14 @@ class KeptTranslations:
     """
 
     def __init__(self, root: Path) -> None:
-        self._folder = annotation_folder(root) / "translations"
-        self._file: int | None = None
+        folder = annotation_folder(root) / "translations"
+        self._lines = OwnLines(folder, Translation, "that caption is asked about again")
 
     def __enter__(self) -> KeptTranslations:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        self._lines.close()
 
     def read(self, language: str, settings: str | None = None) -> dict[str, Translation]:
         """Return the translations into a language by the checksum of their caption.
@@ -82,11 +70,8 @@ class KeptTranslations:
             Only those that were asked so; by default the newest of each caption, whoever gave it.
         """
         found: dict[str, Translation] = {}
-        for path in sorted(self._folder.glob("*.jsonl")):
-            for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
-                row = _row(path, number, line) if line else None
-                if row is None or row.language != language or settings not in (None, row.settings):
-                    continue
+        for row in self._lines.rows():
+            if row.language == language and settings in (None, row.settings):
                 before = found.get(row.caption)
                 if before is None or before.at <= row.at:
                     found[row.caption] = row
@@ -100,21 +85,4 @@ class KeptTranslations:
         SetAside
             If the store is full or cannot be written.
         """
-        with storage_errors(self._folder):
-            if self._file is None:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                path = self._folder / f"{uuid.uuid4().hex}.jsonl"
-                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-                sync_path(self._folder)
-            rest = memoryview(row.model_dump_json().encode() + b"\n")
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
-            os.fsync(self._file)
-
-
-def _row(path: Path, number: int, line: bytes) -> Translation | None:
-    try:
-        return Translation.model_validate_json(line)
-    except ValidationError:
-        log.warning("%s: line %d is not whole, that caption is asked about again", path, number)
-        return None
+        self._lines.append(row)

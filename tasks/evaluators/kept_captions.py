@@ -1,31 +1,24 @@
 """Captions that judges had made of videos: one for each video, aspect and captioner, paid for once.
 
-They lie in ``judgements/captions/`` of the store, a line each, in append-only files with one writer each.
-What a kill leaves of a last line is ignored.
+They lie in ``judgements/captions/`` of the store, a line each.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
-import json
-import logging
 import os
 import threading
 import time
-import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from storage_schemas.commit import storage_errors, sync_path
+from storage_schemas.commit import storage_errors
 from storage_schemas.ids import digest_text
 from storage_schemas.model import Frozen
-
-log = logging.getLogger(__name__)
+from storage_schemas.own_lines import OwnLines
 
 #: How often a process looks whether another one has made the caption that both want, in seconds.
 _LOOK_EVERY_S = 0.1
@@ -74,8 +67,7 @@ class KeptCaptions:
         self._folder = folder
         self._lock = threading.Lock()
         self._known: dict[str, KeptCaption] | None = None
-        self._read_upto: dict[Path, int] = {}
-        self._file: int | None = None
+        self._lines = OwnLines(folder, KeptCaption, "that caption is made again")
         self._held: int | None = None
 
     def get_or_make(self, key: str, make: Callable[[], KeptCaption]) -> tuple[KeptCaption, bool]:
@@ -95,7 +87,7 @@ class KeptCaptions:
                 return known, False
             made = make()
             with self._lock:
-                self._append(made)
+                self._lines.append(made)
                 self._read()[key] = made
             return made, True
 
@@ -137,36 +129,8 @@ class KeptCaptions:
         return self._read_on() if self._known is None else self._known
 
     def _read_on(self) -> dict[str, KeptCaption]:
-        """Read what was added since; a last line without its end is being written, or never was one."""
+        """Read what was added since."""
         known = self._known = {} if self._known is None else self._known
-        for path in sorted(self._folder.glob("*.jsonl")):
-            upto = self._read_upto.get(path, 0)
-            if path.stat().st_size > upto:
-                with path.open("rb") as file:
-                    file.seek(upto)
-                    lines = file.read()
-                whole = lines[: lines.rfind(b"\n") + 1]
-                self._read_upto[path] = upto + len(whole)
-                for line in whole.splitlines():
-                    self._take(path, line, known)
+        for found in self._lines.new_rows():
+            known.setdefault(found.key, found)
         return known
-
-    def _take(self, path: Path, line: bytes, known: dict[str, KeptCaption]) -> None:
-        try:
-            found = KeptCaption.model_validate(json.loads(line))
-        except (ValueError, ValidationError):
-            log.warning("%s has a line that is not whole: that caption is made again", path)
-            return
-        known.setdefault(found.key, found)
-
-    def _append(self, made: KeptCaption) -> None:
-        with storage_errors(self._folder):
-            if self._file is None:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                path = self._folder / f"{uuid.uuid4().hex}.jsonl"
-                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-                sync_path(self._folder)
-            rest = memoryview(made.model_dump_json().encode() + b"\n")
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
-            os.fsync(self._file)
