@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from storage_schemas.errors import TRANSIENT_REASONS, SetAside, StoreError
+from storage_schemas.judgement import Failure
 from storage_schemas.model import Frozen
 from tasks.aspects.base import Pool
 from tasks.evaluators.base import Estimate, NotJudged, Usage
@@ -89,6 +91,16 @@ class Scored:
     calls: int = 0
     model: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def not_readable(problem: SetAside | StoreError | OSError) -> NotJudged:
+    """Return why there is no score where a file could not be used.
+
+    A store that is full or read-only is no fault of the video: the next run scores it.
+    """
+    passes = isinstance(problem, SetAside) and problem.reason in TRANSIENT_REASONS
+    failure = Failure.INTERNAL_ERROR if passes else Failure.VIDEO_UNREADABLE
+    return NotJudged(failure, f"{type(problem).__name__}: {problem}")
 
 
 class Scorer(ABC):

@@ -17,7 +17,7 @@ from storage_schemas.suite_score import SuiteScore
 from tasks.evaluators.ask import usage_fields
 from tasks.evaluators.base import Estimate, NotJudged
 from tasks.evaluators.prices import Prices
-from tasks.suites.base import Dimension, Scored, Scorer, SuiteVideo
+from tasks.suites.base import Dimension, Scored, Scorer, SuiteVideo, not_readable
 from tasks.suites.file_video import OpenVideos
 from tasks.suites.plan import Unit
 
@@ -58,7 +58,8 @@ def score_unit(
         rest = failed_rows(suite, unit, problem.failure, problem.message)[1:]
         return [first, *rest]
     except (SetAside, StoreError, OSError) as problem:
-        return failed_rows(suite, unit, Failure.VIDEO_UNREADABLE, f"{type(problem).__name__}: {problem}")
+        why = not_readable(problem)
+        return failed_rows(suite, unit, why.failure, why.message)
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a row, so that no other unit is harmed
         log.error("%s of %s failed:\n%s", unit.dimension, unit.videos[0].name, traceback.format_exc())
         return failed_rows(suite, unit, Failure.INTERNAL_ERROR, f"{type(problem).__name__}: {problem}")

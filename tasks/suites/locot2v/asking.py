@@ -8,8 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from storage_schemas.errors import SetAside
 from storage_schemas.ids import digest_text, digest_value
 from tasks.evaluators.base import Estimate, ModelUsage, NotJudged, Usage
+from tasks.suites.base import not_readable
 from tasks.suites.calls import read
 from tasks.suites.locot2v.embedders import Rows
 from tasks.suites.locot2v.roles import Roles, Step, parts_of
@@ -116,6 +118,12 @@ class Asking:
         whole = self.usage()
         own = (ModelUsage(self.model, whole.tokens_in, whole.tokens_out),) if whole.tokens_in else ()
         return replace(whole, tokens_in=0, tokens_out=0, others=(*own, *whole.others))
+
+    def failed(self, problem: NotJudged | SetAside) -> NotJudged:
+        """Return why there is no score, whatever step it lies with, with all that was paid and said."""
+        found = problem if isinstance(problem, NotJudged) else not_readable(problem)
+        found.usage, found.calls, found.details = self.paid(), self.calls, self.details()
+        return found
 
     def details(self) -> dict[str, Any]:
         """Return the conversation and the frames, JSON-able."""

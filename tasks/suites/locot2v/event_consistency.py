@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from storage_schemas.errors import SetAside
 from storage_schemas.ids import digest_value
 from storage_schemas.judgement import Failure
 from tasks.aspects.base import Pool
@@ -110,18 +111,11 @@ class EventConsistency(Scorer):
         try:
             clips = event_clips(asking, prompt, Film(video.digest, video.video), self._settings, repeat)
             things = self._things(video.video, clips)
-        except NotJudged as problem:
-            problem.usage, problem.calls, problem.details = asking.paid(), asking.calls, asking.details()
-            return problem
+        except (NotJudged, SetAside) as problem:
+            return asking.failed(problem)
         found = (intra_event if self._where == "intra" else inter_event)(list(things.values()))
         if found.value is None:
-            return NotJudged(
-                Failure.NO_ANSWER,
-                found.why,
-                usage=asking.paid(),
-                calls=asking.calls,
-                details=asking.details(),
-            )
+            return asking.failed(NotJudged(Failure.NO_ANSWER, found.why))
         details = {
             "rests_on": found.steps,
             "masks": self._seen.masks,

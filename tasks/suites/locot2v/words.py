@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from storage_schemas.errors import SetAside
 from storage_schemas.ids import digest_value
 from tasks.aspects.base import Pool
 from tasks.evaluators.base import Estimate, NotJudged
@@ -90,10 +91,8 @@ class WordsScorer(Scorer):
         asking = Asking(self.roles)
         try:
             found = self.measure.value(asking, prompt, film, repeat)
-        except NotJudged as problem:
-            # whatever step it lies with: all that was paid and said until then
-            problem.usage, problem.calls, problem.details = asking.paid(), asking.calls, asking.details()
-            return problem
+        except (NotJudged, SetAside) as problem:
+            return asking.failed(problem)
         details = {**found.details, **asking.details()}
         return Scored(found.value, asking.usage(), asking.calls, asking.model, details)
 

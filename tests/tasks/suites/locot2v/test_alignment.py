@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from storage_schemas.errors import Reason, SetAside
 from storage_schemas.judgement import Failure
 from tasks.suites.base import Scored, SuitePrompt
+from tests.tasks.evaluators.sides import FrameList
 from tests.tasks.suites.locot2v.talking import (
     EMBEDS,
     MODELS,
@@ -198,3 +200,19 @@ def test_the_dry_run_reckons_with_all_requests_where_few_events_and_actions_are_
         )
     assert len(few) == len(usual) > 1
     assert sum(one.tokens_in for one in few) < sum(one.tokens_in for one in usual)
+
+
+class Gone(FrameList):
+    """A film whose file goes away before its length is asked for."""
+
+    def __len__(self) -> int:
+        raise SetAside(Reason.VIDEO_MISSING, "put it back")
+
+
+def test_what_was_paid_before_a_video_went_away_is_known(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        found = failure(score(tmp_path, server, "event_alignment", of=Gone([])))
+    assert found.failure is Failure.VIDEO_UNREADABLE and "put it back" in found.message
+    # the prompt's events had been asked for
+    assert steps(server) == ["events"] and found.calls == 1
+    assert [(one.model, one.tokens_in) for one in found.usage.others] == [(READS, 100)]

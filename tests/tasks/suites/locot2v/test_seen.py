@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from storage_schemas.errors import PrerequisiteError
+from storage_schemas.errors import PrerequisiteError, Reason, SetAside
+from storage_schemas.frames import Planes
 from storage_schemas.judgement import Failure
 from storage_schemas.store import Store
 from tasks.evaluators.base import NotJudged
@@ -19,6 +20,7 @@ from tasks.evaluators.setup import Setup
 from tasks.models.add import add_model
 from tasks.suites.base import Scored, SuitePrompt
 from tasks.suites.locot2v.suite import Locot2vBench
+from tests.tasks.evaluators.sides import FrameList
 from tests.tasks.suites.locot2v.talking import MODELS, RISE, WAVE, Talk
 from tests.tasks.suites.locot2v.talking import setup as site
 from tests.tasks.suites.locot2v.videos import PROMPT, Endless, named, scene, scenes, side
@@ -229,3 +231,28 @@ def test_events_without_a_subject_have_a_background_all_the_same(tmp_path: Path,
     assert isinstance(place, Scored) and 0 <= place.value < 1
     # where the other video's events are has not been asked yet
     assert len(said) == 1
+
+
+class HalfDamaged(FrameList):
+    """A film of which only each fourth frame can be read."""
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        if any(place % 4 and place < len(self) - 1 for place in places):
+            raise SetAside(Reason.UNDECODABLE_VIDEO, "a frame is broken")
+        return super().planes(places)
+
+
+@pytest.mark.models
+def test_what_was_paid_before_a_frame_could_not_be_read_is_known(tmp_path: Path, weights: Path) -> None:
+    whole = scenes([8, 9], fps=4.0)
+    video = HalfDamaged(whole.frames, whole.width, whole.height)
+    video.fps = 4.0
+    with located(tmp_path, weights, (0.0, 2.0), (2.0, 4.0)) as made:
+        found = one(made.scorer("intra_event_background"), video)
+    assert isinstance(found, NotJudged) and found.failure is Failure.VIDEO_UNREADABLE
+    assert "a frame is broken" in found.message and found.calls == 2
+    assert sum(part.tokens_in for part in found.usage.others) == 200
+    assert [said["step"] for said in found.details["conversation"]] == [
+        "events of the prompt",
+        "locate events",
+    ]
