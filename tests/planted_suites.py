@@ -22,7 +22,7 @@ import time
 from tasks.evaluators.base import Estimate, NotJudged, Usage
 from tasks.evaluators.kept_captions import KeptCaptions
 from tasks.evaluators.vlm_models import VlmModel
-from tasks.models.chat import ChatClient
+from tasks.models.chat_client import ChatClient
 from tasks.suites.base import Dimension, Scored, Scorer, Suite
 from tasks.suites.calls import Calls
 from storage_schemas.errors import PrerequisiteError

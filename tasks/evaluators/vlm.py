@@ -13,7 +13,7 @@ from tasks.evaluators.kept_captions import KeptCaptions
 from tasks.evaluators.vlm_models import VLM_MODELS, VlmModel
 from tasks.evaluators.vlm_text import TextJudge
 from tasks.evaluators.vlm_video import VideoJudge
-from tasks.models.chat import ChatClient, client_of
+from tasks.models.chat_client import ChatClient, client_of
 from tasks.models.servers import Servers
 
 #: Who captions for whom: GPT-5 mini for both GPT judges, Qwen3-VL for itself (SLVMEval, section 5.1).

@@ -14,7 +14,8 @@ from storage_schemas.judgement import Choice, Failure, whole_characters
 from tasks.captions.fitting import NotFitting, split_thinking
 from tasks.evaluators.base import NotJudged, Usage
 from tasks.evaluators.vlm_models import VlmModel
-from tasks.models.chat import ChatAnswer, ChatClient, ChatRequest, Sampling
+from tasks.models.chat import ChatAnswer, ChatRequest, Sampling
+from tasks.models.chat_client import ChatClient
 from tasks.models.servers import NotAllowed, ServerDown
 
 #: What a judge answers with.

@@ -22,7 +22,7 @@ from tasks.evaluators.vlm_answers import (
     usage_of,
 )
 from tasks.evaluators.vlm_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VlmModel
-from tasks.models.chat import ChatClient
+from tasks.models.chat_client import ChatClient
 from tasks.models.servers import check_server
 from tasks.pairs.view import Side
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from email.utils import parsedate_to_datetime
@@ -25,16 +23,7 @@ _CONNECT_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _PASSING = frozenset({408, 409, 429})
 
-__all__ = [
-    "ChatAnswer",
-    "ChatClient",
-    "ChatRequest",
-    "ChatServer",
-    "OnAnswer",
-    "Sampling",
-    "ask_all",
-    "client_of",
-]
+__all__ = ["Asking", "ChatAnswer", "ChatRequest", "ChatServer", "OnAnswer", "Sampling", "ask_all"]
 
 
 #: Called with a request's place and its answer, in the order of arrival; returns what is to be asked next in
@@ -51,81 +40,7 @@ def ask_all(server: ChatServer, requests: Iterable[ChatRequest], on_answer: OnAn
         If the server cannot be used: it is down for longer than its patience, refuses the key or does not
         have the model. `on_answer` has had every answer that came before.
     """
-    asyncio.run(_Asking(server, on_answer).all(requests))
-
-
-class ChatClient:
-    """Asks one server single questions, from any thread; its connections stay open between them.
-
-    It bounds nothing: whoever calls from `n` threads has `n` requests in flight. One that nobody holds any
-    more closes its connections too.
-    """
-
-    def __init__(self, server: ChatServer) -> None:
-        self.server = server
-        self._lock = threading.Lock()
-        self._asking = _Asking(server, lambda _place, _answer: None)
-        self._running: tuple[asyncio.AbstractEventLoop, threading.Thread, weakref.finalize[Any, Any]] | None
-        self._running = None
-
-    def ask(self, request: ChatRequest) -> ChatAnswer:
-        """Return the answer to a request.
-
-        Raises
-        ------
-        ServerDown, NotAllowed
-            As :func:`ask_all`.
-        """
-        with self._lock:
-            if self._running is None:
-                loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_run, args=(loop,), name="chat", daemon=True)
-                # as long as the process lives: at its end the system closes what is open
-                end = weakref.finalize(self, _end, loop, self._asking)
-                end.atexit = False
-                self._running = loop, thread, end
-                thread.start()
-            loop = self._running[0]
-        return asyncio.run_coroutine_threadsafe(self._asking.one(request), loop).result()
-
-    def close(self) -> None:
-        """Close the connections; a later question opens new ones."""
-        with self._lock:
-            running, self._running = self._running, None
-        if running is not None:
-            _, thread, end = running
-            end()
-            thread.join()
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped, and close it."""
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
-
-
-def _end(loop: asyncio.AbstractEventLoop, asking: _Asking) -> None:
-    """Close the connections of a loop of another thread, then stop it; wait for neither."""
-
-    async def close() -> None:
-        try:
-            await asking.close()
-        finally:
-            loop.stop()
-
-    asyncio.run_coroutine_threadsafe(close(), loop)
-
-
-_clients: dict[ChatServer, ChatClient] = {}
-_clients_lock = threading.Lock()
-
-
-def client_of(server: ChatServer) -> ChatClient:
-    """Return this process's client of a server: all who ask it share its connections."""
-    with _clients_lock:
-        return _clients.setdefault(server, ChatClient(server))
+    asyncio.run(Asking(server, on_answer).all(requests))
 
 
 class _Passing(Exception):
@@ -140,13 +55,16 @@ class _Refused(Exception):
     """The server will not answer this request, however often it is asked."""
 
 
-class _Asking:
+class Asking:
+    """Asks one server, within one event loop."""
+
     def __init__(self, server: ChatServer, on_answer: OnAnswer) -> None:
         self._server = server
         self._on_answer = on_answer
         self._client: Any = None
 
     async def all(self, requests: Iterable[ChatRequest]) -> None:
+        """Ask all requests and close the client."""
         waiting = deque(enumerate(requests))
         async with _client(self._server) as self._client:
             count = min(self._server.concurrency, len(waiting))
@@ -249,7 +167,7 @@ class _Asking:
 
 
 def _client(server: ChatServer) -> Any:
-    """Return the library's client; it tries nothing again by itself: :class:`_Asking` does, and counts."""
+    """Return the library's client; it tries nothing again by itself: :class:`Asking` does, and counts."""
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
     http = DefaultAsyncHttpxClient(

@@ -12,7 +12,8 @@ from tasks.evaluators.base import NotJudged, Usage
 from tasks.evaluators.kept_captions import KeptCaption, KeptCaptions
 from tasks.evaluators.vlm_answers import ask, not_understood, once, usage_of
 from tasks.evaluators.vlm_models import VlmModel
-from tasks.models.chat import ChatAnswer, ChatClient
+from tasks.models.chat import ChatAnswer
+from tasks.models.chat_client import ChatClient
 
 #: Parts of a user's message: texts and images.
 Parts = list[dict[str, Any]]

@@ -16,7 +16,7 @@ from tasks.evaluators.base import NotJudged
 from tasks.evaluators.kept_captions import KeptCaptions
 from tasks.evaluators.setup import Setup
 from tasks.evaluators.vlm_models import LINE_TOKENS, MARK_TOKENS
-from tasks.models.chat import client_of
+from tasks.models.chat_client import client_of
 from tasks.suites.calls import Calls, Check, Parts
 from tasks.suites.locot2v.models import RoleModel, role_model
 from tasks.suites.locot2v.settings import Locot2vSettings

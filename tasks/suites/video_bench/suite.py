@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from storage_schemas.errors import UserInputError
 from tasks.evaluators.kept_captions import KeptCaptions
 from tasks.evaluators.setup import Setup
-from tasks.models.chat import client_of
+from tasks.models.chat_client import client_of
 from tasks.suites.base import Dimension, Scorer, Suite, SuitePrompt
 from tasks.suites.calls import Calls
 from tasks.suites.video_bench.asking import Roles

@@ -18,7 +18,7 @@ from tasks.evaluators.base import AspectText, NotJudged
 from tasks.evaluators.chosen import Chosen
 from tasks.evaluators.locot2v import Locot2vJudge, aspect_dimensions
 from tasks.evaluators.registry import make_evaluator
-from tasks.models.chat import ChatClient
+from tasks.models.chat_client import ChatClient
 from tasks.models.servers import ChatServer
 from tasks.suites.locot2v.dimensions import BY_NAME, HERD_NAMES
 from tests.tasks.suites.locot2v.talking import MODELS, RISE, WAVE, Talk, film, setup, step, steps, text

@@ -20,7 +20,7 @@ from tasks.evaluators.chosen import chosen_from_text
 from tasks.evaluators.registry import make_evaluator
 from tasks.evaluators.request import PairFacts, make_requests
 from tasks.evaluators.video_bench import RoughTokens, VideoBenchJudge, aspect_dimensions
-from tasks.models.chat import ChatClient
+from tasks.models.chat_client import ChatClient
 from tasks.models.servers import ChatServer
 from tasks.suites.video_bench.dimensions import BY_NAME, QUALITY
 from tests.tasks.evaluators.sides import FrameList

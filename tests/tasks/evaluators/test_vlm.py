@@ -25,7 +25,7 @@ from tasks.evaluators.vlm_answers import filled
 from tasks.evaluators.vlm_models import VLM_MODELS, VlmModel
 from tasks.evaluators.vlm_text import TextJudge
 from tasks.evaluators.vlm_video import VideoJudge
-from tasks.models.chat import ChatClient
+from tasks.models.chat_client import ChatClient
 from tasks.models.servers import ChatServer
 from tests.tasks.evaluators.sides import FrameList, cut_video, noise
 from tests.tiny_models.faulty_server import FaultyServer, Reply

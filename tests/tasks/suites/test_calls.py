@@ -13,7 +13,7 @@ from storage_schemas.judgement import Failure
 from tasks.evaluators.base import NotJudged
 from tasks.evaluators.kept_captions import KeptCaptions
 from tasks.evaluators.vlm_models import VlmModel
-from tasks.models.chat import ChatClient
+from tasks.models.chat_client import ChatClient
 from tasks.models.servers import ChatServer
 from tasks.suites.calls import Calls, Parts
 from tests.tiny_models.faulty_server import FaultyServer, Reply

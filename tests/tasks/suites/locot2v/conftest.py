@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.models.chat import ChatClient
+from tasks.models.chat_client import ChatClient
 from tasks.models.servers import ChatServer
 
 
