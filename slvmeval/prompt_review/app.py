@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -17,6 +18,7 @@ from typing import Annotated, Any
 
 import jinja2
 from fastapi import APIRouter, FastAPI, Form, Request
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
@@ -25,7 +27,8 @@ from slvmeval.annotation.security import Guard
 from slvmeval.annotation.settings import Serving
 from slvmeval.prompt_review.stills import Stills
 from storage_schemas.errors import SetAside, StoreError, UserInputError
-from tasks.suites.locot2v.prompt_suite.project import Draft, Project, Review
+from tasks.suites.locot2v.prompt_suite.project import Draft, Project
+from tasks.suites.locot2v.prompt_suite.reviews import Review
 
 _MOST_NAME = 200
 _KEPT = {"Cache-Control": "private, max-age=3600"}
@@ -69,6 +72,7 @@ def create_app(desk: Desk, serving: Serving) -> FastAPI:
     app.include_router(_router(desk), prefix="/{secret}")
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(StoreError, _on_store)
+    app.add_exception_handler(RequestValidationError, _on_unfit)
     app.add_middleware(Guard, serving=serving, limiter=Limiter())
     return app
 
@@ -84,13 +88,18 @@ def _router(desk: Desk) -> APIRouter:
     def overview(secret: str) -> Response:
         let_in(secret)
         current = desk.project.current()
-        rows = [(draft, _state(draft, current.get(draft.prompt_id))) for draft in desk.project.drafts()]
+        rows = [(draft, _state(draft, current)) for draft in desk.project.drafts()]
         return _page("overview", rows=rows, open=sum(state == "open" for _, state in rows))
 
     @router.get("/style.css")
     def style(secret: str) -> Response:
         let_in(secret)
-        return Response(_style(), media_type="text/css", headers=_KEPT)
+        return Response(_asset("style.css"), media_type="text/css", headers=_KEPT)
+
+    @router.get("/keep.js")
+    def script(secret: str) -> Response:
+        let_in(secret)
+        return Response(_asset("keep.js"), media_type="text/javascript", headers=_KEPT)
 
     @router.get("/prompt/{prompt_id}")
     def one(secret: str, prompt_id: str) -> Response:
@@ -98,7 +107,8 @@ def _router(desk: Desk) -> APIRouter:
         draft = desk.draft(prompt_id)
         review = desk.project.approved(draft)
         text = review.text if review is not None and review.text else draft.text
-        by = review.by if review is not None else desk.by
+        # who looks now says it, not who looked before
+        by = desk.by or (review.by if review is not None else "")
         return _prompt(desk, draft, text, by, review.note if review is not None else "")
 
     @router.post("/prompt/{prompt_id}")
@@ -111,13 +121,14 @@ def _router(desk: Desk) -> APIRouter:
         text: Annotated[str, Form()] = "",
         by: Annotated[str, Form(max_length=_MOST_NAME)] = "",
         note: Annotated[str, Form()] = "",
+        seen: Annotated[str, Form(max_length=_MOST_NAME)] = "",
     ) -> Response:
         let_in(secret)
         if not hmac.compare_digest(csrf.encode(), desk.csrf.encode()):
             raise HTTPException(403, "this did not come from a page of this run: open the page again")
         found = desk.draft(prompt_id)
         try:
-            desk.project.review(prompt_id, draft, verdict, text, by, note)
+            desk.project.review(prompt_id, draft, verdict, text, by, note, seen)
         except UserInputError as problem:
             # what the person wrote stays on the page
             return _prompt(desk, found, text, by, note, str(problem), 422)
@@ -145,18 +156,15 @@ def _router(desk: Desk) -> APIRouter:
     return router
 
 
-def _state(draft: Draft, review: Review | None) -> str:
-    if review is None:
-        return "open"
-    return review.verdict if review.draft == draft.digest else "open"
+def _state(draft: Draft, current: Mapping[tuple[str, str], Review]) -> str:
+    review = current.get((draft.prompt_id, draft.digest))
+    return "open" if review is None else review.verdict
 
 
 def _next(desk: Desk, prompt_id: str) -> str:
     """Return where a person goes on: the next open draft, else the list."""
     current = desk.project.current()
-    open_ = [
-        one.prompt_id for one in desk.project.drafts() if _state(one, current.get(one.prompt_id)) == "open"
-    ]
+    open_ = [one.prompt_id for one in desk.project.drafts() if _state(one, current) == "open"]
     later = [one for one in open_ if one > prompt_id] or open_
     return f"/{desk.secret}/prompt/{later[0]}" if later else f"/{desk.secret}/"
 
@@ -164,6 +172,7 @@ def _next(desk: Desk, prompt_id: str) -> str:
 def _prompt(
     desk: Desk, draft: Draft, text: str, by: str, note: str, problem: str = "", status: int = 200
 ) -> Response:
+    review = desk.project.approved(draft)
     unreadable, times = "", []
     try:
         times = desk.stills.times(draft.video.path)
@@ -173,7 +182,10 @@ def _prompt(
         "prompt",
         status,
         draft=draft,
-        state=_state(draft, desk.project.current().get(draft.prompt_id)),
+        state="open" if review is None else review.verdict,
+        seen="" if review is None else review.id,
+        # beside what the person wrote and could not save
+        other=draft.text if review is None else review.text,
         text=text,
         by=by,
         note=note,
@@ -189,6 +201,12 @@ def _on_http(request: Request, problem: Exception) -> Response:
     return _page("problem", problem.status_code, message=str(problem.detail))
 
 
+def _on_unfit(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, RequestValidationError)
+    first = problem.errors()[0]
+    return _page("problem", 422, message=f"{first['loc'][-1]}: {first['msg']}")
+
+
 def _on_store(request: Request, problem: Exception) -> Response:
     return _page("problem", 500, message=str(problem))
 
@@ -198,8 +216,8 @@ def _page(name: str, status: int = 200, **data: Any) -> Response:
 
 
 @cache
-def _style() -> bytes:
-    return files(__package__).joinpath("assets", "style.css").read_bytes()
+def _asset(name: str) -> bytes:
+    return files(__package__).joinpath("assets", name).read_bytes()
 
 
 @cache

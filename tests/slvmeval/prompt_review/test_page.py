@@ -109,7 +109,12 @@ def test_a_person_looks_corrects_and_goes_on(page: Page) -> None:
 
 def test_no_text_becomes_part_of_the_page(page: Page) -> None:
     shown = page.http.get(f"{page.address}prompt/p1").text
-    assert "<script" not in shown and "<i>" not in shown and "49" not in re.sub(r"[0-9a-f]{40,}", "", shown)
+    assert re.findall("<script[^>]*>", shown) == ['<script src="../keep.js" defer>']
+    assert (
+        "alert(1)</script>" not in shown
+        and "<i>" not in shown
+        and "49" not in re.sub(r"[0-9a-f]{40,}", "", shown)
+    )
     (text,) = re.findall(r"<textarea[^>]*>\n(.*?)</textarea>", shown, re.S)
     assert html.unescape(text) == ODD
     refused = page.save("p1", verdict="<b>maybe</b>", text=ODD, by='"><b>', note="'><b>")
@@ -159,8 +164,34 @@ def test_a_draft_that_changed_meanwhile_is_not_accepted(page: Page) -> None:
     assert page.project.reviews() == []
 
 
+def test_two_people_with_one_prompt_do_not_lose_what_either_wrote(page: Page) -> None:
+    both = page.fields("p1")
+    assert page.save("p1", **both, text="Anna's text.", by="Anna").status_code == 303
+    refused = page.save("p1", **both, text="Berta's text.", by="Berta")
+    assert refused.status_code == 422 and "Anna has accepted a text of it meanwhile" in refused.text
+    assert "Anna&#39;s text.</p>" in refused.text and "Berta's text.</textarea>" in html.unescape(
+        refused.text
+    )
+    assert [one.by for one in page.project.reviews()] == ["Anna"]
+    again = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', refused.text))
+    assert page.save("p1", **again, text="Berta's text.", by="Berta").status_code == 303
+    assert [one.by for one in page.project.reviews()] == ["Anna", "Berta"]
+
+
+def test_who_looks_now_is_named(page: Page) -> None:
+    """The command was started with --by Anna."""
+    page.save("p1", by="Berta")
+    assert 'name="by" maxlength="200" value="Anna"' in page.http.get(f"{page.address}prompt/p1").text
+
+
+def test_a_form_that_does_not_fit_is_answered_by_a_page(page: Page) -> None:
+    refused = page.save("p1", by="B" * 300)
+    assert refused.status_code == 422 and refused.headers["content-type"].startswith("text/html")
+    assert "by: String should have at most 200 characters" in refused.text
+
+
 def test_every_answer_forbids_what_the_page_does_not_need(page: Page) -> None:
-    for path in ("", "prompt/p1", "still/p1/0", "video/p1", "style.css", "nothing"):
+    for path in ("", "prompt/p1", "still/p1/0", "video/p1", "style.css", "keep.js", "nothing"):
         reply = page.http.get(f"{page.address}{path}")
         for header in HEADERS:
             assert header in reply.headers, (path, header)

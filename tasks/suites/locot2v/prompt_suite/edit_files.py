@@ -8,7 +8,8 @@ from pathlib import Path
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import UserInputError
 from tasks.evaluators.meta_sets.base import LeftOut, read_text
-from tasks.suites.locot2v.prompt_suite.project import Draft, Project, Review
+from tasks.suites.locot2v.prompt_suite.project import Draft, Project
+from tasks.suites.locot2v.prompt_suite.reviews import Review
 
 #: Between what is said of the text and the text.
 LINE = "---"
@@ -90,7 +91,15 @@ def take_over(project: Project) -> TakenOver:
                 open_.append(said["prompt"])
                 continue
             reviews.append(
-                project.review(said["prompt"], said["draft"], said["verdict"], text, said["by"], said["note"])
+                project.review(
+                    said["prompt"],
+                    said["draft"],
+                    said["verdict"],
+                    text,
+                    said["by"],
+                    said["note"],
+                    saved_at=path.stat().st_mtime,
+                )
             )
         except UserInputError as problem:
             unfit.append(LeftOut(path.name, UNFIT, str(problem)))

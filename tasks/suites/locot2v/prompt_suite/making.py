@@ -124,9 +124,14 @@ class Maker:
             If another run works in the same folder.
         PrerequisiteError
             If a model's server is not in the profile.
+        StoreError
+            If a draft or what people said cannot be read.
         """
         for role in ("multimodal", "language"):
             self.roles.calls(role)
+        # what is broken is said before anything is paid
+        self.project.drafts()
+        self.project.reviews()
         self.project.folder.mkdir(parents=True, exist_ok=True)
         with only_one(self.project.folder / ".making") as alone:
             if not alone:

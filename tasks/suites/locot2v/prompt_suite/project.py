@@ -12,10 +12,9 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -26,9 +25,9 @@ from storage_schemas.judgement import whole_characters
 from storage_schemas.model import Frozen
 from tasks.suites.base import SuitePrompt
 from tasks.suites.locot2v.prompt_suite.drafting import Version
+from tasks.suites.locot2v.prompt_suite.reviews import Review, is_torn, one_line, said_meanwhile
 from tasks.suites.locot2v.prompt_suite.videos import SourceVideo
 
-Verdict = Literal["accepted", "left_out"]
 #: Longest text that a person may give, in characters: many times what a prompt has.
 MOST_TEXT = 50_000
 
@@ -59,30 +58,6 @@ class Draft(Frozen):
     def digest(self) -> str:
         """What tells this draft from another one of the same prompt: its text and its video."""
         return digest_text(f"{self.video.digest} {self.text}")
-
-
-class Review(Frozen):
-    """What a person said of a draft.
-
-    Parameters
-    ----------
-    draft
-        Which one: its digest.
-    text
-        The text as the person wants it; empty where the prompt is left out.
-    by, note
-        Who it was, as far as they say, and what else they say.
-    at
-        When, ISO 8601 with UTC.
-    """
-
-    prompt_id: str
-    draft: str
-    verdict: Verdict
-    text: str = ""
-    by: str = ""
-    note: str = ""
-    at: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 class Project:
@@ -141,7 +116,8 @@ class Project:
 
     def keep_conversation(self, prompt_id: str, details: Mapping[str, Any]) -> None:
         """Write what was asked and answered."""
-        text = json.dumps(details, indent=1, ensure_ascii=False) + "\n"
+        # a model's words may hold halves of characters, which no file can
+        text = whole_characters(json.dumps(details, indent=1, ensure_ascii=False)) + "\n"
         write_atomic(self.folder / "conversations" / f"{prompt_id}.json", text.encode())
 
     def keep_prompts(self, prompts: Sequence[SuitePrompt]) -> None:
@@ -168,7 +144,7 @@ class Project:
             try:
                 found.append(Review.model_validate_json(line))
             except ValidationError as problem:
-                if not line.endswith(b"}"):
+                if is_torn(line):
                     # its writer was killed; the next one began a new line
                     continue
                 raise StoreError(
@@ -176,14 +152,13 @@ class Project:
                 ) from problem
         return found
 
-    def current(self) -> dict[str, Review]:
-        """Return the newest review of each prompt, also where its draft has changed since."""
-        return {one.prompt_id: one for one in self.reviews()}
+    def current(self) -> dict[tuple[str, str], Review]:
+        """Return the newest review of each draft, by its prompt and its digest."""
+        return {(one.prompt_id, one.draft): one for one in self.reviews()}
 
     def approved(self, draft: Draft) -> Review | None:
         """Return the newest review of this very draft; None where nobody looked at it yet."""
-        found = self.current().get(draft.prompt_id)
-        return found if found is not None and found.draft == draft.digest else None
+        return self.current().get((draft.prompt_id, draft.digest))
 
     def review(
         self,
@@ -193,6 +168,8 @@ class Project:
         text: str,
         by: str = "",
         note: str = "",
+        seen: str | None = None,
+        saved_at: float | None = None,
     ) -> Review:
         """Add what a person says of a draft; said twice, it is there once.
 
@@ -200,11 +177,17 @@ class Project:
         ----------
         draft
             The draft that the person saw.
+        seen
+            The id of the review that the person saw with it, empty for none; None where that is not known.
+        saved_at
+            When the person said it, in seconds since the epoch, where it lay in a file since. What was taken
+            over from it before is not taken over again.
 
         Raises
         ------
         UserInputError
-            If there is no such prompt, its draft is another one by now, or the text is empty or far too long.
+            If there is no such prompt, its draft is another one by now, somebody else has said something of
+            it meanwhile, or the text is empty or far too long.
         """
         found = self.draft(prompt_id)
         if found is None:
@@ -223,34 +206,36 @@ class Project:
         made = Review(
             prompt_id=prompt_id, draft=draft, verdict=verdict, text=kept, by=one_line(by), note=one_line(note)
         )
-        before = self.approved(found)
-        if before is not None and before.model_dump(exclude={"at"}) == made.model_dump(exclude={"at"}):
-            return before
-        self._append(made)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with storage_errors(self.folder), self._alone():
+            earlier = [one for one in self.reviews() if (one.prompt_id, one.draft) == (prompt_id, draft)]
+            before = earlier[-1] if earlier else None
+            if before is not None and before.says_as(made):
+                return before
+            newer = before is not None and saved_at is not None and before.seconds > saved_at
+            if newer and (same := next((one for one in earlier if one.says_as(made)), None)):
+                return same
+            if newer or seen not in (None, "" if before is None else before.id):
+                raise UserInputError(said_meanwhile(prompt_id, before))
+            self._append(made)
         return made
 
     def _append(self, made: Review) -> None:
-        with storage_errors(self.folder), self._alone():
-            new = not self._reviews.exists()
-            with self._reviews.open("ab+") as file:
-                size = file.seek(0, os.SEEK_END)
-                if size:
-                    file.seek(size - 1)
-                    # what a kill left of a line stays a line of its own
-                    file.write(b"\n" if file.read(1) != b"\n" else b"")
-                file.write(made.model_dump_json().encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            if new:
-                sync_path(self.folder)
+        new = not self._reviews.exists()
+        with self._reviews.open("ab+") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size:
+                file.seek(size - 1)
+                # what a kill left of a line stays a line of its own
+                file.write(b"\n" if file.read(1) != b"\n" else b"")
+            file.write(made.model_dump_json().encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if new:
+            sync_path(self.folder)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         with (self.folder / ".reviews.lock").open("a") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             yield
-
-
-def one_line(text: str) -> str:
-    """Return what a person wrote as one line."""
-    return " ".join(whole_characters(text).split())

@@ -82,7 +82,8 @@ def load_videos(path: Path) -> SourceVideos:
 
 def _of_folder(folder: Path) -> Iterator[tuple[str, str, str, str]]:
     for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file():
+        # a link to nothing is said too
+        if path.suffix.lower() in VIDEO_SUFFIXES and not path.is_dir():
             file = path.relative_to(folder)
             yield file.as_posix(), file.as_posix(), "", file.parts[0] if len(file.parts) > 1 else ""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from tasks.evaluators.setup import Setup
 from tasks.suites.locot2v.dimensions import HERD_NAMES
 from tasks.suites.locot2v.herd import questions_of
@@ -159,6 +159,29 @@ def test_a_model_is_told_what_did_not_fit_and_then_does_better(
         assert (again.state, again.calls) == ("ready", 0)
 
 
+def test_halves_of_characters_are_replaced(tmp_path: Path, video: SourceVideo) -> None:
+    half = {"description": "A ball \ud83d rolls over grass and stops there."}
+    author = Author(lambda step, text, count: half if step == "describe" else None)
+    with FaultyServer(author) as server:
+        made = make(maker(tmp_path, server, without_review=True, rounds=0), video)
+    assert made.state == "ready", made.message
+    assert made.prompt is not None and "ball \ufffd rolls" in made.prompt.text
+    said = (tmp_path / "prompts" / "conversations" / "food-one-cake.json").read_text()
+    assert "ball \ufffd rolls" in said
+
+
+def test_what_is_broken_in_the_folder_is_said_before_anything_is_paid(
+    tmp_path: Path, video: SourceVideo
+) -> None:
+    with FaultyServer(Author()) as server:
+        one = maker(tmp_path, server)
+        one.project.folder.mkdir()
+        (one.project.folder / "reviews.jsonl").write_text("garbage\n")
+        with pytest.raises(StoreError, match="line 1, is no record of ours"):
+            one.run([video])
+        assert not server.seen
+
+
 def test_a_model_that_never_fits_is_a_row_with_the_reason(tmp_path: Path, video: SourceVideo) -> None:
     author = Author(lambda step, text, count: {"questions": questions(7)} if step == "questions" else None)
     with FaultyServer(author) as server:
@@ -230,9 +253,13 @@ def test_an_unreadable_video_stops_no_other(tmp_path: Path, ffmpeg: str, films: 
     broken = tmp_path / "videos" / "b.mp4"
     short_film(ffmpeg, tmp_path / "videos" / "a.mp4", 1.0)
     broken.write_bytes(b"no video")
+    (tmp_path / "videos" / "c.mp4").symlink_to(tmp_path / "gone.mp4")
     found = load_videos(tmp_path / "videos")
     assert [one.prompt_id for one in found.videos] == ["a"]
-    assert [one.where for one in found.left_out] == ["b.mp4"]
+    assert [(one.where, one.reason) for one in found.left_out] == [
+        ("b.mp4", "not_a_video"),
+        ("c.mp4", "video_missing"),
+    ]
 
 
 def test_a_list_names_prompts_and_themes(tmp_path: Path, ffmpeg: str) -> None:

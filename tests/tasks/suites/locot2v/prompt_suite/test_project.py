@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,44 @@ def test_what_a_kill_leaves_of_a_line_harms_no_other(project: Project, tmp_path:
         project.reviews()
 
 
+def test_what_nobody_wrote_is_said_and_not_passed_over(project: Project, tmp_path: Path) -> None:
+    digest = draft().digest
+    project.review("p1", digest, "accepted", "One.")
+    whole = (tmp_path / "reviews.jsonl").read_text()
+    (record,) = project.reviews()
+    for odd in (
+        "no JSON",
+        whole.strip().replace(record.at, "yesterday"),
+        whole.strip().replace("+00:00", ""),
+    ):
+        (tmp_path / "reviews.jsonl").write_text(f"{whole}{odd}\n{whole}")
+        with pytest.raises(StoreError, match="line 2, is no record of ours"):
+            project.reviews()
+
+
+def test_who_comes_second_sees_what_the_first_one_said(project: Project) -> None:
+    digest = draft().digest
+    anna = project.review("p1", digest, "accepted", "Anna's.", "Anna", seen="")
+    with pytest.raises(UserInputError, match="Anna has accepted a text of it meanwhile"):
+        project.review("p1", digest, "accepted", "Berta's.", "Berta", seen="")
+    # the same once more, by a double click
+    assert project.review("p1", digest, "accepted", "Anna's.", "Anna", seen="") == anna
+    project.review("p1", digest, "left_out", "", "Berta", seen=anna.id)
+    with pytest.raises(UserInputError, match="Berta has left it out meanwhile"):
+        project.review("p1", digest, "accepted", "Mine.", "Anna", seen=anna.id)
+    assert [one.by for one in project.reviews()] == ["Anna", "Berta"]
+
+
+def test_what_was_said_of_a_draft_counts_again_when_it_comes_back(project: Project) -> None:
+    project.review("p1", draft().digest, "accepted", "One.")
+    project.keep_draft(draft("p1", "Another."))
+    assert project.approved(draft("p1", "Another.")) is None
+    project.review("p1", draft("p1", "Another.").digest, "left_out", "")
+    project.keep_draft(draft())
+    found = project.approved(draft())
+    assert found is not None and found.text == "One."
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -96,6 +135,30 @@ def test_files_go_out_and_come_back(project: Project) -> None:
     take_over(project)
     assert len(project.reviews()) == 2
     assert write_edit_files(project) == ([], [third])
+
+
+def test_an_old_file_replaces_nothing_that_was_said_since(project: Project) -> None:
+    first, second, _ = write_edit_files(project)[0]
+    for path in (first, second):
+        path.write_text(path.read_text().replace("verdict: open", "verdict: accepted"))
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    take_over(project)
+    project.review("p1", draft().digest, "accepted", "Better.", "Anna")
+    # taken over before: nothing to do, and nothing to complain of
+    assert take_over(project).unfit == ()
+    assert len(project.reviews()) == 3
+    first.write_text(first.read_text() + "Mended.")
+    os.utime(first, (1_000_000_000, 1_000_000_000))
+    (unfit,) = take_over(project).unfit
+    assert "Anna has accepted a text of it meanwhile" in unfit.message
+    found = project.approved(draft())
+    assert found is not None and found.text == "Better."
+    # saved after that
+    later = found.seconds + 5
+    os.utime(first, (later, later))
+    assert take_over(project).unfit == ()
+    found = project.approved(draft())
+    assert found is not None and found.text.endswith("Mended.")
 
 
 @pytest.mark.parametrize(
