@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.planted_evaluators", "tests.planted_suites", "tests.small_films"]
+pytest_plugins = ["tests.chromium", "tests.planted_evaluators", "tests.planted_suites", "tests.small_films"]
 
 
 def pytest_collection_finish() -> None:

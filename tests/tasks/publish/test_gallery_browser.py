@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,29 +13,7 @@ from tasks.publish.gallery import write_gallery
 
 pytestmark = pytest.mark.browser
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 TIMES = "['high', 'low'].map((id) => document.getElementById(id).currentTime)"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +22,8 @@ def gallery(small: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
+def page(chromium: Any) -> Iterator[Any]:
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
     page = context.new_page()
     told: list[str] = []
     page.on("pageerror", lambda error: told.append(str(error)))
@@ -254,8 +231,8 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(page: Any, galler
 
 
 @pytest.mark.parametrize("aspect", ["Aesthetics", "Comprehensiveness"])
-def test_a_phone_needs_no_scrolling_sideways(browser: Any, gallery: Path, aspect: str) -> None:
-    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+def test_a_phone_needs_no_scrolling_sideways(chromium: Any, gallery: Path, aspect: str) -> None:
+    context = chromium.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     page = context.new_page()
     page.goto((gallery / "index.html").as_uri())
     width = "document.documentElement.scrollWidth"
@@ -282,11 +259,11 @@ def test_a_source_that_may_not_be_shown_still_tells_its_numbers(
     assert "contrast = -0.8" in text(page, "#facts")
 
 
-def test_a_missing_video_is_said_to_be_missing(browser: Any, small: Any, tmp_path: Path) -> None:
+def test_a_missing_video_is_said_to_be_missing(chromium: Any, small: Any, tmp_path: Path) -> None:
     write_gallery(small.store, small.release, tmp_path / "pages")
     for video in (tmp_path / "pages").rglob("high.mp4"):
         video.unlink()
-    context = browser.new_context()
+    context = chromium.new_context()
     page = context.new_page()
     page.goto(next((tmp_path / "pages" / "sources").iterdir()).as_uri())
     wait(page, "!document.getElementById('hidden-note').hidden")

@@ -6,10 +6,7 @@ import pytest
 
 from tests.slvmeval.annotation.conftest import Study
 from tests.slvmeval.annotation.organising import ASPECTS, Organiser, desk, votes_of_a_week
-from tests.slvmeval.annotation.pages.conftest import chromium
 from tests.slvmeval.annotation.pieces import NAME, pair
-
-__all__ = ["chromium"]
 
 
 @pytest.fixture

@@ -16,29 +16,6 @@ from tests.slvmeval.annotation.pages.films import filmed_pair, films
 from tests.slvmeval.annotation.pages.visitor import Visitor
 from tests.slvmeval.annotation.pieces import put_up, running
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
 
 @pytest.fixture(scope="session")
 def filmed(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
