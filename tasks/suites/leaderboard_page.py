@@ -16,7 +16,7 @@ from tasks.suites.leaderboard import Board, Line
 #: The file that says which files of a folder are the leaderboard's own; nothing else is ever removed.
 LIST_NAME = "suite-leaderboard.json"
 NOTE = (
-    "Means over a model's videos, scales from 0 to 1 in per cent; more is better. A video without a score is "
+    "Means over a model's videos{per_cent}; more is better. A video without a score is "
     "missing in a mean, never zero. Ranks are those of the mean of a model's ranks in the dimensions in "
     "which it has a score: the lower the better; equal ones share a rank."
 )
@@ -40,7 +40,7 @@ def board_table(board: Board) -> Table:
         Column("mean rank", "mean rank", "number", shown=False),
         Column("rank", "rank", "count"),
     ]
-    note = " ".join([NOTE, *_warnings(board)])
+    note = " ".join([_note(board), *_warnings(board)])
     return Table(
         "leaderboard",
         f"{board.title}: leaderboard",
@@ -79,6 +79,11 @@ def _first_large(group: str) -> str:
 
 def _kind(dimension: Dimension) -> Kind:
     return "percent" if dimension.low >= 0 and dimension.high <= 1 else "number"
+
+
+def _note(board: Board) -> str:
+    shares = any(_kind(one) == "percent" for one in board.dimensions)
+    return NOTE.format(per_cent=", scales from 0 to 1 in per cent" if shares else "")
 
 
 def _row(board: Board, line: Line) -> dict[str, Any]:
@@ -132,7 +137,7 @@ def _page(board: Board) -> dict[str, Any]:
         "board": board,
         "columns": columns,
         "lines": lines,
-        "note": NOTE,
+        "note": _note(board),
         "warnings": _warnings(board),
     }
 

@@ -115,6 +115,9 @@ def test_the_board_is_written_in_all_formats(tmp_path: Path) -> None:
     assert r"\begin{longtable}" in (tmp_path / "out" / "leaderboard.tex").read_text()
     assert "| b | 3.00 | 2 | – | – |" in (tmp_path / "out" / "leaderboard.md").read_text()
     assert board_table(board_of("Suite", [], {})).empty
+    # nothing is said of scales that the suite does not have
+    assert "in per cent" in page
+    assert "in per cent" not in board_table(board_of("Suite", dimensions[:1], means)).note
 
 
 @pytest.mark.parametrize("models", [0, 1])
