@@ -6,7 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 
 from tasks.publish.report.figures import INK, LINE, PALETTE, QUIET, Figure, one_figure
-from tasks.publish.report.table import Table
+from tasks.publish.report.table import Column, Table
+
+#: How a correlation is written, as in the tables.
+NUMBER = Column("value", "value", "number")
 
 
 def alignment_figure(table: Table) -> Figure:
@@ -62,6 +65,6 @@ def _grid(table: Table) -> Canvas:
     for (down, across), value in np.ndenumerate(values):
         if np.isfinite(value):
             ink = "white" if abs(value) > 0.6 else INK
-            axes.text(across, down, f"{value:.2f}", ha="center", va="center", fontsize=6.5, color=ink)
+            axes.text(across, down, NUMBER.text(value), ha="center", va="center", fontsize=6.5, color=ink)
     canvas.colorbar(shown, ax=axes, label="Spearman ρ", shrink=0.8)
     return canvas

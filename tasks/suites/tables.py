@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,10 @@ def correlation_tables(
             by_video[video][titles.get(name, name)] = score
     videos = sorted(by_video, key=str)
     rows = [by_video[video] for video in videos]
-    tables = [_correlations("correlations", "How dimensions go together", dimension_correlations(rows))]
+    # in the suite's order, so that dimensions of one group stand together
+    order = list(dict.fromkeys([*titles.values(), *sorted({name for row in rows for name in row})]))
+    whole = dimension_correlations(rows, _pairs(rows, order))
+    tables = [_correlations("correlations", "How dimensions go together", whole)]
     known = [prompts.get(video.prompt_id) for video in videos]
     themed = [(row, prompt.theme) for row, prompt in zip(rows, known, strict=True) if prompt and prompt.theme]
     if themed:
@@ -188,7 +192,7 @@ def correlation_tables(
         names: set[str] = set()
         for theme in sorted({theme for _, theme in themed}):
             held = [row for row, other in themed if other == theme]
-            found = dimension_correlations(held)
+            found = dimension_correlations(held, _pairs(held, order))
             tables.append(_correlations(_file_name(theme, names), f"Theme: {theme}", found))
     complexity = [_complexity(prompt) for prompt in known]
     if any(complexity):
@@ -197,6 +201,11 @@ def correlation_tables(
             _correlations("correlations-complexity", "Dimensions and the prompt's complexity", found)
         )
     return tables
+
+
+def _pairs(rows: Iterable[Mapping[str, float]], order: Iterable[str]) -> list[tuple[str, str]]:
+    there = {name for row in rows for name in row}
+    return list(combinations([name for name in order if name in there], 2))
 
 
 def _file_name(theme: str, taken: set[str]) -> str:
