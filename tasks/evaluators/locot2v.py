@@ -22,11 +22,14 @@ from tasks.evaluators.video_bench import RoughTokens
 from tasks.pairs.view import Side
 from tasks.suites.base import Scorer, SuitePrompt, SuiteVideo
 from tasks.suites.locot2v.dimensions import BY_NAME, HERD, HERD_NAMES
+from tasks.suites.locot2v.event_consistency import EventConsistency
+from tasks.suites.locot2v.roles import Role
 from tasks.suites.locot2v.suite import Locot2vBench
 from tasks.suites.locot2v.words import WordsScorer
 
 #: Share of a model's request that a prompt may take. Not from the paper, whose prompts have 240 words.
 PROMPT_SHARE = 0.5
+_READS: Sequence[Role] = ("language",)
 
 
 class Locot2vJudge(PointwiseScorer):
@@ -112,12 +115,12 @@ class Locot2vJudge(PointwiseScorer):
 
     def _prompt(self, prompt: str, scorer: Scorer) -> tuple[SuitePrompt, dict[str, Any]]:
         id_ = digest_text(prompt)[:16]
-        if not isinstance(scorer, WordsScorer):
+        if not isinstance(scorer, WordsScorer | EventConsistency):
             return SuitePrompt(prompt_id=id_, text=prompt), {}
         fitted = self.fitted(prompt, scorer)
         return SuitePrompt(prompt_id=id_, text=fitted.text), {"prompt": fitted.details()}
 
-    def fitted(self, prompt: str, scorer: WordsScorer) -> FittedPrompt:
+    def fitted(self, prompt: str, scorer: WordsScorer | EventConsistency) -> FittedPrompt:
         """Return a prompt as all models of a dimension can read it; too long ones lose each caption's end.
 
         Raises
@@ -125,10 +128,12 @@ class Locot2vJudge(PointwiseScorer):
         NotJudged
             `context_too_long` where not a token of every caption fits.
         """
-        models = [scorer.roles.model(role) for role in scorer.measure.roles]
+        # of events' consistency only the language model reads it
+        roles = scorer.measure.roles if isinstance(scorer, WordsScorer) else _READS
+        models = [scorer.roles.model(role) for role in roles]
         most = [int(self._share * model.request_tokens()) for model in models]
         characters = [model.characters_per_token for model in models]
-        if scorer.measure.compares:
+        if isinstance(scorer, WordsScorer) and scorer.measure.compares:
             embeddings = scorer.roles.similarity().model
             most.append(embeddings.most_tokens)
             characters.append(embeddings.characters_per_token)

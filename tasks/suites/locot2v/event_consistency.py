@@ -52,9 +52,9 @@ class EventConsistency(Scorer):
         super().__init__(dimension)
         self._settings, self._seen = settings, seen.consistency
         self._part, self._where = KINDS[dimension.name]
-        self._roles, self._cache = roles_of(setup, settings), setup.cache
+        self.roles, self._cache = roles_of(setup, settings), setup.cache
         for role in _ROLES:
-            self._roles.calls(role)
+            self.roles.calls(role)
         model = self._seen.subjects if self._part == "subject" else self._seen.backgrounds
         self._pictures = Pictures(setup.models, model)
         detector = self._seen.detector
@@ -64,7 +64,7 @@ class EventConsistency(Scorer):
         """Return the models, the instructions and the constants."""
         given = self._settings
         return {
-            "models": {role: self._roles.model(role).settings() for role in _ROLES},
+            "models": {role: self.roles.model(role).settings() for role in _ROLES},
             "told": digest_value(dict(told(given))),
             "shown": [given.fps, given.most_frames, given.most_events],
             "detector": self._detector.settings(),
@@ -83,7 +83,7 @@ class EventConsistency(Scorer):
         """
         self._pictures.check()
         self._detector.check()
-        for server in dict.fromkeys(self._roles.calls(role).client.server for role in _ROLES):
+        for server in dict.fromkeys(self.roles.calls(role).client.server for role in _ROLES):
             check_server(server)
 
     def score(
@@ -98,7 +98,7 @@ class EventConsistency(Scorer):
         """Return the requests for events and their intervals that are not kept."""
         found: list[Estimate] = []
         for video in videos:
-            reckoning = Reckoning(self._roles)
+            reckoning = Reckoning(self.roles)
             # what is wrong with it is said when it is scored; what was asked until then is paid for
             with suppress(NotJudged):
                 film = Film(video.digest, video.video)
@@ -107,7 +107,7 @@ class EventConsistency(Scorer):
         return found
 
     def _one(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int) -> Scored | NotJudged:
-        start, asking = time.perf_counter(), Asking(self._roles)
+        start, asking = time.perf_counter(), Asking(self.roles)
         try:
             clips = event_clips(asking, prompt, Film(video.digest, video.video), self._settings, repeat)
             things = self._things(video.video, clips)

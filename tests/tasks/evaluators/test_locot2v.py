@@ -126,6 +126,18 @@ def test_a_long_prompt_loses_the_end_of_its_captions(tmp_path: Path) -> None:
     assert all(f"Scene {number} " in text(first) for number in range(30))
 
 
+def test_a_long_prompt_is_shortened_for_the_consistency_of_events_too(tmp_path: Path) -> None:
+    captions = [f"Scene {number} " + "with many words " * 40 for number in range(30)]
+    language = {"model": MODELS[1], "server": "s", "context_tokens": 3000, "answer_tokens": 100}
+    with FaultyServer(Talk(), MODELS) as server:
+        suite = judge(tmp_path, server, language=language).suite
+        made = Locot2vJudge(suite, {"background_consistency": "intra_event_background"}, 0.5)
+        said = made.estimate("\n".join(captions), film(8), film(6), told("background_consistency"))
+    # the prompt's events for both, and where they are in each video
+    assert [one.model for one in said] == [MODELS[1], MODELS[2], MODELS[1], MODELS[2]]
+    assert len({one.once for one in said}) == 3 and said[0].tokens_in <= 2900
+
+
 def test_the_dry_run_counts_both_videos_and_asks_nobody(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         made = judge(tmp_path, server)
