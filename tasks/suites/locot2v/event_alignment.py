@@ -39,7 +39,7 @@ class EventAlignment(Measure):
         """Return how well the video's events fit the prompt's."""
         wanted = events_of_prompt(asker, prompt, self.settings)
         description = describe(asker, film, self.settings.prompts, repeat)
-        seen = extract_events(asker, "events of the video", description, self.settings)
+        seen = extract_events(asker, "events of the video", description, self.settings, repeat)
         told, *fields = asker.compare(
             [
                 ([getattr(one, name) for one in wanted], [getattr(one, name) for one in seen])

@@ -62,13 +62,17 @@ def read_events(value: Any, most: int) -> list[Event]:
     return found
 
 
-def extract_events(asker: Asker, name: str, text: str, settings: Locot2vSettings) -> list[Event]:
+def extract_events(
+    asker: Asker, name: str, text: str, settings: Locot2vSettings, repeat: int = 0
+) -> list[Event]:
     """Return the events of a text, as the language model sees them.
 
     Parameters
     ----------
     name
         What messages call the step.
+    repeat
+        Another one asks anew.
     """
 
     def check(value: Any) -> list[dict[str, str]]:
@@ -83,6 +87,7 @@ def extract_events(asker: Asker, name: str, text: str, settings: Locot2vSettings
         schema=SCHEMA,
         check=check,
         assumed={"events": _ASSUMED[: settings.most_events]},
+        what={"repeat": repeat} if repeat else {},
     )
     return [Event(**one) for one in asker.ask(step)]
 

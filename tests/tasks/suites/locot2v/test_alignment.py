@@ -73,7 +73,7 @@ def test_a_description_serves_both_dimensions_and_another_process_pays_nothing(t
         assert steps(server)[4:] == ["embed"]
         # another repeat looks anew; the prompt's events stay
         score(tmp_path, server, "event_alignment", repeat=1)
-        assert steps(server)[5:] == ["describe"]
+        assert steps(server)[5:] == ["describe", "events"]
 
 
 def test_events_are_taken_from_base_and_description_by_the_language_model(tmp_path: Path) -> None:
@@ -216,3 +216,12 @@ def test_what_was_paid_before_a_video_went_away_is_known(tmp_path: Path) -> None
     # the prompt's events had been asked for
     assert steps(server) == ["events"] and found.calls == 1
     assert [(one.model, one.tokens_in) for one in found.usage.others] == [(READS, 100)]
+
+
+def test_a_repeat_asks_anew_for_all_of_the_video_but_not_for_the_prompts_events(tmp_path: Path) -> None:
+    events = [{"events": [RISE, WAVE]}, {"events": [RISE, WAVE]}, {"events": [WAVE, RISE]}]
+    with FaultyServer(Talk(events=events), MODELS) as server:
+        values = [value(score(tmp_path, server, "event_alignment", repeat=repeat)) for repeat in (0, 1, 1)]
+    # the same description, other events: what a repeat is to find out
+    assert values == [1.0, 0.5, 0.5]
+    assert steps(server) == ["events", "describe", "events", "embed", "describe", "events", "embed"]
