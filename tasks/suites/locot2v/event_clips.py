@@ -73,7 +73,10 @@ def event_clips(
     step = Step(
         name="locate events",
         role="locating",
-        system=filled(instruction("locate", settings.prompts), length=f"{length:.1f}"),
+        system=filled(
+            instruction("locate", settings.prompts),
+            length=f"{length:.1f}" if length >= 1 else f"{length:.2f}",
+        ),
         text=f"The events:\n{numbered([one.event for one in wanted])}",
         schema=SCHEMA,
         check=lambda value: read_intervals(value, len(wanted), length),
@@ -129,7 +132,7 @@ def read_intervals(value: Any, count: int, length: float) -> list[list[float] | 
         if not 0 <= start < end <= length + SLACK_S or start >= length:
             raise NotJudged(
                 Failure.NOT_UNDERSTOOD,
-                f"event {number} from {start:g} s to {end:g} s does not lie in a video of {length:.1f} s",
+                f"event {number} from {start:g} s to {end:g} s does not lie in a video of {length:.2f} s",
             )
         found.append([start, min(end, length)])
     return found

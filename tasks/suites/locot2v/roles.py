@@ -129,11 +129,11 @@ class Roles:
                     f"a text of about {tokens} tokens and an answer do not fit into {model.context_tokens}",
                 )
             return None, tokens
-        if step.timed:
-            tokens += self.settings.most_frames * LINE_TOKENS
         choice = VideoBenchSettings(fps=self.settings.fps, most_frames=self.settings.most_frames)
-        shown = shown_frames([step.film], "", choice, model, tokens)
-        return shown[0], tokens + images_tokens(shown, model)
+        line = LINE_TOKENS if step.timed else 0
+        most = min(choice.most_frames, model.most_images)
+        shown = shown_frames([step.film], "", choice, model, tokens + most * line)
+        return shown[0], tokens + len(shown[0].places) * line + images_tokens(shown, model)
 
     def key_of(self, step: Step, shown: Shown | None) -> dict[str, Any]:
         """Return all that the answer to a step depends on, JSON-able; no frame is read."""

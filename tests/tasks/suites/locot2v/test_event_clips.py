@@ -32,8 +32,8 @@ from tests.tasks.suites.locot2v.talking import (
 from tests.tiny_models.faulty_server import FaultyServer
 
 
-def clips(folder: Path, server: FaultyServer, of: FrameList | None = None) -> list[EventClip]:
-    settings = suite(folder, server).settings
+def clips(folder: Path, server: FaultyServer, of: FrameList | None = None, **more: Any) -> list[EventClip]:
+    settings = suite(folder, server, **more).settings
     asking = Asking(roles_of(setup(folder, server), settings))
     return event_clips(asking, PROMPT, Film("digest", film() if of is None else of), settings)
 
@@ -107,3 +107,17 @@ def test_a_video_without_frames_is_a_reason(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server, pytest.raises(NotJudged) as problem:
         clips(tmp_path, server, FrameList([]))
     assert problem.value.failure is Failure.VIDEO_UNREADABLE
+
+
+def test_a_video_of_one_frame_is_not_said_to_last_no_time(tmp_path: Path) -> None:
+    with FaultyServer(Talk(locate=located((0, 0.04), None)), MODELS) as server:
+        (found,) = clips(tmp_path, server, of=film(1, fps=24.0))
+        (body,) = [seen.body for seen in server.seen if step(seen.body) == "locate"]
+    assert "lasts 0.04 seconds" in body["messages"][0]["content"] and (found.first, found.end) == (0, 1)
+
+
+def test_room_for_times_is_left_for_the_frames_that_can_be_shown_and_no_more(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        (found,) = clips(tmp_path, server, most_frames=100_000)
+        (body,) = [seen.body for seen in server.seen if step(seen.body) == "locate"]
+    assert images(body) == 3 and found.number == 0
