@@ -8,7 +8,7 @@ from typing import Any
 
 from tasks.publish.report.table import Column, Table
 from tasks.suites.base import SuitePrompt
-from tasks.suites.locot2v.prompt_suite.finishing import COMPLEXITIES
+from tasks.suites.locot2v.prompt_suite.finishing import COMPLEXITIES, MOST_COMPLEX
 
 #: The paper's Table 1: samples, mean words, mean complexity, semantic, structural, control.
 PAPER: Mapping[str, tuple[int, float, float, float, float, float]] = {
@@ -64,14 +64,14 @@ def statistics_row(name: str, prompts: Sequence[SuitePrompt]) -> dict[str, Any]:
 
 
 def complexity_in(prompt: SuitePrompt) -> dict[str, float] | None:
-    """Return the three scores of a prompt's details; None where they are not all there and finite."""
+    """Return the three scores of a prompt's details; None where they are not all there and 0 to 10."""
     given = prompt.details.get("complexity")
     if not isinstance(given, Mapping):
         return None
     found = {}
     for kind in COMPLEXITIES:
         value = given.get(kind)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_COMPLEX:
             return None
         found[kind] = float(value)
     return found

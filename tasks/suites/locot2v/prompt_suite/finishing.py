@@ -106,7 +106,7 @@ def expectations(attempts: Attempts, base: str, film: Film) -> dict[str, str]:
         text=f"The description:\n{base}",
         schema=EXPECTED,
         check=lambda value: value,
-        assumed=dict.fromkeys(HERD_NAMES, "word " * 25),
+        assumed=dict.fromkeys(HERD_NAMES, "word " * 15),
         film=film,
     )
     return attempts.ask(

@@ -132,7 +132,7 @@ class Maker:
         # what is broken is said before anything is paid
         self.project.drafts()
         self.project.reviews()
-        self.project.folder.mkdir(parents=True, exist_ok=True)
+        self.project.prepare()
         with only_one(self.project.folder / ".making") as alone:
             if not alone:
                 raise UserInputError(f"another run makes prompts in {self.project.folder}: wait for its end")

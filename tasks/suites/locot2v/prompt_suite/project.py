@@ -75,6 +75,21 @@ class Project:
         self.edit_folder = folder / "edit"
         self._reviews = folder / "reviews.jsonl"
 
+    def prepare(self) -> None:
+        """Make the folder, if there is none.
+
+        Raises
+        ------
+        UserInputError
+            If that is not possible, or nothing can be written there.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / ".reviews.lock").open("a"):
+                pass
+        except OSError as problem:
+            raise UserInputError(f"{self.folder} cannot be written ({problem.strerror})") from problem
+
     def need(self) -> None:
         """Raise UserInputError if there is no draft at all."""
         if not self.draft_ids():

@@ -31,7 +31,8 @@ class PromptSuiteSettings(Frozen):
     rounds
         Most rounds of self-refinement; it ends early where nothing is found wrong. Not from the paper.
     least_words, most_words
-        How long a description should be (the paper's prompts mostly have 200 to 300 words).
+        How long a description should be. Not from the paper, whose whole prompts mostly have 200 to 300:
+        with a sentence on each of seven attributes ours have as many.
     questions
         Questions on each attribute (the paper's six).
     tries
@@ -48,8 +49,8 @@ class PromptSuiteSettings(Frozen):
     fps: float = Field(default=1.0, gt=0)
     most_frames: int = Field(default=64, ge=1)
     rounds: int = Field(default=2, ge=0, le=20)
-    least_words: int = Field(default=200, ge=1)
-    most_words: int = Field(default=300, ge=1, le=5000)
+    least_words: int = Field(default=120, ge=1)
+    most_words: int = Field(default=180, ge=1, le=5000)
     questions: int = Field(default=6, ge=1, le=50)
     tries: int = Field(default=3, ge=1, le=20)
     most_events: int = Field(default=40, ge=1, le=500)

@@ -16,13 +16,19 @@ import pytest
 
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from tasks.evaluators.setup import Setup
+from tasks.suites.locot2v.asking import Reckoning
 from tasks.suites.locot2v.dimensions import HERD_NAMES
 from tasks.suites.locot2v.herd import questions_of
+from tasks.suites.locot2v.prompt_suite.attempts import Attempts
+from tasks.suites.locot2v.prompt_suite.complexity_table import words_in
+from tasks.suites.locot2v.prompt_suite.drafting import Drafting
+from tasks.suites.locot2v.prompt_suite.finishing import finished_prompt
 from tasks.suites.locot2v.prompt_suite.making import Made, Maker
-from tasks.suites.locot2v.prompt_suite.settings import prompt_suite_settings
+from tasks.suites.locot2v.prompt_suite.settings import PromptSuiteSettings, prompt_suite_settings
 from tasks.suites.locot2v.prompt_suite.videos import SourceVideo, load_videos
 from tasks.suites.locot2v.suite import Locot2vBench
 from tasks.suites.prompts import load_prompts
+from tasks.suites.video_bench.frames import Film
 from tests.tasks.evaluators.short_films import short_film, write_lines
 from tests.tasks.suites.locot2v.prompt_suite.author import (
     CALLS_TO_DRAFT,
@@ -247,6 +253,32 @@ def test_a_dry_run_asks_nobody_and_says_what_it_takes(tmp_path: Path, video: Sou
         assert (found.videos, found.calls) == (1, CALLS_TO_DRAFT + CALLS_TO_END)
         make(maker(tmp_path, server, without_review=True), video)
         assert maker(tmp_path, server, without_review=True).reckon([video]).calls == 0
+
+
+def test_a_whole_prompt_has_as_many_words_as_the_papers(tmp_path: Path, video: SourceVideo) -> None:
+    """In answers as long as they are wanted: the paper's prompts mostly have 200 to 300 words."""
+    with FaultyServer(Author()) as server:
+        one = maker(tmp_path, server, least_words=plain("least_words"), most_words=plain("most_words"))
+        attempts = Attempts(Reckoning(one.roles), one.settings)
+        film = Film(video.digest, one.videos.open(video.path))
+        base = Drafting(one.settings).versions(attempts, film)[-1].text
+        prompt = finished_prompt(attempts, "p1", "", base, film)
+    assert 200 <= words_in(prompt.text) <= 300
+
+
+def plain(name: str) -> int:
+    """What a setting is where the user says nothing."""
+    found = PromptSuiteSettings.model_fields[name].default
+    assert isinstance(found, int)
+    return found
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, video: SourceVideo) -> None:
+    (tmp_path / "prompts").write_text("a file")
+    with FaultyServer(Author()) as server:
+        with pytest.raises(UserInputError, match="prompts cannot be written"):
+            maker(tmp_path, server).run([video])
+        assert not server.seen
 
 
 def test_an_unreadable_video_stops_no_other(tmp_path: Path, ffmpeg: str, films: Path) -> None:

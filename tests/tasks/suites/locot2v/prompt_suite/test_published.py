@@ -145,7 +145,7 @@ def test_what_nobody_rated_is_missing_and_never_zero() -> None:
     assert [(row["theme"], row["complexity"]) for row in by_theme.rows] == [("a", 8.0), ("b", None)]
 
 
-@pytest.mark.parametrize("odd", [True, "9", None, float("nan")])
+@pytest.mark.parametrize("odd", [True, "9", None, float("nan"), 10.5, -1])
 def test_odd_scores_are_none(odd: Any) -> None:
     details = {"complexity": {"semantic": odd, "structural": 1, "control": 1}}
     row = statistics_row("mine", [SuitePrompt(prompt_id="p", text="a", details=details)])
