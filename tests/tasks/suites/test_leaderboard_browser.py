@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +12,6 @@ from tasks.suites.leaderboard import Mean, board_of
 from tasks.suites.leaderboard_page import write_board
 
 pytestmark = pytest.mark.browser
-
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -51,8 +35,8 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_models_name_stays_in_sight_beside_many_columns(browser: Any, url: str, scheme: str) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
+def test_the_models_name_stays_in_sight_beside_many_columns(chromium: Any, url: str, scheme: str) -> None:
+    page = chromium.new_page(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
     page.goto(url)
     box, name = page.locator(".box").first, page.locator("#board tbody th").first
     assert box.evaluate("box => box.scrollWidth > box.clientWidth")
@@ -68,8 +52,8 @@ def test_the_models_name_stays_in_sight_beside_many_columns(browser: Any, url: s
     page.close()
 
 
-def test_a_phone_shows_blocks_and_no_label_touches_what_it_says(browser: Any, url: str) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 800})
+def test_a_phone_shows_blocks_and_no_label_touches_what_it_says(chromium: Any, url: str) -> None:
+    page = chromium.new_page(viewport={"width": 390, "height": 800})
     page.goto(url)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     gap = page.locator(".stack td").first.evaluate("cell => getComputedStyle(cell).columnGap")
