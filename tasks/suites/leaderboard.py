@@ -43,22 +43,38 @@ class Standing:
 
 @dataclass(frozen=True)
 class Line:
-    """One model, with its mean, its rank in each dimension, and its standing by group and overall."""
+    """One model, with its mean, its rank in each dimension, and its standing by group and overall.
+
+    Parameters
+    ----------
+    group_means, mean
+        Mean of its means in each group's dimensions, and the mean of all groups'; None where it has none, and
+        where dimensions have different scales.
+    """
 
     model: str
     means: Mapping[str, Mean]
     ranks: Mapping[str, int]
     groups: Mapping[str, Standing]
     overall: Standing
+    group_means: Mapping[str, float | None]
+    mean: float | None
 
 
 @dataclass(frozen=True)
 class Board:
-    """The models, the best first; `dimensions` are those that anybody has a row in."""
+    """The models, the best first; `dimensions` are those that anybody has a row in.
+
+    Parameters
+    ----------
+    averaged
+        Whether all dimensions have one scale, so that groups have means (LoCoT2V-Bench, table 2).
+    """
 
     title: str
     dimensions: tuple[Dimension, ...]
     lines: tuple[Line, ...]
+    averaged: bool
     other_settings: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -157,7 +173,7 @@ def board_of(
     """Return the leaderboard of some means.
 
     A model's average rank is the mean of its ranks in the dimensions in which it has a score; models are
-    ranked by that, by group and overall.
+    ranked by that, by group and overall. Where all dimensions have one scale, groups have means as well.
     """
     shown = tuple(one for one in dimensions if one.name in means)
     models = sorted({model for by_model in means.values() for model in by_model})
@@ -171,18 +187,32 @@ def board_of(
         for group in groups
     }
     overall = _standings(models, list(ranks.values()))
-    lines = [
-        Line(
-            model=model,
-            means={one.name: means[one.name].get(model, Mean(None)) for one in shown},
-            ranks={name: by_model[model] for name, by_model in ranks.items() if model in by_model},
-            groups={group: standings[group][model] for group in groups},
-            overall=overall[model],
+    averaged = len({(one.low, one.high) for one in dimensions}) == 1
+    lines = []
+    for model in models:
+        own = {one.name: means[one.name].get(model, Mean(None)) for one in shown}
+        by_group = {
+            group: _mean([own[one.name].value for one in shown if averaged and one.group == group])
+            for group in groups
+        }
+        lines.append(
+            Line(
+                model=model,
+                means=own,
+                ranks={name: by_model[model] for name, by_model in ranks.items() if model in by_model},
+                groups={group: standings[group][model] for group in groups},
+                overall=overall[model],
+                group_means=by_group,
+                mean=_mean(list(by_group.values())),
+            )
         )
-        for model in models
-    ]
     lines.sort(key=lambda line: (line.overall.mean_rank or math.inf, line.model))
-    return Board(title, shown, tuple(lines), dict(other_settings or {}))
+    return Board(title, shown, tuple(lines), averaged, dict(other_settings or {}))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    given = [value for value in values if value is not None]
+    return math.fsum(given) / len(given) if given else None
 
 
 def _standings(models: Sequence[str], ranks: Sequence[Mapping[str, int]]) -> dict[str, Standing]:

@@ -20,6 +20,7 @@ NOTE = (
     "missing in a mean, never zero. Ranks are those of the mean of a model's ranks in the dimensions in "
     "which it has a score: the lower the better; equal ones share a rank."
 )
+AVERAGED = "A group's mean is that of its dimensions with a score; the last mean is that of the groups."
 
 
 def board_table(board: Board) -> Table:
@@ -32,10 +33,16 @@ def board_table(board: Board) -> Table:
                 Column(f"{one.name}_videos", "videos", "count", shown=False),
                 Column(f"{one.name}_failed", "failed", "count", shown=False),
             ]
+        if board.averaged:
+            columns.append(
+                Column(f"{group} mean", f"{_first_large(group)}: mean", _kind(board.dimensions[0]))
+            )
         columns += [
             Column(f"{group} mean rank", f"{_first_large(group)}: mean rank", "number", shown=False),
             Column(f"{group} rank", f"{_first_large(group)}: rank", "count"),
         ]
+    if board.averaged and board.dimensions:
+        columns.append(Column("mean", "mean", _kind(board.dimensions[0])))
     columns += [
         Column("mean rank", "mean rank", "number", shown=False),
         Column("rank", "rank", "count"),
@@ -83,7 +90,8 @@ def _kind(dimension: Dimension) -> Kind:
 
 def _note(board: Board) -> str:
     shares = any(_kind(one) == "percent" for one in board.dimensions)
-    return NOTE.format(per_cent=", scales from 0 to 1 in per cent" if shares else "")
+    note = NOTE.format(per_cent=", scales from 0 to 1 in per cent" if shares else "")
+    return f"{note} {AVERAGED}" if board.averaged else note
 
 
 def _row(board: Board, line: Line) -> dict[str, Any]:
@@ -93,7 +101,8 @@ def _row(board: Board, line: Line) -> dict[str, Any]:
         row |= {one.name: mean.value, f"{one.name}_videos": mean.videos, f"{one.name}_failed": mean.failed}
     for group, standing in line.groups.items():
         row |= {f"{group} mean rank": standing.mean_rank, f"{group} rank": standing.rank}
-    return {**row, "mean rank": line.overall.mean_rank, "rank": line.overall.rank}
+        row[f"{group} mean"] = line.group_means[group]
+    return {**row, "mean": line.mean, "mean rank": line.overall.mean_rank, "rank": line.overall.rank}
 
 
 def _warnings(board: Board) -> list[str]:
@@ -112,7 +121,11 @@ def _page(board: Board) -> dict[str, Any]:
     columns: list[dict[str, Any]] = []
     for group in board.groups:
         columns += [{"title": one.title, "kind": "number"} for one in _of(board, group)]
+        if board.averaged:
+            columns.append({"title": f"{_first_large(group)}: mean", "kind": "number"})
         columns.append({"title": f"{_first_large(group)}: rank", "kind": "least"})
+    if board.averaged and board.dimensions:
+        columns.append({"title": "Mean", "kind": "number"})
     marks = {
         one.name: marks_of([line.means[one.name].value for line in board.lines]) for one in board.dimensions
     }
@@ -127,10 +140,14 @@ def _page(board: Board) -> dict[str, Any]:
                 cells.append(
                     _cell(one.title, mean.value, text, f"n {mean.videos}{failed}", marks[one.name][place])
                 )
+            if board.averaged:
+                cells.append(_mean_cell(board, f"{_first_large(group)}: mean", line.group_means[group]))
             standing = line.groups[group]
             shown = "–" if standing.mean_rank is None else f"{standing.mean_rank:.2f}"
             rank = "–" if standing.rank is None else str(standing.rank)
             cells.append(_cell(f"{_first_large(group)}: rank", standing.rank, rank, f"mean {shown}", ""))
+        if board.averaged and board.dimensions:
+            cells.append(_mean_cell(board, "Mean", line.mean))
         lines.append({"model": line.model, "overall": line.overall, "cells": cells})
     return {
         "title": f"{board.title}: leaderboard",
@@ -140,6 +157,10 @@ def _page(board: Board) -> dict[str, Any]:
         "note": _note(board),
         "warnings": _warnings(board),
     }
+
+
+def _mean_cell(board: Board, label: str, value: float | None) -> dict[str, Any]:
+    return _cell(label, value, Column(label, label, _kind(board.dimensions[0])).text(value), "", "")
 
 
 def _cell(label: str, value: float | None, text: str, more: str, mark: str) -> dict[str, Any]:

@@ -124,3 +124,33 @@ def test_the_board_is_written_in_all_formats(tmp_path: Path) -> None:
 def test_a_board_of_nobody_or_of_one(models: int, tmp_path: Path) -> None:
     means = {"imaging": {"a": Mean(1.0, 1)}} if models else {}
     assert write_board(board_of("Suite", DIMENSIONS, means), tmp_path / "out").is_file()
+
+
+def test_groups_have_means_as_in_the_table_of_locot2v_bench(tmp_path: Path) -> None:
+    # its table 2: VGoT's static quality and text-video alignment, and the mean of all groups
+    printed = {"static": (0.8550, 0.9679), "alignment": (0.5495, None), "temporal": (0.7121,)}
+    printed |= {"clarity": (0.7979,), "expectation": (0.6374,)}
+    dimensions, means = [], {}
+    for group, values in printed.items():
+        for number, value in enumerate(values):
+            dimensions.append(dimension(f"{group} {number}", group, high=1))
+            means[f"{group} {number}"] = {"VGoT": Mean(value, 3), "other": Mean(None, 0, 3)}
+    board = board_of("LoCoT2V-Bench", dimensions, means)
+    best, other = board.lines
+    # what is missing is missing in a mean, never zero
+    assert best.group_means["static"] == pytest.approx(0.9115, abs=1e-4)
+    assert best.group_means["alignment"] == 0.5495 and best.mean == pytest.approx(0.7217, abs=1e-4)
+    assert set(other.group_means.values()) == {None} and other.mean is None
+    page = write_board(board, tmp_path / "out").read_text()
+    assert "Static: mean" in page and "72.2" in page and "A group's mean is" in board_table(board).note
+    with (tmp_path / "out" / "leaderboard.csv").open() as file:
+        first = next(csv.DictReader(file))
+    assert float(first["mean"]) == pytest.approx(0.7217, abs=1e-4)
+    assert float(first["static mean"]) == pytest.approx(0.91145)
+
+
+def test_dimensions_of_different_scales_have_no_mean_in_common() -> None:
+    dimensions = [dimension("imaging", QUALITY), dimension("scene", ALIGNMENT, high=3)]
+    board = board_of("Video-Bench", dimensions, {one.name: {"a": Mean(2.0, 1)} for one in dimensions})
+    assert not board.averaged and board.lines[0].mean is None
+    assert not [column for column in board_table(board).columns if column.key.endswith("mean")]
