@@ -38,6 +38,8 @@ def _dollars(made: Sequence[Made]) -> float | None:
 
 def print_made(made: Sequence[Made], out: Path) -> None:
     """Print what became of the videos, and what a person does next."""
+    from storage_schemas.judgement import Failure
+
     rows = [
         (
             one.prompt_id,
@@ -63,6 +65,10 @@ def print_made(made: Sequence[Made], out: Path) -> None:
         shared.say(
             f"{states.count('waiting')} drafts wait for a person: `slvmeval suite prompts review {out}`, "
             "then this command again"
+        )
+    if any(one.failure == Failure.NOT_UNDERSTOOD for one in made):
+        shared.say(
+            "where no answer fitted, more tries go on from there: --set tries=N, with N above the one before"
         )
     shared.say(f"{states.count('ready')} prompts are ready: {out / 'prompts.jsonl'}")
 

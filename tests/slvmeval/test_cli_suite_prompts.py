@@ -88,6 +88,26 @@ def test_from_videos_to_a_table(tmp_path: Path, ffmpeg: str, capsys: Capture) ->
     assert (tmp_path / "tables" / "prompt-complexity.tex").is_file()
 
 
+def test_more_tries_go_on_where_no_answer_fitted(tmp_path: Path, ffmpeg: str, capsys: Capture) -> None:
+    short_film(ffmpeg, tmp_path / "videos" / "v.mp4", 1.0)
+    author = Author(lambda step, text, count: {"description": 5} if step == "describe" else None)
+    with FaultyServer(author) as server:
+        profile = tmp_path / "site.toml"
+        profile.write_text(f'[model_servers]\ns = "{server.url}"\n')
+        model = '{"model": "tiny", "server": "s"}'
+        settings = [f"multimodal={model}", f"language={model}", "rounds=1", "least_words=8", "most_words=30"]
+        given = [word for one in settings for word in ("--set", one)]
+        words = ["suite", "prompts", "make", str(tmp_path / "videos"), "--out", str(tmp_path / "prompts")]
+        words += ["--store", str(tmp_path / "store"), "--profile", str(profile), "--quiet", *given]
+        assert main(words) == 3
+        assert "--set tries=N, with N above the one before" in capsys.readouterr().out
+        author.odd = None
+        assert main(words) == 3 and author.asked["describe"] == 3
+        assert main([*words, "--set", "tries=4"]) == 0
+        assert author.asked["describe"] == 4
+    assert "1 drafts wait for a person" in capsys.readouterr().out
+
+
 def rows(tmp_path: Path) -> dict[str, dict[str, str]]:
     with (tmp_path / "tables" / "prompt-complexity.csv").open() as file:
         return {row["suite"]: row for row in csv.DictReader(file)}
