@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flows.evaluate_estimate import EstimateRow
     from flows.evaluate_options import EvaluateOptions
     from flows.evaluate_result import EvaluationResult
+    from flows.evaluate_run import Evaluation
 
 EVALUATE_PANEL = "Judges"
 PAIRS_PANEL = "Which pairs"
@@ -234,23 +235,28 @@ def _say_estimate(options: EvaluateOptions, sample: int | None, as_json: bool, q
     rows = estimate(evaluation, sample, shared.teller(quiet or as_json))
     if as_json:
         basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
+        refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
         found = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
-        shared.print_json({**found, "basis": basis})
+        shared.print_json({**found, "basis": basis, "refused": refused})
         return
-    if not rows:
+    if rows:
+        _print_estimate(evaluation, rows)
+    elif not any(judge.refused for judge in evaluation.judges):
         shared.say("nothing is left to ask: every request was made before")
-        return
+    for judge in evaluation.judges:
+        if judge.basis:
+            shared.say(f"{judge.label}: {judge.basis}")
+        if judge.refused:
+            shared.say(f"{judge.label} cannot be used: {judge.refused}")
+
+
+def _print_estimate(evaluation: Evaluation, rows: list[EstimateRow]) -> None:
     columns = ("evaluator", "aspect", "requests", "calls", "images", "tokens in", "tokens out", "$")
     shown = [_cells(row) for row in rows]
     shown.append(("all", "", sum(row.requests for row in rows), *_totals(rows)))
     shared.console().print(shared.table(evaluation.pairs.title, columns, shown))
     if evaluation.prices.as_of:
         shared.say(f"prices of {evaluation.prices.as_of}, {evaluation.prices.source}")
-    for judge in evaluation.judges:
-        if judge.basis:
-            shared.say(f"{judge.label}: {judge.basis}")
-        if judge.refused:
-            shared.say(f"{judge.label} cannot be used: {judge.refused}")
 
 
 def _cells(row: EstimateRow) -> tuple[object, ...]:

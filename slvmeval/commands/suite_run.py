@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,8 @@ from slvmeval.commands.shared import OUTPUT_PANEL
 if TYPE_CHECKING:
     from flows.suite_options import SuiteOptions
     from flows.suite_result import SuiteResult
+    from flows.suite_run import SuiteRun
+    from tasks.evaluators.meta_sets.base import LeftOut
     from tasks.suites.estimate import EstimateRow
 
 WHICH_PANEL = "Which videos and dimensions"
@@ -219,13 +221,18 @@ def print_result(result: SuiteResult) -> None:
         )
         for one in result.dimensions
     ]
-    columns = ("dimension", "videos", "scored", "failed", "left", "scored now", "tokens", "$", "failures")
+    columns = ("dimension", "scores", "there", "failed", "left", "scored now", "tokens", "$", "failures")
     title = f"{result.title}: {result.videos} videos"
     shared.console().print(shared.table(title, columns, rows, numbers=7))
     _warn((one.dimension, one.stopped) for one in result.dimensions)
-    shared.say(*(f"left out: {one.where}: {one.message}" for one in result.left_out[:_SHOWN_LEFT_OUT]))
-    if len(result.left_out) > _SHOWN_LEFT_OUT:
-        shared.say(f"… and {len(result.left_out) - _SHOWN_LEFT_OUT} more; --json says all")
+    _say_left_out(result.left_out)
+
+
+def _say_left_out(left_out: Sequence[LeftOut]) -> None:
+    """Say the first rows of the files that could not be used, and how many more there are."""
+    shared.say(*(f"left out: {one.where}: {one.message}" for one in left_out[:_SHOWN_LEFT_OUT]))
+    if len(left_out) > _SHOWN_LEFT_OUT:
+        shared.say(f"… and {len(left_out) - _SHOWN_LEFT_OUT} more; --json says all")
 
 
 def _warn(dimensions: Iterable[tuple[str, str]]) -> None:
@@ -243,20 +250,26 @@ def _say_estimate(options: SuiteOptions, sample: int | None, as_json: bool, quie
     run = SuiteRun(options, RequestProgress(quiet=True))
     run.prepare(ask_servers=False)
     rows = run.estimate(sample, shared.teller(quiet or as_json))
+    refused = {one.dimension.name: one.refused for one in run.asked if one.refused}
     if as_json:
         found = {"prices_as_of": run.prices.as_of, "rows": [row.as_json() for row in rows]}
-        shared.print_json({**found, "left_out": [vars(one) for one in run.left_out]})
+        shared.print_json({**found, "refused": refused, "left_out": [vars(one) for one in run.left_out]})
         return
-    if not rows:
+    if rows:
+        _print_estimate(run, rows)
+    elif not refused:
         shared.say("nothing is left to score")
-        return
+    _warn(refused.items())
+    _say_left_out(run.left_out)
+
+
+def _print_estimate(run: SuiteRun, rows: list[EstimateRow]) -> None:
     columns = ("dimension", "videos", "calls", "a video", "images", "tokens in", "tokens out", "a video", "$")
     shared.console().print(
         shared.table(run.suite.title, columns, [*map(_cells, rows), _total(rows)], numbers=8)
     )
     if run.prices.as_of:
         shared.say(f"prices of {run.prices.as_of}, {run.prices.source}")
-    _warn((one.dimension.name, one.refused) for one in run.asked)
 
 
 def _cells(row: EstimateRow) -> tuple[Any, ...]:

@@ -116,3 +116,25 @@ def test_as_a_judge_of_a_release_each_aspect_is_asked_as_it_should(
         # two pairs of each aspect; quality in both orders, a chain once
         assert row["requests"] == (4 if aspect in quality else 2)
         assert said["aspects"][aspect]["answered"] == row["requests"]
+
+
+def test_a_dry_run_says_what_cannot_be_scored(tmp_path: Path, ffmpeg: str, capsys: Capture) -> None:
+    videos, prompts, profile = tmp_path / "videos", tmp_path / "full.json", tmp_path / "site.toml"
+    short_film(ffmpeg, videos / "anna" / "0.mp4", 1.0, 40)
+    (videos / "manifest.csv").write_text(
+        "model,prompt_id,sample,file\nanna,color-001,0,anna/0.mp4\nanna,color-009,0,anna/0.mp4\n"
+    )
+    prompts.write_text(json.dumps(ENTRIES))
+    profile.write_text("")
+    words = ["suite", "video-bench", "--videos", str(videos), "--prompts", str(prompts), "--dry-run"]
+    words += ["--store", str(tmp_path / "store"), "--profile", str(profile), "--quiet"]
+    words += ["--set", 'multimodal={"model": "eyes", "server": "mine"}']
+    assert main(words) == 0
+    said = " ".join(" ".join(capsys.readouterr()).split())
+    # every dimension looks at frames
+    assert "nothing is left" not in said and "model_servers" in said
+    assert all(name in said for name in BY_NAME)
+    assert "left out" in said and "color-009" in said
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rows"] == [] and set(found["refused"]) == set(BY_NAME)
