@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -136,8 +135,9 @@ class Maker:
         with only_one(self.project.folder / ".making") as alone:
             if not alone:
                 raise UserInputError(f"another run makes prompts in {self.project.folder}: wait for its end")
-            path = self.setup.store.cache / "suites" / f"{uuid.uuid4().hex[:12]}.json"
-            budget = Budget(Spending(path, self.limits), self.prices)
+            budget = Budget(Spending(self.project.folder / ".spending.json", self.limits), self.prices)
+            # what a run that was killed left: limits are those of one run
+            budget.spending.remove()
             found: list[Made] = []
             try:
                 with ThreadPoolExecutor(max_workers=concurrency) as threads:

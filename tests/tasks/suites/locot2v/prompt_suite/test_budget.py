@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.evaluators.prices import Price, Prices
-from tasks.evaluators.spending import Limits
+from tasks.evaluators.spending import Limits, Spending
 from tasks.suites.locot2v.prompt_suite import budget
 from tasks.suites.locot2v.prompt_suite.budget import Budget
 from tasks.suites.locot2v.prompt_suite.making import Made
@@ -66,7 +66,15 @@ def test_a_limit_ends_a_run_and_the_next_one_goes_on(
         # what is kept costs nothing, so that no limit stands in its way
         (again,) = make(tmp_path, server, video, Limits.model_validate({unit: 0}), DEAR)
         assert (again.state, again.calls, again.usd) == ("ready", 0, 0.0)
-    assert not list((tmp_path / "store" / "cache" / "suites").iterdir())
+    assert not list((tmp_path / "prompts").glob(".spending*"))
+
+
+def test_what_a_killed_run_spent_counts_for_no_other(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
+    with FaultyServer(Author()) as server:
+        left = Spending(tmp_path / "prompts" / ".spending.json", Limits(tokens=10**6))
+        assert left.reserve("prompts", 0.0, 10**6 - 1)
+        (made,) = make(tmp_path, server, two[:1], Limits(tokens=10**6), DEAR)
+    assert made.state == "ready", made.message
 
 
 def test_a_limit_in_dollars_wants_a_price(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
