@@ -14,13 +14,16 @@ import numpy as np
 
 from tasks.evaluators.features import FeatureCache, FrameFeature, Rows
 from tasks.pairs.view import Side
+from tasks.suites.locot2v import seen_models
 from tasks.suites.locot2v.flow import Bytes, grey, optical_flow, reduced
 from tasks.suites.locot2v.pixel_metrics import (
     Measured,
     PixelSettings,
     flicker_of,
     still_difference,
+    temporal_flicker,
     warped_difference,
+    warping_error,
     warping_of,
 )
 from tasks.suites.locot2v.seen_models import feature_rows
@@ -77,16 +80,25 @@ class KeptSteps:
     """Flicker and warping error of videos, by steps that are kept."""
 
     def __init__(self, cache: FeatureCache, pixels: PixelSettings) -> None:
-        self._cache, self._feature = cache, FlowSteps(pixels)
+        self._cache, self._pixels, self._feature = cache, pixels, FlowSteps(pixels)
 
     def flicker(self, video: Side) -> Measured:
         """Return what :func:`~tasks.suites.locot2v.pixel_metrics.temporal_flicker` does."""
+        if not _kept(video):
+            return temporal_flicker(video, self._pixels)
         return flicker_of(self._column(video, _FLICKER))
 
     def warping(self, video: Side) -> Measured:
         """Return what :func:`~tasks.suites.locot2v.pixel_metrics.warping_error` does."""
+        if not _kept(video):
+            return warping_error(video, self._pixels)
         return warping_of(self._column(video, _WARPING))
 
     def _column(self, video: Side, which: int) -> Iterator[float]:
         for rows in feature_rows(self._cache, video, range(1, len(video)), self._feature):
             yield from rows[:, which].tolist()
+
+
+def _kept(video: Side) -> bool:
+    """Return whether the steps of a video are kept; of others each dimension computes only its own number."""
+    return len(video) - 1 <= seen_models.MOST_KEPT

@@ -15,7 +15,7 @@ from storage_schemas.store import Store
 from tasks.evaluators.base import NotJudged
 from tasks.evaluators.setup import Setup
 from tasks.suites.base import Scored
-from tasks.suites.locot2v import flow_steps, pixel_metrics
+from tasks.suites.locot2v import flow_steps, pixel_metrics, seen_models
 from tasks.suites.locot2v.arithmetic import PIXEL_DIMENSIONS
 from tasks.suites.locot2v.flow import optical_flow
 from tasks.suites.locot2v.pixel_metrics import temporal_flicker, warping_error
@@ -122,6 +122,26 @@ def test_flicker_and_warping_error_share_the_flow_of_every_step(
     )
     assert warping.details["error"] == alone["warping_error"].value
     assert 0 < flicker.details["rests_on"] < 9 == warping.details["rests_on"]
+
+
+@pytest.mark.parametrize(("name", "flows_a_step"), [("temporal_flickering", 1), ("warping_error", 2)])
+def test_of_a_video_whose_steps_are_not_kept_each_computes_only_its_own(
+    name: str, flows_a_step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video = side([scene(1), np.roll(scene(1), 1, 1), scene(1), scene(1)])
+    kept = score(name, video, tmp_path)
+    flows = []
+
+    def counted(*frames: Any) -> Any:
+        flows.append(frames)
+        return optical_flow(*frames)
+
+    for module in (flow_steps, pixel_metrics):
+        monkeypatch.setattr(module, "optical_flow", counted)
+    monkeypatch.setattr(seen_models, "MOST_KEPT", 2)
+    alone = score(name, video, tmp_path)
+    assert isinstance(kept, Scored) and isinstance(alone, Scored) and alone.value == kept.value
+    assert len(flows) == flows_a_step * 3
 
 
 def test_other_constants_have_other_steps(tmp_path: Path) -> None:
