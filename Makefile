@@ -52,7 +52,7 @@ test-fast: env build/models/u2netp.onnx
 	$(BIN)/python -m pytest -n auto -m "$(OTHERS)"
 
 test-slow: env build/models/u2netp.onnx  ## tests on whole films, with a real Prefect and Dask, with processes killed
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "slow and not browser and not slurm and not models and not gpu" $(call MARKED,slow)
+	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=15 -m "slow and not browser and not slurm and not models and not gpu" $(call MARKED,slow)
 
 test-browser: env  ## tests of the pages in a real Chromium
 	$(BIN)/python -m pytest -m "browser and not slurm" $(call MARKED,browser)
@@ -68,7 +68,7 @@ test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that t
 	  dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; fi
-	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest -m slurm tests/slurm
+	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest --durations=15 -m slurm tests/slurm
 
 bench: env  ## measure; the ratios land in build/bench/ratios.json
 	$(BIN)/python -m tests.bench
