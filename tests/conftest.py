@@ -5,12 +5,19 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 pytest_plugins = ["tests.chromium", "tests.planted_evaluators", "tests.planted_suites", "tests.small_films"]
+
+
+def pytest_configure() -> None:
+    """Take Ctrl-C, and so let the tests' processes take it: in the background a shell has us ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
