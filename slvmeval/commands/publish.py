@@ -117,6 +117,10 @@ def export(
     private: Annotated[
         bool, typer.Option("--private", help="Also sources that may not be passed on, for use in house.")
     ] = False,
+    votes: Annotated[
+        bool,
+        typer.Option("--votes", help="Also what people said of the pairs, of a release that was filtered."),
+    ] = False,
     version: shared.VersionOption = None,
     store: shared.StoreOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -141,7 +145,7 @@ def export(
     problems = restore_frames(opened, wanted, shared.teller(quiet))
     with shared.step_bar("export", quiet) as step:
         rest = WithoutSources(opened, problems) if problems else opened
-        result = export_release(opened.store, rest, out, private=private, progress=step)
+        result = export_release(opened.store, rest, out, private=private, votes=votes, progress=step)
     if problems:
         # the recipe pins all pairs, also those whose videos could not be written now
         export_recipe(opened, out / "recipe.json")

@@ -5,13 +5,32 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from storage_schemas.release import Release
 from storage_schemas.source import SourceRow
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
 _CREATIVE = re.compile(r"CC[ -](BY(?:-(?:SA|NC|ND|NC-SA|NC-ND))?)[ -]([1-4]\.0)", re.IGNORECASE)
+
+#: The tables of every export, and what the card says of each.
+_TABLES: Mapping[str, Sequence[str]] = {
+    "pairs": (
+        "- `pairs`: `prompt`, `high_video` and `low_video` (paths below this folder), `aspect`, `gold`",
+        "  (always `high`; show the two in random order), `high_intervals` and `low_intervals` (the",
+        "  degraded seconds in the time line of each side), operation, parameters, seed and checksums;",
+        "  `parameters` and `choices` are JSON.",
+    ),
+    "sources": ("- `sources`: one row a source, with licence and credit.",),
+    "clips": ("- `clips`: the captions with their boundaries.",),
+}
+_VOTES: Mapping[str, Sequence[str]] = {
+    "votes": (
+        "- `votes`: what people said of these pairs: `preferred` before the aspect was named, then `rating`",
+        "  of the damage (A clear in every degraded clip, B weak or not in all, C not there). `worker` is a",
+        "  number that leads to nobody; `first` is the side on the left; times are seconds.",
+    ),
+}
 
 
 def licence_id(licences: Sequence[str]) -> str:
@@ -31,16 +50,21 @@ def plain(text: str) -> str:
 
 
 def card(
-    release: Release, passed: Sequence[SourceRow], left_out: Sequence[SourceRow], pairs: int, private: bool
+    release: Release,
+    passed: Sequence[SourceRow],
+    left_out: Sequence[SourceRow],
+    pairs: int,
+    private: bool,
+    votes: bool = False,
 ) -> str:
     """Return the data set card with its YAML header."""
-    return (
-        "\n".join([*_header(release, passed, pairs), *_body(release, passed, left_out, pairs, private)])
-        + "\n"
-    )
+    tables = {**_TABLES, **(_VOTES if votes else {})}
+    header = _header(release, passed, pairs, list(tables))
+    lines = [*header, *_body(release, passed, left_out, pairs, private, tables)]
+    return "\n".join(lines) + "\n"
 
 
-def _header(release: Release, passed: Sequence[SourceRow], pairs: int) -> list[str]:
+def _header(release: Release, passed: Sequence[SourceRow], pairs: int, tables: Sequence[str]) -> list[str]:
     licence = licence_id([row.licence for row in passed])
     lines = [
         "---",
@@ -55,7 +79,7 @@ def _header(release: Release, passed: Sequence[SourceRow], pairs: int) -> list[s
     ]
     if passed:
         lines.append("configs:")
-        for name in ("pairs", "sources", "clips"):
+        for name in tables:
             lines += [f"- config_name: {name}"]
             lines += ["  default: true"] if name == "pairs" else []
             lines += ["  data_files:", "  - split: test", f"    path: data/{name}.parquet"]
@@ -63,7 +87,12 @@ def _header(release: Release, passed: Sequence[SourceRow], pairs: int) -> list[s
 
 
 def _body(
-    release: Release, passed: Sequence[SourceRow], left_out: Sequence[SourceRow], pairs: int, private: bool
+    release: Release,
+    passed: Sequence[SourceRow],
+    left_out: Sequence[SourceRow],
+    pairs: int,
+    private: bool,
+    tables: Mapping[str, Sequence[str]],
 ) -> list[str]:
     recipe, fps = plain(str(release.recipe.get("name", ""))), release.info.get("fps", "")
     lines = [
@@ -94,12 +123,7 @@ def _body(
             'pairs = datasets.load_dataset("PATH/OF/THIS/FOLDER", "pairs", split="test")',
             "```",
             "",
-            "- `pairs`: `prompt`, `high_video` and `low_video` (paths below this folder), `aspect`, `gold`",
-            "  (always `high`; show the two in random order), `high_intervals` and `low_intervals` (the",
-            "  degraded seconds in the time line of each side), operation, parameters, seed and checksums;",
-            "  `parameters` and `choices` are JSON.",
-            "- `sources`: one row a source, with licence and credit.",
-            "- `clips`: the captions with their boundaries.",
+            *(line for lines in tables.values() for line in lines),
             "",
         ]
     if left_out:

@@ -17,11 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage_schemas.commit import write_atomic
+from storage_schemas.errors import UserInputError
 from storage_schemas.ids import canonical_json, digest_file
 from storage_schemas.pair import PairRecord
+from storage_schemas.parquet import read_dicts
 from storage_schemas.release import Release
 from storage_schemas.source import CLIPS, ClipRow, SourceRow
 from storage_schemas.store import Store
+from storage_schemas.vote import VOTES
+from tasks.annotation.people import VOTES_FILE, filtered_from
 from tasks.media.encode import DEFAULT_SETTINGS, EncoderSettings
 from tasks.publish.dataset_card import card, licence_notes
 from tasks.publish.gallery_data import SourceFolder, pair_slug, source_folder
@@ -79,6 +83,28 @@ SOURCES_EXPORT = pa.schema(
     ]
 )
 
+#: Of a filtered release's votes, what says something without leading to a person.
+VOTES_EXPORT = pa.schema(
+    [
+        VOTES.field(name)
+        for name in (
+            "pair_id",
+            "source_id",
+            "aspect",
+            "worker",
+            "language",
+            "gold",
+            "first",
+            "preferred",
+            "rating",
+            "preference_s",
+            "total_s",
+            "watched_s",
+            "pair_duration_s",
+        )
+    ]
+)
+
 
 @dataclass(frozen=True)
 class ExportResult:
@@ -104,6 +130,7 @@ def export_release(
     target: Path,
     *,
     private: bool = False,
+    votes: bool = False,
     settings: EncoderSettings = DEFAULT_SETTINGS,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> ExportResult:
@@ -120,6 +147,8 @@ def export_release(
         A folder: new, empty, or of an earlier export.
     private
         True exports every source, for use where the sources are; the card says so.
+    votes
+        Also what people said of the exported pairs; only a filtered release has it.
     settings
         How to encode the videos.
     progress
@@ -128,12 +157,17 @@ def export_release(
     Raises
     ------
     UserInputError
-        If `target` holds something else.
+        If `target` holds something else, or votes are asked for and the release has none.
     StoreError
         If frames were evicted that are needed.
     SetAside
         If `target` is full or cannot be written.
     """
+    if votes and filtered_from(release) is None:
+        raise UserInputError(
+            f"release {release.name} has no votes in it: `slvmeval annotate filter {release.name}` makes a "
+            "release of the pairs that people kept, which has them"
+        )
     folders = {row.source_id: source_folder(release, row, private) for row in release.sources()}
     passed = [folder for folder in folders.values() if not folder.hidden]
     left_out = [folder.row for folder in folders.values() if folder.hidden]
@@ -161,12 +195,17 @@ def export_release(
         owned.write("data/sources.parquet", _table(SOURCES_EXPORT, map(_source_row, passed)))
         clips = (clip for folder in passed for clip in release.clips(folder.row.source_id))
         owned.write("data/clips.parquet", _table(CLIPS, map(ClipRow.model_dump, clips)))
+    if passed and votes:
+        pairs = {record.pair_id for some in records.values() for record in some}
+        said = (row for row in read_dicts(release.path / VOTES_FILE) if row["pair_id"] in pairs)
+        owned.write("data/votes.parquet", _table(VOTES_EXPORT, said))
     owned.write("recipe.json", recipe_text(release).encode())
     owned.write("LICENSE.md", licence_notes([f.row for f in passed], left_out, private).encode())
     owned.keep(["README.md"])
     owned.settle()
     write_atomic(
-        target / "README.md", card(release, [f.row for f in passed], left_out, total, private).encode()
+        target / "README.md",
+        card(release, [f.row for f in passed], left_out, total, private, votes).encode(),
     )
     return ExportResult(target, total, tuple(row.source_id for row in left_out))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -132,6 +133,29 @@ def test_the_votes_in_it_lead_to_nobody(parent: Release) -> None:
     assert sorted({row["worker"] for row in rows}) == [f"w{n:04}" for n in range(1, 6)]
     assert len({row["vote_id"] for row in rows}) == len(rows)
     assert {(row["total_s"], row["at"], row["comment"]) for row in rows} == {(100.0, "", "")}
+
+
+def test_votes_leave_with_an_export_only_when_asked_and_only_of_its_pairs(
+    parent: Release, tmp_path: Path
+) -> None:
+    release = write_filtered(parent, people(parent)).release
+    with pytest.raises(UserInputError, match=f"annotate filter {parent.name}"):
+        export_release(parent.store, parent, tmp_path / "none", votes=True)
+    assert not (tmp_path / "none").exists()
+    export_release(parent.store, release, tmp_path / "export", votes=True)
+    rows = pq.read_table(tmp_path / "export" / "data" / "votes.parquet").to_pylist()
+    pairs = pq.read_table(tmp_path / "export" / "data" / "pairs.parquet")["pair_id"].to_pylist()
+    letters = {record.pair_id: text for record, text in zip(parent.pairs(), RATINGS, strict=True)}
+    assert {row["pair_id"] for row in rows} == set(pairs) and len(pairs) == 2
+    for pair in pairs:
+        assert sorted(row["rating"] for row in rows if row["pair_id"] == pair) == sorted(letters[pair])
+    for data in content(tmp_path / "export").values():
+        assert SECRET.encode() not in data and b"call me" not in data
+    assert "- config_name: votes" in (tmp_path / "export" / "README.md").read_text()
+    # without the option they go again
+    export_release(parent.store, release, tmp_path / "export")
+    assert not (tmp_path / "export" / "data" / "votes.parquet").exists()
+    assert "votes" not in (tmp_path / "export" / "README.md").read_text()
 
 
 def test_what_people_said_can_be_read_from_it(parent: Release) -> None:
