@@ -49,7 +49,7 @@ class OwnLines(Generic[Row]):
         self._read_upto.clear()
         yield from self.new_rows()
         for path, upto in self._read_upto.items():
-            if path.stat().st_size > upto:
+            if _since(path, upto):
                 log.warning("%s ends with a line that is not whole: %s", path, self._lost)
 
     def new_rows(self) -> Iterator[Row]:
@@ -58,12 +58,8 @@ class OwnLines(Generic[Row]):
         A last line without its end is being written, or never was one.
         """
         for path in sorted(self.folder.glob("*.jsonl")):
-            upto = self._read_upto.setdefault(path, 0)
-            if path.stat().st_size <= upto:
-                continue
-            with path.open("rb") as file:
-                file.seek(upto)
-                lines = file.read()
+            upto = self._read_upto.get(path, 0)
+            lines = _since(path, upto)
             whole = lines[: lines.rfind(b"\n") + 1]
             self._read_upto[path] = upto + len(whole)
             for line in whole.split(b"\n")[:-1]:
@@ -94,3 +90,15 @@ class OwnLines(Generic[Row]):
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)
+
+
+def _since(path: Path, begin: int) -> bytes:
+    """Return what a file holds from a place on; nothing where it was removed: its rows are elsewhere now."""
+    try:
+        if path.stat().st_size <= begin:
+            return b""
+        with path.open("rb") as file:
+            file.seek(begin)
+            return file.read()
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,78 @@
+"""Rows of several writers in one folder: whole, once each, and whatever a kill or a full disk left."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.errors import SetAside
+from storage_schemas.model import Frozen
+from storage_schemas.own_lines import OwnLines
+
+
+class Row(Frozen):
+    key: str
+    text: str = ""
+
+
+def lines(folder: Path) -> OwnLines[Row]:
+    return OwnLines(folder, Row, "it is made again")
+
+
+def test_each_writer_sees_what_the_others_added(tmp_path: Path) -> None:
+    one, other = lines(tmp_path / "rows"), lines(tmp_path / "rows")
+    assert list(one.rows()) == []
+    one.append(Row(key="a", text="x\ny"))
+    other.append(Row(key="b"))
+    assert {row.key for row in one.new_rows()} == {"a", "b"} and list(one.new_rows()) == []
+    other.append(Row(key="c"))
+    assert [row.key for row in one.new_rows()] == ["c"]
+    assert sorted(row.key for row in one.rows()) == ["a", "b", "c"]
+    assert len(list((tmp_path / "rows").iterdir())) == 2
+
+
+def test_what_a_kill_left_of_a_line_is_no_row(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one = lines(tmp_path)
+    one.append(Row(key="a"))
+    (file,) = tmp_path.iterdir()
+    with file.open("ab") as torn:
+        torn.write(b'{"key": "b", "te')
+    assert [row.key for row in lines(tmp_path).rows()] == ["a"]
+    assert "it is made again" in caplog.text
+    # while it may still be being written nothing is said
+    caplog.clear()
+    assert [row.key for row in lines(tmp_path).new_rows()] == ["a"] and not caplog.text
+
+
+def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, write = lines(tmp_path), os.write
+    one.append(Row(key="a"))
+    full = True
+
+    def half(handle: int, data: bytes) -> int:
+        if not full:
+            return write(handle, data)
+        if len(data) > 5:
+            return write(handle, data[:5])
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr("storage_schemas.lines_file.os.write", lambda handle, data: half(handle, bytes(data)))
+    with pytest.raises(SetAside):
+        one.append(Row(key="bb"))
+    full = False
+    one.append(Row(key="c"))
+    assert [row.key for row in lines(tmp_path).rows()] == ["a", "c"]
+
+
+def test_a_folder_that_another_process_removes_holds_nothing(tmp_path: Path) -> None:
+    one, other = lines(tmp_path / "rows"), lines(tmp_path / "rows")
+    one.append(Row(key="a"))
+    other.append(Row(key="b"))
+    reading = one.rows()
+    next(reading)
+    shutil.rmtree(tmp_path / "rows")
+    assert list(reading) == []
