@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from storage_schemas.commit import storage_errors
+
 _in_process = threading.Lock()
 
 
@@ -31,7 +33,13 @@ class SharedState:
 
     @contextmanager
     def change(self) -> Iterator[dict[str, Any]]:
-        """Give the object, and write it back when the block ends without an error."""
+        """Give the object, and write it back when the block ends without an error.
+
+        Raises
+        ------
+        SetAside
+            If there is no space for it, or its folder cannot be written.
+        """
         # a POSIX lock is the process's, not the thread's
         with _in_process:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,8 +48,10 @@ class SharedState:
                 state = self.read()
                 yield state
                 draft = self.path.with_name(f".{self.path.name}.draft")
-                draft.write_text(json.dumps(state), encoding="utf-8")
-                draft.replace(self.path)
+                # what the block itself raises is not about this folder
+                with storage_errors(self.path.parent):
+                    draft.write_text(json.dumps(state), encoding="utf-8")
+                    draft.replace(self.path)
 
     def read(self) -> dict[str, Any]:
         """Return the object as it was last written; empty where there is none."""

@@ -1,0 +1,38 @@
+"""A small file that processes change in turn: what becomes of it where there is no space."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from storage_schemas.errors import Reason, SetAside
+from tasks.evaluators.shared_state import SharedState
+
+
+def full(*_: object, **__: object) -> NoReturn:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_no_space_is_said_and_the_file_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = SharedState(tmp_path / "state.json")
+    with shared.change() as state:
+        state["asked"] = 1
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", full)
+        with pytest.raises(SetAside, match="no space left below") as problem, shared.change() as state:
+            state["asked"] = 2
+    assert problem.value.reason is Reason.OUT_OF_SPACE and str(tmp_path) in problem.value.message
+    assert shared.read() == {"asked": 1}
+    with shared.change() as state:
+        state["asked"] += 1
+    assert shared.read() == {"asked": 2}
+
+
+def test_what_happens_between_is_not_laid_at_its_door(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left on device"), SharedState(tmp_path / "s.json").change():
+        full()
