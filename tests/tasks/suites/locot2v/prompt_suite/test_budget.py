@@ -144,7 +144,7 @@ def test_a_run_that_is_ended_makes_no_further_request(
     tmp_path: Path, two: tuple[SourceVideo, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the request that is under way is waited for, and kept."""
-    ended = threading.Event()
+    ended, under_way = threading.Event(), threading.Event()
     stop = Budget.stop
 
     def stopping(self: Budget, why: str) -> None:
@@ -155,7 +155,11 @@ def test_a_run_that_is_ended_makes_no_further_request(
         if step == "describe":
             return {"description": f"{FIRST} {count}"}
         if step == "events" and f"{FIRST} 2" in text:
+            under_way.set()
             assert ended.wait(60)
+        # the first video ends the run only when the second one's request is under way
+        if step == "complexity":
+            assert under_way.wait(60)
         return {"faults": []} if step == "criticise" else None
 
     def interrupt(done: int, total: int, note: str) -> None:
