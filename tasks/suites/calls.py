@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from storage_schemas.errors import Reason, SetAside
 from storage_schemas.ids import digest_value
 from tasks.evaluators.base import NotJudged, Usage
 from tasks.evaluators.kept_captions import KeptCaption, KeptCaptions
@@ -19,6 +20,20 @@ from tasks.models.chat_client import ChatClient
 Parts = list[dict[str, Any]]
 #: Takes the JSON value of an answer and returns what stands for it; raises NotJudged if it does not fit.
 Check = Callable[[Any], Any]
+
+
+class NotKept(SetAside):
+    """An answer that was paid for and cannot be kept: the store is full or cannot be written.
+
+    Parameters
+    ----------
+    usage
+        What it took.
+    """
+
+    def __init__(self, reason: Reason, message: str, usage: Usage | None = None) -> None:
+        super().__init__(reason, message)
+        self.usage = usage or Usage()
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,10 @@ class Calls:
         ------
         NotJudged
             If there is no answer.
+        NotKept
+            If there is one, and the store does not take it.
+        SetAside
+            If that is known before anybody is asked, or a video cannot be read.
         """
         key = self.key(what, system, schema)
         asked: list[ChatAnswer] = []
@@ -104,7 +123,12 @@ class Calls:
                 tries=answer.tries,
             )
 
-        kept, made = self.kept.get_or_make(key, make)
+        try:
+            kept, made = self.kept.get_or_make(key, make)
+        except SetAside as problem:
+            if not asked:
+                raise
+            raise NotKept(problem.reason, problem.message, usage_of(asked[0])) from problem
         paid = asked[0] if made else None
         return Answered(
             value=read(kept.text, paid, check),

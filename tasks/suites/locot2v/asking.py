@@ -12,7 +12,7 @@ from storage_schemas.errors import SetAside
 from storage_schemas.ids import digest_text, digest_value
 from tasks.evaluators.base import Estimate, ModelUsage, NotJudged, Usage
 from tasks.suites.base import not_readable
-from tasks.suites.calls import read
+from tasks.suites.calls import NotKept, read
 from tasks.suites.locot2v.embedders import Rows
 from tasks.suites.locot2v.roles import Roles, Step, parts_of
 from tasks.suites.locot2v.text_similarity import Group
@@ -55,6 +55,10 @@ class Asking:
             self._usages.append((calls.model.model, problem.usage))
             self.calls += int(bool(problem.usage.tokens_in or problem.usage.tokens_out))
             raise self._named(problem, step.name) from problem
+        except NotKept as problem:
+            self._usages.append((calls.model.model, problem.usage))
+            self.calls += 1
+            raise
         self.calls += answer.calls
         self._usages.append((answer.model, answer.usage))
         self.model = self.model or answer.model

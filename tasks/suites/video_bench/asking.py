@@ -12,7 +12,7 @@ from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.judgement import Failure
 from tasks.evaluators.base import Estimate, ModelUsage, NotJudged, Usage
 from tasks.evaluators.vlm_models import LINE_TOKENS, MARK_TOKENS
-from tasks.suites.calls import Calls, Check, Parts, read
+from tasks.suites.calls import Calls, Check, NotKept, Parts, read
 from tasks.suites.video_bench.frames import Film, Shown, images_tokens, shown_frames, shown_parts
 from tasks.suites.video_bench.models import SuiteModel
 from tasks.suites.video_bench.settings import VideoBenchSettings
@@ -181,6 +181,10 @@ class Asking:
                 finish_reason=problem.finish_reason,
                 usage=self.usage(),
             ) from problem
+        except NotKept as problem:
+            self._note(step.role, calls.model.model, problem.usage)
+            self.calls += 1
+            raise
         self.calls += answer.calls
         self._note(step.role, answer.model, answer.usage)
         if shown:

@@ -14,7 +14,7 @@ from storage_schemas.judgement import Failure
 from storage_schemas.rng import shuffled
 from tasks.evaluators.base import Estimate, ModelUsage, NotJudged, Usage
 from tasks.models.servers import check_server
-from tasks.suites.base import Dimension, Scored, Scorer, SuitePrompt, SuiteVideo
+from tasks.suites.base import Dimension, Scored, Scorer, SuitePrompt, SuiteVideo, not_readable
 from tasks.suites.video_bench.asking import Asking, Reckoning, Roles, Unreadable
 from tasks.suites.video_bench.chain_of_query import ChainOfQuery
 from tasks.suites.video_bench.few_shot import Batch, FewShot, batches
@@ -259,11 +259,11 @@ class QualityScorer(VideoBenchScorer):
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Turn what a damaged video raises into a failure of its own."""
+    """Turn what a damaged video, or a store that is full, raises into a failure."""
     try:
         yield
     except (SetAside, StoreError, OSError) as problem:
-        raise NotJudged(Failure.VIDEO_UNREADABLE, f"{type(problem).__name__}: {problem}") from problem
+        raise not_readable(problem) from problem
 
 
 def _shared(usage: Usage, count: int) -> list[Usage]:

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from storage_schemas.errors import Reason
 from storage_schemas.judgement import Failure
 from tasks.evaluators.base import NotJudged
 from tasks.evaluators.kept_captions import KeptCaptions
 from tasks.evaluators.vlm_models import VlmModel
 from tasks.models.chat_client import ChatClient
 from tasks.models.servers import ChatServer
-from tasks.suites.calls import Calls, Parts
+from tasks.suites.calls import Calls, NotKept, Parts
+from tests.storage_schemas.full_disk import fill
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 MODEL = VlmModel(model="tiny", server="s", context_tokens=60_000, answer_tokens=100, most_images=40)
@@ -99,3 +101,17 @@ def test_an_answer_that_does_not_fit_is_asked_again(
         assert problem.value.failure is Failure.NOT_UNDERSTOOD and problem.value.raw == text
         assert asking.ask({}, "Score.", words, SCHEMA, score).value == 2
         assert len(server.seen) == 2
+
+
+def test_what_an_answer_took_is_known_where_it_cannot_be_kept(
+    tmp_path: Path, clients: list[ChatClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FaultyServer([Reply(json.dumps({"score": 4}))] * 2) as server:
+        asking = calls(server, clients, tmp_path)
+        with monkeypatch.context() as patched:
+            fill(patched, tmp_path)
+            with pytest.raises(NotKept, match="no space left below") as problem:
+                asking.ask({}, "Score.", words, SCHEMA, score)
+        assert problem.value.reason is Reason.OUT_OF_SPACE
+        assert (problem.value.usage.tokens_in, problem.value.usage.tokens_out) == (100, 20)
+        assert asking.ask({}, "Score.", words, SCHEMA, score).calls == 1

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from storage_schemas.errors import Reason, SetAside
 from storage_schemas.judgement import TRANSIENT_FAILURES, Failure
 from tasks.evaluators.base import Estimate, NotJudged
 from tasks.evaluators.prices import Prices
 from tasks.evaluators.spending import Spending
+from tasks.suites.base import not_readable
 from tasks.suites.locot2v.asking import Asking, Reckoning
 from tasks.suites.locot2v.embedders import Rows
 from tasks.suites.locot2v.roles import Step
@@ -21,6 +23,8 @@ log = logging.getLogger(__name__)
 
 #: So many requests in a row that fail for a reason that lies with the server end a run, as in a suite.
 MOST_IN_A_ROW = 20
+#: Where nothing can be kept, nothing more is paid for.
+_NOT_WRITTEN = (Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE)
 _NAME = "prompts"
 _NO_PRICE = "the limit in dollars cannot be kept: model {!r} has no price; add it with --prices"
 
@@ -74,8 +78,18 @@ class Budget:
         return usd or 0.0, tokens
 
     def count(self, taken: Taken, usd: float, tokens: int, message: str = "") -> None:
-        """Count a request that was made, for which so much was set aside."""
-        self.spending.count(_NAME, taken, usd, tokens)
+        """Count a request that was made, for which so much was set aside.
+
+        Raises
+        ------
+        SetAside
+            If the count cannot be written; the run ends then.
+        """
+        try:
+            self.spending.count(_NAME, taken, usd, tokens)
+        except SetAside as problem:
+            self.stop(problem.message)
+            raise
         with self._lock:
             self._in_a_row = self._in_a_row + 1 if taken.failure in TRANSIENT_FAILURES else 0
             many = self._in_a_row >= MOST_IN_A_ROW
@@ -108,6 +122,8 @@ class Paying:
             If it is not kept, and nothing more is asked.
         NotJudged
             As :meth:`Asking.ask`.
+        SetAside
+            If the video cannot be read, or an answer cannot be kept, which ends the run.
         """
         reckoning = Reckoning(self.asking.roles)
         reckoning.ask(step)
@@ -123,6 +139,12 @@ class Paying:
             failure = None
         except NotJudged as problem:
             failure, message = problem.failure, problem.message
+            raise
+        except SetAside as problem:
+            why = not_readable(problem)
+            failure, message = why.failure, why.message
+            if problem.reason in _NOT_WRITTEN:
+                self.budget.stop(problem.message)
             raise
         finally:
             into, out = (now - then for now, then in zip(tokens_of(self.asking), before, strict=True))

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import Reason, SetAside
-from storage_schemas.judgement import Failure
+from storage_schemas.judgement import TRANSIENT_FAILURES, Failure
 from tasks.suites.base import Scored, SuitePrompt
+from tests.storage_schemas.full_disk import fill
 from tests.tasks.evaluators.sides import FrameList
 from tests.tasks.suites.locot2v.talking import (
     EMBEDS,
@@ -225,3 +226,16 @@ def test_a_repeat_asks_anew_for_all_of_the_video_but_not_for_the_prompts_events(
     # the same description, other events: what a repeat is to find out
     assert values == [1.0, 0.5, 0.5]
     assert steps(server) == ["events", "describe", "events", "embed", "describe", "events", "embed"]
+
+
+def test_what_was_paid_is_known_where_the_answer_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        with monkeypatch.context() as patched:
+            fill(patched, tmp_path / "store" / "suites")
+            found = failure(score(tmp_path, server, "overall_alignment"))
+        assert "no space left below" in found.message and found.failure in TRANSIENT_FAILURES
+        assert found.calls == 1
+        assert [(one.model, one.tokens_in) for one in found.usage.others] == [(SEES, 100)]
+        assert value(score(tmp_path, server, "overall_alignment")) == pytest.approx(0.5)

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_schemas.judgement import Failure
+from storage_schemas.judgement import TRANSIENT_FAILURES, Failure
 from tasks.evaluators.base import NotJudged
 from tasks.suites.alignment.stability import BlurredSide
 from tasks.suites.base import Scored, SuiteVideo
 from tasks.suites.video_bench.dimensions import DIMENSIONS, QUALITY
 from tasks.suites.video_bench.few_shot import batches
+from tests.storage_schemas.full_disk import fill
 from tests.tasks.evaluators.sides import FrameList
 from tests.tasks.suites.video_bench.talking import (
     MODELS,
@@ -245,6 +246,20 @@ def test_what_a_failed_batch_took_and_said_is_told_once(tmp_path: Path) -> None:
     assert sum(one.usage.tokens_in for one in failed) == 100
     assert all(one.message.startswith("few-shot: 2 scores") for one in failed)
     assert all(one.details["conversation"][0]["answer"] == failed[0].raw for one in failed)
+
+
+@pytest.mark.parametrize("name", ["imaging_quality", "color_consistency"])
+def test_what_was_paid_is_known_where_the_answer_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        with monkeypatch.context() as patched:
+            fill(patched, tmp_path / "store" / "suites")
+            (found,) = score(tmp_path, server, [film()], name)
+        assert isinstance(found, NotJudged) and found.failure in TRANSIENT_FAILURES
+        assert "no space left below" in found.message
+        assert (found.calls, found.usage.tokens_in, len(server.seen)) == (1, 100, 1)
+        assert isinstance(score(tmp_path, server, [film()], name)[0], Scored)
 
 
 def test_a_blurred_or_otherwise_sampled_video_is_another_one(tmp_path: Path) -> None:

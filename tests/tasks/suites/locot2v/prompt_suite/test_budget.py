@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from tasks.suites.locot2v.prompt_suite import budget
 from tasks.suites.locot2v.prompt_suite.budget import Budget
 from tasks.suites.locot2v.prompt_suite.making import Made
 from tasks.suites.locot2v.prompt_suite.videos import SourceVideo, load_videos
+from tests.storage_schemas.full_disk import fill
 from tests.tasks.evaluators.short_films import short_film
 from tests.tasks.suites.locot2v.prompt_suite.author import (
     CALLS_TO_DRAFT,
@@ -138,6 +140,34 @@ def test_a_server_that_answers_nothing_ends_the_run(
         ("unfinished", "limit_reached"),
     ]
     assert found[1].message.startswith("1 requests in a row failed")
+
+
+def test_a_store_that_is_full_ends_the_run_and_what_was_paid_is_said(
+    tmp_path: Path, two: tuple[SourceVideo, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FaultyServer(Author()) as server:
+        with monkeypatch.context() as patched:
+            fill(patched, tmp_path / "store" / "suites")
+            paid, other = make(tmp_path, server, two, Limits(), DEAR)
+        assert (paid.state, paid.failure, paid.calls, paid.usd) == ("failed", "out_of_space", 1, TOKENS)
+        assert (other.state, other.calls) == ("unfinished", 0) and len(server.seen) == 1
+        assert other.message == paid.message and "no space left below" in other.message
+        found = make(tmp_path, server, two, Limits(), DEAR)
+    assert [one.state for one in found] == ["ready", "ready"]
+
+
+def test_a_run_that_cannot_count_ends(
+    tmp_path: Path, two: tuple[SourceVideo, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, *_: Any, **__: Any) -> int:
+        raise OSError(errno.ENOSPC, "no space")
+
+    with FaultyServer(Author()) as server:
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "write_text", full)
+            found = make(tmp_path, server, two, Limits(), DEAR)
+        assert [(one.state, one.calls) for one in found] == [("failed", 1), ("unfinished", 0)]
+        assert all("no space left below" in one.message for one in found) and len(server.seen) == 1
 
 
 def test_a_run_that_is_ended_makes_no_further_request(
