@@ -58,8 +58,8 @@ def print_made(made: Sequence[Made], out: Path) -> None:
     if "unfinished" in states:
         why = made[states.index("unfinished")].message
         shared.say(
-            f"warning: {states.count('unfinished')} prompts are not gone on with: {why}; what was answered "
-            "is kept, and the same command goes on"
+            f"warning: {states.count('unfinished')} prompts are not gone on with: {why}",
+            "what is kept is not paid for again",
         )
     if "waiting" in states:
         shared.say(

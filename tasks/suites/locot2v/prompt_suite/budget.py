@@ -12,7 +12,7 @@ from storage_schemas.errors import Reason, SetAside
 from storage_schemas.judgement import TRANSIENT_FAILURES, Failure
 from tasks.evaluators.base import Estimate, NotJudged
 from tasks.evaluators.prices import Prices
-from tasks.evaluators.spending import Spending
+from tasks.evaluators.spending import Limits, Spending
 from tasks.suites.base import not_readable
 from tasks.suites.locot2v.asking import Asking, Reckoning
 from tasks.suites.locot2v.embedders import Rows
@@ -30,7 +30,11 @@ _NO_PRICE = "the limit in dollars cannot be kept: model {!r} has no price; add i
 
 
 class Stopped(Exception):
-    """The run asks nobody any more; the message says why."""
+    """The run asks nobody any more; the message says why, and what goes on."""
+
+    def __init__(self, failure: Failure, message: str) -> None:
+        super().__init__(failure, message)
+        self.failure, self.message = failure, message
 
 
 @dataclass(frozen=True)
@@ -49,16 +53,16 @@ class Budget:
 
     spending: Spending
     prices: Prices
-    _why: str = ""
+    _stopped: Stopped | None = None
     _in_a_row: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def stop(self, why: str) -> None:
+    def stop(self, why: str, failure: Failure = Failure.INTERNAL_ERROR) -> None:
         """Let no more requests be made; the first reason stays."""
         with self._lock:
-            if not self._why:
+            if self._stopped is None:
                 log.info("no more requests: %s", why)
-            self._why = self._why or why
+                self._stopped = Stopped(failure, why)
 
     def set_aside(self, estimate: Estimate) -> tuple[float, int]:
         """Return the dollars and tokens that were set aside for a request.
@@ -70,11 +74,15 @@ class Budget:
         """
         usd, tokens = self.prices.of([estimate]), estimate.tokens_in + estimate.tokens_out
         if usd is None and self.spending.limits.usd is not None:
-            self.stop(_NO_PRICE.format(estimate.model))
-        if not self._why and not self.spending.reserve(_NAME, usd or 0.0, tokens):
-            self.stop(self.spending.stopped(_NAME))
-        if self._why:
-            raise Stopped(self._why)
+            self.stop(_NO_PRICE.format(estimate.model), Failure.PREREQUISITE_MISSING)
+        if self._stopped is None and not self.spending.reserve(_NAME, usd or 0.0, tokens):
+            # a limit is each run's
+            why = too_small(self.spending.limits, usd or 0.0, tokens) or (
+                f"{self.spending.stopped(_NAME)}: the same command goes on"
+            )
+            self.stop(why, Failure.LIMIT_REACHED)
+        if self._stopped is not None:
+            raise Stopped(self._stopped.failure, self._stopped.message)
         return usd or 0.0, tokens
 
     def count(self, taken: Taken, usd: float, tokens: int, message: str = "") -> None:
@@ -94,9 +102,13 @@ class Budget:
             self._in_a_row = self._in_a_row + 1 if taken.failure in TRANSIENT_FAILURES else 0
             many = self._in_a_row >= MOST_IN_A_ROW
         if taken.failure is Failure.NOT_ALLOWED:
-            self.stop(message)
-        elif many:
-            self.stop(f"{MOST_IN_A_ROW} requests in a row failed; the last one: {message}")
+            self.stop(message, taken.failure)
+        elif many and taken.failure is not None:
+            self.stop(
+                f"{MOST_IN_A_ROW} requests in a row failed; when that is mended the same command goes on; "
+                f"the last one: {message}",
+                taken.failure,
+            )
 
 
 @dataclass
@@ -156,6 +168,20 @@ class Paying:
     def compare(self, groups: Sequence[Group]) -> tuple[Rows, ...]:
         """Return cosines; see :class:`Asking`."""
         return self.asking.compare(groups)
+
+
+def too_small(limits: Limits, usd: float, tokens: int) -> str:
+    """Return which limit does not even hold one request of so much; empty where all do."""
+    for limit, needed, unit, shown in (
+        (limits.usd, usd, "dollars", f"{usd:.6f}"),
+        (limits.tokens, tokens, "tokens", f"{tokens}"),
+    ):
+        if limit is not None and (needed > limit or not limit):
+            return (
+                f"the limit of {limit} {unit} is too small for the next request, which is expected to take "
+                f"{shown}: give a higher one"
+            )
+    return ""
 
 
 def tokens_of(asking: Asking) -> tuple[int, int]:

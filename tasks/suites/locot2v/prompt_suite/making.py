@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Literal
 
 from storage_schemas.errors import SetAside, UserInputError
-from storage_schemas.judgement import Failure
 from tasks.evaluators.base import Estimate, NotJudged
 from tasks.evaluators.prices import Prices, load_prices
 from tasks.evaluators.setup import Setup
@@ -169,7 +168,7 @@ class Maker:
             if base is not None:
                 prompt = finished_prompt(attempts, video.prompt_id, video.theme, base, film)
         except Stopped as problem:
-            state, failure, message = "unfinished", Failure.LIMIT_REACHED.value, str(problem)
+            state, failure, message = "unfinished", problem.failure.value, problem.message
         except NotJudged as problem:
             state, failure, message = "failed", problem.failure.value, problem.message
         except SetAside as problem:

@@ -30,6 +30,7 @@ from tests.tiny_models.faulty_server import FaultyServer, Reply
 ALL = CALLS_TO_DRAFT + CALLS_TO_END
 #: As the server says of each request.
 TOKENS = 120
+UNITS = {"tokens": "tokens", "usd": "dollars"}
 #: A dollar a token.
 DEAR = Prices(models={"tiny": Price(input_per_million=1e6, output_per_million=1e6)})
 
@@ -58,9 +59,12 @@ def test_a_limit_ends_a_run_and_the_next_one_goes_on(
         most = ALL * TOKENS - 1
         (nothing,) = make(tmp_path, server, video, Limits.model_validate({unit: 1}), DEAR)
         assert (nothing.state, nothing.calls, nothing.failure) == ("unfinished", 0, "limit_reached")
-        assert "the limit of 1" in nothing.message and not server.seen
+        assert f"the limit of 1{'.0' * (unit == 'usd')} {UNITS[unit]} is too small" in nothing.message
+        needed = nothing.message.partition("expected to take ")[2].partition(":")[0]
+        assert float(needed) > 1 and "goes on" not in nothing.message and not server.seen
         (some,) = make(tmp_path, server, video, Limits.model_validate({unit: most}), DEAR)
         assert some.state == "unfinished" and 0 < some.calls < ALL
+        assert some.message.endswith("is reached: the same command goes on")
         assert some.calls * TOKENS <= most and some.usd == some.calls * TOKENS
         (rest,) = make(tmp_path, server, video, Limits(), DEAR)
         assert (rest.state, some.calls + rest.calls) == ("ready", ALL)
@@ -83,6 +87,7 @@ def test_a_limit_in_dollars_wants_a_price(tmp_path: Path, two: tuple[SourceVideo
     with FaultyServer(Author()) as server:
         found = make(tmp_path, server, two, Limits(usd=1e9), Prices())
         assert {one.state for one in found} == {"unfinished"} and not server.seen
+        assert {one.failure for one in found} == {"prerequisite_missing"}
         assert "model 'tiny' has no price; add it with --prices" in found[0].message
         priceless = make(tmp_path, server, two, Limits(tokens=10**9), Prices())
     assert [(one.state, one.usd) for one in priceless] == [("ready", None), ("ready", None)]
@@ -124,9 +129,10 @@ def test_a_refused_key_ends_the_run(tmp_path: Path, two: tuple[SourceVideo, ...]
         asked = len(server.seen)
         assert [(one.state, one.failure) for one in found] == [
             ("failed", "not_allowed"),
-            ("unfinished", "limit_reached"),
+            ("unfinished", "not_allowed"),
         ]
-        assert "refused the key" in found[1].message and asked == 1
+        assert "refused the key" in found[1].message and "goes on" not in found[1].message
+        assert asked == 1
 
 
 def test_a_server_that_answers_nothing_ends_the_run(
@@ -137,9 +143,9 @@ def test_a_server_that_answers_nothing_ends_the_run(
         found = make(tmp_path, server, two, Limits(), Prices())
     assert [(one.state, one.failure) for one in found] == [
         ("failed", "server_down"),
-        ("unfinished", "limit_reached"),
+        ("unfinished", "server_down"),
     ]
-    assert found[1].message.startswith("1 requests in a row failed")
+    assert found[1].message.startswith("1 requests in a row failed; when that is mended the same command")
 
 
 def test_a_store_that_is_full_ends_the_run_and_what_was_paid_is_said(
