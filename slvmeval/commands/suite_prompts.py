@@ -182,6 +182,11 @@ def accept(
         f"{accepted} accepted, {len(taken.reviews) - accepted} left out, {len(taken.open)} open, "
         f"{len(taken.unfit)} files do not fit"
     )
+    if taken.replaced:
+        shared.say(
+            f"{len(taken.replaced)} files say what was replaced since, which stays: "
+            f"{', '.join(taken.replaced[:10])}; save a file again to bring it back"
+        )
     say_left_out(taken.unfit, "does not fit")
     raise typer.Exit(shared.SOME_SET_ASIDE if taken.unfit else 0)
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from slvmeval.cli import main
+from tasks.suites.locot2v.prompt_suite.drafting import Version
+from tasks.suites.locot2v.prompt_suite.edit_files import write_edit_files
+from tasks.suites.locot2v.prompt_suite.project import Draft, Project
+from tasks.suites.locot2v.prompt_suite.videos import SourceVideo
 from tests.tasks.evaluators.short_films import short_film
 from tests.tasks.suites.locot2v.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, SECOND, Author
 from tests.tiny_models.faulty_server import FaultyServer
@@ -109,6 +114,23 @@ def test_more_tries_go_on_where_no_answer_fitted(tmp_path: Path, ffmpeg: str, ca
         assert main([*words, "--set", "tries=4"]) == 0
         assert author.asked["describe"] == 4
     assert "1 drafts wait for a person" in capsys.readouterr().out
+
+
+def test_a_file_of_which_something_else_was_said_since_counts_apart(tmp_path: Path, capsys: Capture) -> None:
+    project = Project(tmp_path)
+    video = SourceVideo(prompt_id="p1", path="/videos/p1.mp4", digest="d")
+    draft = Draft(video=video, versions=(Version(text="A ball."),))
+    project.keep_draft(draft)
+    ((file,), _) = write_edit_files(project)
+    file.write_text(file.read_text().replace("verdict: open", "verdict: accepted"))
+    os.utime(file, (1_000_000_000, 1_000_000_000))
+    assert main(["suite", "prompts", "accept", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "1 accepted, 0 left out" in said and "replaced" not in said
+    project.review("p1", draft.digest, "left_out", "")
+    assert main(["suite", "prompts", "accept", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "0 accepted, 0 left out" in said and "1 files say what was replaced since" in said and "p1" in said
 
 
 def rows(tmp_path: Path) -> dict[str, dict[str, str]]:

@@ -22,11 +22,24 @@ UNFIT = "unfit"
 
 @dataclass(frozen=True)
 class TakenOver:
-    """What became of the files: reviews, ids that nobody decided on, and files that do not fit."""
+    """What became of the files.
+
+    Parameters
+    ----------
+    reviews
+        What they say and what counts.
+    open
+        Prompts that nobody decided on.
+    unfit
+        Files that do not fit.
+    replaced
+        Prompts whose file was taken over before, and of which something else has been said since, which stays.
+    """
 
     reviews: tuple[Review, ...]
     open: tuple[str, ...]
     unfit: tuple[LeftOut, ...]
+    replaced: tuple[str, ...] = ()
 
 
 def write_edit_files(project: Project) -> tuple[list[Path], list[Path]]:
@@ -103,7 +116,13 @@ def take_over(project: Project) -> TakenOver:
             )
         except UserInputError as problem:
             unfit.append(LeftOut(path.name, UNFIT, str(problem)))
-    return TakenOver(tuple(reviews), tuple(open_), tuple(unfit))
+    counting = {one.id for one in project.current().values()}
+    return TakenOver(
+        tuple(one for one in reviews if one.id in counting),
+        tuple(open_),
+        tuple(unfit),
+        tuple(one.prompt_id for one in reviews if one.id not in counting),
+    )
 
 
 def read_edit_file(path: Path) -> tuple[dict[str, str], str]:

@@ -145,7 +145,10 @@ def test_an_old_file_replaces_nothing_that_was_said_since(project: Project) -> N
     take_over(project)
     project.review("p1", draft().digest, "accepted", "Better.", "Anna")
     # taken over before: nothing to do, and nothing to complain of
-    assert take_over(project).unfit == ()
+    again = take_over(project)
+    assert again.unfit == ()
+    # and it does not count as what was said of the prompt
+    assert ([one.prompt_id for one in again.reviews], again.replaced) == (["p2"], ("p1",))
     assert len(project.reviews()) == 3
     first.write_text(first.read_text() + "Mended.")
     os.utime(first, (1_000_000_000, 1_000_000_000))
