@@ -33,7 +33,7 @@ class TakenOver:
     unfit
         Files that do not fit.
     replaced
-        Prompts whose file was taken over before, and of which something else has been said since, which stays.
+        Prompts whose file was taken over before, and of which something else was said since, which stays.
     """
 
     reviews: tuple[Review, ...]
