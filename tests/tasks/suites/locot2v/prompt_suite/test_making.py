@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +18,12 @@ from tasks.suites.locot2v.prompt_suite.complexity_table import words_in
 from tasks.suites.locot2v.prompt_suite.drafting import Drafting
 from tasks.suites.locot2v.prompt_suite.finishing import finished_prompt
 from tasks.suites.locot2v.prompt_suite.making import Made, Maker
-from tasks.suites.locot2v.prompt_suite.settings import PromptSuiteSettings, prompt_suite_settings
+from tasks.suites.locot2v.prompt_suite.settings import PromptSuiteSettings
 from tasks.suites.locot2v.prompt_suite.videos import SourceVideo, load_videos
 from tasks.suites.locot2v.suite import Locot2vBench
 from tasks.suites.prompts import load_prompts
 from tasks.suites.video_bench.frames import Film
-from tests.tasks.evaluators.short_films import short_film, write_lines
+from tests.tasks.evaluators.short_films import short_film
 from tests.tasks.suites.locot2v.prompt_suite.author import (
     CALLS_TO_DRAFT,
     CALLS_TO_END,
@@ -281,81 +275,9 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, video: SourceVi
         assert not server.seen
 
 
-def test_an_unreadable_video_stops_no_other(tmp_path: Path, ffmpeg: str, films: Path) -> None:
-    broken = tmp_path / "videos" / "b.mp4"
-    short_film(ffmpeg, tmp_path / "videos" / "a.mp4", 1.0)
-    broken.write_bytes(b"no video")
-    (tmp_path / "videos" / "c.mp4").symlink_to(tmp_path / "gone.mp4")
-    found = load_videos(tmp_path / "videos")
-    assert [one.prompt_id for one in found.videos] == ["a"]
-    assert [(one.where, one.reason) for one in found.left_out] == [
-        ("b.mp4", "not_a_video"),
-        ("c.mp4", "video_missing"),
-    ]
-
-
-def test_a_list_names_prompts_and_themes(tmp_path: Path, ffmpeg: str) -> None:
-    short_film(ffmpeg, tmp_path / "a.mp4", 1.0)
-    rows = [
-        {"file": "a.mp4", "prompt_id": "cake_1", "theme": "food"},
-        {"file": "a.mp4", "prompt_id": "cake_1"},
-        {"file": "../a.mp4", "prompt_id": "out"},
-        {"file": "a.mp4", "prompt_id": "../up"},
-        {"file": "gone.mp4"},
-        {"theme": "food"},
-    ]
-    found = load_videos(write_lines(tmp_path / "list.jsonl", rows))
-    assert [(one.prompt_id, one.theme) for one in found.videos] == [("cake_1", "food")]
-    reasons = [one.reason for one in found.left_out]
-    assert reasons == ["duplicate_id", "unsafe_path", "malformed_row", "video_missing", "malformed_row"]
-    with pytest.raises(UserInputError, match="no video that can be used"):
-        load_videos(write_lines(tmp_path / "empty.jsonl", []))
-
-
-def test_settings_that_do_not_fit_are_said() -> None:
-    with pytest.raises(UserInputError, match="did you mean rounds"):
-        prompt_suite_settings({"round": 2})
-    with pytest.raises(UserInputError, match="least_words 9 is above most_words 8"):
-        prompt_suite_settings({"least_words": 9, "most_words": 8})
-    with pytest.raises(UserInputError, match=r"^tries"):
-        prompt_suite_settings({"tries": 0})
-
-
 def test_a_server_that_the_profile_lacks_is_said_at_once(tmp_path: Path, video: SourceVideo) -> None:
     with FaultyServer(Author()) as server:
         one = maker(tmp_path, server, language={"model": "tiny", "server": "nowhere"})
         with pytest.raises(PrerequisiteError, match="nowhere"):
             one.run([video])
         assert not server.seen
-
-
-def test_after_a_kill_nothing_is_paid_for_twice(tmp_path: Path, films: Path, video: SourceVideo) -> None:
-    """A process is killed amid its questions; the next one asks for the rest only."""
-    author = Author(lambda step, text, count: Reply(delay_s=30) if author.asked["questions"] == 3 else None)
-    with FaultyServer(author) as server:
-        script = textwrap.dedent(
-            f"""
-            from pathlib import Path
-            from types import SimpleNamespace
-            from tasks.suites.locot2v.prompt_suite.videos import load_videos
-            from tests.tasks.suites.locot2v.prompt_suite.author import maker
-            there = SimpleNamespace(url={server.url!r})
-            one = maker(Path({str(tmp_path)!r}), there, without_review=True)
-            one.run(load_videos(Path({str(films)!r})).videos)
-            """
-        )
-        process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
-        try:
-            deadline = time.monotonic() + 60
-            while author.asked["questions"] < 3 and time.monotonic() < deadline:
-                assert process.poll() is None
-                time.sleep(0.05)
-        finally:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-        answered = len(server.seen) - 1
-        author.odd = None
-        made = make(maker(tmp_path, server, without_review=True), video)
-        assert made.state == "ready"
-        assert answered + made.calls == CALLS_TO_DRAFT + CALLS_TO_END
-        assert len(server.seen) == answered + 1 + made.calls
