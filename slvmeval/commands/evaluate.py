@@ -9,6 +9,13 @@ import typer
 
 from slvmeval.commands import shared
 from slvmeval.commands.build import DirectOption, QuietOption, SummaryOption
+from slvmeval.commands.limits import (
+    LIMITS_PANEL,
+    DryRunOption,
+    MostDollarsOption,
+    MostTokensOption,
+    PricesOption,
+)
 from slvmeval.commands.shared import OUTPUT_PANEL
 
 if TYPE_CHECKING:
@@ -19,7 +26,6 @@ if TYPE_CHECKING:
 
 EVALUATE_PANEL = "Judges"
 PAIRS_PANEL = "Which pairs"
-LIMITS_PANEL = "What it may take"
 
 
 def register(app: typer.Typer) -> None:
@@ -99,30 +105,10 @@ def evaluate(
     retry: Annotated[
         bool, typer.Option("--retry", help="Ask again what an evaluator could not answer.")
     ] = False,
-    usd: Annotated[
-        float | None,
-        typer.Option(
-            "--most-dollars", min=0, help="End the run before it costs more.", rich_help_panel=LIMITS_PANEL
-        ),
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--most-tokens", min=0, help="End the run before it takes more.", rich_help_panel=LIMITS_PANEL
-        ),
-    ] = None,
-    prices: Annotated[
-        Path | None,
-        typer.Option(
-            "--prices", metavar="FILE", help="A price list in place of ours.", rich_help_panel=LIMITS_PANEL
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Only say what it would take; nobody is asked.", rich_help_panel=LIMITS_PANEL
-        ),
-    ] = False,
+    usd: MostDollarsOption = None,
+    tokens: MostTokensOption = None,
+    prices: PricesOption = None,
+    dry_run: DryRunOption = False,
     sample: Annotated[
         int | None,
         typer.Option(

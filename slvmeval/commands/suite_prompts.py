@@ -9,7 +9,7 @@ import typer
 
 from slvmeval.commands import shared
 from slvmeval.commands.build import QuietOption
-from slvmeval.commands.evaluate import LIMITS_PANEL
+from slvmeval.commands.limits import DryRunOption, MostDollarsOption, MostTokensOption, PricesOption
 from slvmeval.commands.publish import OutOption
 from slvmeval.commands.suite_prompts_view import print_made, say_expected, say_left_out, summary
 
@@ -51,30 +51,10 @@ def make(
         bool, typer.Option("--without-review", help="Take drafts that nobody looked at as they are.")
     ] = False,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Videos at once.")] = 4,
-    usd: Annotated[
-        float | None,
-        typer.Option(
-            "--most-dollars", min=0, help="End the run before it costs more.", rich_help_panel=LIMITS_PANEL
-        ),
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--most-tokens", min=0, help="End the run before it takes more.", rich_help_panel=LIMITS_PANEL
-        ),
-    ] = None,
-    prices: Annotated[
-        Path | None,
-        typer.Option(
-            "--prices", metavar="FILE", help="A price list in place of ours.", rich_help_panel=LIMITS_PANEL
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Only say what it would take; nobody is asked.", rich_help_panel=LIMITS_PANEL
-        ),
-    ] = False,
+    usd: MostDollarsOption = None,
+    tokens: MostTokensOption = None,
+    prices: PricesOption = None,
+    dry_run: DryRunOption = False,
     store: shared.StoreOption = None,
     profile: shared.ProfileOption = None,
     as_json: shared.JsonOption = False,

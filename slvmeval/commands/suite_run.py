@@ -10,7 +10,13 @@ import typer
 
 from slvmeval.commands import shared
 from slvmeval.commands.build import DirectOption, QuietOption, SummaryOption
-from slvmeval.commands.evaluate import LIMITS_PANEL
+from slvmeval.commands.limits import (
+    LIMITS_PANEL,
+    DryRunOption,
+    MostDollarsOption,
+    MostTokensOption,
+    PricesOption,
+)
 from slvmeval.commands.shared import OUTPUT_PANEL
 from slvmeval.commands.suite_run_view import print_result, say_estimate
 
@@ -97,38 +103,10 @@ def suite_command(name: str) -> Callable[..., None]:
             int | None,
             typer.Option("--concurrency", min=1, help="Scores under way at once in one process."),
         ] = None,
-        usd: Annotated[
-            float | None,
-            typer.Option(
-                "--most-dollars",
-                min=0,
-                help="End the run before it costs more.",
-                rich_help_panel=LIMITS_PANEL,
-            ),
-        ] = None,
-        tokens: Annotated[
-            int | None,
-            typer.Option(
-                "--most-tokens", min=0, help="End the run before it takes more.", rich_help_panel=LIMITS_PANEL
-            ),
-        ] = None,
-        prices: Annotated[
-            Path | None,
-            typer.Option(
-                "--prices",
-                metavar="FILE",
-                help="A price list in place of ours.",
-                rich_help_panel=LIMITS_PANEL,
-            ),
-        ] = None,
-        dry_run: Annotated[
-            bool,
-            typer.Option(
-                "--dry-run",
-                help="Only say what it would take; nobody is asked.",
-                rich_help_panel=LIMITS_PANEL,
-            ),
-        ] = False,
+        usd: MostDollarsOption = None,
+        tokens: MostTokensOption = None,
+        prices: PricesOption = None,
+        dry_run: DryRunOption = False,
         sample: Annotated[
             int | None,
             typer.Option(
