@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 
-from flows.resolve import check_absolute
-from infra.profile import Profile, load_profile
+from flows.resolve import check_absolute, site_of_worker
+from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.model_server import ModelServer
@@ -120,7 +120,6 @@ def asked_of_worker(
         For anything that does not exist or fit, before any work.
     """
     paths = {
-        "profile": profile,
         "settings": fields.get("campaign_settings", ""),
         "prompt": translation_prompt,
     }
@@ -129,10 +128,7 @@ def asked_of_worker(
             check_absolute(what, path)
     if filter_when not in get_args(FilterTime):
         raise UserInputError(f"filter_when: {filter_when!r} is not one of {', '.join(get_args(FilterTime))}")
-    site = load_profile(
-        Path(profile) if profile else None, {key: value or None for key, value in settings.items()}
-    )
-    check_absolute("store", site.store)
+    site = site_of_worker(profile, settings)
     translation = translation_parameters(
         translate_into, translation_model, translation_server, translation_prompt, plain_sampling
     )

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from flows.evaluate_options import EvaluateOptions
-from flows.resolve import check_absolute
-from infra.profile import Profile, load_profile
+from flows.resolve import check_absolute, site_of_worker
+from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from tasks.evaluators.chosen import chosen_from_file, chosen_from_text
 from tasks.evaluators.meta_sets.provider import meta_set_from_text
@@ -89,17 +89,12 @@ def asked_of_worker(
     UserInputError
         For anything that does not exist or fit, before any work.
     """
-    paths = {"profile": profile, "evaluators_file": file}
+    paths = {"evaluators_file": file}
     paths |= {name: fields.get(name) or "" for name in ("prices", "descriptions")}
     for what, path in paths.items():
         if path:
             check_absolute(what, path)
     if pairs:
         check_absolute("pairs", pairs.partition(":")[2])
-    site = load_profile(
-        Path(profile) if profile else None, {key: value or None for key, value in settings.items()}
-    )
-    check_absolute("store", site.store)
-    for folder in site.models:
-        check_absolute("models", folder)
+    site = site_of_worker(profile, settings)
     return evaluate_options(site, evaluators, file, pairs, **fields), site

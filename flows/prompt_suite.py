@@ -16,11 +16,10 @@ from prefect.states import Completed, Failed
 
 from flows.board import Board
 from flows.dashboard import post_name
-from flows.resolve import check_absolute
+from flows.resolve import check_absolute, site_of_worker
 from flows.suite_options import settings_from_text
 from flows.terminated import told_to_end
 from infra.prefect_settings import PROMPTS_FLOW_NAME, log_level, quiet_libraries
-from infra.profile import load_profile
 from storage_schemas.errors import SlvmevalError, UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
@@ -162,17 +161,15 @@ def make_prompts(
         if not path:
             raise UserInputError(f"{what} is empty: give its path")
         check_absolute(what, path)
-    for what, path in (("profile", profile), ("prices", prices)):
-        if path:
-            check_absolute(what, path)
+    if prices:
+        check_absolute("prices", prices)
     if concurrency < 1:
         raise UserInputError(f"concurrency is {concurrency}: give 1 or more")
     if most_dollars < 0 or most_tokens < 0:
         raise UserInputError(
             "most_dollars and most_tokens are limits: give numbers from 0, which is no limit"
         )
-    site = load_profile(Path(profile) if profile else None, {"store": store or None})
-    check_absolute("store", site.store)
+    site = site_of_worker(profile, {"store": store})
     wanted = prompt_suite_settings(settings_from_text(list(settings)))
     held = Store.create(Path(site.store).expanduser())
     setup = Setup(store_path=str(held.root), model_servers=site.model_servers)

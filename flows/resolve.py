@@ -92,14 +92,9 @@ def asked_of_worker(
     UserInputError
         For anything that does not exist or fit, before any work.
     """
-    if profile:
-        check_absolute("profile", profile)
-    given = {key: value or None for key, value in settings.items()}
-    site = load_profile(Path(profile) if profile else None, given)
+    site = site_of_worker(profile, settings)
     changed = recipe_with(recipe, changes)
     paths: Mapping[str, Sequence[str]] = {
-        "store": [site.store],
-        "models": site.models,
         "gallery": [site.gallery] if site.gallery else [],
         "sources": [source_root(text).path for text in sources or site.sources],
     }
@@ -107,6 +102,31 @@ def asked_of_worker(
         for path in some:
             check_absolute(what, path)
     return build_options(site, sources, changed, fresh=fresh, retry=retry), site
+
+
+def site_of_worker(profile: str, settings: Mapping[str, Any]) -> Profile:
+    """Return the site's settings for a run on a Prefect worker, whose paths have to be absolute.
+
+    Parameters
+    ----------
+    profile
+        A TOML file on the worker's machine; else the one of ``SLVMEVAL_PROFILE``, if any.
+    settings
+        Fields that the run changes; what is empty or 0 is not given.
+
+    Raises
+    ------
+    UserInputError
+        For a file that does not exist or fit, and for a relative path.
+    """
+    if profile:
+        check_absolute("profile", profile)
+    given = {key: value or None for key, value in settings.items()}
+    site = load_profile(Path(profile) if profile else None, given)
+    for what, paths in {"store": [site.store], "models": site.models}.items():
+        for path in paths:
+            check_absolute(what, path)
+    return site
 
 
 def check_absolute(what: str, path: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.resolve import check_absolute
+from flows.resolve import check_absolute, site_of_worker
 from flows.suite_options import SuiteOptions, settings_from_text, suite_options
-from infra.profile import Profile, load_profile
+from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from tasks.suites.registry import suite_names
 
@@ -51,15 +51,10 @@ def asked_of_worker(
     for what, path in needed.items():
         if not path:
             raise UserInputError(f"{what} is empty: give its path")
-    for what, path in {**needed, "manifest": manifest, "prices": prices, "profile": profile}.items():
+    for what, path in {**needed, "manifest": manifest, "prices": prices}.items():
         if path:
             check_absolute(what, path)
-    site = load_profile(
-        Path(profile) if profile else None, {key: value or None for key, value in site_settings.items()}
-    )
-    check_absolute("store", site.store)
-    for folder in site.models:
-        check_absolute("models", folder)
+    site = site_of_worker(profile, site_settings)
     options = suite_options(
         site,
         suite=suite,
