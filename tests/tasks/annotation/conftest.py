@@ -11,7 +11,7 @@ import pytest
 
 from tasks.annotation.desk import Desk
 from tests.flows.postgres import postgres_programs, running_postgres
-from tests.tasks.annotation.example_desk import HandClock, open_desk
+from tests.tasks.annotation.example_desk import HandClock, example_campaign, example_tasks, open_desk
 
 PROGRAMS = postgres_programs()
 ON_POSTGRES = pytest.param(
@@ -57,3 +57,11 @@ def clock() -> HandClock:
 def desk(desk_url: str, clock: HandClock, tmp_path: Path) -> Iterator[Desk]:
     with open_desk(tmp_path, clock, desk_url) as opened:
         yield opened
+
+
+@pytest.fixture
+def lite(tmp_path: Path) -> Iterator[Desk]:
+    """A desk on SQLite whose campaign has three pairs."""
+    with open_desk(tmp_path, HandClock()) as desk:
+        desk.publish(example_campaign(), example_tasks(3))
+        yield desk

@@ -1,3 +1,5 @@
+"""The adapter for Vript: what it reads, and what is set aside with which reason."""
+
 from __future__ import annotations
 
 import json
@@ -8,97 +10,13 @@ from typing import Any
 
 import pytest
 
-from storage_schemas.errors import Reason, SetAside, UserInputError
-from storage_schemas.set_aside import SetAsideRow
-from storage_schemas.source import Source
+from storage_schemas.errors import Reason, UserInputError
 from tasks.sources.registry import open_sources
 from tasks.sources.vript_times import (
     TimeKeys,
-    parse_time,
     times_from_cut_meta,
-    times_from_durations,
 )
-
-VID = "-_MRAAhEKio"
-
-
-def captions(vid: str, texts: list[Any], **meta: Any) -> dict[str, Any]:
-    """Content of a caption file; a text of None is a scene without caption."""
-    data = {
-        f"{vid}-Scene-{number:03d}": {
-            "video_id": vid,
-            "caption": {"shot_type": "Close-up", "content": text, "scene_title": "T"},
-            "voiceover": [""],
-        }
-        for number, text in enumerate(texts, start=1)
-    }
-    return {"meta": {"video_id": vid, "video_title": "A film", "integrity": True, **meta}, "data": data}
-
-
-def cut_meta(vid: str, *times: dict[str, Any]) -> dict[str, Any]:
-    clips = [{"clip_id": f"{vid}-Scene-{n:03d}.mp4", **time} for n, time in enumerate(times, start=1)]
-    return {"clips": clips}
-
-
-def asr(vid: str, *durations: float) -> bytes:
-    rows = [
-        {"clip_id": f"{vid}-Scene-{n:03d}", "duration": duration, "lang": "en"}
-        for n, duration in enumerate(durations, start=1)
-    ]
-    return "\n".join(json.dumps(row) for row in reversed(rows)).encode()
-
-
-class Layout:
-    """A data set in Vript's layout."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        for folder in ("vript_captions", "vript_long_videos", "vript_long_videos_clips"):
-            (root / folder).mkdir(parents=True)
-
-    def write(self, path: str, content: Any) -> None:
-        file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-
-    def pack(self, path: str, members: dict[str, Any]) -> None:
-        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(self.root / path, "w") as archive:
-            for name, content in members.items():
-                archive.writestr(name, content if isinstance(content, bytes) else json.dumps(content))
-
-    def add(self, vid: str, texts: list[Any] | None = None, times: Any = None, **meta: Any) -> None:
-        """Write one whole video of two scenes."""
-        self.captions(vid, captions(vid, texts or ["A cat.", "A dog."], **meta))
-        self.video(vid)
-        edges = times or [{"start": 0.0, "end": 4.0}, {"start": 4.0, "end": 9.0}]
-        self.times(vid, cut_meta(vid, *edges))
-
-    def captions(self, vid: str, content: Any) -> None:
-        self.write(f"vript_captions/vript_long_videos_captions/{vid}_caption.json", content)
-
-    def video(self, vid: str) -> None:
-        self.write(f"vript_long_videos/{vid}.mp4", f"video {vid}".encode())
-
-    def times(self, vid: str, content: Any) -> None:
-        self.write(f"vript_long_videos_clips/{vid}/{vid}_cut_meta.json", content)
-
-    def scan(self, **options: Any) -> tuple[list[Source], list[SetAsideRow]]:
-        adapter = open_sources("vript", self.root, **options)
-        items = list(adapter.scan())
-        if not options.get("only_present"):
-            assert adapter.count() == len(items)
-        sources = [item for item in items if isinstance(item, Source)]
-        return sources, [item for item in items if isinstance(item, SetAsideRow)]
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path / "Vript")
-
-
-def edges(source: Source) -> list[tuple[float, float, str]]:
-    return [(clip.start_s, clip.end_s, clip.caption) for clip in source.clips]
+from tests.tasks.sources.vript_layout import VID, Layout, captions, cut_meta, edges
 
 
 def test_reads_an_unpacked_video(layout: Layout) -> None:
@@ -135,71 +53,6 @@ def test_scenes_stand_in_the_order_of_their_numbers(layout: Layout) -> None:
     layout.captions(VID, content)
     (source,), _ = layout.scan()
     assert edges(source) == [(0, 4, "A cat."), (4, 9, "A dog.")]
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ({"start": 0, "end": 4}, {"start": 4, "end": 9.5}),
-        ({"start_time": "00:00:00.000", "end_time": "00:00:04.000"}, {"start_time": "4", "end_time": "9.5"}),
-        ({"start_time": "00:00", "end_time": "00:04"}, {"start_time": "0:04", "end_time": "00:00:09,5"}),
-        ({"span": [0, 4]}, {"timestamp": ["00:00:04", "00:00:09.5"]}),
-        ({"start_sec": 0.0, "duration": 4}, {"start_sec": 4.0, "end_sec": 9.5, "duration": 5.5}),
-    ],
-)
-def test_known_spellings_of_times(first: dict[str, Any], second: dict[str, Any]) -> None:
-    data = json.dumps(cut_meta(VID, first, second)).encode()
-    assert times_from_cut_meta(data, "x") == {1: (0, 4), 2: (4, 9.5)}
-
-
-def test_a_spelling_of_ones_own() -> None:
-    data = json.dumps(cut_meta(VID, {"von": 1, "bis": 2})).encode()
-    assert times_from_cut_meta(data, "x", TimeKeys(start=("von",), end=("bis",))) == {1: (1, 2)}
-
-
-@pytest.mark.parametrize(
-    "time",
-    [{}, {"von": 0, "bis": 1}, {"start": 0}, {"start": "soon", "end": "later"}, {"start": 5, "end": 4},
-     {"start": -1, "end": 4}, {"start": 0, "end": 4000, "duration": 4.0}, {"start": True, "end": 2},
-     {"start": None, "end": None}, {"span": [1]}, {"span": "ab"}],
-)  # fmt: skip
-def test_times_that_are_not_understood(time: dict[str, Any]) -> None:
-    with pytest.raises(SetAside) as caught:
-        times_from_cut_meta(json.dumps(cut_meta(VID, time)).encode(), "x")
-    assert caught.value.reason is Reason.CLIP_BOUNDARIES_MISSING
-
-
-def test_time_codes() -> None:
-    assert parse_time("01:02:03.5") == 3723.5
-    assert parse_time("90:00") == 5400
-    assert parse_time("00:04:52.208") == parse_time(292.208)
-    assert parse_time("nan") is None
-    assert parse_time(float("nan")) is None
-
-
-def test_durations_are_added_up_where_there_is_no_cut_meta(layout: Layout) -> None:
-    layout.captions(VID, captions(VID, ["A cat.", "A dog."]))
-    layout.video(VID)
-    layout.pack("vript_long_videos_clips/clips_1_of_9.zip", {f"{VID}/{VID}_asr.jsonl": asr(VID, 3.5, 2.0)})
-    (source,), _ = layout.scan()
-    assert edges(source) == [(0, 3.5, "A cat."), (3.5, 5.5, "A dog.")]
-
-
-def test_durations_are_added_up_where_cut_meta_is_not_understood(layout: Layout) -> None:
-    layout.add(VID, times=[{"von": 0}, {"von": 4}])
-    layout.write(f"vript_long_videos_clips/{VID}/{VID}_asr.jsonl", asr(VID, 3.5, 2.0))
-    (source,), _ = layout.scan()
-    assert source.clips[1].start_s == 3.5
-
-
-def test_a_missing_scene_makes_the_later_starts_unknown() -> None:
-    data = asr(VID, 1, 2, 3).split(b"\n")
-    assert times_from_durations(b"\n".join(data), "x") == {1: (0, 1), 2: (1, 3), 3: (3, 6)}
-    with pytest.raises(SetAside, match="lacks scene 2") as caught:
-        times_from_durations(b"\n".join([data[0], data[2]]), "x")
-    assert caught.value.reason is Reason.CLIP_BOUNDARIES_MISSING
-    with pytest.raises(SetAside):
-        times_from_durations(b"", "x")
 
 
 def test_everything_still_packed(layout: Layout, tmp_path: Path) -> None:
