@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +16,7 @@ from slvmeval.cli import main
 from tasks.suites.locot2v.prompt_suite.drafting import Version
 from tasks.suites.locot2v.prompt_suite.project import Draft, Project
 from tasks.suites.locot2v.prompt_suite.videos import SourceVideo
+from tests.slvmeval.prompt_review.reviewing import reviewing
 from tests.tasks.evaluators.short_films import short_film
 
 ODD = '</textarea><script>alert(1)</script> & "quotes" {{ 7 * 7 }}'
@@ -51,21 +49,8 @@ def served(tmp_path_factory: pytest.TempPathFactory, ffmpeg: str) -> Iterator[tu
     folder = tmp_path_factory.mktemp("served")
     film = short_film(ffmpeg, folder / "a.mp4", 3.0)
     Project(folder / "prompts").keep_draft(draft("p1", film))
-    words = ["suite", "prompts", "review", str(folder / "prompts"), "--port", "0", "--by", "Anna"]
-    command = [sys.executable, "-m", "slvmeval", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
-        try:
-            assert process.stdout is not None
-            said = process.stdout.readline().split()
-            assert said[0] == "open", said
-            yield folder, said[1]
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
+    with reviewing(folder / "prompts", "--by", "Anna") as (_, address):
+        yield folder, address
 
 
 @pytest.fixture

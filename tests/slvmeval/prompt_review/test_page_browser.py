@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +11,10 @@ import pytest
 from tasks.suites.locot2v.prompt_suite.drafting import Version
 from tasks.suites.locot2v.prompt_suite.project import Draft, Project
 from tasks.suites.locot2v.prompt_suite.videos import SourceVideo
+from tests.slvmeval.prompt_review.reviewing import reviewing
 from tests.tasks.evaluators.short_films import short_film
 
 pytestmark = pytest.mark.browser
-
-
-@contextmanager
-def served(project: Project) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    words = ["suite", "prompts", "review", str(project.folder), "--port", "0"]
-    command = [sys.executable, "-m", "slvmeval", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
-        try:
-            assert process.stdout is not None
-            said = process.stdout.readline().split()
-            assert said[0] == "open", said
-            yield process, said[1]
-        finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
 
 
 @pytest.fixture
@@ -46,7 +28,7 @@ def project(tmp_path: Path, ffmpeg: str) -> Project:
 
 
 def test_a_text_is_corrected_and_a_killed_server_takes_none_away(chromium: Any, project: Project) -> None:
-    with served(project) as (process, address):
+    with reviewing(project.folder) as (process, address):
         page = chromium.new_page()
         faults: list[str] = []
         page.on("pageerror", lambda problem: faults.append(str(problem)))
@@ -80,7 +62,7 @@ def test_a_text_is_corrected_and_a_killed_server_takes_none_away(chromium: Any, 
 
 
 def test_the_page_works_without_scripts(chromium: Any, project: Project) -> None:
-    with served(project) as (_, address):
+    with reviewing(project.folder) as (_, address):
         context = chromium.new_context(java_script_enabled=False)
         page = context.new_page()
         page.goto(f"{address}prompt/p1")
