@@ -23,7 +23,7 @@ _RETRY_S = 3.0
 SERVER_ERRORS = (httpx.HTTPError, PrefectException, RuntimeError, OSError)
 
 
-class Board:
+class RunBoard:
     """Makes requests in a thread of its own, in the order of their slots, until the server has taken them.
 
     A request that waits is replaced by a later one of its slot: only the latest state is of interest.
@@ -60,7 +60,7 @@ class Board:
         self._thread.join(self._until - time.monotonic() + self._retry_s)
         return not self._requests and not self._thread.is_alive()
 
-    def __enter__(self) -> Board:
+    def __enter__(self) -> RunBoard:
         """Start to take requests."""
         self._thread.start()
         return self

@@ -30,7 +30,7 @@ from prefect.types.entrypoint import EntrypointType
 from prefect.workers.process import ProcessWorker
 from pydantic import ValidationError
 
-from infra.prefect_settings import FLOW_NAME, FLOW_NAMES, SILENT_S
+from infra.prefect_server import FLOW_NAME, FLOW_NAMES, SILENT_S
 from infra.profile import Profile
 from storage_schemas.errors import PrerequisiteError, UserInputError
 

@@ -6,7 +6,7 @@ import importlib
 import logging
 import os
 
-from infra.prefect_settings import RUN_SETTINGS, log_level, set_in_environment
+from infra.prefect_server import RUN_SETTINGS, log_level, set_in_environment
 
 
 def prepare() -> None:

@@ -1,10 +1,15 @@
-"""Stages as Prefect tasks on Dask: one task a source and stage, nothing of the work in here."""
+"""Stages as Prefect tasks on Dask: one task a source and stage, nothing of the work in here.
+
+Which cluster a flow's tasks run on: jobs in the site's pools, or processes of this machine.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -12,14 +17,20 @@ import distributed
 from dask.base import annotate
 from distributed.deploy.cluster import Cluster
 from prefect import task
+from prefect.artifacts import (
+    create_link_artifact,
+)
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.states import Completed, Crashed, Failed
 from prefect_dask.task_runners import DaskTaskRunner
 
+from flows.board import RunBoard
+from infra.dask_cluster import local_cluster
 from infra.executor import WINDOW, Executor, Handle, WorkerDied
 from infra.pool import LOADED, RESOURCES, WorkerPools
+from infra.profile import Profile
 
 
 @task(name="stage", task_run_name="{name}", persist_result=False, cache_policy=NO_CACHE, retries=0)
@@ -124,3 +135,54 @@ class PrefectExecutor(Executor):
             self._ended(handle.task_run_id, state)
             # a worker that holds a result is not idle
             handle.wrapped_future.release()
+
+
+def link_dask(board: RunBoard, dashboard: str) -> None:
+    """Link the pages of the Dask cluster, given the address of its dashboard ``…/status``."""
+    if importlib.util.find_spec("bokeh") is None:
+        # without it there are no graphs, but tables of workers and of what they do
+        dashboard = dashboard.removesuffix("/status") + "/info/main/workers.html"
+    board.post(
+        "link to Dask",
+        partial(
+            create_link_artifact,
+            link=dashboard,
+            link_text="Dask: workers and what they do",
+            key="dask",
+            description=f"Pages of the Dask cluster while the build runs: {dashboard}",
+        ),
+    )
+
+
+#: What a worker imports while the cluster starts.
+PRELOAD = ["flows.on_worker"]
+
+
+def site_cluster(
+    board: RunBoard, site: Profile, store: str, name: str, run: str, one_loads: bool = False
+) -> Callable[[], Cluster]:
+    """Return what starts the workers of a run, and links their pages.
+
+    Parameters
+    ----------
+    name, run
+        What its jobs are named after, and the run's id; several runs may go on at once.
+    one_loads
+        On this machine, let one process load models for all; the executor is told so too.
+    """
+    if site.pools:
+        from infra.slurm.cluster import SlurmCluster
+
+        start: Callable[[], Cluster] = partial(
+            SlurmCluster, site, Path(store), f"{name[:50]}-{run[:8]}", PRELOAD
+        )
+    else:
+        start = partial(local_cluster, workers=site.workers, one_loads=one_loads, preload=PRELOAD)
+    return partial(_linked, board, start)
+
+
+def _linked(board: RunBoard, start: Callable[[], Cluster]) -> Cluster:
+    """Start a cluster and link its pages."""
+    cluster = start()
+    link_dask(board, cluster.dashboard_link)
+    return cluster

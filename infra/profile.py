@@ -17,8 +17,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 
 from infra.pool import Pool, PoolName, check_pools
 from storage_schemas.errors import UserInputError
-from storage_schemas.model import Frozen
-from storage_schemas.model_server import ModelServer
+from storage_schemas.model import Frozen, ModelServer
 
 #: Every environment variable of ours begins so: ``SLVMEVAL_`` and a field's name in capitals.
 ENVIRONMENT_PREFIX = "SLVMEVAL_"

@@ -1,7 +1,15 @@
 """Run a model server until it ends, and announce it: ``python -m infra.serving … -- COMMAND``.
 
 The command gets ``--host`` and ``--port`` at its end and the key in ``VLLM_API_KEY``. When it answers, its
-address is written into the store, where builds look for it (`infra/servers.py`).
+address is written into the store, where builds look for it (`infra/serving.py`).
+
+Model servers that announce themselves: a file in the store says where each one answers.
+
+A server that runs as a job has another address each time. `infra/serving.py` writes the file when the
+server answers and removes it when the server ends; a build looks here for servers that its profile does not
+name.
+
+The command line of vLLM, the documented server of language models.
 """
 
 from __future__ import annotations
@@ -9,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ipaddress
+import json
 import os
 import secrets
 import signal
@@ -22,9 +31,67 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from infra.servers import ServerFile, forget_server, write_server
+from pydantic import ValidationError
+
+from storage_schemas.commit import write_atomic
 from storage_schemas.errors import PrerequisiteError, SlvmevalError
+from storage_schemas.model import Frozen
 from storage_schemas.provenance import utc_now
+
+
+class ServerFile(Frozen):
+    """Where a server answers.
+
+    Parameters
+    ----------
+    url
+        Its address, ending in ``/v1``.
+    model
+        What it calls its model.
+    key
+        The key that it wants; only this user may read the file.
+    host, job, process
+        Where it runs: the machine, the SLURM job if it is one, the id of the process that wrote this.
+    since
+        When it began to answer, UTC.
+    """
+
+    url: str
+    model: str
+    key: str
+    host: str
+    job: str | None = None
+    process: int
+    since: str
+
+
+def server_path(store: Path, name: str) -> Path:
+    """Return where the file of a server lies."""
+    return store / "servers" / f"{name}.json"
+
+
+def write_server(store: Path, name: str, server: ServerFile) -> None:
+    """Announce a server; nobody else can read the file, since its key is in it."""
+    path = server_path(store, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.chmod(0o700)
+    write_atomic(path, server.model_dump_json(indent=1).encode(), 0o600)
+
+
+def read_server(store: Path, name: str) -> ServerFile | None:
+    """Return where a server answers, or None if none of that name has announced itself."""
+    try:
+        return ServerFile.model_validate(json.loads(server_path(store, name).read_bytes()))
+    except (FileNotFoundError, ValidationError, ValueError):
+        return None
+
+
+def forget_server(store: Path, name: str) -> None:
+    """Remove the file of a server, if it is this process's."""
+    found = read_server(store, name)
+    if found is not None and (found.process, found.host) == (os.getpid(), socket.gethostname()):
+        server_path(store, name).unlink(missing_ok=True)
+
 
 #: The variable in which vLLM takes its key: on the command line every user of the machine could read it.
 KEY_VARIABLE = "VLLM_API_KEY"
@@ -198,3 +265,45 @@ def _address(interface: str | None) -> str:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+def vllm_command(
+    weights: str,
+    *,
+    served_as: str,
+    revision: str | None = None,
+    program: str = "vllm",
+    max_model_len: int = 32768,
+    gpus: int = 1,
+    more: Sequence[str] = (),
+) -> list[str]:
+    """Return the command that serves a Qwen3 model, without host and port.
+
+    Parameters
+    ----------
+    weights
+        Folder of the checkpoint, or a repository of the hub.
+    served_as
+        The name by which clients ask for it.
+    revision
+        Commit of the repository, where `weights` is one.
+    max_model_len
+        Longest prompt and answer together, tokens.
+    gpus
+        GPUs that share the model.
+    more
+        Further arguments, last.
+    """
+    return [
+        program,
+        "serve",
+        weights,
+        *("--served-model-name", served_as),
+        *(("--revision", revision) if revision else ()),
+        *("--dtype", "bfloat16"),
+        *("--max-model-len", str(max_model_len)),
+        # thoughts apart from the answer: the schema is for the answer alone
+        *("--reasoning-parser", "qwen3"),
+        *(("--tensor-parallel-size", str(gpus)) if gpus > 1 else ()),
+        *more,
+    ]

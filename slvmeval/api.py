@@ -9,7 +9,7 @@ from pathlib import Path
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.pairs import view
-from tasks.pairs.brought import open_brought, read_pairs_file
+from tasks.pairs.file_pairs import open_brought, read_pairs_file
 from tasks.pairs.view import Pair, Side
 
 __all__ = [
@@ -81,7 +81,7 @@ def iter_pairs(release: Release, aspect: str | None = None) -> Iterator[Pair]:
 
 
 def open_pairs_file(path: str | Path, *, fps: Fraction | int = 1, long_side: int = 512) -> list[Pair]:
-    """Open pairs of one's own from a JSON Lines file; see :func:`tasks.pairs.brought.read_pairs_file`.
+    """Open pairs of one's own from a JSON Lines file; see :func:`tasks.pairs.file_pairs.read_pairs_file`.
 
     Raises
     ------

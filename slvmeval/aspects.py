@@ -12,13 +12,13 @@ from tasks.aspects.base import (
     ClipNotDegradable,
     ClipSpan,
     FrameMapOperation,
-    Models,
     OrderOperation,
     Parameters,
     PixelOperation,
     any_clip,
 )
 from tasks.media.planes import merge_masked, planes_to_rgb, rgb_to_planes, split_planes
+from tasks.models.base import Models
 
 __all__ = [
     "AgentAction",

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from storage_schemas.judgement import Choice, Failure
-from tasks.evaluators.base import (
-    AspectText,
-    Comparison,
-    Estimate,
-    Evaluator,
-    ModelUsage,
-    NotJudged,
-    PairwiseJudge,
-    PointwiseScorer,
-    Score,
-    Usage,
-)
-from tasks.evaluators.features import FeatureCache, FrameFeature
+from storage_schemas.judgements import Choice, Failure
+from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
 from tasks.pairs.view import Side
+from tasks.scoring.base import AspectText, Comparison, Evaluator, PairwiseJudge, PointwiseScorer, Score
+from tasks.scoring.features import FeatureCache, FrameFeature
 
 __all__ = [
     "AspectText",

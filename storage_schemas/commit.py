@@ -1,8 +1,6 @@
 """Atomic commits: a result is either complete or absent, also after a ``kill -9`` or a full disk.
 
-Everything is written into a folder of its own under ``staging/``, synced, given its manifest last,
-and renamed into place. The named points at which a process may die are `COMMIT_POINTS`; tests put a
-hook there.
+The manifest is written last: an artifact that has one is complete.
 """
 
 from __future__ import annotations
@@ -15,10 +13,48 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from pydantic import Field
 
 from storage_schemas.errors import Reason, SetAside, StoreError
 from storage_schemas.ids import digest_file
-from storage_schemas.manifest import MANIFEST_NAME, Manifest, StoredFile
+from storage_schemas.model import Frozen
+
+#: Version of everything under a store's folder; see ``storage_schemas/migrations.py``.
+SCHEMA_VERSION = 2
+
+MANIFEST_NAME = "manifest.json"
+
+
+class StoredFile(Frozen):
+    """Size in bytes and SHA-256 of one payload file."""
+
+    bytes: int
+    sha256: str
+
+
+class Manifest(Frozen):
+    """What made an artifact and what it holds.
+
+    `consumes` is what the id is made of; `content_checksum` depends on the content only, not on how
+    it is coded; `provenance` says with what and where it was made and is in no id.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    kind: str
+    id: str
+    consumes: dict[str, Any]
+    content_checksum: str
+    content: dict[str, Any] = Field(default_factory=dict)
+    files: dict[str, StoredFile] = Field(default_factory=dict)
+    provenance: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all payload files."""
+        return sum(file.bytes for file in self.files.values())
+
 
 #: The steps of a commit, in order; a hook sees them as ``kind:step``.
 COMMIT_POINTS = ("staged", "payload_written", "payload_synced", "manifest_written", "renamed")

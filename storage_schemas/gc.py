@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from storage_schemas.commit import abandoned, retire_folder
+from storage_schemas.commit import Manifest, abandoned, retire_folder
 from storage_schemas.ids import artifact_id
-from storage_schemas.manifest import Manifest
 from storage_schemas.release import Release, release_names, release_versions
 from storage_schemas.store import (
     ANALYSIS,

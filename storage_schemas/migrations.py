@@ -20,10 +20,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from storage_schemas.commit import write_atomic
+from storage_schemas.commit import MANIFEST_NAME, SCHEMA_VERSION, Manifest, write_atomic
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import digest_file
-from storage_schemas.manifest import MANIFEST_NAME, SCHEMA_VERSION, Manifest
 from storage_schemas.store import Store
 
 Progress = Callable[[int, int], None]

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import canonical_json
 
-Row = TypeVar("Row", bound=BaseModel)
+TableRow = TypeVar("TableRow", bound=BaseModel)
 
 
 def write_rows(path: Path, schema: pa.Schema, rows: Iterable[BaseModel | Mapping[str, Any]]) -> None:
@@ -60,7 +60,7 @@ def read_dicts(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def read_rows(path: Path, model: type[Row], json_fields: tuple[str, ...] = ()) -> list[Row]:
+def read_rows(path: Path, model: type[TableRow], json_fields: tuple[str, ...] = ()) -> list[TableRow]:
     """Read a Parquet file written by :func:`write_rows` as models.
 
     Raises

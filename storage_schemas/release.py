@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from storage_schemas.commit import MANIFEST_NAME, SCHEMA_VERSION, Manifest
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.frames import FrameReader
-from storage_schemas.manifest import MANIFEST_NAME, SCHEMA_VERSION, Manifest
 from storage_schemas.pair import DegradedClipRow, PairRecord, Segment
 from storage_schemas.parquet import read_dicts, read_rows
 from storage_schemas.set_aside import SetAsideRow

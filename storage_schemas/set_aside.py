@@ -1,11 +1,18 @@
-"""Table `set_aside`: what was not built, and why; also the append-only rows of a store's failures."""
+"""Table `set_aside`: what was not built, and why; and the append-only failures of earlier builds."""
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Sequence
+
 import pyarrow as pa
 
+from storage_schemas.commit import storage_errors, sync_path
 from storage_schemas.errors import TRANSIENT_REASONS, Reason
 from storage_schemas.model import Frozen
+from storage_schemas.parquet import read_rows, write_rows
+from storage_schemas.provenance import utc_now
+from storage_schemas.store import Store
 
 SET_ASIDE = pa.schema(
     [
@@ -41,3 +48,29 @@ class SetAsideRow(Frozen):
     def transient(self) -> bool:
         """Whether the reason lies with the machine, so that the next build tries again."""
         return self.reason in TRANSIENT_REASONS
+
+
+def append_failures(store: Store, rows: Sequence[SetAsideRow]) -> None:
+    """Add rows as a new file; nothing that is there is touched."""
+    if not rows:
+        return
+    with storage_errors(store.failures):
+        store.failures.mkdir(parents=True, exist_ok=True)
+        stamp = utc_now().replace(":", "").replace("+0000", "Z")
+        path = store.failures / f"{stamp}-{uuid.uuid4().hex[:8]}.parquet"
+        draft = path.with_suffix(".draft")
+        write_rows(draft, SET_ASIDE, rows)
+        sync_path(draft)
+        draft.rename(path)
+        sync_path(store.failures)
+
+
+def known_failures(store: Store) -> dict[str, SetAsideRow]:
+    """Return, by the checksum of their inputs, the failures that need not be tried again."""
+    found: dict[str, SetAsideRow] = {}
+    if store.failures.is_dir():
+        for path in sorted(store.failures.glob("*.parquet")):
+            for row in read_rows(path, SetAsideRow):
+                if row.key and not row.transient:
+                    found[row.key] = row
+    return found

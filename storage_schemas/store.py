@@ -27,6 +27,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from storage_schemas.commit import (
+    MANIFEST_NAME,
+    SCHEMA_VERSION,
+    Manifest,
     abandoned,
     commit_folder,
     commit_point,
@@ -38,7 +41,6 @@ from storage_schemas.commit import (
 )
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import artifact_id, digest_file
-from storage_schemas.manifest import MANIFEST_NAME, SCHEMA_VERSION, Manifest
 
 #: Kinds of artifact. Frames and encoded segments are caches, made again from the source when they are
 #: wanted and gone; the timeline (which frames a source has, with their checksums) stays.

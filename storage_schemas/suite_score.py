@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from storage_schemas.judgement import Failure
+from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen
 
 SUITE_SCORES = pa.schema(

@@ -2,6 +2,8 @@
 
 A recipe is frozen and strict, is kept in the release it made, and names every constant. Built-in
 recipes have a name; a user's own is a TOML or JSON file of the same fields.
+
+The rule by which a pair stays after people have looked at it; part of the recipe.
 """
 
 from __future__ import annotations
@@ -20,9 +22,32 @@ from pydantic import Field, ValidationError, field_validator
 from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
-from tasks.annotation.rule import FilterRule
 from tasks.aspects.base import CUSTOM, Operation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
+from tasks.captions.analyser import AnalyserRecipe
+from tasks.models.hub import ModelCheck
+
+
+class FilterRule(Frozen):
+    """When a pair stays.
+
+    Parameters
+    ----------
+    workers_per_pair
+        Votes that a pair needs (SLVMEval, section 4.4: 5); with fewer it is undecided.
+    most_c
+        Votes C that a pair may have (0).
+    least_lead
+        By how many votes A has to lead over B (1: A > B).
+    drop_excluded
+        Whether votes of workers that were excluded later count no more; then the pair is shown to others
+        (the paper keeps them).
+    """
+
+    workers_per_pair: int = Field(default=5, ge=1)
+    most_c: int = Field(default=0, ge=0)
+    least_lead: int = Field(default=1)
+    drop_excluded: bool = False
 
 
 class AspectRecipe(Frozen):
@@ -42,13 +67,6 @@ class Severity(Frozen):
 
     clips: tuple[Annotated[int, Field(ge=1)] | Literal["all"], ...] = ()
     strengths: tuple[str, ...] = ()
-
-
-class AnalyserRecipe(Frozen):
-    """Which caption analyser to use."""
-
-    name: str = "rules"
-    parameters: dict[str, Any] = Field(default_factory=dict)
 
 
 class Pin(Frozen):
@@ -363,3 +381,10 @@ def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
         raise UserInputError(f"{where}: {first['msg']} (got {first['input']!r:.200})") from problem
     recipe.check()
     return recipe
+
+
+def check_recipe(recipe: Recipe, check: ModelCheck) -> None:
+    """Look at every model that the operations of a recipe load."""
+    for name in recipe.aspects:
+        for point in recipe.points(name):
+            recipe.operation(name).consumed_models(recipe.parameters(name, point.strength), check)

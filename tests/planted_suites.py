@@ -19,14 +19,14 @@ import os
 import signal
 import time
 
-from tasks.evaluators.base import Estimate, NotJudged, Usage
-from tasks.evaluators.kept_captions import KeptCaptions
-from tasks.evaluators.vlm_models import VlmModel
-from tasks.models.chat_client import ChatClient
-from tasks.suites.base import Dimension, Scored, Scorer, Suite
-from tasks.suites.calls import Calls
+from tasks.scoring.base import Estimate, NotJudged, Usage
+from tasks.llm.answer_store import KeptCaptions
+from tasks.llm.vision_models import VlmModel
+from tasks.llm.chat import ChatClient
+from tasks.scoring.suites.base import Dimension, Scored, Scorer, Suite
+from tasks.llm.requests import Calls
 from storage_schemas.errors import PrerequisiteError
-from storage_schemas.judgement import Failure
+from storage_schemas.judgements import Failure
 
 NAMES = {"length": (0, 100000), "beauty": (1, 5), "contest": (1, 5), "heavy": (0, 1)}
 DIMENSIONS = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
 from tasks.recipe import BUILT_IN, AspectRecipe, Recipe
 
 CLIPS = 14

@@ -39,7 +39,7 @@ def test_the_rule_holds(copied: Path) -> None:
         ("storage_schemas/ids.py", "import tasks.recipe"),
         ("tasks/recipe.py", "from infra.profile import Profile"),
         ("infra/profile.py", "from tasks.recipe import Recipe"),
-        ("flows/options.py", "import slvmeval.api"),
+        ("flows/build/options.py", "import slvmeval.api"),
         ("tasks/pairs/draw.py", "import prefect"),
         ("storage_schemas/store.py", "def late() -> None:\n    import distributed"),
     ],

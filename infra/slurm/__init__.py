@@ -1,1 +1,7 @@
-"""Worker pools made of SLURM jobs: their scripts, how many there are, and what their workers must see."""
+"""Worker pools made of SLURM jobs.
+
+`cluster` is what flows use: a Dask scheduler whose pools (`pool_jobs`, `scaling`) are jobs
+(`job_script`, `commands`). `worker` and `on_node` are programs that run on a node; `worker_setup` and
+`worker_checks` run in a worker. `profile_check` and `probe` serve `doctor`; `server_job` serves `serve-
+llm`.
+"""

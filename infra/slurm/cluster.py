@@ -1,4 +1,7 @@
-"""One Dask scheduler in this process, and pools of workers that are SLURM jobs, by demand."""
+"""One Dask scheduler in this process, and pools of workers that are SLURM jobs, by demand.
+
+The jobs end with the run, or by a guard if the run is killed.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,67 @@ import dask.config
 from distributed import Scheduler
 from distributed.deploy.spec import SpecCluster
 
-from infra.dask_settings import dask_settings
-from infra.guard import Guard
+from infra.dask_cluster import dask_settings
+from infra.exit_guard import ExitGuard
 from infra.profile import Profile
 from infra.slurm import commands
+from infra.slurm.addresses import LOOPBACK, check_prefect_server, scheduler_options
 from infra.slurm.commands import SlurmAway
-from infra.slurm.ending import end_jobs, guard_jobs, refuse_names_in_use
 from infra.slurm.job_script import job_name, job_script, log_path
-from infra.slurm.listening import LOOPBACK, check_prefect_server, scheduler_options
-from infra.slurm.pool_jobs import PoolJobs
+from infra.slurm.pool_jobs import Member, Members, PoolJobs
 from infra.slurm.run_folder import make_log_folder, remove_run_folder, run_folder, write_run_file
-from infra.slurm.workers import Member, Members
 from storage_schemas.errors import PrerequisiteError, UserInputError
+
+#: How long closing waits for the jobs to be gone, seconds.
+CLOSE_S = 90.0
+
+#: Ends the jobs of a run, twice, as a submission may have been on its way; for an hour while SLURM is away,
+#: unless its settings are gone with it.
+_END_JOBS = """
+import os, shutil, subprocess, sys, time
+user, folder, *names = sys.argv[1:]
+conf = os.environ.get("SLURM_CONF")
+done = attempts = 0
+while done < 2 and attempts < 720 and not (conf and not os.path.exists(conf)):
+    calls = [subprocess.run(["scancel", "--quiet", "--user=" + user, "--name=" + name]) for name in names]
+    done += all(call.returncode == 0 for call in calls)
+    attempts += 1
+    time.sleep(5)
+shutil.rmtree(folder, ignore_errors=True)
+"""
+
+
+def guard_jobs(names: Sequence[str], folder: Path) -> ExitGuard:
+    """Start a guard that ends the jobs of these names, and removes the run's folder, when we are gone."""
+    return ExitGuard(_END_JOBS, str(commands.user()), str(folder), *names, environment=commands.environment())
+
+
+def refuse_names_in_use(names: Sequence[str]) -> None:
+    """Raise PrerequisiteError if there are jobs of these names: two runs would end each other's."""
+    left = [job.id for job in commands.jobs(names) if job.there]
+    if left:
+        raise PrerequisiteError(
+            f"SLURM has jobs of a run of this name already: {', '.join(left)}. Give this run another name, "
+            f"or end them with: scancel {' '.join(left)}"
+        )
+
+
+async def end_jobs(names: Sequence[str]) -> bool:
+    """End all jobs of these names and wait until SLURM has none; return whether that is so."""
+    end, pause = time.monotonic() + CLOSE_S, 0.2
+    while time.monotonic() < end:
+        try:
+            await asyncio.to_thread(commands.cancel_by_name, names)
+            listed = await asyncio.to_thread(commands.jobs, names)
+            if not any(job.there for job in listed):
+                return True
+        except SlurmAway as problem:
+            log.warning("SLURM does not answer, it is asked again: %s", problem)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 5.0)
+    log.error("jobs are still there; end them with: scancel --name=%s", ",".join(names))
+    return False
+
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +133,7 @@ class SlurmCluster(SpecCluster):
         self._index = 0
         self._stopping = False
         self._control: asyncio.Task[None] | None = None
-        self._guard: Guard | None = None
+        self._guard: ExitGuard | None = None
         for pool_name in profile.pools:
             # what cannot stand in a script is said now
             self._script(pool_name, "tcp://scheduler:0")

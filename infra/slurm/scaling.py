@@ -46,7 +46,7 @@ class JobState:
 
 
 @dataclass(frozen=True)
-class Decision:
+class ScalingStep:
     """How many jobs to submit, which to end now, and which to give nothing new."""
 
     submit: int
@@ -61,7 +61,7 @@ def decide(
     jobs: Sequence[JobState],
     now: float,
     may_submit: bool = True,
-) -> Decision:
+) -> ScalingStep:
     """Return what to do about the jobs of a pool.
 
     Parameters
@@ -97,7 +97,7 @@ def decide(
     kept = [job for job in live if job not in cancel]
     free = pool.maximum - (len(jobs) - len(cancel))
     submit = max(0, min(needed_jobs(pool, wanted) - len(kept), free)) if may_submit else 0
-    return Decision(submit, tuple(job.id for job in cancel), tuple(job.id for job in expiring))
+    return ScalingStep(submit, tuple(job.id for job in cancel), tuple(job.id for job in expiring))
 
 
 def needed_jobs(pool: Pool, wanted: int) -> int:

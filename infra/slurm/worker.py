@@ -7,7 +7,7 @@ from typing import Any
 import dask.config
 from distributed.cli.dask_worker import main as dask_worker
 
-from infra.dask_settings import dask_settings
+from infra.dask_cluster import dask_settings
 
 #: SLURM bounds the memory of a job. Dask counts the page cache of files as a worker's, and would spill,
 #: pause and kill because of it.

@@ -16,7 +16,7 @@ from typing import Any
 from distributed import Worker
 
 from infra.pool import RESOURCES
-from infra.slurm import fitness
+from infra.slurm import worker_checks
 from infra.slurm.run_folder import read_run_file, versions
 from storage_schemas.provenance import GPU_VARIABLE
 
@@ -87,21 +87,21 @@ def look(name: str, scheduler: str) -> dict[str, Any]:
 
 
 def _check_shared(store: Path, run: str, scheduler: str) -> list[str]:
-    problems = fitness.check_store(store, run, scheduler)
+    problems = worker_checks.check_store(store, run, scheduler)
     driver = read_run_file(store, run)
-    return problems + fitness.check_packages(versions(), driver.versions if driver is not None else {})
+    return problems + worker_checks.check_packages(versions(), driver.versions if driver is not None else {})
 
 
 def _take_gpu(name: str) -> tuple[str, list[str]]:
     """Narrow this process to its own GPU; return which that is, and what is wrong."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     index = worker_index(name)
-    listed = fitness.listed_gpus()
-    device = fitness.one_device(visible, index, [gpu for gpu, _, _ in listed])
+    listed = worker_checks.listed_gpus()
+    device = worker_checks.one_device(visible, index, [gpu for gpu, _, _ in listed])
     os.environ["CUDA_VISIBLE_DEVICES"] = device or ""
-    model = fitness.gpu_name(device, listed) if device is not None else None
+    model = worker_checks.gpu_name(device, listed) if device is not None else None
     os.environ[GPU_VARIABLE] = model or "none seen"
-    problems = fitness.check_gpu(device, model, visible, index)
+    problems = worker_checks.check_gpu(device, model, visible, index)
     allowed = os.environ.get(ALLOW_CPU_MODELS) == "1"
     return f"{device or 'no GPU'} ({model or 'none seen'})", [] if allowed else problems
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from storage_schemas.vote import Rating, SideWord, Vote
-from tasks.statistics.krippendorff import Alpha, Answer, alpha_of, rater_alphas
+from storage_schemas.votes import Rating, SideWord, Vote
+from tasks.statistics.krippendorff import Alpha, RaterAnswer, alpha_of, rater_alphas
 
 #: All aspects together.
 ALL = "all"
@@ -93,5 +93,5 @@ def _of(aspect: str, votes: Sequence[Vote], seed: int) -> AspectAgreement:
     )
 
 
-def _answers(votes: Iterable[Vote], field: str) -> list[Answer]:
-    return [Answer(vote.pair_id, vote.worker, getattr(vote, field)) for vote in votes]
+def _answers(votes: Iterable[Vote], field: str) -> list[RaterAnswer]:
+    return [RaterAnswer(vote.pair_id, vote.worker, getattr(vote, field)) for vote in votes]

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_value
-from storage_schemas.vote import SideWord, Vote
+from storage_schemas.votes import SideWord, Vote
 from tasks.annotation.answer_rows import AnswerRow
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.mapping import CHOICES, DEFAULT_PLATFORM, AnswerField, AnswerMapping

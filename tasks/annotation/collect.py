@@ -10,8 +10,7 @@ from storage_schemas.commit import write_atomic
 from storage_schemas.ids import digest_text
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
-from storage_schemas.vote import Vote
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import Vote, VotesStore
 from tasks.annotation.desk import Desk
 from tasks.annotation.places import annotation_folder
 

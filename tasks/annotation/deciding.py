@@ -6,8 +6,7 @@ import getpass
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
-from storage_schemas.vote import Decision, Standing
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import Decision, Standing, VotesStore
 from tasks.annotation.desk import Desk
 from tasks.annotation.places import database_url, installation_key, sqlite_file
 

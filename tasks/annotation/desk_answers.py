@@ -8,7 +8,7 @@ from typing import get_args
 
 from sqlalchemy import Connection, select
 
-from storage_schemas.vote import Rating, Vote
+from storage_schemas.votes import Rating, Vote
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk_assignment import Assignment
 from tasks.annotation.desk_core import refuse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from storage_schemas.vote import Rating, SideWord
+from storage_schemas.votes import Rating, SideWord
 from tasks.annotation.tasks import PLACES, PairTask, Place
 from tasks.annotation.viewing import Intervals, covered, length
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from sqlalchemy import Connection, bindparam, func, select
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.vote import Decision, Standing
+from storage_schemas.votes import Decision, Standing
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk_database import Database
 from tasks.annotation.desk_types import Clock, EventKind, Refused, RefusedReason

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.vote import SideWord
+from storage_schemas.votes import SideWord
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk_assignment import Assignment
 from tasks.annotation.desk_core import DeskCore, refuse

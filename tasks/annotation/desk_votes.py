@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from sqlalchemy import ColumnElement, Connection, select
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.vote import Decision, Standing, Vote
+from storage_schemas.votes import Decision, Standing, Vote
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk_answers import vote_row
 from tasks.annotation.desk_core import DeskCore

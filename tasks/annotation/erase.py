@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import VotesStore
 from tasks.annotation.desk import Desk
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from storage_schemas.commit import write_atomic
-from storage_schemas.vote import Vote
+from storage_schemas.votes import Vote
 from tasks.annotation.answer_rows import AnswerRow, read_answers
 from tasks.annotation.answer_votes import LeftOutReason, Unusable, VoteReader
 from tasks.annotation.desk import Desk

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from storage_schemas.pair import PairRecord
-from storage_schemas.vote import Decision, Rating, Standing, Vote
-from storage_schemas.votes_store import moment
-from tasks.annotation.rule import FilterRule
+from storage_schemas.votes import Decision, Rating, Standing, Vote, moment
+from tasks.recipe import FilterRule
 
 
 class Verdict(StrEnum):

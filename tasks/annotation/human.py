@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from storage_schemas.ids import digest_text
-from storage_schemas.judgement import Choice, Judgement, Order
-from storage_schemas.vote import Vote
+from storage_schemas.judgements import Choice, Judgement, Order
+from storage_schemas.votes import Vote
 
 #: The name under which people stand in tables.
 HUMAN = "human"

@@ -9,7 +9,7 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.pair import PairRecord
 from storage_schemas.source import ClipRow
-from storage_schemas.vote import SideWord
+from storage_schemas.votes import SideWord
 
 #: What happened there: the clip was degraded, removed (high side), joined over (low side), or moved.
 StretchKind = Literal["degraded", "removed", "join", "moved"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from storage_schemas.json_lines import LinesFolder
 from storage_schemas.model import Frozen
-from storage_schemas.own_lines import OwnLines
 from tasks.annotation.places import annotation_folder
 
 
@@ -53,7 +53,7 @@ class KeptTranslations:
 
     def __init__(self, root: Path) -> None:
         folder = annotation_folder(root) / "translations"
-        self._lines = OwnLines(folder, Translation, "that caption is asked about again")
+        self._lines = LinesFolder(folder, Translation, "that caption is asked about again")
 
     def __enter__(self) -> KeptTranslations:
         return self

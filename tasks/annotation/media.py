@@ -27,8 +27,8 @@ from tasks.annotation.media_files import byte_index, clear_old_drafts, share, wr
 from tasks.annotation.places import annotation_folder, derived_key, media_folder
 from tasks.annotation.tasks import PairMedia
 from tasks.media.encode import DEFAULT_SETTINGS
-from tasks.publish.frames import needs_frames, restore_frames
-from tasks.publish.materialise import SideName, encode_source, encoded_consumes, unit_starts, write_low
+from tasks.publish.frame_restore import needs_frames, restore_frames
+from tasks.publish.pair_videos import SideName, encode_source, encoded_consumes, unit_starts, write_low
 
 #: Goes up when the same pictures are put into another file than before.
 FORMAT = 1

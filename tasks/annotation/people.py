@@ -9,14 +9,13 @@ from functools import cached_property
 from pydantic import ValidationError
 
 from storage_schemas.errors import IntegrityError, UserInputError
-from storage_schemas.judgement import Judgement
+from storage_schemas.judgements import Judgement
 from storage_schemas.parquet import read_dicts, read_rows
 from storage_schemas.release import Release
-from storage_schemas.vote import Vote
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import Vote, VotesStore
 from tasks.annotation.filter import Outcome, Verdict, counting, outcomes
 from tasks.annotation.human import human_judgements
-from tasks.annotation.rule import FilterRule
+from tasks.recipe import FilterRule
 
 #: What a filtered release has beside the tables of every release.
 VOTES_FILE, OUTCOMES_FILE = "votes.parquet", "filter.parquet"

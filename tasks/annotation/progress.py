@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from storage_schemas.vote import Vote
+from storage_schemas.votes import Vote
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk_types import TaskProgress
 from tasks.annotation.pace import Bar, End, Pace, by_day, by_hour, estimated_end, pace, when

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
-from storage_schemas.vote import Decision, Rating, Standing, Vote
+from storage_schemas.votes import Decision, Rating, Standing, Vote
 from tasks.annotation.filter import standings
 
 _STEPS: dict[Rating, int] = {"A": 0, "B": 1, "C": 2}

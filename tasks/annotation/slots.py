@@ -11,7 +11,7 @@ import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from storage_schemas.vote import SideWord
+from storage_schemas.votes import SideWord
 from tasks.annotation.places import derived_key
 
 #: So many slots of each pair are known when answers come back, more where a campaign wants more.

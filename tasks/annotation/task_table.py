@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import UserInputError
-from storage_schemas.vote import SideWord
+from storage_schemas.votes import SideWord
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk import Desk, TaskProgress
 from tasks.annotation.mapping import Encoding

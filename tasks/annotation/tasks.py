@@ -8,7 +8,7 @@ from typing import Any, Literal
 from storage_schemas.model import Frozen
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
-from storage_schemas.vote import SideWord
+from storage_schemas.votes import SideWord
 from tasks.annotation.intervals import Stretch, must_see
 
 Place = Literal["left", "right"]

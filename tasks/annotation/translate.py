@@ -22,9 +22,9 @@ from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.model import Frozen
 from storage_schemas.rng import derived_seed
 from tasks.annotation.kept_translations import KeptTranslations, Translation
-from tasks.captions.fitting import NotFitting, split_thinking
-from tasks.models.chat import ChatAnswer, ChatRequest, Sampling, ask_all
-from tasks.models.servers import ChatServer, Servers, check_server
+from tasks.llm.answers import NotFitting, split_thinking
+from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling, ask_all
+from tasks.llm.servers import ChatServer, Servers, check_server
 from tasks.models.texts import has_words
 
 PROMPT_FILE = Path(__file__).parent / "prompts" / "translation.txt"

@@ -11,9 +11,10 @@ from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, ClipSpan, Models, Parameters, PixelOperation
+from tasks.aspects.base import Aspect, ClipContext, ClipSpan, Parameters, PixelOperation
 from tasks.media.planes import merge_masked, planes_to_rgb, rgb_to_planes
 from tasks.models.backgrounds import BackgroundSet
+from tasks.models.base import Models
 
 
 class BackgroundParameters(Parameters):

@@ -1,15 +1,4 @@
-"""What an aspect is: a name, what it needs of a clip, and the operations that degrade it.
-
-An *aspect* says which clips can be degraded. An *operation* says how. There are three kinds of
-operation:
-
-pixels
-    :class:`PixelOperation` makes new frames of a clip, in planes or in RGB.
-frame maps
-    :class:`FrameMapOperation` shows other frames of the same clip; nothing new is stored.
-order
-    :class:`OrderOperation` removes or moves whole clips; nothing new is stored.
-"""
+"""What an aspect is: a name, what it needs of a clip, and the operations that degrade it."""
 
 from __future__ import annotations
 
@@ -19,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import SlvmevalError, UserInputError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.model import Frozen
 from storage_schemas.rng import derived_seed, keyed_rng
+from tasks.models.base import Models
 
 Category = Literal["quality", "consistency"]
 Pool = Literal["cpu", "h100"]
@@ -121,35 +111,6 @@ class ClipContext:
     def video_rng(self, purpose: str) -> np.random.Generator:
         """Return the generator for a purpose that all clips of the source share."""
         return keyed_rng(*self.seed, purpose)
-
-
-class Models(ABC):
-    """Gives operations their loaded models, each loaded once a process.
-
-    Attributes
-    ----------
-    device
-        Where it loads them: ``cpu`` or ``cuda``.
-    """
-
-    device: str = "cpu"
-
-    @abstractmethod
-    def get(self, name: str, **options: str | float | bool) -> Any:
-        """Return the loaded model.
-
-        Parameters
-        ----------
-        name
-            The model, as a recipe names it.
-        options
-            How to load it (``dtype="bfloat16"``); with other options it is another loaded model.
-
-        Raises
-        ------
-        PrerequisiteError
-            If its weights are missing, with the command that fetches them.
-        """
 
 
 class Operation(ABC, Generic[P]):
@@ -370,3 +331,47 @@ class Aspect:
 def any_clip(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
     """Return True: the aspect takes every clip that has frames."""
     return True
+
+
+class FoundParameters(Parameters):
+    """In how much of a clip it must be found.
+
+    Parameters
+    ----------
+    least_frames
+        Share of the clip's frames that must change.
+    """
+
+    least_frames: float = Field(default=0.5, gt=0, le=1)
+
+
+F = TypeVar("F", bound=FoundParameters)
+
+
+class FindingOperation(PixelOperation[F]):
+    """Leaves frames as they are in which it finds nothing, and clips in which these are too many.
+
+    Class attributes
+    ----------------
+    finds
+        What was seen in too few frames, to go on "in 3 of 10 frames only".
+    """
+
+    finds: ClassVar[str]
+
+    def settle(self, changed: int, frames: int, parameters: F, clip: ClipContext) -> dict[str, Any]:
+        """Return what to record once all frames of the clip are done.
+
+        Parameters
+        ----------
+        changed, frames
+            How many frames of the clip differ at all, and how many it has.
+
+        Raises
+        ------
+        ClipNotDegradable
+            If less than the share `least_frames` was changed.
+        """
+        if changed < parameters.least_frames * frames:
+            raise ClipNotDegradable(f"{self.finds} in {changed} of {frames} frames only")
+        return {"changed_frames": changed, "frames": frames}

@@ -15,10 +15,8 @@ from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, ClipSpan
-from tasks.aspects.color_choice import PALETTE, Palette, colour_choices, drawn_colour
-from tasks.aspects.color_edit import QwenImageEdit
-from tasks.aspects.finding import FindingOperation, FoundParameters
+from tasks.aspects.base import Aspect, ClipContext, ClipSpan, FindingOperation, FoundParameters
+from tasks.aspects.color_edit import PALETTE, Palette, QwenImageEdit, colour_choices, drawn_colour
 from tasks.media.color_names import lab_to_rgb, pixels_named, recolour, rgb_to_lab
 from tasks.media.planes import Mask, merge_masked, planes_to_rgb, rgb_to_planes
 

@@ -1,30 +1,132 @@
 """The paper's operation for color: Qwen-Image-Edit-2509 gives a thing another colour in every frame.
 
-From SLVMEval, appendix F.6: the model, the palette, and that every frame of the clip is edited by an
-instruction which names the thing and its new colour. The words of the instruction here are our own. The paper
-says nothing of steps and guidance: 40 and 4.0, with a blank as the negative prompt, are what the model's card
-uses. The frame stays in its own size.
+Also which thing of a caption gets which colour, and how far an edit changed the rest of a picture.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 import cv2
 import numpy as np
-from pydantic import Field, field_validator
+from numpy.typing import NDArray
+from pydantic import AfterValidator, Field, field_validator
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
-from tasks.aspects.base import ClipContext, ClipNotDegradable, Models, Parameters, PixelOperation, Pool
-from tasks.aspects.color_choice import PALETTE, Palette, colour_choices, drawn_colour
-from tasks.aspects.templates import checked_template, default_text, filled
-from tasks.media.edit_measures import measure_edit
+from tasks.aspects.base import ClipContext, ClipNotDegradable, Parameters, PixelOperation, Pool
+from tasks.aspects.prompt_templates import checked_template, default_text, filled
+from tasks.media.color_names import named_colours, rgb_to_lab, said_colours
 from tasks.media.planes import Rgb
-from tasks.models.base import ImageEditor
-from tasks.models.batches import Batches
+from tasks.models.base import ImageEditor, Models
+from tasks.models.residence import Batches
+
+#: Distance in CIE Lab (CIE76) from which a pixel's colour counts as another one. 2.3 is just noticeable; the
+#: nearest two colours of the palette (black, gray and white) lie about 40 apart, and this is half of that.
+NOTABLE = 20.0
+
+
+class EditMeasures(NamedTuple):
+    """What an edit did to one picture.
+
+    Attributes
+    ----------
+    changed_share
+        Share of the pixels whose colour moved by `NOTABLE` or more in Lab.
+    rest_shift
+        Mean absolute difference of all other pixels, in 8-bit steps of RGB; 0 where there are none.
+    edges_kept
+        Correlation of the strength of the edges in the luma of both, −1 to 1: near 1 where every outline
+        stands where it stood. 1 if neither has edges, 0 if only one has.
+    """
+
+    changed_share: float
+    rest_shift: float
+    edges_kept: float
+
+
+def measure_edit(before: Planes, after: Planes) -> EditMeasures:
+    """Compare a picture ``(H, W, 3)`` uint8 (sRGB) with its edited form of the same size."""
+    distance = np.linalg.norm(rgb_to_lab(after) - rgb_to_lab(before), axis=-1)
+    changed = distance >= NOTABLE
+    shift = np.abs(after.astype(np.int16) - before)[~changed]
+    return EditMeasures(
+        changed_share=float(changed.mean()),
+        rest_shift=float(shift.mean()) if shift.size else 0.0,
+        edges_kept=_correlation(_edges(before), _edges(after)),
+    )
+
+
+def _edges(rgb: Planes) -> NDArray[np.float64]:
+    """Return how steep the luma is at each pixel, ``(H, W)``."""
+    luma = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float64)
+    return np.hypot(cv2.Sobel(luma, cv2.CV_64F, 1, 0), cv2.Sobel(luma, cv2.CV_64F, 0, 1))
+
+
+def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Return Pearson's r of two arrays; 1 if both are flat, 0 if one is."""
+    one, other = one - one.mean(), other - other.mean()
+    sizes = float(np.linalg.norm(one)), float(np.linalg.norm(other))
+    if min(sizes) < 1e-6:
+        return 1.0 if max(sizes) < 1e-6 else 0.0
+    return float(np.vdot(one, other)) / (sizes[0] * sizes[1])
+
+
+#: A colour that can be drawn (SLVMEval, appendix F.6).
+PaletteColour = Literal[
+    "black", "white", "red", "green", "yellow", "blue", "brown", "purple", "pink", "orange", "gray"
+]
+
+
+def _another_is_left(value: tuple[PaletteColour, ...]) -> tuple[PaletteColour, ...]:
+    if len(set(value)) < 2 or len(set(value)) < len(value):
+        raise ValueError("give two or more colours, each once")
+    return value
+
+
+#: The colours to draw the new one from: two or more, so that one is left beside the original.
+Palette = Annotated[tuple[PaletteColour, ...], AfterValidator(_another_is_left)]
+#: All of them.
+PALETTE: Palette = get_args(PaletteColour)
+
+
+def colour_choices(analysis: CaptionAnalysis) -> list[tuple[str, str]]:
+    """Return (colour, thing) for each thing that the caption gives exactly one colour of the palette."""
+    by_thing: dict[str, set[str]] = defaultdict(set)
+    for entry in analysis.color:
+        # the words of the thing count too: a "white" "red-roofed house" has two colours
+        by_thing[entry.object] |= said_colours(entry.color) | named_colours(entry.object)
+    return [(next(iter(colours)), thing) for thing, colours in by_thing.items() if len(colours) == 1]
+
+
+def drawn_colour(clip: ClipContext, palette: Palette) -> dict[str, str]:
+    """Draw a thing of the clip's caption, and the colour that it gets.
+
+    Returns
+    -------
+    dict
+        `object`, the thing as the caption has it; `color`, which of the palette's colours it has there;
+        `new_color`, any other of `palette`.
+
+    Raises
+    ------
+    ClipNotDegradable
+        If the caption gives no thing exactly one colour.
+    """
+    choices = colour_choices(clip.analysis)
+    if not choices:
+        raise ClipNotDegradable("the caption gives no thing exactly one colour of the palette")
+    colour, thing = choices[int(clip.rng("object").integers(len(choices)))]
+    others = [name for name in palette if name != colour]
+    return {
+        "object": thing,
+        "color": colour,
+        "new_color": others[int(clip.rng("new color").integers(len(others)))],
+    }
+
 
 #: Longest name of a thing that goes into the instruction, in characters; captions come from anywhere.
 _LONGEST_NAME = 200
@@ -88,7 +190,7 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
     """Each frame is what the editor makes of it when it is told to give the thing another colour.
 
     The whole frame comes from the editor, so all of it changes a little. Of each frame is recorded
-    `changed_share`, `rest_shift` and `edges_kept`; see :mod:`tasks.media.edit_measures`. In `paper` they
+    `changed_share`, `rest_shift` and `edges_kept`; see :mod:`tasks.aspects.color_edit`. In `paper` they
     decide nothing. The threshold of 0.5 steps is what one hundredth of the picture makes when it turns from
     dark to light, as for the other operation of this aspect.
 

@@ -1,12 +1,13 @@
-"""The paper's operation for object integrity: Grounding DINO finds a thing, Stable Diffusion paints over it.
+"""The paper's operation for object integrity.
 
-Thresholds, steps and guidance are of SLVMEval, appendix F; how boxes grow and what the prompts say is decided
-here, since the paper leaves it open.
+Grounding DINO finds a thing, Stable Diffusion paints over it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import ceil, floor
 from typing import Any, ClassVar, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -15,14 +16,119 @@ from pydantic import Field, field_validator
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
-from tasks.aspects.base import ClipContext, ClipNotDegradable, Models, Pool
-from tasks.aspects.boxes import Corners, boxes_mask, grown, touches
-from tasks.aspects.finding import FindingOperation, FoundParameters
-from tasks.aspects.scene_words import scene_without
-from tasks.aspects.templates import checked_template, default_text, filled
+from tasks.aspects.base import ClipContext, ClipNotDegradable, FindingOperation, FoundParameters, Pool
+from tasks.aspects.prompt_templates import checked_template, default_text, filled
 from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_planes
-from tasks.models.base import Box, Detector, Inpainter
-from tasks.models.batches import Batches
+from tasks.models.base import Box, Detector, Inpainter, Models
+from tasks.models.residence import Batches
+
+#: Words that two phrases may share without speaking of the same thing.
+_EMPTY = frozenset(
+    "an the of in on at to by for from with and or near into onto over under his her its their our my your "
+    "this that these those some any".split()
+)
+_IRREGULAR = {
+    "men": "man",
+    "women": "woman",
+    "children": "child",
+    "people": "person",
+    "mice": "mouse",
+    "leaves": "leaf",
+    "knives": "knife",
+    "wolves": "wolf",
+}
+
+
+def content_words(text: str) -> frozenset[str]:
+    """Return the words of a phrase that mean something, in small letters, the same for one and for many."""
+    words = re.findall(r"[^\W_]+", text.casefold())
+    # a single Latin letter is an article or what an apostrophe leaves over
+    meant = (word for word in words if word not in _EMPTY and not re.fullmatch("[a-z]", word))
+    return frozenset(map(_stem, meant))
+
+
+def _stem(word: str) -> str:
+    """Return what a noun's singular and plural have in common: ``hors`` of horse and horses."""
+    word = _IRREGULAR.get(word, word)
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith("s") and not word.endswith("ss") and len(word) > 3:
+        word = word[:-1]
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+def share_a_word(one: str, other: str) -> bool:
+    """Return whether two phrases have a content word in common.
+
+    Of scripts that are written without spaces a "word" is a whole phrase: there one may contain the other.
+    """
+    return any(
+        first == second or (not (first + second).isascii() and (first in second or second in first))
+        for first in content_words(one)
+        for second in content_words(other)
+    )
+
+
+def scene_without(analysis: CaptionAnalysis, thing: str) -> tuple[str, ...]:
+    """Return the phrases of the background and the scene, each once, that do not speak of the thing.
+
+    Other subjects are left out: what a prompt names is painted into the gap.
+    """
+    once: dict[str, str] = {}
+    for phrase in (*analysis.background, *analysis.scene):
+        words = " ".join(phrase.split())
+        if words and not share_a_word(words, thing):
+            once.setdefault(words.casefold(), words)
+    return tuple(once.values())
+
+
+#: Left, top, right, bottom in pixels; right and bottom exclusive.
+Corners = tuple[int, int, int, int]
+
+
+def grown(box: Box, share: float, least: int, height: int, width: int) -> Corners | None:
+    """Return a box that is larger on each side, in whole pixels, within the picture.
+
+    Parameters
+    ----------
+    box
+        What a detector found.
+    share, least
+        How far a side moves out: this share of the box's width or height, at least so many pixels.
+    height, width
+        Of the picture.
+
+    Returns
+    -------
+    tuple or None
+        Nothing if no pixel of the picture lies in the box itself.
+    """
+    if min(box.right, width) <= max(box.left, 0) or min(box.bottom, height) <= max(box.top, 0):
+        return None
+    across = max(least, share * (box.right - box.left))
+    down = max(least, share * (box.bottom - box.top))
+    return (
+        max(0, floor(box.left - across)),
+        max(0, floor(box.top - down)),
+        min(width, ceil(box.right + across)),
+        min(height, ceil(box.bottom + down)),
+    )
+
+
+def boxes_mask(boxes: Iterable[Sequence[int]], height: int, width: int) -> Mask:
+    """Return the pixels ``(height, width)`` bool that lie in any of the boxes."""
+    mask = np.zeros((height, width), np.bool_)
+    for left, top, right, bottom in boxes:
+        mask[top:bottom, left:right] = True
+    return mask
+
+
+def touches(box: Box, mask: Mask) -> bool:
+    """Return whether a pixel of the mask lies, even in part, in a box."""
+    rows = slice(max(0, floor(box.top)), max(0, ceil(box.bottom)))
+    columns = slice(max(0, floor(box.left)), max(0, ceil(box.right)))
+    return bool(mask[rows, columns].any())
+
 
 T = TypeVar("T")
 

@@ -17,10 +17,17 @@ from pydantic import Field
 
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, ClipContext, ClipNotDegradable, ClipSpan, Models
-from tasks.aspects.finding import FindingOperation, FoundParameters
+from tasks.aspects.base import (
+    Aspect,
+    ClipContext,
+    ClipNotDegradable,
+    ClipSpan,
+    FindingOperation,
+    FoundParameters,
+)
 from tasks.aspects.object_diffusion import GroundedInpainting
 from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_planes
+from tasks.models.base import Models
 
 
 class InpaintingParameters(FoundParameters):

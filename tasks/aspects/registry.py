@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Collection
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.aspects.base import Aspect
+from tasks.plugins import added_points
 
 #: Entry-point group that other packages use.
 GROUP = "slvmeval.aspects"
@@ -32,40 +32,6 @@ BUILT_IN: tuple[str, ...] = (
     "dynamics_degree",
     "color",
 )
-
-
-def added_points(group: str, taken: Collection[str], what: str) -> dict[str, EntryPoint]:
-    """Return the entry points of a group by name; nothing is imported.
-
-    Parameters
-    ----------
-    group
-        The group that other packages use.
-    taken
-        Names that are built in.
-    what
-        What such an entry point adds, for messages.
-
-    Raises
-    ------
-    PrerequisiteError
-        If two packages, or a package and this project, use the same name.
-    """
-    found: dict[str, EntryPoint] = {}
-    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
-        if point.name in taken:
-            raise PrerequisiteError(
-                f"package entry point {point.value} calls its {what} {point.name!r}, which is the name of a "
-                f"built-in {what}: rename or uninstall it"
-            )
-        # one package seen twice on the path is no conflict
-        if point.name in found and found[point.name].value != point.value:
-            raise PrerequisiteError(
-                f"{found[point.name].value} and {point.value} both add the {what} {point.name!r}: "
-                "uninstall one"
-            )
-        found[point.name] = point
-    return found
 
 
 def added_aspects() -> dict[str, EntryPoint]:

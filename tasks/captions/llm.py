@@ -17,24 +17,17 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from storage_schemas.analysis import CaptionAnalysis
-from storage_schemas.answers import Answer
+from storage_schemas.analysis import CaptionAnalysis, CaptionAnswer
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.ids import digest_text
 from storage_schemas.model import Frozen
 from storage_schemas.provenance import utc_now
 from storage_schemas.rng import derived_seed
-from tasks.captions.answers import AnswerJournal
-from tasks.captions.base import CaptionAnalyser, NotAnalysed
-from tasks.captions.fitting import (
-    NotFitting,
-    analysis_schema,
-    has_text,
-    read_analysis,
-    split_thinking,
-)
-from tasks.models.chat import ChatAnswer, ChatRequest, Sampling, ask_all
-from tasks.models.servers import ChatServer, Servers, check_server
+from tasks.captions.analyser import AnswerJournal, CaptionAnalyser, NotAnalysed
+from tasks.captions.answer_schema import analysis_schema, read_analysis
+from tasks.llm.answers import NotFitting, has_text, split_thinking
+from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling, ask_all
+from tasks.llm.servers import ChatServer, Servers, check_server
 
 PROMPT_FILE = Path(__file__).parent / "prompts" / "caption_analysis.txt"
 #: The paper's model, and the revision that this project pins.
@@ -251,7 +244,7 @@ class _Question:
             },
         )
 
-    def take(self, answer: ChatAnswer) -> Answer | NotAnalysed | ChatRequest:
+    def take(self, answer: ChatAnswer) -> CaptionAnswer | NotAnalysed | ChatRequest:
         """Return the accepted answer, or what is to be asked next, or that this caption is given up."""
         self._answers.append(answer)
         if answer.error is not None:
@@ -266,14 +259,14 @@ class _Question:
         count = len(self._refused)
         return NotAnalysed(message=f"{self._parameters.model} gave no analysis in {count} tries: {reasons}")
 
-    def _accepted(self, answer: ChatAnswer) -> Answer:
+    def _accepted(self, answer: ChatAnswer) -> CaptionAnswer:
         parameters = self._parameters
         if answer.finish_reason == "length":
             raise NotFitting(f"it was not at its end after {parameters.most_tokens} tokens, be brief")
         thoughts, text = split_thinking(answer.text)
         if not text:
             raise NotFitting("there was nothing after the thinking" if thoughts else "it is empty")
-        return Answer(
+        return CaptionAnswer(
             caption=self.digest,
             analysis=read_analysis(text, parameters.most_items, parameters.most_letters),
             text=answer.text,

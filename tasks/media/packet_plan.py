@@ -1,25 +1,286 @@
 """Which packets of a file must be decoded for the frames at ``fps``, proved from the packets themselves.
 
-A picture that no other picture refers to (``nal_ref_idc`` 0) can be left out without a trace, and so can
-everything between the last wanted picture and the next IDR picture. Both hold for H.264 under conditions that
-are checked for each file, packet by packet. Where one fails the answer is :class:`Unsafe`, and every frame
-has to be decoded.
+The proof shows packet by packet that other pictures of an H.264 stream may be left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from array import array
+from dataclasses import dataclass, field
 from fractions import Fraction
+from heapq import heappop, heappush
 from pathlib import Path
 
 import numpy as np
+from av.packet import Packet
+from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from tasks.media.h264_proof import Proof, Refused
-from tasks.media.nal import Unreadable
+from tasks.media.frame_rule import AbsurdTime, Chooser
+from tasks.media.h264_syntax import (
+    Avcc,
+    InvalidBitstream,
+    Picture,
+    Sps,
+    parse_avcc,
+    parse_pps,
+    parse_slice,
+    parse_sps,
+    unescape,
+)
 from tasks.media.probe import FirstFrame, VideoInfo, describe
 from tasks.media.source_file import OpenVideo, open_video
-from tasks.media.timeline import AbsurdTime
+
+_SLICE_BYTES = 40  # more than a slice header needs up to pic_order_cnt_lsb
+_SEI_RECOVERY_POINT = 6
+
+
+class NotProvable(Exception):
+    """A condition of the proof fails; the text says which."""
+
+
+@dataclass
+class _Period:
+    """Pictures from one IDR picture to the next.
+
+    Attributes
+    ----------
+    start
+        Index of the IDR picture's packet.
+    entries
+        Offsets from there of key frames that are no IDR pictures (recovery points).
+    frame_num, poc_msb, poc_lsb
+        ``PrevRefFrameNum``, ``prevPicOrderCntMsb`` and ``prevPicOrderCntLsb`` of the standard.
+    """
+
+    start: int = 0
+    entries: list[int] = field(default_factory=list)
+    frame_num: int = 0
+    poc_msb: int = 0
+    poc_lsb: int = 0
+
+
+class Proof:
+    """Takes the packets in decode order and refuses at the first one that breaks a condition.
+
+    Attributes
+    ----------
+    chooser
+        Frames at ``fps`` so far, by index of their packet.
+    pts
+        Time stamps of all packets in decode order.
+    reference, idr
+        For each packet, 1 where other pictures may refer to its picture, and where that is an IDR picture.
+    seek_to
+        For each IDR picture, where to seek to: by decode time in MP4, by ``pts`` in Matroska.
+
+    Raises
+    ------
+    Refused, Unreadable
+        At once, if the stream as a whole is not of a kind for which the proof can be made.
+    """
+
+    def __init__(self, video: OpenVideo, fps: Fraction) -> None:
+        stream = video.stream
+        if stream.codec_context.name != "h264":
+            raise NotProvable(f"the codec is {stream.codec_context.name}, not h264")
+        names = set(video.container.format.name.split(","))
+        if not names & {"mp4", "matroska"}:
+            raise NotProvable(f"packets of the container {video.container.format.name} are cut by guessing")
+        self._video = video
+        self._avcc: Avcc = parse_avcc(stream.codec_context.extradata or b"")
+        if len(self._avcc.sps) != 1:
+            raise NotProvable(f"{len(self._avcc.sps)} sequence parameter sets")
+        self._sps: Sps = parse_sps(self._avcc.sps[0])
+        if not self._sps.frames_only:
+            raise NotProvable("pictures may be fields (interlaced)")
+        if self._sps.gaps_allowed:
+            raise NotProvable("gaps in frame_num are allowed")
+        if self._sps.poc_type == 1:
+            raise NotProvable("picture order count type 1")
+        self._reorder = stream.codec_context.reorder_depth
+        if self._sps.num_reorder_frames is not None:
+            self._reorder = max(self._reorder, self._sps.num_reorder_frames)
+        self._bottom_delta = dict(parse_pps(pps) for pps in self._avcc.pps)
+        self.chooser = Chooser(fps * video.time_base)
+        self.pts, self.seek_to = array("q"), array("q")
+        self.reference, self.idr, self._key = bytearray(), bytearray(), bytearray()
+        self._poc = array("q")  # of the pictures since the last IDR picture
+        self._period = _Period()
+        self._shown_until = -(2**62)
+        self._last_end = -(2**62)
+        self._last_end_pts = -(2**62)
+        self._position = -1
+        self._last_dts = -(2**62)
+        self._indexed = "mp4" in names  # its index lists every packet, by decode time
+
+    def add(self, packet: Packet[VideoStream]) -> None:
+        """Check one packet, in decode order."""
+        pts, position = packet.pts, packet.pos
+        if pts is None or position is None:
+            raise NotProvable("a packet without time stamp or position")
+        if packet.is_discard:
+            raise NotProvable("an edit list hides decoded pictures")
+        if packet.is_corrupt:
+            raise NotProvable("a packet is marked as damaged")
+        if packet.has_sidedata("new_extradata") or packet.has_sidedata("param_change"):
+            raise NotProvable("parameters change in mid-stream")
+        if position <= self._position:
+            raise NotProvable("packets do not lie in the file in decode order (edit list)")
+        self._position = position
+        if packet.dts is not None:
+            if packet.dts <= self._last_dts:
+                raise NotProvable("decode time stamps do not increase")
+            self._last_dts = packet.dts
+        elif self._indexed:
+            raise NotProvable("a packet without decode time stamp")
+        if pts > self._last_end_pts:
+            if not packet.duration or packet.duration < 0:
+                raise NotProvable("a packet without duration")
+            self._last_end_pts, self._last_end = pts, pts + packet.duration
+        self._picture(memoryview(packet), packet.is_keyframe)
+        if self.idr[-1]:
+            self.seek_to.append(packet.dts if self._indexed and packet.dts is not None else pts)
+        self.pts.append(pts)
+        self._key.append(packet.is_keyframe)
+
+    def _picture(self, data: memoryview, is_key: bool) -> None:
+        size_bytes = self._avcc.length_size
+        position, end = 0, len(data)
+        picture = None
+        recovery = False
+        while position < end:
+            start = position + size_bytes
+            size = int.from_bytes(data[position:start], "big")
+            position = start + size
+            if size < 2 or position > end:
+                raise NotProvable("a packet is not a sequence of NAL units")
+            kind = data[start] & 31
+            if kind in (1, 5):
+                reference = bool(data[start] & 0x60)
+                if picture is None:
+                    first_mb, picture = parse_slice(
+                        bytes(data[start : start + min(size, _SLICE_BYTES)]), self._sps, self._bottom_delta
+                    )
+                    if first_mb:
+                        raise NotProvable("a picture does not begin with its first macroblock")
+                elif data[start + 1] & 0x80:
+                    raise NotProvable("several pictures in one packet")
+                elif picture.reference != reference or picture.idr != (kind == 5):
+                    raise NotProvable("slices of one picture differ in kind")
+            elif kind == 6:
+                recovery = recovery or has_recovery_point(bytes(data[start + 1 : position]))
+            elif kind == 7 and bytes(data[start:position]) not in self._avcc.sps:
+                raise NotProvable("the sequence parameter set changes in mid-stream")
+            elif kind == 8 and bytes(data[start:position]) not in self._avcc.pps:
+                raise NotProvable("the picture parameter set changes in mid-stream")
+            elif kind not in (7, 8, 9, 10, 11, 12):
+                raise NotProvable(f"NAL unit type {kind}")
+        if picture is None:
+            raise NotProvable("a packet without picture")
+        if is_key != (picture.idr or recovery):
+            raise NotProvable("the index names other key frames than the pictures do")
+        if not self.idr and not picture.idr:
+            raise NotProvable("the first picture is no IDR picture")
+        if picture.idr:
+            if not picture.reference:
+                raise NotProvable("an IDR picture that is no reference")
+            self._check_period()
+            self._period = _Period(start=len(self.idr))
+        elif is_key:
+            self._period.entries.append(len(self.idr) - self._period.start)
+        self._poc.append(self._order_count(picture))
+        self.reference.append(picture.reference)
+        self.idr.append(picture.idr)
+
+    def _order_count(self, picture: Picture) -> int:
+        """Check ``frame_num`` and work out the picture order count (H.264, 7.4.3 and 8.2.1)."""
+        period = self._period
+        expected = 0 if picture.idr else (period.frame_num + 1) % (1 << self._sps.log2_max_frame_num)
+        if picture.frame_num != expected:
+            raise NotProvable("frame_num jumps: a reference picture is missing or memory was reset")
+        if picture.reference:
+            period.frame_num = picture.frame_num
+        if self._sps.poc_type == 2:
+            return len(self.idr) - period.start
+        limit, lsb, msb = 1 << self._sps.log2_max_poc_lsb, picture.poc_lsb, period.poc_msb
+        if lsb < period.poc_lsb and period.poc_lsb - lsb >= limit // 2:
+            msb += limit
+        elif lsb > period.poc_lsb and lsb - period.poc_lsb > limit // 2:
+            msb -= limit
+        if picture.reference:
+            period.poc_msb, period.poc_lsb = msb, lsb
+        return msb + lsb + picture.poc_delta
+
+    def _check_period(self) -> None:
+        """Order counts and time stamps must agree, and the decoder must hold back enough pictures."""
+        start = self._period.start
+        pts, poc = np.array(self.pts[start:], dtype=np.int64), np.array(self._poc, dtype=np.int64)
+        self._poc = array("q")
+        if not len(pts):
+            return
+        shown = np.argsort(poc, kind="stable")
+        if (np.diff(poc[shown]) <= 0).any() or (np.diff(pts[shown]) <= 0).any():
+            raise NotProvable("time stamps do not follow the order in which pictures are shown")
+        if shown[0] != 0 or pts[0] <= self._shown_until:
+            raise NotProvable("a picture is shown before the IDR picture that it follows")
+        self._shown_until = int(pts[shown[-1]])
+        # As a plain reference picture such a key frame does no harm; leading pictures, shown before it but
+        # sent after it, are what decoders treat in different ways.
+        entries = self._period.entries
+        if (np.minimum.accumulate(pts[::-1])[::-1][entries] < pts[entries]).any():
+            raise NotProvable("a picture is shown before the key frame that it follows (open GOP)")
+        place = np.empty(len(shown), dtype=np.int64)
+        place[shown] = np.arange(len(shown))
+        if not sorted_by_buffer(place, self._reorder):
+            raise NotProvable("pictures are reordered further than the stream says")
+        self.chooser.add(pts[shown] + self._video.offset, shown + start)
+
+    def finish(self) -> None:
+        """Check what only the whole file can tell, after the last packet."""
+        self._check_period()
+        if not self.pts:
+            raise NotProvable("no packets")
+        if self._indexed:
+            # Recovery points may stand in the index or not; IDR pictures must, other pictures must not.
+            index = bytearray(entry.is_keyframe for entry in self._video.stream.index_entries)
+            listed = zip(self.idr, index, self._key, strict=False)
+            if len(index) != len(self._key) or not all(i <= x <= k for i, x, k in listed):
+                raise NotProvable("the index does not agree with the packets")
+        self.chooser.finish(self._last_end + self._video.offset)
+
+
+def sorted_by_buffer(place: NDArray[np.int64], size: int) -> bool:
+    """Whether holding back ``size`` pictures brings them into order, as the decoder's output does."""
+    held: list[int] = []
+    following = 0
+    for p in place.tolist():
+        heappush(held, p)
+        if len(held) > size:
+            if heappop(held) != following:
+                return False
+            following += 1
+    return True
+
+
+def has_recovery_point(sei: bytes) -> bool:
+    """Whether an SEI unit's payload (header byte left out) holds a recovery point message."""
+    data = unescape(sei)
+    position = 0
+    while position + 2 <= len(data) and data[position] != 0x80:
+        numbers = []
+        for _ in range(2):
+            number = 0
+            while position < len(data) and data[position] == 255:
+                number, position = number + 255, position + 1
+            if position >= len(data):
+                raise InvalidBitstream("an SEI message ends early")
+            numbers.append(number + data[position])
+            position += 1
+        if numbers[0] == _SEI_RECOVERY_POINT:
+            return True
+        position += numbers[1]
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +363,14 @@ def probe_and_plan(path: Path, fps: Fraction) -> tuple[VideoInfo, PacketPlan | U
         refusal = ""
         try:
             proof = Proof(video, fps)
-        except (Refused, Unreadable, AbsurdTime) as error:
+        except (NotProvable, InvalidBitstream, AbsurdTime) as error:
             refusal = str(error)
         for packet in video.packets():
             first.offer(packet)
             if proof:
                 try:
                     proof.add(packet)
-                except (Refused, Unreadable, AbsurdTime) as error:
+                except (NotProvable, InvalidBitstream, AbsurdTime) as error:
                     proof, refusal = None, str(error)
             if first.found and not proof:
                 break
@@ -118,7 +379,7 @@ def probe_and_plan(path: Path, fps: Fraction) -> tuple[VideoInfo, PacketPlan | U
             try:
                 proof.finish()
                 return info, _plan(video, proof)
-            except (Refused, Unreadable, AbsurdTime) as error:
+            except (NotProvable, InvalidBitstream, AbsurdTime) as error:
                 refusal = str(error)
         return info, Unsafe(refusal)
 

@@ -16,10 +16,10 @@ from storage_schemas.errors import Reason, SetAside, UserInputError
 from tasks.media.scaling import Scaler, display_matrix, upright
 from tasks.media.source_file import OpenVideo, open_video
 
-Matrix = Literal["bt601", "bt709", "bt2020"]
+MatrixName = Literal["bt601", "bt709", "bt2020"]
 
 # Numbers of ITU-T H.273, as FFmpeg's AVColorSpace has them.
-_MATRICES: dict[int, Matrix] = {
+_MATRICES: dict[int, MatrixName] = {
     1: "bt709",
     4: "bt601",
     5: "bt601",
@@ -72,7 +72,7 @@ class VideoInfo:
     rotation: int
     sar: Fraction
     pix_fmt: str
-    matrix: Matrix
+    matrix: MatrixName
     matrix_assumed: bool
     full_range: bool
     duration_s: float

@@ -15,15 +15,15 @@ from tasks.models.loaders import check_kind
 from tasks.models.mirror import (
     MANIFEST,
     PICKLED,
+    FileProgress,
     MirrorFile,
     MirrorManifest,
-    Progress,
     check_spec,
     files_below,
+    place_folder,
+    placing,
 )
-from tasks.models.placing import place_folder, placing
-from tasks.models.registry import MODEL_SPECS, check_model_name
-from tasks.models.specs import HubRepository, ModelSpec
+from tasks.models.registry import MODEL_SPECS, HubRepository, ModelSpec, check_model_name
 
 #: ``copy`` copies the files, ``link`` makes hard links, ``in-place`` leaves them where they are.
 How = Literal["copy", "link", "in-place"]
@@ -43,7 +43,7 @@ def add_model(
     memory_bytes: int | None = None,
     how: How = "copy",
     pickled: bool = False,
-    progress: Progress | None = None,
+    progress: FileProgress | None = None,
 ) -> Path:
     """Make a checkpoint folder a model of a models folder; its checksums are computed, nothing is loaded.
 
@@ -157,7 +157,7 @@ def _check_given(
 
 
 def _taken(
-    folder: Path, paths: list[str], staging: Path | None, how: How, progress: Progress | None
+    folder: Path, paths: list[str], staging: Path | None, how: How, progress: FileProgress | None
 ) -> Iterator[MirrorFile]:
     """Yield what each file is, after it was copied or linked into `staging`, if that is wanted."""
     total = sum((folder / path).stat().st_size for path in paths)

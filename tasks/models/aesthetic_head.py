@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage_schemas.errors import PrerequisiteError
-from tasks.models.torch_cpu import prepare_torch
-from tasks.models.torch_model import loading
+from tasks.models.torch_model import loading, prepare_torch
 
 Layer = tuple[NDArray[np.float64], NDArray[np.float64]]
 

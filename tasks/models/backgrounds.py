@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow.parquet as pq
 from PIL import Image, ImageOps
 
+from storage_schemas.checksum_cache import remembered_digests
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.frames import Planes
 from storage_schemas.ids import digest_value
 from storage_schemas.rng import keyed_rng
-from tasks.models.remembered import remembered_digests
 
 _SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp"})
 #: Rows of a Parquet file taken up at once, and bytes read at once.

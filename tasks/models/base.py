@@ -1,12 +1,10 @@
-"""What operations know of a loaded model: a detector, an inpainting and an editing model, and their errors.
-
-Whoever brings another model writes a small class of one of these kinds; see ``docs/models.md``.
-"""
+"""What operations know of loaded models: how to get one, what each kind can do, and their errors."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,4 +120,33 @@ class ImageEditor(ABC):
         ------
         OutOfMemory
             If one picture does not fit into the device's memory.
+        """
+
+
+class Models(ABC):
+    """Gives operations their loaded models, each loaded once a process.
+
+    Attributes
+    ----------
+    device
+        Where it loads them: ``cpu`` or ``cuda``.
+    """
+
+    device: str = "cpu"
+
+    @abstractmethod
+    def get(self, name: str, **options: str | float | bool) -> Any:
+        """Return the loaded model.
+
+        Parameters
+        ----------
+        name
+            The model, as a recipe names it.
+        options
+            How to load it (``dtype="bfloat16"``); with other options it is another loaded model.
+
+        Raises
+        ------
+        PrerequisiteError
+            If its weights are missing, with the command that fetches them.
         """

@@ -1,19 +1,32 @@
-"""Any CLIP of transformers, loaded in this process."""
+"""Any CLIP.
+
+Loaded in this process by transformers, or behind its own server (``tasks/models/clip_server``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, ValidationError
 
 from storage_schemas.errors import PrerequisiteError
-from tasks.models.batches import Batches
+from storage_schemas.model import Frozen
+from tasks.llm.servers import ChatServer, ServerDown, is_near, no_such_model, refused_key, why
+from tasks.models.base import OutOfMemory
 from tasks.models.clip_server.encoder import ClipEncoder, Parts, Rows
 from tasks.models.clip_server.loaders import load_transformers
-from tasks.models.torch_cpu import prepare_torch
-from tasks.models.torch_model import loading, memory_errors, torch_dtype
+from tasks.models.residence import Batches
+from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
 
 #: Pictures at once; halved where the device's memory does not hold them.
 BATCH = 32
@@ -81,3 +94,184 @@ class LoadedClip(ClipEncoder):
                 return super(LoadedClip, self).texts(texts[batch], most_tokens)
 
         return np.stack(self._one_by_one.run(len(texts), work))
+
+
+ServedRows = NDArray[np.float32]
+
+#: Pictures of one request; halved where the server's memory does not hold them.
+SERVED_BATCH = 16
+
+
+class ServedFacts(Frozen):
+    """What a server says of its model.
+
+    Parameters
+    ----------
+    width
+        Numbers of a row.
+    limit, positions
+        Most tokens that the model is made for, and that it has places for; None for any number.
+    dtype
+        In which it computes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    width: int
+    limit: int
+    positions: int | None
+    dtype: str
+
+
+class ServedModel(Frozen):
+    """A model in a server's list."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    id: str
+    revision: str | None = None
+    code_revision: str | None = None
+    libraries: Mapping[str, str] = {}
+    encoder: ServedFacts
+
+
+class ServedClip:
+    """Embeds pictures and texts by a server; as :class:`tasks.models.clip_server.encoder.ClipEncoder`.
+
+    Parameters
+    ----------
+    server
+        Where it answers, and what it calls its model.
+    """
+
+    def __init__(self, server: ChatServer) -> None:
+        self.server = server
+        self.batches = Batches(SERVED_BATCH, owner=self)
+        near = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._opener = near if is_near(server.url) else urllib.request.build_opener()
+
+    @cached_property
+    def about(self) -> ServedModel:
+        """What the server says of its model; it is asked once.
+
+        Raises
+        ------
+        ServerDown, NotAllowed, PrerequisiteError
+            If it does not answer, refuses the key, does not have the model, or is another kind of server.
+        """
+        listed = self._ask("models", None)
+        try:
+            found = {str(model["id"]): model for model in listed["data"]}
+            if self.server.model not in found:
+                raise no_such_model(self.server, list(found))
+            return ServedModel.model_validate(found[self.server.model])
+        except (KeyError, TypeError, ValidationError) as problem:
+            raise PrerequisiteError(
+                f"model server {self.server.name} at {self.server.base} serves no CLIP as "
+                "tasks/models/clip_server does: start that one, see docs/scorers.md"
+            ) from problem
+
+    @property
+    def width(self) -> int:
+        """Numbers of a row."""
+        return self.about.encoder.width
+
+    @property
+    def limit(self) -> int:
+        """Most tokens that the model is made for."""
+        return self.about.encoder.limit
+
+    @property
+    def positions(self) -> int | None:
+        """Most tokens that it can take at all; None for any number."""
+        return self.about.encoder.positions
+
+    def images(self, rgb: NDArray[np.uint8]) -> ServedRows:
+        """Return the rows of pictures ``(n, H, W, 3)``, shape (n, width)."""
+
+        def work(batch: slice) -> ServedRows:
+            some = np.ascontiguousarray(rgb[batch])
+            data = base64.b64encode(some.tobytes()).decode("ascii")
+            return self._rows("images", {"shape": list(some.shape), "rgb": data}, len(some))
+
+        return np.stack(self.batches.run(len(rgb), work))
+
+    def texts(self, texts: Sequence[str], most_tokens: int) -> ServedRows:
+        """Return the rows of texts, each cut off after `most_tokens`, shape (n, width)."""
+        return self._rows("texts", {"texts": list(texts), "most_tokens": most_tokens}, len(texts))
+
+    def count(self, text: str) -> int:
+        """Return how many tokens a text has, with marks."""
+        return int(self._ask("tokens", {"texts": [text]})["counts"][0])
+
+    def ends(self, text: str) -> list[int]:
+        """Return where each token of a text ends, in characters; without marks."""
+        return [int(end) for end in self._ask("tokens", {"texts": [text], "ends": True})["ends"][0]]
+
+    def _rows(self, path: str, body: Mapping[str, Any], count: int) -> ServedRows:
+        found = self._ask(path, body)
+        rows: ServedRows = np.frombuffer(base64.b64decode(found["rows"]), "<f4").reshape(found["shape"])
+        if rows.shape != (count, self.width):
+            raise PrerequisiteError(
+                f"{self.server.base} gave rows of {rows.shape} for {count} of {self.width}"
+            )
+        return rows.astype(np.float32)
+
+    def _ask(self, path: str, body: Mapping[str, Any] | None) -> Any:
+        """Return the answer, trying again for the server's patience while it is not there."""
+        end = time.monotonic() + self.server.patience_s
+        pause = 0.2
+        while True:
+            try:
+                return self._once(path, body)
+            except _Unreachable as problem:
+                if time.monotonic() + pause > end:
+                    raise ServerDown(
+                        f"model server {self.server.name} at {self.server.base} does not answer ({problem}): "
+                        "start it again, see docs/scorers.md"
+                    ) from problem
+            time.sleep(pause)
+            pause = min(2 * pause, 10.0)
+
+    def _once(self, path: str, body: Mapping[str, Any] | None) -> Any:
+        content = None if body is None else json.dumps({"model": self.server.model, **body}).encode()
+        headers = {"Content-Type": "application/json"}
+        secret = self.server.secret()
+        if secret is not None:
+            headers["Authorization"] = f"Bearer {secret}"
+        asked = urllib.request.Request(f"{self.server.base}/{path}", data=content, headers=headers)
+        try:
+            with self._opener.open(asked, timeout=self.server.timeout_s) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as problem:
+            said = _message(problem)
+            if problem.code in (401, 403):
+                raise refused_key(self.server) from problem
+            if problem.code == 507:
+                raise OutOfMemory(said) from problem
+            if problem.code == 404 and "no model" in said:
+                raise no_such_model(self.server) from problem
+            if problem.code in (502, 503, 504):
+                raise _Unreachable(f"HTTP {problem.code}") from problem
+            told = (
+                f"model server {self.server.name} at {self.server.base} answers HTTP {problem.code}: {said}"
+            )
+            if problem.code >= 500:
+                # of this request: the next one may go well
+                raise RuntimeError(told) from problem
+            raise PrerequisiteError(told) from problem
+        except (OSError, ValueError) as problem:
+            raise _Unreachable(why(problem)) from problem
+
+
+class _Unreachable(Exception):
+    """The server does not answer now."""
+
+
+def _message(problem: urllib.error.HTTPError) -> str:
+    with problem:
+        content = problem.read(10_000)
+    try:
+        return str(json.loads(content)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return content.decode("utf-8", "replace")[:200]

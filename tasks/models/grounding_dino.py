@@ -14,8 +14,7 @@ from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
 from tasks.models.base import Box, Detector
 from tasks.models.texts import fitting_words, has_words
-from tasks.models.torch_cpu import prepare_torch
-from tasks.models.torch_model import loading, memory_errors, torch_dtype
+from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
 
 #: Classes of this kind: the text goes in as one string that ends with a full stop.
 MODEL_TYPES = ("grounding-dino", "mm-grounding-dino")

@@ -1,29 +1,43 @@
-"""The model store's lookup: from a name to a loaded model, checked and loaded once a process."""
+"""The model store's lookup: from a name to a loaded model, checked and loaded once a process.
+
+`ModelCheck` checks all models of a build in one go.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
-from tasks.aspects.base import Models
+from storage_schemas.checksum_cache import remembered_digests
+from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError, UserInputError
 from tasks.models.backgrounds import BackgroundSet, DrawnLandscapes, open_backgrounds
+from tasks.models.base import Models
 from tasks.models.loaders import load_model
 from tasks.models.mirror import (
     MANIFEST,
+    FileProgress,
     MirrorManifest,
-    Progress,
     check_sizes,
     check_spec,
     check_sums,
     read_manifest,
 )
-from tasks.models.registry import MODEL_SPECS, check_model_name, model_spec, unknown_model
-from tasks.models.remembered import remembered_digests
+from tasks.models.registry import (
+    MODEL_SPECS,
+    SERVED,
+    ModelSpec,
+    Wheel,
+    check_model_name,
+    model_spec,
+    unknown_model,
+)
 from tasks.models.residence import residence
-from tasks.models.specs import SERVED, ModelSpec, Wheel
+
+if TYPE_CHECKING:
+    pass
+
 
 #: A name that begins so means a set of background images: ``backgrounds:nature-dataset``.
 BACKGROUNDS = "backgrounds:"
@@ -36,7 +50,7 @@ class FoundModel:
     Parameters
     ----------
     name, kind, licence, memory_bytes
-        As in :class:`~tasks.models.specs.ModelSpec`.
+        As in :class:`~tasks.models.registry.ModelSpec`.
     path
         The file, or the checkpoint's folder.
     size
@@ -124,7 +138,7 @@ class ModelHub(Models):
             device=self.device,
         )
 
-    def find(self, name: str, *, again: bool = False, progress: Progress | None = None) -> FoundModel:
+    def find(self, name: str, *, again: bool = False, progress: FileProgress | None = None) -> FoundModel:
         """Return where a model lies, all its checksums verified; nothing is loaded.
 
         Parameters
@@ -268,3 +282,62 @@ def consumed_model(models: Models, name: str) -> dict[str, Any]:
         return {name: models.consumed(name)}
     checksum = getattr(models.get(name), "checksum", None)
     return {name: str(checksum) if checksum is not None else model_spec(name).identity}
+
+
+class ModelCheck(ModelHub):
+    """Checks models without stopping at the first that is missing or wrong.
+
+    Parameters
+    ----------
+    folders
+        The models folders.
+    quick
+        Whether to look at names and sizes only.
+    progress
+        As in :meth:`ModelHub.find`.
+
+    Attributes
+    ----------
+    problems
+        What is wrong, by the model's name; None for a model that is as it should be.
+    """
+
+    def __init__(
+        self, folders: Sequence[Path], *, quick: bool = False, progress: FileProgress | None = None
+    ) -> None:
+        super().__init__(folders)
+        self.problems: dict[str, SlvmevalError | None] = {}
+        self._quick = quick
+        self._progress = progress
+
+    def consumed(self, name: str) -> Any:
+        """Note what is wrong with a model; return what stands for it, or nothing where it is not there."""
+        try:
+            identity: Any = self._look(name)
+        except (PrerequisiteError, IntegrityError, UserInputError) as problem:
+            self.problems[name] = problem
+            return ""
+        self.problems.setdefault(name, None)
+        return identity
+
+    def _look(self, name: str) -> Any:
+        if name.startswith(BACKGROUNDS):
+            images = self._backgrounds(name.removeprefix(BACKGROUNDS))
+            return "" if self._quick else images.checksum
+        if self._quick:
+            return self.glance(name).identity
+        return self.find(name, progress=self._progress).identity
+
+    def raise_problems(self) -> None:
+        """Raise what was found.
+
+        Raises
+        ------
+        PrerequisiteError, IntegrityError, UserInputError
+            The one thing, or all of it as one PrerequisiteError.
+        """
+        found = [problem for problem in self.problems.values() if problem is not None]
+        if len(found) == 1:
+            raise found[0]
+        if found:
+            raise PrerequisiteError("\n".join(str(problem) for problem in found))

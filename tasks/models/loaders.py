@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from tasks.aspects.registry import added_points
-from tasks.models.specs import SERVED
+from tasks.models.registry import SERVED
+from tasks.plugins import added_points
 
 #: Entry-point group that other packages use.
 GROUP = "slvmeval.models"

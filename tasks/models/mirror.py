@@ -1,24 +1,28 @@
-"""Checkpoint folders below a models folder: each says in a file of its own what it holds.
+"""Checkpoint folders below a models folder: what each holds, and how one gets there.
 
-``<models folder>/<name>/`` is the folder as ``from_pretrained`` wants it, with ``slvmeval-model.json`` beside
-the weights: name, kind, repository, revision, licence, and size and SHA-256 of every file.
+A folder says in a file of its own what it holds; it is placed whole or not at all, by one process at a
+time.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
-from storage_schemas.errors import IntegrityError
+from storage_schemas.checksum_cache import remembered_digests
+from storage_schemas.commit import commit_point, sync_path, sync_tree, write_atomic
+from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.ids import digest_file, digest_value
 from storage_schemas.model import Frozen
-from tasks.models.remembered import remembered_digests
-from tasks.models.specs import HubRepository, ModelSpec
+from tasks.models.registry import HubRepository, ModelSpec
 
 #: The file that makes a folder a model.
 MANIFEST = "slvmeval-model.json"
@@ -29,7 +33,7 @@ PICKLED = frozenset({".bin", ".ckpt", ".pkl", ".pickle", ".pt", ".pth"})
 _WEIGHTS = PICKLED | {".safetensors", ".onnx", ".gguf", ".h5", ".msgpack"}
 
 #: Called before each file that is read: bytes read of a folder so far, bytes in all, the file's path.
-Progress = Callable[[int, int, str], None]
+FileProgress = Callable[[int, int, str], None]
 
 
 def _inside(path: str) -> str:
@@ -141,7 +145,7 @@ def check_sizes(folder: Path, manifest: MirrorManifest) -> None:
 
 
 def check_sums(
-    folder: Path, manifest: MirrorManifest, *, again: bool = False, progress: Progress | None = None
+    folder: Path, manifest: MirrorManifest, *, again: bool = False, progress: FileProgress | None = None
 ) -> None:
     """Compare every file's SHA-256; a file that did not change since it was last read is not read again.
 
@@ -246,3 +250,67 @@ def check_known(spec: ModelSpec, where: str, stated: Mapping[str, tuple[int, str
 
 def _mend(manifest: MirrorManifest, folder: Path) -> str:
     return f"remove {folder}, and fetch or add the model again (slvmeval models fetch {manifest.name})"
+
+
+@contextmanager
+def placing(name: str, into: Path, step: str) -> Iterator[Path]:
+    """Give the folder in which a model is put together; it stays, also after an error, until it is placed.
+
+    Parameters
+    ----------
+    name
+        The model.
+    into
+        The models folder.
+    step
+        What is done, for the folder's name: ``fetch``, whose next call goes on, or ``add``.
+
+    Raises
+    ------
+    PrerequisiteError
+        If another process does the same now.
+    """
+    into.mkdir(parents=True, exist_ok=True)
+    staging = into / f".{step}-{name}"
+    lock = into / f".{name}.lock"
+    with lock.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PrerequisiteError(
+                f"another process is fetching or adding {name} in {into}: wait until it has ended"
+            ) from None
+        staging.mkdir(exist_ok=True)
+        yield staging
+
+
+def check_free(target: Path) -> None:
+    """Raise where something is there already.
+
+    Raises
+    ------
+    PrerequisiteError
+        Naming it.
+    """
+    if target.exists():
+        raise PrerequisiteError(f"{target} is there already: remove it first")
+
+
+def place_folder(staging: Path, target: Path, manifest: MirrorManifest) -> None:
+    """Write what a folder holds beside its files, last, and rename it to where it belongs.
+
+    Raises
+    ------
+    PrerequisiteError
+        If something is there already.
+    """
+    check_free(target)
+    for left in staging.glob(".*"):
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+    sync_tree(staging)
+    commit_point("model", "payload_synced")
+    write_atomic(staging / MANIFEST, manifest.to_bytes())
+    commit_point("model", "manifest_written")
+    staging.rename(target)
+    sync_path(target.parent)
+    commit_point("model", "renamed")

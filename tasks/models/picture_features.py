@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from storage_schemas.errors import PrerequisiteError
-from tasks.models.batches import Batches
-from tasks.models.torch_cpu import prepare_torch
-from tasks.models.torch_model import loading, memory_errors, torch_dtype
+from tasks.models.residence import Batches
+from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
 
 #: Pictures at once; halved where the device's memory does not hold them.
 BATCH = 32

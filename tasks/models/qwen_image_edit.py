@@ -18,8 +18,7 @@ import numpy as np
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.frames import Planes
 from tasks.models.base import ImageEditor
-from tasks.models.torch_cpu import prepare_torch
-from tasks.models.torch_model import loading, memory_errors, torch_dtype
+from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
 
 #: Memory beside the weights that one picture needs, in bytes: an estimate for bfloat16, where the reference
 #: picture has a megapixel whatever the frame's size. Not measured on the real weights.

@@ -14,8 +14,7 @@ from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
 from tasks.models.base import Inpainter
 from tasks.models.texts import fitting_words
-from tasks.models.torch_cpu import prepare_torch
-from tasks.models.torch_model import loading, memory_errors, torch_dtype
+from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
 
 #: Most shapes that a process compiles the UNet for: batch sizes times frame sizes.
 GRAPHS = 256

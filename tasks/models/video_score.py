@@ -18,9 +18,8 @@ from PIL import Image
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
-from tasks.models.batches import Batches
-from tasks.models.torch_cpu import prepare_torch
-from tasks.models.torch_model import loading, memory_errors, torch_dtype
+from tasks.models.residence import Batches
+from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
 
 #: What the five numbers are, in the order in which the model gives them (model card of VideoScore-v1.1).
 DIMENSIONS = (

@@ -1,1 +1,6 @@
-"""From a source with frames and an analysis to verified pairs."""
+"""From sources to verified pairs.
+
+Others use `stages` (the stages of one source), `view` (a pair as two lazy frame sequences),
+`file_pairs` (pairs a user brings), `release_plan`, `facts`, `intervals` and `verify`. `ingest`, `draw`,
+`degrade` and `degrade_clip` are the steps.
+"""

@@ -17,15 +17,9 @@ from storage_schemas.provenance import provenance
 from storage_schemas.release import FRAMES_FOLDER
 from storage_schemas.rng import derived_seed
 from storage_schemas.store import DEGRADED_CLIP, Store
-from tasks.aspects.base import (
-    ClipContext,
-    ClipNotDegradable,
-    ClipSpan,
-    FrameMapOperation,
-    Models,
-    PixelOperation,
-)
+from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan, FrameMapOperation, PixelOperation
 from tasks.media.planes import planes_to_rgb, rgb_to_planes
+from tasks.models.base import Models
 from tasks.pairs.draw import PairJob
 from tasks.pairs.facts import SourceFacts
 

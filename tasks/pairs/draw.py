@@ -10,8 +10,9 @@ from storage_schemas.errors import Reason, SetAside
 from storage_schemas.ids import artifact_id, digest_value
 from storage_schemas.rng import derived_seed, shuffled
 from storage_schemas.store import PAIR
-from tasks.aspects.base import Aspect, ClipSpan, Models, Operation, OrderOperation, Parameters
+from tasks.aspects.base import Aspect, ClipSpan, Operation, OrderOperation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
+from tasks.models.base import Models
 from tasks.pairs.facts import SourceFacts, frames_id
 from tasks.recipe import Recipe, SeverityPoint
 

@@ -12,14 +12,13 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.frames import ColorSpec
 from storage_schemas.ids import artifact_id
-from storage_schemas.source import Source
+from storage_schemas.source import Source, Timeline, read_timeline
 from storage_schemas.store import FRAMES, TIMELINE, Store
-from storage_schemas.timeline import Timeline, read_timeline
 from tasks.aspects.base import Aspect, ClipSpan, Operation, Parameters
 from tasks.captions.stage import source_analyses
+from tasks.llm.servers import Servers
 from tasks.media.decode import FrameSampler
 from tasks.media.probe import probe
-from tasks.models.servers import Servers
 from tasks.recipe import Recipe
 from tasks.sources.clips import check_clips_against_duration
 

@@ -23,21 +23,22 @@ from storage_schemas.errors import (
     UserInputError,
 )
 from storage_schemas.ids import artifact_id, digest_value
-from storage_schemas.model_server import ModelServer
-from storage_schemas.plan import NoPair, PlannedPair, SourceReport
+from storage_schemas.model import ModelServer
+from storage_schemas.pair import NoPair, PlannedPair, SourceReport
 from storage_schemas.provenance import utc_now
 from storage_schemas.set_aside import SetAsideRow
 from storage_schemas.source import Source
 from storage_schemas.store import FRAMES, PAIR, VERIFIED, Store
-from tasks.aspects.base import Models, PixelOperation
+from tasks.aspects.base import PixelOperation
 from tasks.aspects.base import Pool as PoolName
-from tasks.media.ingest import ingest_source
+from tasks.llm.servers import Servers
+from tasks.models.base import Models
 from tasks.models.device import device_of, require_gpu
 from tasks.models.hub import ModelHub
-from tasks.models.servers import Servers
 from tasks.pairs.degrade import degrade_source
 from tasks.pairs.draw import PairJob, source_jobs
 from tasks.pairs.facts import frames_consumes, frames_id, source_facts
+from tasks.pairs.ingest import ingest_source
 from tasks.pairs.verify import verified_consumes, verify_pairs
 from tasks.recipe import Recipe
 
@@ -73,7 +74,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StageResult:
     """What a stage did for one source: its report, or rows of what was set aside, or both."""
 
     source_id: str
@@ -88,33 +89,33 @@ def model_hub(folders: tuple[str, ...], device: str = "cpu") -> ModelHub:
     return ModelHub([Path(folder) for folder in folders], device)
 
 
-def inspect_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+def inspect_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Probe a source, analyse its captions and say which pairs could be made of it."""
 
-    def run() -> Outcome:
+    def run() -> StageResult:
         store, models = work.open()
-        return Outcome(source.id, "inspect", report(store, source, work, models, aspects))
+        return StageResult(source.id, "inspect", report(store, source, work, models, aspects))
 
     return _guarded(source, "inspect", run, key=inspect_key(source, work.recipe))
 
 
-def ingest_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+def ingest_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Store the frames of a source."""
 
-    def run() -> Outcome:
+    def run() -> StageResult:
         store, _ = work.open()
         ingest_source(store, source, work.recipe)
-        return Outcome(source.id, "ingest")
+        return StageResult(source.id, "ingest")
 
     return _guarded(source, "ingest", run, key=ingest_key(source, work.recipe))
 
 
-def degrade_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+def degrade_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Make those pairs of a source for some aspects that belong into the pool `cpu`."""
     return _degrade(work, source, aspects, "cpu")
 
 
-def degrade_h100_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+def degrade_h100_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Make those pairs of a source for some aspects that belong into the pool `h100`.
 
     Raises
@@ -127,8 +128,8 @@ def degrade_h100_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> 
     return _degrade(work, source, aspects, "h100")
 
 
-def _degrade(work: Work, source: Source, aspects: tuple[str, ...], pool: PoolName) -> Outcome:
-    def run() -> Outcome:
+def _degrade(work: Work, source: Source, aspects: tuple[str, ...], pool: PoolName) -> StageResult:
+    def run() -> StageResult:
         store, models = work.open(pool)
         facts = source_facts(store, source, work.recipe, work.servers)
         jobs, _ = source_jobs(facts, work.recipe, models, aspects)
@@ -138,15 +139,15 @@ def _degrade(work: Work, source: Source, aspects: tuple[str, ...], pool: PoolNam
             _pair_row(source, job, "degrade", failed[job.pair_id]) for job in jobs if job.pair_id in failed
         )
         # what was predicted before ingest may not hold: the rows' keys are those of the true frames
-        return Outcome(source.id, "degrade", report(store, source, work, models, _all(work)), rows)
+        return StageResult(source.id, "degrade", report(store, source, work, models, _all(work)), rows)
 
     return _guarded(source, "degrade", run)
 
 
-def verify_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+def verify_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Read the pairs of a source back, and report on the source anew."""
 
-    def run() -> Outcome:
+    def run() -> StageResult:
         store, models = work.open()
         facts = source_facts(store, source, work.recipe, work.servers)
         jobs, _ = source_jobs(facts, work.recipe, models, aspects)
@@ -155,7 +156,7 @@ def verify_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcom
         rows = tuple(
             _pair_row(source, job, "verify", failed[job.pair_id]) for job in there if job.pair_id in failed
         )
-        return Outcome(source.id, "verify", report(store, source, work, models, _all(work)), rows)
+        return StageResult(source.id, "verify", report(store, source, work, models, _all(work)), rows)
 
     return _guarded(source, "verify", run)
 
@@ -164,7 +165,7 @@ def _all(work: Work) -> tuple[str, ...]:
     return tuple(work.recipe.aspects)
 
 
-StageFunction = Callable[[Work, Source, tuple[str, ...]], Outcome]
+StageFunction = Callable[[Work, Source, tuple[str, ...]], StageResult]
 
 
 class Stage(NamedTuple):
@@ -193,7 +194,7 @@ def stages_for(pools: Collection[str]) -> list[Stage]:
 
 def run_stage_of_batch(
     function: StageFunction, work: Work, calls: Sequence[tuple[Source, tuple[str, ...]]]
-) -> list[Outcome]:
+) -> list[StageResult]:
     """Run one stage of several sources, one after the other."""
     return [function(work, source, aspects) for source, aspects in calls]
 
@@ -282,7 +283,7 @@ def source_row(source: Source, stage: str, reason: Reason, message: str, key: st
     )
 
 
-def _guarded(source: Source, stage: str, run: Callable[[], Outcome], key: str = "") -> Outcome:
+def _guarded(source: Source, stage: str, run: Callable[[], StageResult], key: str = "") -> StageResult:
     """Run a stage; whatever goes wrong becomes a row of this source."""
     try:
         return run()
@@ -298,4 +299,4 @@ def _guarded(source: Source, stage: str, run: Callable[[], Outcome], key: str = 
     except Exception as problem:  # noqa: BLE001 - kept as a row with its traceback, so that no other source is harmed
         log.error("%s of %s failed:\n%s", stage, source.title, traceback.format_exc())
         reason, message = Reason.INTERNAL_ERROR, f"{type(problem).__name__}: {problem}"
-    return Outcome(source.id, stage, rows=(source_row(source, stage, reason, message, key),))
+    return StageResult(source.id, stage, rows=(source_row(source, stage, reason, message, key),))

@@ -1,1 +1,1 @@
-"""What leaves the store: releases, videos, exports, the gallery."""
+"""What leaves the store: releases, videos, exports, submissions and the gallery."""

@@ -2,6 +2,8 @@
 
 The folder holds Parquet tables, MP4 videos, a data set card and the licences. Of a source that may not
 be passed on nothing leaves the store: whoever has that source makes the same pairs from ``recipe.json``.
+
+The tables of an export, as Hugging Face's `datasets` loads them.
 """
 
 from __future__ import annotations
@@ -24,14 +26,85 @@ from storage_schemas.parquet import read_dicts
 from storage_schemas.release import Release
 from storage_schemas.source import CLIPS, ClipRow, SourceRow
 from storage_schemas.store import Store
+from storage_schemas.votes import VOTES
 from tasks.annotation.people import VOTES_FILE, filtered_from
 from tasks.media.encode import DEFAULT_SETTINGS, EncoderSettings
 from tasks.publish.dataset_card import card, licence_notes
-from tasks.publish.export_tables import PAIRS_EXPORT, SOURCES_EXPORT, VOTES_EXPORT
-from tasks.publish.gallery_data import SourceFolder, pair_slug, source_folder
-from tasks.publish.materialise import encode_source, write_high, write_low
-from tasks.publish.owned_folder import OwnedFolder
+from tasks.publish.pair_videos import encode_source, write_high, write_low
 from tasks.recipe import Pin
+from tasks.report.owned_folder import OwnedFolder
+from tasks.report.public_names import SourceFolder, pair_slug, source_folder
+
+PAIRS_EXPORT = pa.schema(
+    [
+        ("pair_id", pa.string()),
+        ("source_id", pa.string()),
+        ("aspect", pa.string()),
+        ("dimension", pa.string()),
+        ("category", pa.string()),
+        ("prompt", pa.string()),
+        ("high_video", pa.string()),
+        ("low_video", pa.string()),
+        ("gold", pa.string()),
+        ("operation", pa.string()),
+        ("operation_version", pa.int32()),
+        ("parameters", pa.string()),
+        ("strength", pa.string()),
+        ("clips_degraded", pa.int32()),
+        ("drawn_clips", pa.list_(pa.int32())),
+        ("choices", pa.string()),
+        ("high_intervals", pa.list_(pa.list_(pa.float64()))),
+        ("low_intervals", pa.list_(pa.list_(pa.float64()))),
+        ("fps", pa.float64()),
+        ("high_frames", pa.int64()),
+        ("low_frames", pa.int64()),
+        ("duration_s", pa.float64()),
+        ("bin_s", pa.int64()),
+        ("seed", pa.string()),
+        ("high_checksum", pa.string()),
+        ("low_checksum", pa.string()),
+        ("high_video_sha256", pa.string()),
+        ("low_video_sha256", pa.string()),
+    ]
+)
+
+SOURCES_EXPORT = pa.schema(
+    [
+        ("source_id", pa.string()),
+        ("title", pa.string()),
+        ("licence", pa.string()),
+        ("credit", pa.string()),
+        ("content_sha256", pa.string()),
+        ("duration_s", pa.float64()),
+        ("frame_count", pa.int64()),
+        ("width", pa.int32()),
+        ("height", pa.int32()),
+        ("video", pa.string()),
+    ]
+)
+
+#: Of a filtered release's votes, what says something without leading to a person.
+VOTES_EXPORT = pa.schema(
+    [
+        VOTES.field(name)
+        for name in (
+            "pair_id",
+            "source_id",
+            "aspect",
+            "worker",
+            "language",
+            "gold",
+            "first",
+            "preferred",
+            "rating",
+            "preference_s",
+            "total_s",
+            "watched_s",
+            "pair_duration_s",
+        )
+    ]
+)
+
 
 LIST_NAME = "export.json"
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from storage_schemas.commit import commit_folder, payload_files, staging_folder
+from storage_schemas.commit import Manifest, commit_folder, payload_files, staging_folder
 from storage_schemas.errors import StoreError
 from storage_schemas.ids import canonical_json, digest_value
-from storage_schemas.manifest import Manifest
 from storage_schemas.pair import DEGRADED_CLIPS, EDITS, PAIRS, DegradedClipRow, PairRecord
 from storage_schemas.parquet import write_rows
 from storage_schemas.provenance import provenance, utc_now
@@ -19,8 +18,8 @@ from storage_schemas.release import RELEASE, Release, release_versions
 from storage_schemas.set_aside import SET_ASIDE, SetAsideRow
 from storage_schemas.source import CLIPS, SOURCES, ClipRow, SourceRow
 from storage_schemas.store import DEGRADED_CLIP, Store
-from tasks.pairs.candidates import duration_bin
 from tasks.pairs.facts import SourceFacts, frames_id
+from tasks.pairs.release_plan import duration_bin
 from tasks.recipe import Recipe
 
 

@@ -28,10 +28,9 @@ from pydantic import ValidationError
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.source import Source
-from tasks.sources.base import VIDEO_SUFFIXES, SourceAdapter, read_bytes, refuse_to_leave
+from tasks.sources.base import VIDEO_SUFFIXES, SourceAdapter, content_id, read_bytes, refuse_to_leave
 from tasks.sources.clips import clean_caption, clips_from_lines, parse_caption_lines
 from tasks.sources.content_hash import ContentHashes
-from tasks.sources.source_id import content_id
 
 _log = logging.getLogger(__name__)
 

@@ -1,1 +1,6 @@
-"""Statistics of judgements: accuracies with their intervals, tests between evaluators, correlations."""
+"""From judgements to numbers; imports no other room of `tasks`.
+
+`trials` joins judgements with their pairs; all others start from it. `cells` (accuracies), `intervals`,
+`comparisons` (McNemar), `correlations`, `durations`, `severity`, `power`, `localisation`, `tie_margin`,
+`krippendorff`.
+"""

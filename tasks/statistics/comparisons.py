@@ -12,8 +12,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from tasks.statistics.intervals import PAPER_Z, Interval, clustered_variance
-from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, Who, grouped
-from tasks.statistics.units import pair_points
+from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, Who, grouped, pair_points
 
 #: Under this many pairs on which the two differ, the exact test is taken.
 EXACT_BELOW = 25

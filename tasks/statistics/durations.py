@@ -11,8 +11,16 @@ import numpy as np
 
 from tasks.statistics.correlations import Correlation, spearman
 from tasks.statistics.intervals import Interval, wilson_interval
-from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, TrialPair, grouped
-from tasks.statistics.units import Unit, pair_points, units_of
+from tasks.statistics.trials import (
+    DEFAULT_TIES,
+    CountedUnit,
+    TiePolicy,
+    Trial,
+    TrialPair,
+    grouped,
+    pair_points,
+    units_of,
+)
 
 #: Width in seconds of the bins that the paper draws its pairs from (SLVMEval, section 4.5).
 BIN_S = 100
@@ -72,7 +80,7 @@ def edged_bins(
     """
     if len(edges_s) < 2 or any(low >= high for low, high in pairwise(edges_s)):
         raise ValueError(f"edges must rise and be two at least: {list(edges_s)}")
-    held: dict[int, list[Unit]] = {}
+    held: dict[int, list[CountedUnit]] = {}
     for unit in units_of(trials, ties):
         duration = unit.pair.duration_s
         if not edges_s[0] <= duration <= edges_s[-1]:
@@ -116,7 +124,7 @@ def pair_correlation(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) ->
     return spearman([pair.duration_s for pair in points], list(points.values()))
 
 
-def _bin(low_s: float, high_s: float, units: list[Unit]) -> DurationBin:
+def _bin(low_s: float, high_s: float, units: list[CountedUnit]) -> DurationBin:
     durations = {unit.pair.pair_id: unit.pair.duration_s for unit in units}
     accuracy = sum(unit.points for unit in units) / len(units)
     wilson = wilson_interval(accuracy, len(durations))

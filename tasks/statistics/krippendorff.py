@@ -18,7 +18,7 @@ from storage_schemas.rng import KeyPart, keyed_rng
 from tasks.statistics.intervals import Interval
 
 #: Nominal: two answers are equal or not. Ordinal: they have an order, and differ by how many lie between.
-Level = Literal["nominal", "ordinal"]
+MeasurementLevel = Literal["nominal", "ordinal"]
 #: Draws of the bootstrap: the ends of a 95 % interval then rest on 25 draws each.
 DRAWS = 1000
 #: Draws that are computed together; bounds the memory.
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RaterAnswer:
     """One rater's value of one unit; missing answers have none."""
 
     unit: str
@@ -58,9 +58,9 @@ class Alpha:
 
 
 def alpha_of(
-    answers: Iterable[Answer],
+    answers: Iterable[RaterAnswer],
     values: Sequence[str],
-    level: Level = "nominal",
+    level: MeasurementLevel = "nominal",
     *,
     key: Sequence[KeyPart] | None = None,
     cluster: Mapping[str, Hashable] | None = None,
@@ -101,7 +101,7 @@ def alpha_of(
 
 
 def rater_alphas(
-    answers: Iterable[Answer], values: Sequence[str], level: Level = "nominal"
+    answers: Iterable[RaterAnswer], values: Sequence[str], level: MeasurementLevel = "nominal"
 ) -> dict[str, Alpha]:
     """Return how far each rater agrees with the others on the same units.
 
@@ -133,7 +133,7 @@ def rater_alphas(
     }
 
 
-def _paired(answers: Iterable[Answer]) -> dict[str, dict[str, str]]:
+def _paired(answers: Iterable[RaterAnswer]) -> dict[str, dict[str, str]]:
     """Return values by unit and rater, of the units that have two or more; the order of arrival is lost."""
     held: dict[str, dict[str, str]] = {}
     for answer in answers:
@@ -166,7 +166,7 @@ def _tables(counts: Floats) -> Floats:
     return shares
 
 
-def _differences(totals: Floats, level: Level) -> Floats:
+def _differences(totals: Floats, level: MeasurementLevel) -> Floats:
     """Return the squared difference of every two values, ``(draws, values, values)``, from their totals."""
     values = totals.shape[1]
     if level == "nominal":
@@ -182,7 +182,7 @@ def _expected(total: Floats, difference: Floats) -> float:
     return float(total @ difference @ total / (n * (n - 1))) if n > 1 else 0.0
 
 
-def _alphas(tables: Floats, level: Level) -> Floats:
+def _alphas(tables: Floats, level: MeasurementLevel) -> Floats:
     """Return α of coincidence matrices ``(draws, values, values)``; not a number where there is none."""
     totals = tables.sum(2)
     n = totals.sum(1)
@@ -195,7 +195,7 @@ def _alphas(tables: Floats, level: Level) -> Floats:
 
 
 def _interval(
-    tables: Floats, names: list[Hashable], level: Level, key: Sequence[KeyPart], draws: int
+    tables: Floats, names: list[Hashable], level: MeasurementLevel, key: Sequence[KeyPart], draws: int
 ) -> Interval | None:
     """Return the bootstrap's middle 95 %; draws in which all answers are equal have no α and do not count."""
     numbers: dict[Hashable, int] = {}

@@ -13,19 +13,18 @@ from scipy.optimize import isotonic_regression
 
 from storage_schemas.rng import keyed_rng
 from tasks.statistics.intervals import Interval, wilson_interval
-from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, TrialPair, grouped
-from tasks.statistics.units import pair_points
+from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, TrialPair, grouped, pair_points
 
 #: Halfway between a coin and no error: the usual threshold where one of two is chosen.
 TARGET = 0.75
 #: Draws of the bootstrap: the ends of a 95 % interval then rest on 25 draws each.
 DRAWS = 1000
 Reached = Literal["reached", "below_smallest", "not_reached"]
-Level = Callable[[TrialPair], float | None]
+SeverityLevel = Callable[[TrialPair], float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class SeverityPoint:
+class SeverityAccuracy:
     """One evaluator at one level of damage; `accuracy` is the mean over pairs."""
 
     level: float
@@ -63,7 +62,7 @@ def by_clips(pair: TrialPair) -> float | None:
     return None if pair.clips is None else float(pair.clips)
 
 
-def by_strength(places: Mapping[str, float]) -> Level:
+def by_strength(places: Mapping[str, float]) -> SeverityLevel:
     """Return the level that places a pair by its strength's name; other strengths take no part.
 
     Parameters
@@ -75,8 +74,8 @@ def by_strength(places: Mapping[str, float]) -> Level:
 
 
 def severity_curve(
-    trials: Sequence[Trial], level: Level = by_clips, ties: TiePolicy = DEFAULT_TIES
-) -> tuple[SeverityPoint, ...]:
+    trials: Sequence[Trial], level: SeverityLevel = by_clips, ties: TiePolicy = DEFAULT_TIES
+) -> tuple[SeverityAccuracy, ...]:
     """Return one evaluator's accuracy at each level, the least damage first.
 
     Raises
@@ -89,7 +88,7 @@ def severity_curve(
         accuracy = sum(value for _, value in held) / len(held)
         wilson = wilson_interval(accuracy, len(held))
         assert wilson is not None
-        points.append(SeverityPoint(place, len(held), accuracy, wilson))
+        points.append(SeverityAccuracy(place, len(held), accuracy, wilson))
     return tuple(points)
 
 
@@ -97,7 +96,7 @@ def threshold(
     trials: Sequence[Trial],
     *,
     seed: int,
-    level: Level = by_clips,
+    level: SeverityLevel = by_clips,
     ties: TiePolicy = DEFAULT_TIES,
     target: float = TARGET,
     draws: int = DRAWS,
@@ -151,7 +150,7 @@ def threshold(
 
 
 def _levels(
-    trials: Sequence[Trial], level: Level, ties: TiePolicy
+    trials: Sequence[Trial], level: SeverityLevel, ties: TiePolicy
 ) -> dict[float, list[tuple[TrialPair, float]]]:
     placed = [
         (place, (pair, points))

@@ -1,7 +1,6 @@
-"""Trials: judgements joined with what is known of their pairs; the tables that all statistics start from.
+"""Trials.
 
-A trial is one request. A failed request is neither right nor wrong: it has no points, and is counted
-apart. An answer that both videos are equal is a tie; what it counts is the :data:`TiePolicy`.
+Judgements joined with what is known of their pairs, and the units that count once in an accuracy.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.judgement import Choice, Failure, Judgement, Order, Preferred
+from storage_schemas.judgements import Choice, Failure, Judgement, Order, Preferred
 from storage_schemas.pair import PairRecord
 
 #: What a tie counts: half a point, as much as a wrong answer, or nothing at all.
@@ -185,3 +184,51 @@ def of_one_evaluator(trials: Sequence[Trial]) -> None:
     found = sorted({trial.who for trial in trials})
     if len(found) > 1:
         raise ValueError(f"trials of several evaluators: {found}")
+
+
+@dataclass(frozen=True, slots=True)
+class CountedUnit:
+    """Points between 0 and 1 for one pair in one order; `order` is None where the orders count together."""
+
+    pair: TrialPair
+    order: Order | None
+    points: float
+
+
+def units_of(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> tuple[CountedUnit, ...]:
+    """Return the units of one evaluator's trials; what has no points gives no unit.
+
+    Raises
+    ------
+    ValueError
+        If the trials come from several evaluators.
+    """
+    of_one_evaluator(trials)
+    units = []
+    for held in grouped(trials, lambda trial: trial.pair).items():
+        pair, asked = held
+        for order, together in _presentations(asked).items():
+            counted = [points for trial in together if (points := points_of(trial, ties)) is not None]
+            if counted:
+                units.append(CountedUnit(pair, order, sum(counted) / len(counted)))
+    return tuple(units)
+
+
+def pair_points(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> dict[TrialPair, float]:
+    """Return the mean points of each pair over its units; pairs without points are absent."""
+    return {
+        pair: sum(unit.points for unit in units) / len(units)
+        for pair, units in grouped(units_of(trials, ties), lambda unit: unit.pair).items()
+    }
+
+
+def asked_both_orders(trials: Sequence[Trial]) -> bool:
+    """Tell whether one pair's trials show it in both orders by design: one repeat has both."""
+    orders = grouped(trials, lambda trial: trial.repeat).values()
+    return any({"high_first", "low_first"} <= {trial.order for trial in asked} for asked in orders)
+
+
+def _presentations(trials: list[Trial]) -> dict[Order | None, list[Trial]]:
+    if asked_both_orders(trials):
+        return grouped(trials, lambda trial: trial.order)
+    return {None: trials}

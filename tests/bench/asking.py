@@ -19,15 +19,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from storage_schemas.model_server import ModelServer
+from storage_schemas.model import ModelServer
 from storage_schemas.parquet import read_dicts
 from storage_schemas.rng import keyed_rng
 from storage_schemas.source import Clip, Source
 from storage_schemas.store import ANALYSIS, Store
+from tasks.captions.analyser import AnalyserRecipe
 from tasks.captions.stage import ANSWERS_FILE, source_analyses
-from tasks.models.chat import ChatRequest, ask_all
-from tasks.models.servers import Servers
-from tasks.recipe import AnalyserRecipe
+from tasks.llm.chat import ChatRequest, ask_all
+from tasks.llm.servers import Servers
 from tests.tiny_models.faulty_server import RED_BALL, FaultyServer, Reply
 
 ROOT = Path(__file__).parents[2]

@@ -40,9 +40,9 @@ def warm_up() -> dict[str, Any]:
     from tasks.captions.rules import RulesAnalyser
 
     for module in (
-        "tasks.media.ingest",
-        "tasks.publish.materialise",
-        "flows.build",
+        "tasks.pairs.ingest",
+        "tasks.publish.pair_videos",
+        "flows.build.flow",
         "slvmeval.cli",
         "psutil",
     ):
@@ -54,7 +54,7 @@ def ingest(video: str, store: str, content_sha256: str) -> dict[str, Any]:
     """Store the frames of a film in a new store."""
     from storage_schemas.source import Source
     from storage_schemas.store import FRAMES, Store
-    from tasks.media.ingest import ingest_source
+    from tasks.pairs.ingest import ingest_source
     from tasks.recipe import load_recipe
 
     started = time.process_time()
@@ -74,8 +74,8 @@ def ingest(video: str, store: str, content_sha256: str) -> dict[str, Any]:
 
 def build(store: str, folder: str) -> dict[str, Any]:
     """Build the seven aspects of a folder's films, in this process."""
-    from flows.build_run import build_inline
-    from flows.options import BuildOptions, SourceRoot
+    from flows.build.options import BuildOptions, SourceRoot
+    from flows.build.run import build_inline
 
     started = time.process_time()
     result = build_inline(
@@ -94,7 +94,7 @@ def materialise(store: str, pair_id: str, folder: str) -> dict[str, Any]:
     """Write the low side of a pair; the source's encoded video is there already."""
     from storage_schemas.release import Release
     from storage_schemas.store import Store
-    from tasks.publish.materialise import encode_source, materialise_pair
+    from tasks.publish.pair_videos import encode_source, materialise_pair
 
     opened = Store.open(Path(store))
     release = Release.open(opened)
@@ -137,8 +137,8 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
     """Build the seven aspects through the flow, or in processes, and time the part after the start-up."""
     import psutil
 
-    from flows import build_release, build_run
-    from flows.options import BuildOptions, SourceRoot
+    from flows.build import run
+    from flows.build.options import BuildOptions, SourceRoot
     from infra.executor import ProcessExecutor
     from infra.progress import BuildProgress
 
@@ -158,7 +158,7 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
                 cpu_s[role] = cpu_s.get(role, 0.0) + times.user + times.system
         marks[name] = time.monotonic(), cpu_s
 
-    write_release = build_release.write_release
+    write_release = run.write_release
 
     def write_and_mark(*arguments: Any, **options: Any) -> Any:
         written = write_release(*arguments, **options)
@@ -176,15 +176,15 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
 
         executor.__enter__ = enter_and_mark
 
-    build_release.write_release = write_and_mark
+    run.write_release = write_and_mark
     options = BuildOptions(store=store, sources=(SourceRoot(path=folder),), recipe=seven_recipe())
     started = time.monotonic()
     if way == "flow":
-        from infra.embedded_server import prefect_environment
+        from infra.prefect_server import prefect_environment
         from infra.profile import Profile
 
         prefect_environment()
-        from flows.build import run_build_flow
+        from flows.build.flow import run_build_flow
         from flows.prefect_executor import PrefectExecutor
 
         # its workers have imported the stages when the cluster is there
@@ -193,7 +193,7 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
     else:
         mark_start(ProcessExecutor, _import_stages)
         with BuildProgress(quiet=True) as progress:
-            build = build_run.Build(options, progress)
+            build = run.Build(options, progress)
             build.prepare()
             result = build.run(lambda: ProcessExecutor(int(workers)))
     return {

@@ -15,13 +15,13 @@ from typing import Any
 
 from storage_schemas.release import Release
 from storage_schemas.store import Store
-from tasks.evaluators.base import AspectText
-from tasks.evaluators.clip_models import HubClip
-from tasks.evaluators.clip_score import ClipScore
-from tasks.evaluators.features import FeatureCache
 from tasks.models.add import add_model
 from tasks.models.hub import ModelHub
 from tasks.pairs.view import Pair, open_pair
+from tasks.scoring.base import AspectText
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.judges.clip_models import HubClip
+from tasks.scoring.judges.clip_score import ClipScore
 
 
 def embeddings(pairs: Sequence[Pair], scorer: ClipScore) -> Iterator[dict[str, Any]]:

@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from storage_schemas.frames import ColorSpec
-from storage_schemas.model_server import ModelServer
-from tasks.evaluators.base import AspectText
-from tasks.evaluators.features import FeatureCache
-from tasks.evaluators.vlm import video_judge
-from tasks.models.servers import Servers
+from storage_schemas.model import ModelServer
+from tasks.llm.servers import Servers
 from tasks.pairs.view import Side
+from tasks.scoring.base import AspectText
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.judges.vlm import video_judge
 from tests.bench.asking import CONCURRENCY, DELAY_S, slow_server
 from tests.tasks.evaluators.sides import FrameList
 

@@ -12,12 +12,12 @@ import time
 from functools import partial
 from typing import Any
 
-from flows.build_run import MOST_TASKS
-from flows.through_stages import StageItem, through_stages
+from flows.build.run import MOST_TASKS
+from flows.stages import StageItem, through_stages
 from infra.executor import Executor, ProcessExecutor
 from infra.progress import BuildProgress
 from storage_schemas.source import Source
-from tasks.pairs.stages import Outcome, Stage, Work
+from tasks.pairs.stages import Stage, StageResult, Work
 from tasks.recipe import BUILT_IN
 
 #: Sleep of one source in one stage, in seconds.
@@ -25,10 +25,10 @@ SLEEP_S = 0.005
 STAGES = 4
 
 
-def sleep_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+def sleep_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Do nothing for a moment."""
     time.sleep(SLEEP_S)
-    return Outcome(source.id, "sleep")
+    return StageResult(source.id, "sleep")
 
 
 def through(executor: Executor, sources: int) -> dict[str, Any]:
@@ -46,12 +46,12 @@ def through(executor: Executor, sources: int) -> dict[str, Any]:
     work = Work(store="", recipe=BUILT_IN["cpu-approx"], models=())
     done = 0
 
-    def count(outcome: Outcome) -> bool:
+    def count(outcome: StageResult) -> bool:
         nonlocal done
         done += 1
         return True
 
-    def died(item: StageItem, message: str) -> Outcome:
+    def died(item: StageItem, message: str) -> StageResult:
         raise RuntimeError(message)
 
     with executor, BuildProgress(quiet=True) as progress:
@@ -71,7 +71,7 @@ def through(executor: Executor, sources: int) -> dict[str, Any]:
 
 def in_flow(sources: int, workers: int) -> dict[str, Any]:
     """Run them through a Prefect flow on an embedded server and a local Dask cluster."""
-    from infra.embedded_server import prefect_environment, prefect_server
+    from infra.prefect_server import prefect_environment, prefect_server
 
     prefect_environment()
     from prefect import flow
@@ -79,7 +79,7 @@ def in_flow(sources: int, workers: int) -> dict[str, Any]:
     from prefect_dask.task_runners import DaskTaskRunner
 
     from flows.prefect_executor import PrefectExecutor
-    from infra.local_cluster import local_cluster
+    from infra.dask_cluster import local_cluster
 
     cluster = partial(local_cluster, workers=workers, preload=["flows.prefect_executor"])
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tasks.pairs.view import Side
-from tasks.suites.file_video import FileVideo, Sampling
+from tasks.scoring.suites.file_video import FileVideo, FrameRate
 from tests.bench.films import Films, run_ffmpeg
 from tests.bench.measuring import ROOT, run
 
@@ -36,7 +36,7 @@ def _read(video: Side) -> Any:
 
 def _pixels(name: str) -> Callable[[Side], Any]:
     def measure(video: Side) -> Any:
-        from tasks.suites.locot2v import pixel_metrics
+        from tasks.scoring.suites.locot2v import pixel_metrics
 
         found = getattr(pixel_metrics, name)(video)
         return {"value": found.value, "steps": found.steps}
@@ -45,9 +45,9 @@ def _pixels(name: str) -> Callable[[Side], Any]:
 
 
 def _both_of_flow(video: Side) -> Any:
-    from tasks.evaluators.features import FeatureCache
-    from tasks.suites.locot2v.flow_steps import KeptSteps
-    from tasks.suites.locot2v.pixel_metrics import PixelSettings
+    from tasks.scoring.features import FeatureCache
+    from tasks.scoring.suites.locot2v.pixel_metrics import PixelSettings
+    from tasks.scoring.suites.locot2v.pixel_scorers import KeptSteps
 
     with TemporaryDirectory() as folder:
         # as two tasks of a run have it: what the first one kept lies on the disk
@@ -57,14 +57,13 @@ def _both_of_flow(video: Side) -> Any:
 
 
 def _cuts(video: Side) -> Any:
-    from tasks.suites.locot2v.cuts import find_cuts
+    from tasks.scoring.suites.locot2v.transitions import find_cuts
 
     return {"cuts": len(find_cuts(video))}
 
 
 def _transitions(video: Side) -> Any:
-    from tasks.suites.locot2v.cuts import find_cuts
-    from tasks.suites.locot2v.transitions import transition_smoothness, transitions
+    from tasks.scoring.suites.locot2v.transitions import find_cuts, transition_smoothness, transitions
 
     def features(places: Sequence[int]) -> Any:
         return np.stack([video.rgb(place).mean((0, 1)) for place in places]).astype(np.float64)
@@ -74,7 +73,7 @@ def _transitions(video: Side) -> Any:
 
 
 def _dover_views(video: Side) -> Any:
-    from tasks.suites.locot2v.dover_views import pieces, views
+    from tasks.scoring.suites.locot2v.technical_quality import pieces, views
 
     parts = pieces(len(video), video.fps, 10.0)
     for number, piece in enumerate(parts):
@@ -100,7 +99,7 @@ def measure(name: str, film: Path) -> dict[str, Any]:
     import cv2
 
     cv2.setNumThreads(1)
-    video = FileVideo(film, Sampling(long_side=WIDTH))
+    video = FileVideo(film, FrameRate(long_side=WIDTH))
     began = time.process_time()
     found = METRICS[name](video)
     taken = time.process_time() - began

@@ -17,10 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tasks.evaluators.base import Usage
-from tasks.evaluators.prices import load_prices
-from tasks.suites.base import Scored, SuitePrompt, SuiteVideo
-from tasks.suites.video_bench.suite import VideoBench
+from tasks.llm.usage import Usage, load_prices
+from tasks.scoring.suites.base import ScoredVideo, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.video_bench.suite import VideoBench
 from tests.tasks.evaluators.sides import FrameList, noise
 from tests.tasks.suites.video_bench.talking import MODELS, Talk, addresses, setup, step, text
 from tests.tiny_models.counted_server import english, text_tokens
@@ -107,7 +106,7 @@ def figures(seconds: float, **settings: Any) -> dict[str, dict[str, float]]:
             batches = [films] if scorer.batch == "prompt" else [[film] for film in films]
             expected = [one for batch in batches for one in scorer.estimate(PROMPT, batch)]
             scored = [one for batch in batches for one in scorer.score(PROMPT, batch)]
-            assert all(isinstance(one, Scored) for one in scored), scored
+            assert all(isinstance(one, ScoredVideo) for one in scored), scored
             calls, images, tokens_in, tokens_out = plan.counted[dimension.name]
             dollars = sum(_dollars(prices, one.usage) for one in scored)
             assert calls == len(expected)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slvmeval.commands.schema import table_schemas
+from slvmeval.cli.store.upkeep import table_schemas
 from tasks.aspects.base import FrameMapOperation, OrderOperation, PixelOperation
 from tasks.aspects.registry import BUILT_IN as ASPECT_NAMES
 from tasks.aspects.registry import aspect

@@ -17,8 +17,7 @@ import pytest
 from slvmeval.cli import main
 from storage_schemas.release import Release
 from storage_schemas.store import Store
-from storage_schemas.vote import Vote
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import Vote, VotesStore
 from tasks.annotation.desk import Desk
 from tasks.annotation.places import database_url, installation_key
 from tests.docs import reading

@@ -11,8 +11,8 @@ import signal
 import sys
 from pathlib import Path
 
-from flows.build_run import build_inline
-from flows.options import BuildOptions
+from flows.build.options import BuildOptions
+from flows.build.run import build_inline
 from storage_schemas.commit import set_commit_hook
 
 

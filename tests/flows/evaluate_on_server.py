@@ -10,9 +10,9 @@ from tests.flows.flow_on_server import recorded
 
 
 def main(options_file: str) -> None:
-    from flows.evaluate import run_evaluate_flow
-    from flows.evaluate_options import EvaluateOptions
-    from infra.embedded_server import prefect_server
+    from flows.score.evaluate import run_evaluate_flow
+    from flows.score.evaluate_options import EvaluateOptions
+    from infra.prefect_server import prefect_server
     from infra.profile import Profile
 
     options = EvaluateOptions.model_validate_json(Path(options_file).read_text())

@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def main(options_file: str) -> None:
-    from flows.build import run_build_flow
-    from flows.options import BuildOptions
-    from infra.embedded_server import prefect_server
+    from flows.build.flow import run_build_flow
+    from flows.build.options import BuildOptions
+    from infra.prefect_server import prefect_server
     from infra.profile import Profile
 
     options = BuildOptions.model_validate_json(Path(options_file).read_text())

@@ -19,9 +19,9 @@ def tables() -> dict[str, Any]:
 
 
 def main(options_file: str) -> None:
-    from flows.suite import run_suite_flow
-    from flows.suite_options import SuiteOptions
-    from infra.embedded_server import prefect_server
+    from flows.score.suite import run_suite_flow
+    from flows.score.suite_options import SuiteOptions
+    from infra.prefect_server import prefect_server
     from infra.profile import Profile
 
     options = SuiteOptions.model_validate_json(Path(options_file).read_text())

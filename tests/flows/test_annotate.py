@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from flows.annotate_options import AnnotateOptions, annotate_options, asked_of_worker
-from flows.annotate_run import Annotation, annotate_inline, annotation, table
+from flows.annotate.options import AnnotateOptions, annotate_options, asked_of_worker
+from flows.annotate.run import Annotation, annotate_inline, annotation, table
 from infra.executor import ProcessExecutor
 from infra.profile import Profile
 from infra.progress import BuildProgress
 from storage_schemas.errors import UserInputError
-from storage_schemas.model_server import ModelServer
+from storage_schemas.model import ModelServer
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, Store
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import VotesStore
 from tasks.annotation.desk import Desk
 from tasks.annotation.exchange import import_answers
 from tasks.annotation.mapping import AnswerMapping
@@ -219,7 +219,7 @@ def test_processes_write_the_videos_and_a_second_run_starts_none(store: Path) ->
 def test_a_death_while_videos_are_written_costs_its_source_only(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import flows.annotate_run as run
+    import flows.annotate.run as run
     from infra.executor import InlineExecutor, WorkerDied
 
     class Dying(InlineExecutor):

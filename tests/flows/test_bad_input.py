@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.build_run import build_inline
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
+from flows.build.run import build_inline
 from slvmeval.demo.vript_fixture import write_vript_layout
 from storage_schemas.errors import Reason, SetAside, StoreError
 from storage_schemas.store import Store
@@ -192,7 +192,7 @@ def test_a_disk_that_fills_up_in_the_middle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The estimate may be wrong: then the source is set aside for now, and tried again by itself."""
-    monkeypatch.setattr("flows.build_run.check_space", lambda *_: None)
+    monkeypatch.setattr("flows.build.run.check_space", lambda *_: None)
     add_film(tmp_path / "videos", 1)
     options = one_aspect.model_copy(update={"store": str(small_disk / "store")})
     Store.create(small_disk / "store")

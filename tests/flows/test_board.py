@@ -9,7 +9,7 @@ import time
 import httpx
 import pytest
 
-from flows.board import Board
+from flows.board import RunBoard
 
 
 class Server:
@@ -36,7 +36,7 @@ def wait_until(condition: object) -> None:
 
 def test_requests_are_made_in_order_and_all_before_it_is_closed() -> None:
     server = Server()
-    with Board() as board:
+    with RunBoard() as board:
         for number in range(20):
             board.post(f"slot {number}", lambda number=number: server.ask(str(number)))
     assert server.taken == [str(number) for number in range(20)]
@@ -49,7 +49,7 @@ def test_of_what_waits_only_the_latest_is_asked() -> None:
         busy.set()
         go_on.wait(5)
 
-    with Board() as board:
+    with RunBoard() as board:
         board.post("other", slow)
         busy.wait(5)
         for number in range(20):
@@ -61,7 +61,7 @@ def test_of_what_waits_only_the_latest_is_asked() -> None:
 def test_a_server_that_is_away_costs_nothing_and_hears_all_later(caplog: pytest.LogCaptureFixture) -> None:
     server = Server()
     server.away = True
-    with caplog.at_level(logging.WARNING), Board(retry_s=0.01) as board:
+    with caplog.at_level(logging.WARNING), RunBoard(retry_s=0.01) as board:
         began = time.monotonic()
         board.post("first", lambda: server.ask("first"))
         board.post("second", lambda: server.ask("old"))
@@ -79,7 +79,7 @@ def test_the_end_waits_for_the_server_but_not_for_ever(caplog: pytest.LogCapture
     server = Server()
     server.away = True
     began = time.monotonic()
-    with caplog.at_level(logging.WARNING), Board(wait_s=0.3, retry_s=0.05) as board:
+    with caplog.at_level(logging.WARNING), RunBoard(wait_s=0.3, retry_s=0.05) as board:
         board.post("one", lambda: server.ask("one"))
     assert 0.3 <= time.monotonic() - began < 3
     assert server.taken == [] and "was away until the end" in caplog.text
@@ -89,7 +89,7 @@ def test_after_an_error_there_is_not_much_waiting() -> None:
     server = Server()
     server.away = True
     began = time.monotonic()
-    with pytest.raises(ZeroDivisionError), Board(wait_s=60, retry_s=0.05) as board:
+    with pytest.raises(ZeroDivisionError), RunBoard(wait_s=60, retry_s=0.05) as board:
         board.post("one", lambda: server.ask("one"))
         raise ZeroDivisionError
     assert time.monotonic() - began < 5
@@ -103,7 +103,7 @@ def test_what_the_server_refuses_is_not_asked_again(caplog: pytest.LogCaptureFix
     def refused() -> None:
         raise httpx.HTTPStatusError("too large", request=request, response=answer)
 
-    with caplog.at_level(logging.WARNING), Board(retry_s=0.01) as board:
+    with caplog.at_level(logging.WARNING), RunBoard(retry_s=0.01) as board:
         board.post("table", refused)
         board.post("next", lambda: server.ask("next"))
     assert server.taken == ["next"]

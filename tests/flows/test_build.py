@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.build_release import BuildResult
-from flows.build_run import Build, build_inline
-from flows.options import BuildOptions
+from flows.build.options import BuildOptions
+from flows.build.run import Build, BuildResult, build_inline
 from infra.executor import InlineExecutor, ProcessExecutor
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside, UserInputError

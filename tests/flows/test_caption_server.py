@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from flows.build_run import build_inline
-from flows.options import BuildOptions
+from flows.build.options import BuildOptions
+from flows.build.run import build_inline
 from slvmeval.cli import main
 from storage_schemas.errors import PrerequisiteError, Reason
-from storage_schemas.model_server import ModelServer
+from storage_schemas.model import ModelServer
 from storage_schemas.store import ANALYSIS, Store
-from tasks.recipe import AnalyserRecipe
+from tasks.captions.analyser import AnalyserRecipe
 from tests.small_films import CLIPS
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.check_models import check_models
+from flows.build.run import check_models
 from storage_schemas.errors import PrerequisiteError
 from tasks.recipe import AspectRecipe, Recipe
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.prefect_settings import RUN_SETTINGS
+from infra.prefect_server import RUN_SETTINGS
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.annotation.places import media_folder

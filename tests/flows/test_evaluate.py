@@ -15,22 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from flows.build_run import build_inline
-from flows.evaluate_options import EvaluateOptions
-from flows.evaluate_progress import RequestProgress
-from flows.evaluate_result import EvaluationResult
-from flows.evaluate_run import Evaluation, evaluate_inline
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
+from flows.build.run import build_inline
+from flows.score.evaluate_options import EvaluateOptions
+from flows.score.evaluate_run import Evaluation, evaluate_inline
+from flows.score.results import EvaluationResult, RequestProgress
 from infra.executor import ProcessExecutor
 from storage_schemas.errors import IntegrityError, PrerequisiteError, StoreError, UserInputError
-from storage_schemas.judgement import Judgement
-from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, Store
-from tasks.evaluators.chosen import chosen_from_text
-from tasks.evaluators.release_pairs import Selection
-from tasks.evaluators.spending import Limits
+from tasks.llm.limits import Limits
 from tasks.recipe import Recipe
+from tasks.scoring.registry import choice_from_text
+from tasks.scoring.release_pairs import Selection
 from tests.planted_evaluators import PlantedPackage
 
 ASPECTS = ("aesthetics", "comprehensiveness", "dynamics_degree")
@@ -60,7 +58,7 @@ def store(built: Path, tmp_path: Path) -> Path:
 
 
 def asked(store: Path, *evaluators: str, **fields: object) -> EvaluateOptions:
-    chosen = tuple(chosen_from_text(text) for text in evaluators)
+    chosen = tuple(choice_from_text(text) for text in evaluators)
     return EvaluateOptions.model_validate({"store": str(store), "evaluators": chosen, **fields})
 
 
@@ -211,7 +209,7 @@ def test_the_draw_is_nested_and_what_is_not_there_is_said(store: Path, planted: 
 HOLDS = """
 import sys
 from pathlib import Path
-from tasks.evaluators.shared_state import only_one
+from tasks.llm.shared_state import only_one
 with only_one(Path(sys.argv[1])) as mine:
     print(mine, flush=True)
     sys.stdin.read()
@@ -256,8 +254,8 @@ def test_a_judge_that_kills_its_process_costs_its_own_requests(store: Path, plan
 RUN = """
 import sys
 from functools import partial
-from flows.evaluate_progress import RequestProgress
-from flows.evaluate_run import Evaluation
+from flows.score.results import RequestProgress
+from flows.score.evaluate_run import Evaluation
 from infra.executor import ProcessExecutor
 from tests.flows.test_evaluate import asked
 from pathlib import Path

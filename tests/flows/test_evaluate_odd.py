@@ -8,18 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from flows.build_run import build_inline
-from flows.evaluate_run import evaluate_inline
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
+from flows.build.run import build_inline
+from flows.score.evaluate_run import evaluate_inline
 from storage_schemas.errors import UserInputError
 from storage_schemas.release import Release
 from storage_schemas.store import Store
-from tasks.evaluators.release_pairs import Selection
-from tasks.evaluators.spending import Limits
-from tasks.publish.report.gathered import gather
-from tasks.publish.submission import Card, UsedPrices, make_submission, submission_bytes
-from tasks.publish.submission_check import check_submission
+from tasks.llm.limits import Limits
+from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
 from tasks.recipe import Recipe
+from tasks.report.judged_release import load_judged_release
+from tasks.scoring.release_pairs import Selection
 from tasks.statistics.cells import cells_of
 from tests.flows.test_evaluate import asked, rows, total
 from tests.planted_evaluators import PlantedPackage
@@ -90,7 +89,7 @@ def test_an_evaluator_that_is_told_something_else_is_another(
     again = evaluate_inline(asked(store, "planted", descriptions=str(texts)))
     assert total(again, "right") == (4, 0, 0) and planted.asked("right") == 6
     release = Release.open(Store.open(store))
-    gathered = gather(release)
+    gathered = load_judged_release(release)
     assert len(gathered.names) == 2, "answers to two different questions are not averaged"
     cells = cells_of(gathered.trials)
     assert sorted((aspect, cell.requests) for (_, aspect), cell in cells.items()) == [

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from flows.build_run import Build, build_inline
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
+from flows.build.run import Build, build_inline
 from infra.executor import InlineExecutor
 from infra.progress import BuildProgress
 from slvmeval.demo.vript_fixture import write_vript_layout
 from storage_schemas.errors import Reason, SetAside
-from storage_schemas.failures import known_failures
+from storage_schemas.set_aside import known_failures
 from storage_schemas.source import Source
 from storage_schemas.store import FRAMES, Store
-from tasks.media.ingest import ingest_source
+from tasks.pairs.ingest import ingest_source
 from tasks.recipe import AspectRecipe, Severity
 
 AddFilm = Callable[[Path, int], Path]

@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from flows.build_run import build_inline
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
+from flows.build.run import build_inline
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.recipe import load_recipe

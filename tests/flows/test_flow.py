@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows.build_run import build_inline
-from flows.options import BuildOptions
+from flows.build.options import BuildOptions
+from flows.build.run import build_inline
 from tests.flows.test_resume import committed
 
 pytestmark = pytest.mark.slow
@@ -75,8 +75,8 @@ def test_where_nothing_is_new_no_server_is_started(
 ) -> None:
     again = options.model_copy(update={"store": str(tmp_path / "direct")})
     script = (
-        "import sys; from flows.options import BuildOptions; from infra.profile import Profile\n"
-        "from slvmeval.commands.running import run_build\n"
+        "import sys; from flows.build.options import BuildOptions; from infra.profile import Profile\n"
+        "from slvmeval.cli.runs import run_build\n"
         "options = BuildOptions.model_validate_json(sys.stdin.read())\n"
         "result = run_build(options, Profile(workers=2), direct=False, quiet=True)\n"
         "assert 'prefect' not in sys.modules and 'distributed' not in sys.modules\n"

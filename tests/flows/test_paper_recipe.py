@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.build_run import Build
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
+from flows.build.run import Build
 from infra.executor import InlineExecutor
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError
-from storage_schemas.model_server import ModelServer
+from storage_schemas.model import ModelServer
 from storage_schemas.release import Release
 from storage_schemas.store import ANALYSIS, DEGRADED_CLIP, Store
 from tasks.recipe import Recipe
@@ -33,7 +33,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> tupl
 @pytest.fixture(autouse=True)
 def small_views(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the editor see its picture in 64×64 px, not in the million pixels that the real one works on."""
-    from tasks.models.torch_cpu import prepare_torch
+    from tasks.models.torch_model import prepare_torch
 
     prepare_torch()
     from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit_plus as pipeline

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flows.prompt_suite import make_prompts, prompts_slvmeval
-from infra.embedded_server import prefect_server
+from flows.prompts.flow import make_prompts, prompts_slvmeval
+from infra.prefect_server import prefect_server
 from storage_schemas.errors import UserInputError
 from tests.tasks.evaluators.short_films import short_film
 from tests.tasks.suites.locot2v.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, Author

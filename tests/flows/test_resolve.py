@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.resolve import asked_of_worker
+from flows.build.options import asked_of_worker
 from storage_schemas.errors import UserInputError
 
 

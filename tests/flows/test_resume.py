@@ -15,8 +15,8 @@ from typing import NamedTuple
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from flows.build_run import build_inline
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
+from flows.build.run import build_inline
 from storage_schemas.commit import COMMIT_POINTS
 from storage_schemas.release import Release
 from storage_schemas.store import ANALYSIS, DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store
@@ -34,9 +34,9 @@ IN_PROCESSES = """
 import sys
 from functools import partial
 from pathlib import Path
-from flows.build_run import Build
-from flows.build_run import build_inline
-from flows.options import BuildOptions
+from flows.build.run import Build
+from flows.build.run import build_inline
+from flows.build.options import BuildOptions
 from infra.executor import ProcessExecutor
 from infra.progress import BuildProgress
 

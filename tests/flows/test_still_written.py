@@ -17,10 +17,10 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 NIGHT = """
 import sys
-from infra.embedded_server import prefect_environment, prefect_server
+from infra.prefect_server import prefect_environment, prefect_server
 
 prefect_environment()
-from flows.build import build_slvmeval
+from flows.build.flow import build_slvmeval
 
 with prefect_server():
     state = build_slvmeval(

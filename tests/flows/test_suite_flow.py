@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.suite_resolve import asked_of_worker
-from flows.suite_run import suite_inline
+from flows.score.suite_options import asked_of_worker
+from flows.score.suite_run import suite_inline
 from storage_schemas.errors import UserInputError
 from tasks.models.device import visible_gpus
 from tests.flows.test_suite_run import by_name, films, options, prompts, rows, scores  # noqa: F401 - fixtures

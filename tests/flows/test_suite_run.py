@@ -13,15 +13,13 @@ from typing import Any
 
 import pytest
 
-from flows.evaluate_progress import RequestProgress
-from flows.suite_executor import SuiteExecutor
-from flows.suite_options import SuiteOptions
-from flows.suite_result import SuiteResult
-from flows.suite_run import SuiteRun, suite_inline
+from flows.score.results import RequestProgress, SuiteResult
+from flows.score.suite_options import SuiteOptions
+from flows.score.suite_run import SuiteExecutor, SuiteRun, suite_inline
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
-from tasks.suites.scores_store import ScoresStore
+from tasks.scoring.suites.score_store import ScoresStore
 from tests.planted_suites import answers, asked_for
 from tests.tasks.evaluators.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer, Reply

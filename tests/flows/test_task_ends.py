@@ -10,8 +10,8 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Crashed
 
-from flows import task_ends
-from infra.prefect_settings import FLOW_NAME
+from flows import run_ends
+from infra.prefect_server import FLOW_NAME
 from tests.flows.prefect_servers import PrefectServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
@@ -47,12 +47,12 @@ def test_they_end_with_the_next_run_however_soon_it_is_done(
     server: PrefectServer, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = left_over(server, client)
-    monkeypatch.setattr(task_ends, "OVER_S", 4.0)
+    monkeypatch.setattr(run_ends, "OVER_S", 4.0)
     # events of theirs may be under way as yet, and a run that begins does not wait for them
-    task_ends.end_left_over_tasks(client)
+    run_ends.end_left_over_tasks(client)
     assert state(server, task) == "RUNNING"
     # but one that ends does: no other may follow
-    task_ends.end_left_over_tasks(client, 20.0)
+    run_ends.end_left_over_tasks(client, 20.0)
     assert state(server, task) == "CRASHED"
 
 
@@ -62,5 +62,5 @@ def test_nothing_is_waited_for_where_nothing_is_left(
     def slept(seconds: float) -> None:
         raise AssertionError(f"slept {seconds} s")
 
-    monkeypatch.setattr(task_ends.time, "sleep", slept)
-    task_ends.end_left_over_tasks(client, 20.0)
+    monkeypatch.setattr(run_ends.time, "sleep", slept)
+    run_ends.end_left_over_tasks(client, 20.0)

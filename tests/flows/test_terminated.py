@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from prefect.exceptions import TerminationSignal
 
-from flows.terminated import told_to_end
+from flows.run_ends import told_to_end
 from storage_schemas.errors import PrerequisiteError
 
 

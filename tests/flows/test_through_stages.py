@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows import through_stages as module
-from flows.through_stages import MOST_DEATHS, StageItem, through_stages
+from flows import stages as module
+from flows.stages import MOST_DEATHS, StageItem, through_stages
 from infra.executor import Executor, Handle, InlineExecutor, ProcessExecutor, WorkerDied
 from infra.progress import BuildProgress
 from storage_schemas.errors import Reason
 from storage_schemas.source import Source
-from tasks.pairs.stages import Outcome, Stage, Work, source_row
+from tasks.pairs.stages import Stage, StageResult, Work, source_row
 from tasks.recipe import BUILT_IN
 
 
@@ -28,17 +28,17 @@ def source(name: str) -> Source:
     return Source(id=name, adapter="test", title=name, video=name, content_sha256="0", clips=())
 
 
-def stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
+def stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
     with (Path(work.store) / source.id).open("a") as log:
         log.write("x")
     if source.id == "poison":
         os._exit(1)
     time.sleep(0.02)
-    return Outcome(source.id, "work")
+    return StageResult(source.id, "work")
 
 
-def at_once(work: Work, source: Source, aspects: tuple[str, ...]) -> Outcome:
-    return Outcome(source.id, "work")
+def at_once(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
+    return StageResult(source.id, "work")
 
 
 CPU = Stage("work", "cpu", at_once)
@@ -46,15 +46,17 @@ GPU = Stage("paint", "h100", at_once)
 MORE = Stage("more", "cpu", at_once)
 
 
-def died(item: StageItem, message: str) -> Outcome:
+def died(item: StageItem, message: str) -> StageResult:
     row = source_row(item.source, item.next.name, Reason.WORKER_DIED, message)
-    return Outcome(item.source.id, item.next.name, rows=(row,))
+    return StageResult(item.source.id, item.next.name, rows=(row,))
 
 
-def through(executor: Executor, items: Sequence[StageItem], store: str = "", batch: int = 1) -> list[Outcome]:
-    outcomes: list[Outcome] = []
+def through(
+    executor: Executor, items: Sequence[StageItem], store: str = "", batch: int = 1
+) -> list[StageResult]:
+    outcomes: list[StageResult] = []
 
-    def note(outcome: Outcome) -> bool:
+    def note(outcome: StageResult) -> bool:
         outcomes.append(outcome)
         return not outcome.rows
 

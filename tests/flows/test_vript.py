@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.build_run import build_inline
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
+from flows.build.run import build_inline
 from slvmeval.demo.vript_fixture import write_vript_layout
 from storage_schemas.errors import Reason
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from flows.build_release import BuildResult
-from flows.build_run import Build
-from flows.options import BuildOptions
+from flows.build.options import BuildOptions
+from flows.build.run import Build, BuildResult
 from infra.executor import Handle, InlineExecutor, WorkerDied
 from infra.progress import BuildProgress
 from storage_schemas.errors import Reason

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.guard import Guard
+from infra.exit_guard import ExitGuard
 
 TOUCH = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()"
 KILLED = f"""
 import os, signal, sys
-from infra.guard import Guard
+from infra.exit_guard import Guard
 Guard({TOUCH!r}, sys.argv[1])
 os.kill(os.getpid(), int(sys.argv[2]))
 """
@@ -39,7 +39,7 @@ def test_it_acts_when_its_process_was_killed(tmp_path: Path, number: signal.Sign
 
 def test_it_outlives_a_signal_to_itself(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    guard = Guard(TOUCH, str(mark))
+    guard = ExitGuard(TOUCH, str(mark))
     process = guard._process
     time.sleep(0.3)  # until it listens
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -52,7 +52,7 @@ def test_it_outlives_a_signal_to_itself(tmp_path: Path) -> None:
 
 def test_dismissed_it_does_nothing(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    guard = Guard(TOUCH, str(mark))
+    guard = ExitGuard(TOUCH, str(mark))
     guard.dismiss()
     assert guard._process.returncode == -signal.SIGKILL
     assert not mark.exists()

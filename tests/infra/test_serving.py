@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.servers import ServerFile, forget_server, read_server, server_path, write_server
-from infra.vllm import vllm_command
+from infra.serving import ServerFile, forget_server, read_server, server_path, vllm_command, write_server
 
 SERVER = [sys.executable, str(Path(__file__).parent / "small_model_server.py"), "serve", "weights"]
 NAME = "caption-analysis"

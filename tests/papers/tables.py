@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from storage_schemas.judgement import Order, Preferred
-from tasks.statistics.printed import counts_that_print
+from storage_schemas.judgements import Order, Preferred
+from tasks.statistics.intervals import counts_that_print
 from tasks.statistics.trials import Trial, TrialPair
 
 FOLDER = Path(__file__).parent / "slvmeval"

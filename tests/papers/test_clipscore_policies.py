@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tasks.statistics.cells import Cell, cell_of, macro_accuracy, pooled_accuracy
-from tasks.statistics.printed import printed_per_cent
+from tasks.statistics.intervals import printed_per_cent
 from tests.papers.tables import claims, counts, pairs_of, printed, trials_with
 
 ACCURACY, PLUS_MINUS = printed("table5", "accuracy"), printed("table5", "plus_minus")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from storage_schemas.vote import Vote
+from storage_schemas.votes import Vote
 from tasks.annotation.human import human_judgements
 from tasks.statistics.cells import cell_of
-from tasks.statistics.printed import printed_per_cent
+from tasks.statistics.intervals import printed_per_cent
 from tasks.statistics.trials import TrialPair, trials_of
 from tests.papers.tables import WORKERS, counts, pairs_of, printed
 from tests.tasks.annotation.voting import vote

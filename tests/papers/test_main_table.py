@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tasks.statistics.cells import Cell, cell_of
-from tasks.statistics.printed import counts_that_print, printed_per_cent
+from tasks.statistics.intervals import counts_that_print, printed_per_cent
 from tests.papers.tables import (
     JUDGES,
     SCORERS,

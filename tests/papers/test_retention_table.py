@@ -8,8 +8,8 @@ import pytest
 
 from tasks.annotation.filter import Outcome, verdict
 from tasks.annotation.retention import TOTAL, retention
-from tasks.annotation.rule import FilterRule
-from tasks.statistics.printed import printed_per_cent
+from tasks.recipe import FilterRule
+from tasks.statistics.intervals import printed_per_cent
 from tests.papers.tables import rows
 
 ROWS = {row["aspect"]: row for row in rows("table3")}

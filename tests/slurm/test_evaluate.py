@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from flows.build_run import build_inline
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
+from flows.build.run import build_inline
 from tasks.recipe import Recipe
 from tests.planted_evaluators import PlantedPackage
 from tests.slurm.building import PROFILE, ROOT

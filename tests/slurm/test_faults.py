@@ -20,8 +20,8 @@ import httpx
 import psutil
 import pytest
 
-from flows.build_run import build_inline
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
+from flows.build.run import build_inline
 from storage_schemas.errors import Reason
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, PAIR

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.profile import Profile, load_profile
-from infra.servers import read_server
+from infra.serving import read_server
 from infra.slurm.server_job import server_log, server_script, submit_server
 from storage_schemas.errors import UserInputError
 from tests.infra.test_serving import NAME, SERVER, asked

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from storage_schemas.store import Store
-from tasks.suites.scores_store import ScoresStore
+from tasks.scoring.suites.score_store import ScoresStore
 from tests.slurm.building import PROFILE, ROOT
 from tests.slurm.conftest import Slurm
 from tests.tasks.evaluators.short_films import short_film

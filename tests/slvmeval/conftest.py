@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.build_run import build_inline
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
+from flows.build.run import build_inline
 from tasks.recipe import Recipe
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from slvmeval.cli import main
 from storage_schemas.store import Store
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import VotesStore
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 

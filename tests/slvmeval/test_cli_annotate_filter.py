@@ -12,8 +12,7 @@ import pytest
 from slvmeval.cli import main
 from storage_schemas.release import Release
 from storage_schemas.store import Store
-from storage_schemas.vote import Standing
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import Standing, VotesStore
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk import Desk
 from tasks.annotation.places import database_url, installation_key

@@ -17,7 +17,7 @@ from slvmeval.cli import main
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
 from tasks.aspects.registry import aspect
-from tasks.models.speeds import Speed
+from tasks.aspects.speeds import Speed
 
 ROOT = Path(__file__).parents[2]
 
@@ -190,7 +190,7 @@ def test_plan_says_the_gpu_hours_and_how_sure_they_are(
     assert "GPU hours: not known for ffmpeg-eq (6 frames)" in capsys.readouterr().out
     row = {"least_s": 600, "most_s": 1200, "kind": "published", "source": "a paper"}
     table = {("ffmpeg-eq", "h100"): Speed(operation="ffmpeg-eq", device="h100", **row)}
-    monkeypatch.setattr("tasks.models.speeds.speeds", lambda: table)
+    monkeypatch.setattr("tasks.aspects.speeds.speeds", lambda: table)
     assert main(fresh.command("plan", "--json")) == 0
     known = json.loads(capsys.readouterr().out)["gpu_hours"]
     sums = {"hours": 1.5, "least": 1.0, "most": 2.0, "kind": "published"}

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from slvmeval.cli import main
-from storage_schemas.model_server import ModelServer
+from storage_schemas.model import ModelServer
 from storage_schemas.source import Clip, Source
 from storage_schemas.store import Store
-from tasks.captions.compare import overlap
+from tasks.captions.analyser import AnalyserRecipe
 from tasks.captions.stage import source_analyses
-from tasks.models.servers import Servers
-from tasks.recipe import AnalyserRecipe
+from tasks.llm.servers import Servers
+from tasks.pairs.analyser_comparison import overlap
 from tests.tiny_models.faulty_server import RED_BALL, FaultyServer, Reply
 
 CAPTIONS = ("A red ball rolls across the floor on the left.", "A man walks slowly.", "")

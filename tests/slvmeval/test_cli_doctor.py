@@ -8,8 +8,8 @@ import pytest
 
 from infra.profile import Profile
 from slvmeval.cli import main
-from slvmeval.commands.checks import check_our_packages, check_store, check_versions, check_weights
-from slvmeval.commands.finding import Verdict
+from slvmeval.cli.doctor.checks import check_our_packages, check_store, check_versions, check_weights
+from slvmeval.cli.doctor.finding import CheckVerdict
 from storage_schemas.store import Store
 
 
@@ -30,7 +30,7 @@ def test_a_stray_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "stray_tasks.py").write_text("", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     (finding,) = check_our_packages(["stray_tasks"])
-    assert finding.verdict is Verdict.FAIL
+    assert finding.verdict is CheckVerdict.FAIL
     assert str(tmp_path) in finding.message and "PYTHONSAFEPATH=1" in finding.message
 
 
@@ -49,8 +49,8 @@ def test_versions_outside_of_what_works_fail() -> None:
         ("absent", "1", "2", "why"),
     ]
     findings = {finding.what: finding for finding in check_versions(wanted, installed)}
-    assert findings["prefect"].verdict is Verdict.FAIL and "3.9.1" in findings["prefect"].message
-    assert findings["absent"].verdict is Verdict.FAIL
+    assert findings["prefect"].verdict is CheckVerdict.FAIL and "3.9.1" in findings["prefect"].message
+    assert findings["absent"].verdict is CheckVerdict.FAIL
     # 3.1.10 is newer than 3.1.3
     assert findings["versions"].message == "zarr 3.1.10, sqlalchemy 2.0.58"
 
@@ -60,24 +60,24 @@ def test_a_folder_of_something_else_and_a_newer_store_fail(tmp_path: Path) -> No
     other.mkdir()
     (other / "file").write_text("x", encoding="utf-8")
     (finding,) = check_store(other)
-    assert finding.verdict is Verdict.FAIL and "is not a store" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL and "is not a store" in finding.message
     store = Store.create(tmp_path / "store")
     (store.root / "store.json").write_text('{"schema_version": 99}', encoding="utf-8")
     (finding,) = check_store(store.root)
-    assert finding.verdict is Verdict.FAIL and "use a newer slvmeval" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL and "use a newer slvmeval" in finding.message
 
 
 def test_wrong_weights_fail(tmp_path: Path) -> None:
     (tmp_path / "u2netp.onnx").write_bytes(b"no weights")
     findings = {f.what: f for f in check_weights(Profile(models=(str(tmp_path),)))}
-    assert findings["model u2netp"].verdict is Verdict.FAIL
-    assert findings["model u2net"].verdict is Verdict.WARN
+    assert findings["model u2netp"].verdict is CheckVerdict.FAIL
+    assert findings["model u2net"].verdict is CheckVerdict.WARN
 
 
 def test_each_recipe_says_which_models_it_misses(tmp_path: Path) -> None:
     findings = {f.what: f for f in check_weights(Profile(models=(str(tmp_path),)))}
     found = findings["recipe cpu-approx"]
-    assert (found.verdict, found.message) == (Verdict.WARN, "misses u2netp")
+    assert (found.verdict, found.message) == (CheckVerdict.WARN, "misses u2netp")
 
 
 def test_a_bad_profile_exits_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from flows.build_run import build_inline
-from flows.options import BuildOptions, SourceRoot
+from flows.build.options import BuildOptions, SourceRoot
+from flows.build.run import build_inline
 from slvmeval.cli import main
-from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
 from tasks.recipe import Recipe
 from tests.tiny_models.counted_server import CountingPlan, guide_patches, guide_tiles
@@ -175,7 +175,7 @@ def test_descriptions_that_two_judges_share_are_reckoned_once(against: Against) 
 
 @pytest.mark.models
 def test_qwen3_vl_with_the_images_of_its_own_processor(against: Against) -> None:
-    from tasks.models.torch_cpu import prepare_torch
+    from tasks.models.torch_model import prepare_torch
 
     prepare_torch()
     from PIL import Image

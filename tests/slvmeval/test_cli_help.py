@@ -87,7 +87,7 @@ def test_our_errors_are_a_message_and_exit_1(
     def fail(*_: object, **__: object) -> None:
         raise problem
 
-    monkeypatch.setattr("slvmeval.commands.shared.settings", fail)
+    monkeypatch.setattr("slvmeval.cli.terminal.settings", fail)
     assert main(["status"]) == 1
     assert capsys.readouterr().err == said
 
@@ -98,7 +98,7 @@ def test_an_interrupt_says_how_to_go_on(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("slvmeval.commands.shared.settings", interrupt)
+    monkeypatch.setattr("slvmeval.cli.terminal.settings", interrupt)
     assert main(["status"]) == 130
     assert "interrupted; run the same command again to go on" in capsys.readouterr().err
 
@@ -107,7 +107,7 @@ def test_an_unforeseen_error_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> N
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("slvmeval.commands.shared.settings", fail)
+    monkeypatch.setattr("slvmeval.cli.terminal.settings", fail)
     with pytest.raises(ZeroDivisionError):
         main(["status"])
 
@@ -150,7 +150,7 @@ def test_what_cannot_be_meant_is_said_before_any_work(
 
 
 def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:
-    from flows.recipe_changes import recipe_with
+    from flows.build.options import recipe_with
 
     recipe = recipe_with("cpu-approx", ["clips_per_pair=3", "aspects.aesthetics.parameters.contrast=-0.5"])
     assert (recipe.name, recipe.clips_per_pair) == ("cpu-approx-changed", 3)

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.asked import asked_path, last_options
-from flows.options import BuildOptions
-from flows.source_roots import source_root
+from flows.build.options import BuildOptions, asked_path, last_options, source_root
 from slvmeval.cli import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store

@@ -12,7 +12,7 @@ from scipy import stats
 from slvmeval.cli import main
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
-from tasks.suites.scores_store import ScoresStore
+from tasks.scoring.suites.score_store import ScoresStore
 from tests.tasks.evaluators.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from slvmeval.cli import main
-from storage_schemas.judgement import Failure
+from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
-from tasks.suites.scores_store import ScoresStore
+from tasks.scoring.suites.score_store import ScoresStore
 
 
 def score(number: int, value: float | None) -> SuiteScore:

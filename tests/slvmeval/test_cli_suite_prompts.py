@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from slvmeval.cli import main
-from tasks.suites.locot2v.prompt_suite.drafting import Version
-from tasks.suites.locot2v.prompt_suite.edit_files import write_edit_files
-from tasks.suites.locot2v.prompt_suite.project import Draft, Project
-from tasks.suites.locot2v.prompt_suite.videos import SourceVideo
+from tasks.prompt_suite.drafts import Version
+from tasks.prompt_suite.edit_files import write_edit_files
+from tasks.prompt_suite.project import Draft, Project
+from tasks.prompt_suite.videos import SourceVideo
 from tests.tasks.evaluators.short_films import short_film
 from tests.tasks.suites.locot2v.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, SECOND, Author
 from tests.tiny_models.faulty_server import FaultyServer

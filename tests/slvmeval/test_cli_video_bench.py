@@ -11,9 +11,9 @@ import pytest
 
 from slvmeval.cli import main
 from storage_schemas.store import Store
-from tasks.evaluators.video_bench import aspect_dimensions
-from tasks.suites.scores_store import ScoresStore
-from tasks.suites.video_bench.dimensions import BY_NAME, QUALITY
+from tasks.scoring.suites.score_store import ScoresStore
+from tasks.scoring.suites.video_bench.dimensions import BY_NAME, QUALITY
+from tasks.scoring.suites.video_bench.judge import aspect_dimensions
 from tests.tasks.evaluators.short_films import short_film
 from tests.tasks.suites.video_bench.talking import MODELS, Talk, step
 from tests.tiny_models.faulty_server import FaultyServer, Reply

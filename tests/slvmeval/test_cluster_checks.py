@@ -10,8 +10,8 @@ import pytest
 
 from infra.profile import Profile, load_profile
 from slvmeval.cli import main
-from slvmeval.commands.cluster_checks import check_cluster
-from slvmeval.commands.finding import Finding, Verdict
+from slvmeval.cli.doctor.cluster import check_cluster
+from slvmeval.cli.doctor.finding import CheckVerdict, Finding
 
 ONE_MACHINE = Path(__file__).parents[2] / "slurm" / "profiles" / "one-machine.toml"
 
@@ -71,7 +71,9 @@ def test_a_profile_without_pools_asks_no_slurm(tmp_path: Path) -> None:
 
 def test_a_profile_that_fits(slurm: FakeSlurm, tmp_path: Path) -> None:
     findings = found(site(tmp_path))
-    assert {finding.what for finding in findings.values() if finding.verdict is not Verdict.OK} == {"nodes"}
+    assert {finding.what for finding in findings.values() if finding.verdict is not CheckVerdict.OK} == {
+        "nodes"
+    }
     assert findings["slurm"].message == "answers: 4 nodes, partitions cpu, h100"
     assert (
         "up to 2 jobs" in findings["pool h100"].message
@@ -104,14 +106,14 @@ def test_without_sbatch_it_says_what_else_runs_jobs_here(
     slurm.command("pjsub", "exit 0")
     monkeypatch.setenv("PATH", str(slurm.folder))
     finding = found(site(tmp_path))["slurm"]
-    assert finding.verdict is Verdict.FAIL
+    assert finding.verdict is CheckVerdict.FAIL
     assert "there is no sbatch here" in finding.message and "pjsub" in finding.message
 
 
 def test_a_controller_that_is_away(slurm: FakeSlurm, tmp_path: Path) -> None:
     slurm.says("sinfo", NO_CONTROLLER)
     finding = found(site(tmp_path))["slurm"]
-    assert finding.verdict is Verdict.FAIL
+    assert finding.verdict is CheckVerdict.FAIL
     assert "Unable to contact slurm controller" in finding.message and "SLURM_CONF" in finding.message
 
 
@@ -129,7 +131,7 @@ def test_a_script_that_slurm_refuses_names_the_keys(
 ) -> None:
     slurm.says("sbatch", refusal)
     finding = found(site(tmp_path))["script cpu"]
-    assert finding.verdict is Verdict.FAIL
+    assert finding.verdict is CheckVerdict.FAIL
     assert refusal.strip() in finding.message
     assert finding.message.endswith(f"look at {keys} in profile site.toml")
 
@@ -138,7 +140,7 @@ def test_values_that_cannot_stand_in_a_script(slurm: FakeSlurm, tmp_path: Path) 
     pools = site(tmp_path).model_dump()["pools"]
     pools["cpu"]["scratch"] = "/tmp/$(whoami)"
     finding = found(site(tmp_path, pools=pools))["script cpu"]
-    assert finding.verdict is Verdict.FAIL
+    assert finding.verdict is CheckVerdict.FAIL
     assert finding.message.startswith("profile site.toml: pools.cpu.scratch: ")
 
 
@@ -149,20 +151,20 @@ def test_nodes_that_take_no_jobs_now_are_a_warning(slurm: FakeSlurm, tmp_path: P
         f"case \"$*\" in *--Node*) cat <<'END'\n{nodes}END\n;; *) cat <<'END'\n{PARTITIONS}END\n;; esac",
     )
     findings = found(site(tmp_path))
-    assert findings["pool cpu"].verdict is Verdict.WARN and "(drained)" in findings["pool cpu"].message
-    assert findings["pool h100"].verdict is Verdict.OK
+    assert findings["pool cpu"].verdict is CheckVerdict.WARN and "(drained)" in findings["pool cpu"].message
+    assert findings["pool h100"].verdict is CheckVerdict.OK
 
 
 def test_an_interface_that_is_not_here(slurm: FakeSlurm, tmp_path: Path) -> None:
     finding = found(site(tmp_path, scheduler_interface="ib7"))["scheduler"]
-    assert finding.verdict is Verdict.FAIL
+    assert finding.verdict is CheckVerdict.FAIL
     assert "profile site.toml: scheduler_interface" in finding.message and "lo" in finding.message
 
 
 def test_logs_that_cannot_be_written(slurm: FakeSlurm, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
     finding = found(site(tmp_path, job_logs=str(tmp_path / "file" / "logs")))["job logs"]
-    assert finding.verdict is Verdict.FAIL and "job_logs in profile site.toml" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL and "job_logs in profile site.toml" in finding.message
 
 
 def test_doctor_says_it_all_and_exits_1(

@@ -9,8 +9,8 @@ from infra.profile import Profile
 from infra.slurm.commands import Job
 from infra.slurm.probe import Probed
 from infra.slurm.run_folder import versions
-from slvmeval.commands.finding import Finding, Verdict
-from slvmeval.commands.node_checks import node_findings
+from slvmeval.cli.doctor.finding import CheckVerdict, Finding
+from slvmeval.cli.doctor.nodes import node_findings
 
 STORE = Path("/shared/store")
 PYTHON = versions()["python"]
@@ -57,12 +57,12 @@ def test_a_node_on_which_all_is_well() -> None:
     assert findings("h100", answer()) == [
         Finding(
             "node of h100",
-            Verdict.OK,
+            CheckVerdict.OK,
             f"n1: Python {PYTHON}.9, the same store and versions, GPU 0: NVIDIA H100, reaches this machine",
         )
     ]
     (finding,) = findings("cpu", answer(gpus={"given": [], "seen": None}))
-    assert finding.verdict is Verdict.OK and "GPU" not in finding.message
+    assert finding.verdict is CheckVerdict.OK and "GPU" not in finding.message
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_each_thing_that_is_wrong_says_what_to_change(
     changes: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     (finding,) = findings("h100", answer(**changes))
-    assert finding.verdict is Verdict.FAIL and finding.message.startswith("n1: ")
+    assert finding.verdict is CheckVerdict.FAIL and finding.message.startswith("n1: ")
     for word in words:
         assert word in finding.message
 
@@ -115,7 +115,7 @@ def test_all_that_is_wrong_is_said() -> None:
 
 def test_a_missing_gpu_is_a_warning_where_models_may_run_without() -> None:
     good, warning = findings("h100", answer(gpus={"given": ["0"], "seen": None}), allow_cpu_models=True)
-    assert (good.verdict, warning.verdict) == (Verdict.OK, Verdict.WARN)
+    assert (good.verdict, warning.verdict) == (CheckVerdict.OK, CheckVerdict.WARN)
     assert "allow_cpu_models" in warning.message
 
 
@@ -123,7 +123,7 @@ def test_a_job_that_only_waited_is_a_warning() -> None:
     waiting = Job("7", "probe", "PENDING", "Priority")
     (finding,) = findings(job=waiting)
     assert (
-        finding.verdict is Verdict.WARN
+        finding.verdict is CheckVerdict.WARN
         and "(Priority)" in finding.message
         and "--probe-wait" in finding.message
     )
@@ -148,4 +148,4 @@ def test_a_job_that_only_waited_is_a_warning() -> None:
 )
 def test_a_node_that_said_nothing(job: Job | None, log: str, words: str) -> None:
     (finding,) = findings(job=job, log=log)
-    assert finding.verdict is Verdict.FAIL and words in finding.message
+    assert finding.verdict is CheckVerdict.FAIL and words in finding.message

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from infra.profile import Profile
-from slvmeval.commands.finding import Finding, Verdict
-from slvmeval.commands.server_checks import check_servers
+from slvmeval.cli.doctor.checks import check_servers
+from slvmeval.cli.doctor.finding import CheckVerdict, Finding
 
 PAGES = {
     "/v1/models": json.dumps({"object": "list", "data": [{"id": "qwen"}, {"id": "clip"}]}),
@@ -57,7 +57,7 @@ def test_nothing_is_asked_where_nothing_is_named() -> None:
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/"])
 def test_a_model_server_says_its_models(address: str, path: str) -> None:
     finding = server(address + path)
-    assert (finding.verdict, finding.message) == (Verdict.OK, f"{address} has qwen, clip")
+    assert (finding.verdict, finding.message) == (CheckVerdict.OK, f"{address} has qwen, clip")
 
 
 def test_a_server_without_models(address: str) -> None:
@@ -67,13 +67,13 @@ def test_a_server_without_models(address: str) -> None:
 @pytest.mark.parametrize(("path", "why"), [("/nothing", "HTTP 404"), ("/other", "JSONDecodeError")])
 def test_a_server_that_is_another(address: str, path: str, why: str) -> None:
     finding = server(address + path)
-    assert finding.verdict is Verdict.FAIL
+    assert finding.verdict is CheckVerdict.FAIL
     assert why in finding.message and "change model_servers.captions in profile s.toml" in finding.message
 
 
 def test_a_server_that_is_not_there() -> None:
     finding = server("http://127.0.0.1:9")
-    assert finding.verdict is Verdict.FAIL and "refused" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL and "refused" in finding.message
 
 
 def test_a_server_that_has_another_model_or_wants_a_key(
@@ -84,7 +84,7 @@ def test_a_server_that_has_another_model_or_wants_a_key(
         (finding,) = check_servers(site, "profile s.toml")
         return finding
 
-    assert found(model="clip").verdict is Verdict.OK
+    assert found(model="clip").verdict is CheckVerdict.OK
     assert "it has qwen, clip, and not qwen3" in found(model="qwen3").message
     monkeypatch.delenv("CAPTIONS_KEY", raising=False)
     assert "variable CAPTIONS_KEY" in found(key_variable="CAPTIONS_KEY").message
@@ -94,14 +94,14 @@ def test_a_proxy_of_the_environment_gets_nothing_of_this_machines_traffic(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    assert server(address).verdict is Verdict.OK
+    assert server(address).verdict is CheckVerdict.OK
 
 
 def test_prefect_of_the_profile_and_of_the_environment(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (finding,) = check_servers(Profile(prefect_api_url=f"{address}/api"), "profile s.toml")
-    assert finding == Finding("prefect", Verdict.OK, f"builds use the server at {address}/api")
+    assert finding == Finding("prefect", CheckVerdict.OK, f"builds use the server at {address}/api")
     (finding,) = check_servers(Profile(prefect_api_url=f"{address}/ap"), "profile s.toml")
-    assert finding.verdict is Verdict.FAIL and "prefect_api_url in profile s.toml" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL and "prefect_api_url in profile s.toml" in finding.message
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     (finding,) = check_servers(Profile(), "profile")
-    assert finding.verdict is Verdict.FAIL and "the variable PREFECT_API_URL" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL and "the variable PREFECT_API_URL" in finding.message

@@ -21,13 +21,13 @@ from tasks.aspects.base import (
     ClipContext,
     ClipSpan,
     FrameMapOperation,
-    Models,
     Operation,
     OrderOperation,
     Parameters,
     PixelOperation,
     any_clip,
 )
+from tasks.models.base import Models
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-an-aspect.md"
 SMALL = synthetic_clip(3, 32, 48)

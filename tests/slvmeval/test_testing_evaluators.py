@@ -29,7 +29,7 @@ from slvmeval.evaluators import (
 )
 from slvmeval.testing import ConformanceError, check_evaluator
 from storage_schemas.errors import IntegrityError
-from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-an-evaluator.md"

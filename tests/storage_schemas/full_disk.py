@@ -18,4 +18,4 @@ def fill(patched: pytest.MonkeyPatch, folder: Path) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(handle, data)
 
-    patched.setattr("storage_schemas.lines_file.os.write", full)
+    patched.setattr("storage_schemas.json_lines.os.write", full)

@@ -15,12 +15,11 @@ import pytest
 
 from storage_schemas.commit import COMMIT_POINTS, abandoned, set_commit_hook, write_atomic
 from storage_schemas.errors import Reason, SetAside, StoreError
-from storage_schemas.failures import append_failures, known_failures
 from storage_schemas.frames import ColorSpec, write_frames
 from storage_schemas.ids import artifact_id
-from storage_schemas.set_aside import SetAsideRow
+from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
+from storage_schemas.source import TIMELINE_FILE, write_timeline_file
 from storage_schemas.store import FRAMES, PAIR, TIMELINE, Store, check_files
-from storage_schemas.timeline import TIMELINE_FILE, write_timeline_file
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from storage_schemas.errors import TRANSIENT_REASONS, Reason
-from storage_schemas.failures import append_failures, known_failures
-from storage_schemas.set_aside import SetAsideRow
+from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
 from storage_schemas.store import Store
 
 

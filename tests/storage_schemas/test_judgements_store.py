@@ -13,8 +13,7 @@ import pytest
 
 from storage_schemas import row_store
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
-from storage_schemas.judgement import Failure, Judgement
-from storage_schemas.judgements_store import JudgementsStore, is_settled
+from storage_schemas.judgements import Failure, Judgement, JudgementsStore, is_settled
 from storage_schemas.store import Store
 
 
@@ -70,7 +69,7 @@ def test_one_request_may_stand_for_several_pairs(kept: JudgementsStore) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
 from tests.storage_schemas.test_judgements_store import row
 with JudgementsStore(Store.open(Path(sys.argv[1]))).writer("task") as writer:
@@ -182,7 +181,7 @@ def test_half_a_line_does_not_spoil_the_next(kept: JudgementsStore, monkeypatch:
                 raise OSError(28, "No space left on device")
             return real(handle, data)
 
-        monkeypatch.setattr("storage_schemas.lines_file.os.write", one_full)
+        monkeypatch.setattr("storage_schemas.json_lines.os.write", one_full)
         with pytest.raises(Exception, match="no space left"):
             writer.add(row("lost"))
         writer.add(row("kept"))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from storage_schemas.commit import SCHEMA_VERSION
 from storage_schemas.errors import IntegrityError, StoreError
-from storage_schemas.manifest import SCHEMA_VERSION
 from storage_schemas.migrations import migrate
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, Store, check_files

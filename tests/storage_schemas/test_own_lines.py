@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from storage_schemas.errors import SetAside
+from storage_schemas.json_lines import LinesFolder
 from storage_schemas.model import Frozen
-from storage_schemas.own_lines import OwnLines
 
 
 class Row(Frozen):
@@ -19,8 +19,8 @@ class Row(Frozen):
     text: str = ""
 
 
-def lines(folder: Path) -> OwnLines[Row]:
-    return OwnLines(folder, Row, "it is made again")
+def lines(folder: Path) -> LinesFolder[Row]:
+    return LinesFolder(folder, Row, "it is made again")
 
 
 def test_each_writer_sees_what_the_others_added(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.Mon
             return write(handle, data[:5])
         raise OSError(errno.ENOSPC, "no space")
 
-    monkeypatch.setattr("storage_schemas.lines_file.os.write", lambda handle, data: half(handle, bytes(data)))
+    monkeypatch.setattr("storage_schemas.json_lines.os.write", lambda handle, data: half(handle, bytes(data)))
     with pytest.raises(SetAside):
         one.append(Row(key="bb"))
     full = False

@@ -9,9 +9,8 @@ from threading import Barrier
 
 import pytest
 
-from storage_schemas.commit import set_commit_hook
+from storage_schemas.commit import SCHEMA_VERSION, set_commit_hook
 from storage_schemas.errors import IntegrityError, StoreError
-from storage_schemas.manifest import SCHEMA_VERSION
 from storage_schemas.store import PAIR, Store, check_files, read_manifest
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from storage_schemas.errors import StoreError
 from storage_schemas.frames import ColorSpec
 from storage_schemas.ids import artifact_id
+from storage_schemas.source import TIMELINE_FILE, Timeline, read_timeline, write_timeline_file
 from storage_schemas.store import TIMELINE, Store
-from storage_schemas.timeline import TIMELINE_FILE, Timeline, read_timeline, write_timeline_file
 
 
 def timeline(times: list[float]) -> Timeline:

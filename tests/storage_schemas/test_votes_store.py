@@ -12,8 +12,7 @@ import pytest
 
 from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.store import Store
-from storage_schemas.vote import Decision, Standing, Vote
-from storage_schemas.votes_store import Added, VotesStore
+from storage_schemas.votes import Added, Decision, Standing, Vote, VotesStore
 
 
 def vote(number: int, worker: str = "ann", campaign: str = "one", **more: Any) -> Vote:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tasks.models.torch_cpu import prepare_torch
+from tasks.models.torch_model import prepare_torch
 
 
 def tiny_clip(folder: Path, limit: int = 77, positions: int = 77, seed: int = 0) -> Path:

@@ -6,7 +6,7 @@ import json
 import string
 from pathlib import Path
 
-from tasks.models.torch_cpu import prepare_torch
+from tasks.models.torch_model import prepare_torch
 
 #: Words that the tiny tokenizer knows as such; any other it spells letter by letter.
 WORDS = "a an the of on and red blue black white dog cat car person man woman cup ball tree boat".split()

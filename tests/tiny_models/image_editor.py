@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tasks.models.torch_cpu import prepare_torch
+from tasks.models.torch_model import prepare_torch
 from tests.tiny_models.tokenizer import byte_tokenizer
 
 #: The marks that Qwen's tokenizer adds to its bytes.

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tasks.models.torch_cpu import prepare_torch
+from tasks.models.torch_model import prepare_torch
 
 _LAYERS: dict[str, Any] = {
     "hidden_size": 16,

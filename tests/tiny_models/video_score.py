@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tasks.models.torch_cpu import prepare_torch
+from tasks.models.torch_model import prepare_torch
 
 _MARKS = ("<s>", "</s>", "<unk>", "<image>", "<fake_token_around_image>", "<end_of_utterance>")
 

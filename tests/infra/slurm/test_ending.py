@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[3]
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from infra.slurm.ending import guard_jobs
+from infra.slurm.cluster import guard_jobs
 
 guard = guard_jobs(["slvmeval-none-cpu"], Path(sys.argv[1]))
 print(guard._process.pid, flush=True)

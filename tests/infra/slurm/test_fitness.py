@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra.profile import Profile
-from infra.slurm import fitness, worker_setup
+from infra.slurm import worker_checks, worker_setup
 from infra.slurm.run_folder import (
     make_log_folder,
     read_run_file,
@@ -37,8 +37,8 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_the_drivers_store_is_known_by_the_run_that_it_holds(store: Path, tmp_path: Path) -> None:
-    assert fitness.check_store(store, "run", OURS) == []
-    missing = fitness.check_store(tmp_path / "elsewhere", "run", OURS)
+    assert worker_checks.check_store(store, "run", OURS) == []
+    missing = worker_checks.check_store(tmp_path / "elsewhere", "run", OURS)
     assert len(missing) == 1 and "is not seen here" in missing[0]
     other = Store.create(tmp_path / "other").root
     for folder, run, scheduler in (
@@ -46,7 +46,7 @@ def test_the_drivers_store_is_known_by_the_run_that_it_holds(store: Path, tmp_pa
         (store, "another", OURS),
         (store, "run", "tcp://10.0.0.1:2222"),  # an old run of the same name
     ):
-        found = fitness.check_store(folder, run, scheduler, wait_s=0.3)
+        found = worker_checks.check_store(folder, run, scheduler, wait_s=0.3)
         assert len(found) == 1 and "is not the driver's store" in found[0]
     remove_run_folder(store, "run")
     assert not run_folder(store, "run").exists()
@@ -57,7 +57,7 @@ def test_a_file_that_a_shared_file_system_shows_late_is_waited_for(tmp_path: Pat
     late = threading.Timer(0.5, write_run_file, (store, "run", OURS))
     late.start()
     began = time.monotonic()
-    assert fitness.check_store(store, "run", OURS) == []
+    assert worker_checks.check_store(store, "run", OURS) == []
     assert time.monotonic() - began >= 0.4
     late.join()
 
@@ -66,8 +66,8 @@ def test_a_store_that_cannot_be_written_is_said(store: Path, monkeypatch: pytest
     def read_only(**_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(fitness.tempfile, "TemporaryFile", read_only)
-    assert fitness.check_store(store, "run", OURS) == [
+    monkeypatch.setattr(worker_checks.tempfile, "TemporaryFile", read_only)
+    assert worker_checks.check_store(store, "run", OURS) == [
         f"the store {store} cannot be written here (Read-only file system): mount it for writing"
     ]
 
@@ -86,16 +86,16 @@ def test_half_a_run_file_is_none(store: Path) -> None:
 def test_versions_are_the_drivers() -> None:
     here = versions()
     assert here["slvmeval"] and here["python"] == f"{sys.version_info[0]}.{sys.version_info[1]}"
-    found = fitness.check_packages({**here, "dask": "1.0"}, here)
+    found = worker_checks.check_packages({**here, "dask": "1.0"}, here)
     assert f"dask is 1.0 here, but {here['dask']} in the driver" in found[0]
     # this process has no PYTHONSAFEPATH: the only thing that is wrong with it
-    assert [problem.split()[0] for problem in fitness.check_packages(here, here)] == ["PYTHONSAFEPATH"]
+    assert [problem.split()[0] for problem in worker_checks.check_packages(here, here)] == ["PYTHONSAFEPATH"]
 
 
 def test_a_stray_package_of_our_name_is_found(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "__init__.py").touch()
-    code = "from infra.slurm.fitness import check_packages; print(check_packages({}, {}))"
+    code = "from infra.slurm.worker_checks import check_packages; print(check_packages({}, {}))"
 
     def found(path: str) -> str:
         environment = {"PYTHONSAFEPATH": "1", "PYTHONPATH": path}
@@ -123,7 +123,7 @@ def test_a_stray_package_of_our_name_is_found(tmp_path: Path) -> None:
 def test_each_worker_process_has_one_device(
     visible: str | None, index: int, gpus: list[str], device: str | None
 ) -> None:
-    assert fitness.one_device(visible, index, gpus) == device
+    assert worker_checks.one_device(visible, index, gpus) == device
 
 
 @pytest.mark.parametrize(
@@ -200,6 +200,6 @@ def test_what_cannot_be_imported_is_a_problem(
     job: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job("cpu", **{worker_setup.PRELOAD: "json no_such_module"})
-    monkeypatch.setattr(fitness, "check_packages", lambda here, driver: [])
+    monkeypatch.setattr(worker_checks, "check_packages", lambda here, driver: [])
     found = worker_setup.look("cpu-0", OURS)
     assert "no_such_module cannot be imported" in problems(found)[0]

@@ -7,7 +7,7 @@ import pytest
 from infra.pool import Pool
 from infra.profile import Profile
 from infra.slurm.commands import Node, Partition
-from infra.slurm.fits import check_profile_fits, fitting, gres_count, takes_jobs, walltime_text
+from infra.slurm.profile_check import check_profile_fits, fitting, gres_count, takes_jobs, walltime_text
 
 HOUR = 3600
 PARTITIONS = [

@@ -9,8 +9,8 @@ import pytest
 
 from infra.pool import Pool
 from infra.profile import Profile
+from infra.slurm.addresses import check_prefect_server, is_loopback, scheduler_options
 from infra.slurm.commands import Node
-from infra.slurm.listening import check_prefect_server, is_loopback, scheduler_options
 from storage_schemas.errors import PrerequisiteError
 
 CPU = Pool(partition="cpu", cores=1, memory="1GiB", walltime="01:00:00")

@@ -12,8 +12,7 @@ import pytest
 from infra.pool import Pool
 from infra.slurm import pool_jobs
 from infra.slurm.commands import Job
-from infra.slurm.pool_jobs import PoolJobs
-from infra.slurm.workers import Members
+from infra.slurm.pool_jobs import Members, PoolJobs
 from storage_schemas.errors import PrerequisiteError
 
 NAME = "slvmeval-run-cpu"

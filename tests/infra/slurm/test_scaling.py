@@ -14,9 +14,9 @@ from infra.slurm.scaling import (
     ASKED_LATELY_S,
     LONGEST_PAUSE_S,
     MOST_FAILED_STARTS,
-    Decision,
     Demand,
     JobState,
+    ScalingStep,
     Starts,
     decide,
 )
@@ -62,7 +62,7 @@ def queues(draw: st.DrawFn) -> list[JobState]:
 demands = st.sampled_from([0, 0, 0, 1, 2, 3, 5, 8, 20])
 
 
-def after(jobs: list[JobState], decision: Decision) -> int:
+def after(jobs: list[JobState], decision: ScalingStep) -> int:
     return len(jobs) - len(decision.cancel) + decision.submit
 
 
@@ -153,8 +153,8 @@ def test_nothing_is_ended_before_its_time() -> None:
     assert demand.say(3, 0.0)
     assert not demand.say(0, 100.0)
     jobs = [JobState("1", idle_since=100.0), JobState("2", pending=True)]
-    assert decide(pool, *demand.look(159.0, 0), jobs, 159.0) == Decision(0, (), ())
-    assert decide(pool, *demand.look(161.0, 0), jobs, 161.0) == Decision(0, ("2", "1"), ())
+    assert decide(pool, *demand.look(159.0, 0), jobs, 159.0) == ScalingStep(0, (), ())
+    assert decide(pool, *demand.look(161.0, 0), jobs, 161.0) == ScalingStep(0, ("2", "1"), ())
 
 
 def test_a_driver_that_asks_no_more_wants_what_is_in_flight() -> None:
@@ -189,4 +189,4 @@ def test_pauses_grow_until_it_is_hopeless() -> None:
 @pytest.mark.parametrize(("wanted", "jobs"), [(0, 0), (1, 1), (4, 1), (5, 2), (100, 3)])
 def test_a_job_serves_as_many_items_as_it_has_workers(wanted: int, jobs: int) -> None:
     pool = Pool(partition="p", cores=4, memory="1GiB", walltime="02:00:00", maximum=3)
-    assert decide(pool, wanted, wanted, [], NOW) == Decision(jobs, (), ())
+    assert decide(pool, wanted, wanted, [], NOW) == ScalingStep(jobs, (), ())

@@ -17,8 +17,8 @@ from pathlib import Path
 import httpx
 import psutil
 
-from slvmeval.annotation.settings import Serving
-from storage_schemas.vote import Vote
+from slvmeval.web.annotation.serve import Serving
+from storage_schemas.votes import Vote
 from tasks.annotation.desk import Desk
 from tasks.annotation.places import installation_key
 from tasks.annotation.tasks import PromptClip

@@ -6,9 +6,8 @@ import sys
 
 from fastapi import FastAPI
 
-from slvmeval.annotation.app import create_app
-from slvmeval.annotation.serve import prepare, run_server
-from slvmeval.annotation.settings import Serving
+from slvmeval.web.annotation.app import create_app
+from slvmeval.web.annotation.serve import Serving, prepare, run_server
 from tests.slvmeval.annotation.pieces import NAME, fast_clock
 
 

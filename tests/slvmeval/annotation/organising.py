@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from slvmeval.annotation.serve import organiser_secret
-from storage_schemas.vote import Vote
+from slvmeval.web.annotation.serve import organiser_secret
+from storage_schemas.votes import Vote
 from tasks.annotation.desk import Desk
 from tasks.annotation.places import installation_key
 from tasks.annotation.tasks import PairTask

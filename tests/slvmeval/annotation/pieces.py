@@ -19,9 +19,8 @@ from typing import Any
 import httpx
 import uvicorn
 
-from slvmeval.annotation.app import create_app
-from slvmeval.annotation.serve import options
-from slvmeval.annotation.settings import Serving
+from slvmeval.web.annotation.app import create_app
+from slvmeval.web.annotation.serve import Serving, options
 from storage_schemas.store import Store
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk import Desk

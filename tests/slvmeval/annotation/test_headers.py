@@ -7,7 +7,7 @@ import re
 import httpx
 import pytest
 
-from slvmeval.annotation.security import HEADERS
+from slvmeval.web.annotation.security import HEADERS
 from tests.slvmeval.annotation.conftest import Study
 from tests.slvmeval.annotation.pieces import NAME, PAGE, Browser, pair
 

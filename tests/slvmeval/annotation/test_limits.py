@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import threading
 
-from slvmeval.annotation import limits
-from slvmeval.annotation.limits import Limiter
+from slvmeval.web.annotation import security
+from slvmeval.web.annotation.security import Limiter
 
 
 class Seconds:
@@ -51,12 +51,12 @@ def test_memory_ends_somewhere_and_who_is_at_the_limit_stays_there() -> None:
     clock.now += 1
     for _ in range(2):
         limiter.wait_s("address", "attacker", 1)
-    for number in range(limits._MOST_KEPT + 10):
+    for number in range(security._MOST_KEPT + 10):
         clock.now += 1e-6
         limiter.wait_s("address", f"{number}", 1000)
         if number % 1000 == 0:
             limiter.wait_s("address", "attacker", 1)
-    assert len(limiter._left) <= limits._MOST_KEPT
+    assert len(limiter._left) <= security._MOST_KEPT
     assert limiter.full("address", "attacker", 1) > 0
 
 

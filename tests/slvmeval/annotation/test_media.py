@@ -12,7 +12,7 @@ from starlette.responses import FileResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from slvmeval.annotation import media
+from slvmeval.web.annotation import files
 from tasks.annotation.desk import Desk
 from tasks.annotation.places import installation_key, media_folder
 from tests.slvmeval.annotation.conftest import Study
@@ -57,7 +57,7 @@ def test_any_range_is_what_another_implementation_gives(study: Study) -> None:
 
 
 def test_a_long_video_comes_in_pieces_and_all_of_it(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(media, "PIECE", 64)
+    monkeypatch.setattr(files, "PIECE", 64)
     study.begin(pairs=1)
     browser = study.worker()
     data = file_at(study, browser, "right").read_bytes()

@@ -12,8 +12,7 @@ import pytest
 
 from slvmeval.cli import main
 from storage_schemas.store import Store
-from storage_schemas.vote import Standing
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import Standing, VotesStore
 from tests.slvmeval.annotation.conftest import Study
 from tests.slvmeval.annotation.organising import ASPECTS, CAREFUL, HASTY, desk, votes_of_a_week
 from tests.slvmeval.annotation.pieces import NAME, Browser, pair

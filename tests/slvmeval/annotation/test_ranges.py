@@ -11,7 +11,7 @@ from starlette.responses import FileResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from slvmeval.annotation.ranges import ByteRange, Unsatisfiable, parse_range, range_counts, unchanged
+from slvmeval.web.annotation.files import ByteRange, Unsatisfiable, parse_range, range_counts, unchanged
 
 SIZE = 1000
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from storage_schemas.vote import Standing
+from storage_schemas.votes import Standing
 from tasks.annotation.desk import Desk
 from tasks.annotation.places import installation_key
 from tasks.annotation.tasks import PairTask
@@ -177,7 +177,7 @@ def test_a_database_that_goes_away_is_said_and_nobody_is_thrown_out(
 ) -> None:
     study.begin()
     browser = study.worker()
-    monkeypatch.setattr("slvmeval.annotation.site._SETTINGS_S", 0)
+    monkeypatch.setattr("slvmeval.web.annotation.site._SETTINGS_S", 0)
 
     def away(*_: object) -> None:
         raise OperationalError("SELECT", {}, Exception("the server closed the connection"))

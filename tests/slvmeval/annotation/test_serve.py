@@ -13,9 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slvmeval.annotation.serve import organiser_secret, prepare
-from slvmeval.annotation.settings import Serving
 from slvmeval.cli import main
+from slvmeval.web.annotation.serve import Serving, organiser_secret, prepare
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from storage_schemas.store import Store
 from tasks.annotation.campaign import Campaign

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tasks.suites.locot2v.prompt_suite.drafting import Version
-from tasks.suites.locot2v.prompt_suite.project import Draft, Project
-from tasks.suites.locot2v.prompt_suite.videos import SourceVideo
+from tasks.prompt_suite.drafts import Version
+from tasks.prompt_suite.project import Draft, Project
+from tasks.prompt_suite.videos import SourceVideo
 from tests.slvmeval.prompt_review.reviewing import reviewing
 from tests.tasks.evaluators.short_films import short_film
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from storage_schemas.vote import Vote
+from storage_schemas.votes import Vote
 from tasks.annotation.desk import Desk
 from tasks.annotation.exchange import ImportResult, import_answers
 from tasks.annotation.mapping import AnswerMapping

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from storage_schemas.vote import Vote
+from storage_schemas.votes import Vote
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk import Desk, Refused, RefusedReason
 from tasks.annotation.desk_assignment import Assignment

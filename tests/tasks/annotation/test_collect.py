@@ -10,8 +10,7 @@ import pytest
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
-from storage_schemas.vote import Standing
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import Standing, VotesStore
 from tasks.annotation import collect as module
 from tasks.annotation.collect import Collected, collect
 from tasks.annotation.desk import Desk

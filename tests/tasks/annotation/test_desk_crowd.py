@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from storage_schemas.vote import Vote
+from storage_schemas.votes import Vote
 from tasks.annotation.desk import Desk, Refused
 from tests.tasks.annotation.example_desk import (
     HandClock,

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import event
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.vote import Standing
+from storage_schemas.votes import Standing
 from tasks.annotation.desk import Added, Desk, Erased, EventKind, Published, RefusedReason
 from tests.tasks.annotation.example_desk import (
     HandClock,

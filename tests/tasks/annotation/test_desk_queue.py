@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from storage_schemas.vote import Standing
+from storage_schemas.votes import Standing
 from tasks.annotation.desk import Desk, EventKind, Refused, RefusedReason
 from tasks.annotation.desk_queue import Waiting, aspect_shares, chosen
 from tests.tasks.annotation.example_desk import (

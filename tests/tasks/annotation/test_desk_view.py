@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_schemas.vote import SideWord
+from storage_schemas.votes import SideWord
 from tasks.annotation.desk import Assignment
 from tasks.annotation.intervals import Stretch
 from tasks.annotation.tasks import PairTask

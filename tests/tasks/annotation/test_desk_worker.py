@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.vote import Standing
+from storage_schemas.votes import Standing
 from tasks.annotation.desk import Desk, EventKind, RefusedReason, worker_hash
 from tests.tasks.annotation.example_desk import (
     KEY,

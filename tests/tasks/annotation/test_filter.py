@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_schemas.vote import Rating, Standing, Vote
+from storage_schemas.votes import Rating, Standing, Vote
 from tasks.annotation.filter import Outcome, Verdict, counting, outcomes, verdict
 from tasks.annotation.retention import TOTAL, Retention, retention
-from tasks.annotation.rule import FilterRule
+from tasks.recipe import FilterRule
 from tests.tasks.annotation.voting import decision, vote, votes_on
 from tests.tasks.publish.judging import build_wide
 from tests.tasks.statistics.making import few

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage_schemas.vote import Vote
+from storage_schemas.votes import Vote
 from tasks.annotation.human import HUMAN, human_judgements
 from tasks.statistics.cells import cell_of
 from tasks.statistics.trials import TrialPair, trials_of

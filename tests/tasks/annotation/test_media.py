@@ -116,7 +116,7 @@ def nal_starts(data: bytes) -> list[int]:
 
 
 def test_the_pictures_are_those_of_the_pair(shown: tuple[Release, list[MediaTask]], tmp_path: Path) -> None:
-    from tasks.publish.materialise import materialise_pair
+    from tasks.publish.pair_videos import materialise_pair
 
     release, tasks = shown
     for pair in tasks[0].pairs:

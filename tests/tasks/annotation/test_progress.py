@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from storage_schemas.vote import Vote
+from storage_schemas.votes import Vote
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk_types import TaskProgress
 from tasks.annotation.progress import added_up, by_aspect, campaign_progress

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_schemas.vote import Standing, Vote
+from storage_schemas.votes import Standing, Vote
 from tasks.annotation.quality import Flag, QualityRule, WorkerQuality, quality
 from tests.tasks.annotation.voting import decision, vote
 from tests.tasks.statistics.making import few

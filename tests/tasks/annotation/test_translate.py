@@ -19,7 +19,7 @@ from tasks.annotation.translate import (
     read_prompt,
     translate_captions,
 )
-from tasks.models.servers import ModelServer, Servers
+from tasks.llm.servers import ModelServer, Servers
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 CAPTIONS = ["A red ball rolls.", "A man walks left.", "A red ball rolls."]

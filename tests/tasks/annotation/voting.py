@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from storage_schemas.vote import Decision, Standing, Vote
+from storage_schemas.votes import Decision, Standing, Vote
 
 
 def vote(pair: str, worker: str, rating: str = "A", preferred: str = "high", **more: Any) -> Vote:

@@ -11,9 +11,10 @@ import pytest
 from slvmeval.testing import FULL_ANALYSIS
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import ColorSpec, Planes
-from tasks.aspects.base import ClipContext, ClipSpan, Models, PixelOperation
+from tasks.aspects.base import ClipContext, ClipSpan, PixelOperation
 from tasks.media.planes import planes_to_rgb, rgb_to_planes
 from tasks.models.backgrounds import DrawnLandscapes
+from tasks.models.base import Models
 from tests.tasks.aspects.planted import ColourDetector, GreyNoise
 from tests.tasks.aspects.planted_editors import Patch
 

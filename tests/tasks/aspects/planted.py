@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Models
-from tasks.models.base import Box, Detector, Inpainter, OutOfMemory
+from tasks.models.base import Box, Detector, Inpainter, Models, OutOfMemory
 
 #: What a name is found by: pixels in which this channel of RGB is far above both others.
 CHANNELS = {"ball": 0, "leaf": 1, "sea": 2}

@@ -12,8 +12,9 @@ import pytest
 
 from slvmeval.testing import check_aspect
 from storage_schemas.frames import Planes
-from tasks.aspects.base import Aspect, Models, PixelOperation
+from tasks.aspects.base import Aspect, PixelOperation
 from tasks.aspects.registry import BUILT_IN, aspect, aspects
+from tasks.models.base import Models
 
 OVERRIDES: dict[str, dict[str, Any]] = {
     "rembg-u2net": {"model": "u2netp", "backgrounds": "procedural"},

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from storage_schemas.analysis import CaptionAnalysis, ColoredObject
 from tasks.aspects.base import ClipContext, ClipNotDegradable
 from tasks.aspects.color import names_one_colour
-from tasks.aspects.color_choice import PALETTE, PaletteColour, colour_choices, drawn_colour
+from tasks.aspects.color_edit import PALETTE, PaletteColour, colour_choices, drawn_colour
 from tasks.media.color_names import PALETTE as KNOWN
 from tasks.media.color_names import named_colours, said_colours
 

@@ -16,11 +16,10 @@ from slvmeval.testing import synthetic_clip
 from storage_schemas.analysis import AgentAction, CaptionAnalysis, ColoredObject, LocatedObject
 from storage_schemas.errors import UserInputError
 from storage_schemas.frames import ColorSpec, Planes
-from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan
+from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan, FindingOperation, FoundParameters
 from tasks.aspects.color import NamedColourHueShift, names_one_colour
-from tasks.aspects.color_choice import colour_choices
+from tasks.aspects.color_edit import colour_choices
 from tasks.aspects.dynamics_degree import MiddleFrame, moves
-from tasks.aspects.finding import FindingOperation, FoundParameters
 from tasks.aspects.object_integrity import SaliencyTeleaInpainting, paint_over, subject_mask
 from tasks.aspects.spatial_relationship import HorizontalFlip, names_a_side
 from tasks.media.color_names import PALETTE, named_colours, pixels_named, recolour, rgb_to_lab

@@ -13,8 +13,7 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import ColorSpec, Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable
-from tasks.aspects.boxes import boxes_mask
-from tasks.aspects.object_diffusion import ErasingParameters, GroundedInpainting, things
+from tasks.aspects.object_diffusion import ErasingParameters, GroundedInpainting, boxes_mask, things
 from tasks.aspects.object_integrity import ASPECT
 from tasks.media.planes import planes_to_rgb, rgb_to_planes, split_planes
 from tests.tasks.aspects.planted import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storage_schemas.analysis import CaptionAnalysis
-from tasks.aspects.scene_words import scene_without, share_a_word
+from tasks.aspects.object_diffusion import scene_without, share_a_word
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from storage_schemas.errors import UserInputError
 from tasks.aspects.object_diffusion import GroundedInpainting
-from tasks.aspects.templates import checked_template, filled
+from tasks.aspects.prompt_templates import checked_template, filled
 
 OPERATION = GroundedInpainting()
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from storage_schemas.model_server import ModelServer
+from storage_schemas.model import ModelServer
 from storage_schemas.source import Source
 from storage_schemas.store import Store
+from tasks.captions.analyser import AnalyserRecipe
 from tasks.captions.stage import source_analyses
-from tasks.models.servers import Servers
-from tasks.recipe import AnalyserRecipe
+from tasks.llm.servers import Servers
 
 if __name__ == "__main__":
     store, source, url, concurrency = sys.argv[1:]

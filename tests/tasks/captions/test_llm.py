@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from storage_schemas.analysis import AgentAction, CaptionAnalysis, ColoredObject
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from tasks.captions.base import NotAnalysed
-from tasks.captions.fitting import NotFitting, analysis_schema, clean_text, read_analysis, split_thinking
+from tasks.captions.analyser import AnalyserRecipe, NotAnalysed
+from tasks.captions.answer_schema import analysis_schema, read_analysis
 from tasks.captions.llm import REVISION, LlmAnalyser, LlmParameters, default_prompt
 from tasks.captions.stage import make_analyser
-from tasks.models.servers import ModelServer, Servers
-from tasks.recipe import AnalyserRecipe, recipe_from
+from tasks.llm.answers import NotFitting, clean_text, split_thinking
+from tasks.llm.servers import ModelServer, Servers
+from tasks.recipe import recipe_from
 from tests.tiny_models.faulty_server import RED_BALL, FaultyServer, Reply
 
 EMPTY = {name: [] for name in CaptionAnalysis.model_fields}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from storage_schemas.analysis import CaptionAnalysis
-from storage_schemas.model_server import ModelServer
-from tasks.captions.base import NotAnalysed
-from tasks.captions.fitting import PEOPLE
+from storage_schemas.model import ModelServer
+from tasks.captions.analyser import NotAnalysed
+from tasks.captions.answer_schema import PEOPLE
 from tasks.captions.llm import LlmAnalyser, LlmParameters
-from tasks.models.servers import Servers, check_server
+from tasks.llm.servers import Servers, check_server
 from tests.tiny_models.llm import tiny_llm
 from tests.tiny_models.openai_server import ChatModel, ChatModelServer
 

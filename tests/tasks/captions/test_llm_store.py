@@ -15,19 +15,17 @@ from typing import Any
 
 import pytest
 
-from storage_schemas.analysis import CaptionAnalysis
-from storage_schemas.answers import ANSWERS
+from storage_schemas.analysis import ANSWERS, CaptionAnalysis
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside
 from storage_schemas.gc import drop_partial_analyses
 from storage_schemas.ids import artifact_id, digest_text
-from storage_schemas.model_server import ModelServer
+from storage_schemas.model import ModelServer
 from storage_schemas.parquet import read_dicts, read_table
 from storage_schemas.source import Clip, Source
 from storage_schemas.store import ANALYSIS, Store
-from tasks.captions.answers import AnswerJournal
+from tasks.captions.analyser import AnalyserRecipe, AnswerJournal
 from tasks.captions.stage import ANSWERS_FILE, analysis_consumes, is_analysed, source_analyses
-from tasks.models.servers import Servers
-from tasks.recipe import AnalyserRecipe
+from tasks.llm.servers import Servers
 from tests.tiny_models.faulty_server import RED_BALL, FaultyServer, Reply
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -145,9 +143,9 @@ def test_two_writers_never_share_a_file(tmp_path: Path) -> None:
         analyse(store, source_of("one"), server)
     (row,) = read_dicts(artifact(store, source_of("one")) / ANSWERS_FILE)
     assert row["clip"] == 0
-    from storage_schemas.answers import Answer
+    from storage_schemas.analysis import CaptionAnswer
 
-    kept = Answer(caption="a", analysis=CaptionAnalysis(), text="{}", characters=1)
+    kept = CaptionAnswer(caption="a", analysis=CaptionAnalysis(), text="{}", characters=1)
     with AnswerJournal(tmp_path / "j") as first, AnswerJournal(tmp_path / "j") as second:
         first.append(kept)
         second.append(kept.model_copy(update={"caption": "b"}))

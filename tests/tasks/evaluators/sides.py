@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from storage_schemas.frames import ColorSpec, Planes
-from tasks.evaluators.base import AspectText
-from tasks.pairs.brought import VideoSide
+from tasks.pairs.file_pairs import VideoSide
 from tasks.pairs.view import Side
+from tasks.scoring.base import AspectText
 
 ASPECT = AspectText(name="aesthetics", dimension="aesthetics", description="How good it looks.")
 

@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 from slvmeval.testing import check_evaluator
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import canonical_json
-from storage_schemas.judgement import Failure
-from tasks.evaluators.base import NotJudged
-from tasks.evaluators.chosen import Chosen
-from tasks.evaluators.clip_score import ClipScore, ServedClipScore, clip_score
-from tasks.evaluators.features import FeatureCache
-from tasks.evaluators.registry import make_evaluator
-from tasks.evaluators.setup import Setup
+from storage_schemas.judgements import Failure
+from tasks.llm.servers import Servers
+from tasks.llm.usage import NotJudged
 from tasks.models.add import add_model
 from tasks.models.hub import ModelHub
-from tasks.models.servers import Servers
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.judges.clip_score import ClipScore, ServedClipScore, clip_score
+from tasks.scoring.registry import EvaluatorChoice, make_evaluator
+from tasks.scoring.setup import Setup
 from tests.tasks.evaluators.sides import ASPECT, FrameList, cut_video, noise
 
 PROMPT = "a red dog\na white boat on the water\nthe end"
@@ -173,7 +172,7 @@ def made(models: Path, tmp_path: Path, **settings: Any) -> ClipScore:
 
     store = Store.create(tmp_path / "store") if not (tmp_path / "store").exists() else None
     setup = Setup(store_path=str(store.root if store else tmp_path / "store"), model_folders=(str(models),))
-    found = make_evaluator(Chosen(use="clipscore", settings=settings), setup)
+    found = make_evaluator(EvaluatorChoice(use="clipscore", settings=settings), setup)
     assert isinstance(found, ClipScore)
     return found
 
@@ -248,7 +247,7 @@ def server(models: Path) -> Iterator[Any]:
 
 @pytest.mark.models
 def test_behind_a_server_it_scores_the_same_without_a_gpu(models: Path, server: Any, tmp_path: Path) -> None:
-    from storage_schemas.model_server import ModelServer
+    from storage_schemas.model import ModelServer
 
     named = {"clip": ModelServer(url=server.url, key_variable=None)}
     servers = Servers(named)

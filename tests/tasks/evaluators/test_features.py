@@ -13,8 +13,8 @@ import pytest
 
 from storage_schemas.gc import drop_features
 from storage_schemas.store import Store
-from tasks.evaluators.features import FeatureCache, FrameFeature, Rows
 from tasks.pairs.view import Pair, Side, open_record
+from tasks.scoring.features import FeatureCache, FrameFeature, Rows
 from tests.tasks.evaluators.sides import FrameList, noise
 from tests.tasks.pairs.synthetic import ASPECTS, Made, make_source
 

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage_schemas.judgement import Failure
-from tasks.evaluators.base import NotJudged
-from tasks.evaluators.features import FeatureCache
-from tasks.evaluators.frame_choice import (
+from storage_schemas.judgements import Failure
+from tasks.llm.usage import NotJudged
+from tasks.pairs.view import Side
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.judges.frame_choice import (
     VIDEOSCORE_LIMIT,
     FrameChoice,
     FrameLimit,
     FramePolicy,
     choose_frames,
 )
-from tasks.pairs.view import Side
 from tests.tasks.evaluators.sides import FrameList, cut_video
 
 CACHE = FeatureCache()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tasks.evaluators import hub_source
-from tasks.evaluators.hub_source import HubSource
 from tasks.models.hub import ModelHub
+from tasks.scoring.judges import local_models
+from tasks.scoring.judges.local_models import HubSource
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
@@ -23,7 +23,7 @@ def test_models_are_loaded_on_the_gpu_where_one_is_seen(
         return "a model"
 
     monkeypatch.setattr(ModelHub, "get", get)
-    monkeypatch.setattr(hub_source, "device_of", lambda pool: device if pool == "h100" else "cpu")
+    monkeypatch.setattr(local_models, "device_of", lambda pool: device if pool == "h100" else "cpu")
     # a hub knows no device before the work is done
     source = HubSource(ModelHub([tmp_path]), "tiny", "bfloat16")
     assert source.loaded() == "a model"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from PIL import Image
 
-from tasks.evaluators.vlm_models import VLM_MODELS
+from tasks.llm.vision_models import VLM_MODELS
 
 pytestmark = pytest.mark.models
 
 
 @pytest.mark.parametrize("size", [(512, 288), (512, 384), (288, 512), (512, 212), (320, 180)])
 def test_qwen3_vl_counts_its_squares(size: tuple[int, int]) -> None:
-    from tasks.models.torch_cpu import prepare_torch
+    from tasks.models.torch_model import prepare_torch
 
     prepare_torch()
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tasks.evaluators.kept_captions import KeptCaption, KeptCaptions
+from tasks.llm.answer_store import AnswerStore, StoredAnswer
 
 WANTS = """
 import sys, time
 from pathlib import Path
-from tasks.evaluators.kept_captions import KeptCaption, KeptCaptions
+from tasks.llm.answer_store import KeptCaption, KeptCaptions
 kept = KeptCaptions(Path(sys.argv[1]))
 kept.get_or_make("first", lambda: KeptCaption(key="first", text="t", model="m"))
 print("ready", flush=True)
@@ -39,8 +39,8 @@ def wants(folder: Path, seconds: float) -> subprocess.Popen[str]:
     return process
 
 
-def caption(key: str) -> KeptCaption:
-    return KeptCaption(key=key, text=key, model="m")
+def caption(key: str) -> StoredAnswer:
+    return StoredAnswer(key=key, text=key, model="m")
 
 
 def test_processes_that_want_the_same_captions_make_each_once(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_caption_is_made_again_where_its_process_was_killed(tmp_path: Path) ->
     process.stdin.write("\n")
     process.stdin.flush()
     assert process.stdout.readline() == "a\n"
-    kept, found = KeptCaptions(tmp_path / "captions"), []
+    kept, found = AnswerStore(tmp_path / "captions"), []
     waiting = threading.Thread(target=lambda: found.append(kept.get_or_make("a", lambda: caption("a"))))
     waiting.start()
     waiting.join(0.5)
@@ -74,7 +74,7 @@ def test_a_caption_is_made_again_where_its_process_was_killed(tmp_path: Path) ->
 
 
 def test_two_judges_share_what_each_has_made(tmp_path: Path) -> None:
-    one, other = KeptCaptions(tmp_path / "captions"), KeptCaptions(tmp_path / "captions")
+    one, other = AnswerStore(tmp_path / "captions"), AnswerStore(tmp_path / "captions")
     one.get_or_make("a", lambda: caption("a"))
     other.get_or_make("b", lambda: caption("b"))
     assert one.get_or_make("b", lambda: pytest.fail("it is there")) == (caption("b"), False)

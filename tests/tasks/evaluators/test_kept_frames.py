@@ -9,8 +9,8 @@ import numpy as np
 
 from storage_schemas.frames import Planes
 from storage_schemas.pair import PairRecord
-from tasks.evaluators.kept_frames import FramesKeeper, KeptSide
 from tasks.pairs.view import Side, open_record
+from tasks.scoring.frame_cache import FramesKeeper, KeptSide
 from tests.tasks.pairs.synthetic import make_source
 
 

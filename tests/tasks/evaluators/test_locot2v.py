@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from slvmeval.testing_evaluators import check_evaluator
+from slvmeval.testing.evaluators import check_evaluator
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from storage_schemas.judgement import Failure
+from storage_schemas.judgements import Failure
 from tasks.aspects.registry import aspect_names
-from tasks.evaluators.aspect_texts import aspect_text
-from tasks.evaluators.base import AspectText, NotJudged
-from tasks.evaluators.chosen import Chosen
-from tasks.evaluators.locot2v import Locot2vJudge, aspect_dimensions
-from tasks.evaluators.registry import make_evaluator
-from tasks.models.chat_client import ChatClient
-from tasks.models.servers import ChatServer
-from tasks.suites.locot2v.dimensions import BY_NAME, HERD_NAMES
+from tasks.llm.chat import ChatClient
+from tasks.llm.servers import ChatServer
+from tasks.llm.usage import NotJudged
+from tasks.scoring.base import AspectText
+from tasks.scoring.instructions import aspect_text
+from tasks.scoring.registry import EvaluatorChoice, make_evaluator
+from tasks.scoring.suites.locot2v.dimensions import BY_NAME, HERD_NAMES
+from tasks.scoring.suites.locot2v.judge import Locot2vJudge, aspect_dimensions
 from tests.tasks.suites.locot2v.talking import MODELS, RISE, WAVE, Talk, film, setup, step, steps, text
 from tests.tiny_models.faulty_server import FaultyServer
 
@@ -42,7 +42,7 @@ def closed_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             made[server] = ChatClient(server)
         return made[server]
 
-    monkeypatch.setattr("tasks.suites.locot2v.roles.client_of", find)
+    monkeypatch.setattr("tasks.scoring.suites.locot2v.roles.client_of", find)
     yield
     for client in made.values():
         client.close()
@@ -52,7 +52,7 @@ def judge(
     folder: Path, server: FaultyServer, mapping: dict[str, str] | None = None, **more: Any
 ) -> Locot2vJudge:
     settings = {**ROLES, "mapping": {**LIGHT, **(mapping or {})}, **more}
-    made = make_evaluator(Chosen(use="locot2v-bench", settings=settings), setup(folder, server))
+    made = make_evaluator(EvaluatorChoice(use="locot2v-bench", settings=settings), setup(folder, server))
     assert isinstance(made, Locot2vJudge)
     return made
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import UserInputError
-from tasks.evaluators.meta_sets.base import MALFORMED, NO_GOLD, LoadedSet, Videos
-from tasks.evaluators.meta_sets.fetv import Fetv, read_fetv
-from tasks.evaluators.meta_sets.provider import meta_set_from_text
-from tasks.evaluators.meta_sets.table import SETS, descriptions, meta_set
-from tasks.evaluators.meta_sets.uve_bench import UveBench
-from tasks.evaluators.meta_sets.videogen_rewardbench import ASPECTS, VideoGenRewardBench
+from tasks.scoring.judges.meta_sets.base import NO_GOLD, LoadedSet, Videos
+from tasks.scoring.judges.meta_sets.fetv import Fetv, read_fetv
+from tasks.scoring.judges.meta_sets.provider import SETS, descriptions, meta_set, meta_set_from_text
+from tasks.scoring.judges.meta_sets.uve_bench import UveBench
+from tasks.scoring.judges.meta_sets.videogen_rewardbench import ASPECTS, VideoGenRewardBench
+from tasks.scoring.user_files import MALFORMED
 from tests.tasks.evaluators.short_films import write_lines
 
 UVE_ROW = {

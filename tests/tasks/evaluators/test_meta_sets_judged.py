@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from flows.evaluate_options import EvaluateOptions
-from flows.evaluate_run import evaluate_inline
+from flows.score.evaluate_options import EvaluateOptions
+from flows.score.evaluate_run import evaluate_inline
 from slvmeval.cli import main
 from storage_schemas.errors import UserInputError
-from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
-from tasks.evaluators.chosen import chosen_from_text
-from tasks.evaluators.meta_sets.agreement import agreements
-from tasks.evaluators.meta_sets.provider import MetaSetPairs, meta_set_from_text
-from tasks.pairs.brought import VideoSide
+from tasks.pairs.file_pairs import VideoSide
+from tasks.scoring.judges.meta_sets.agreement import agreements
+from tasks.scoring.judges.meta_sets.provider import MetaSetPairs, meta_set_from_text
+from tasks.scoring.registry import choice_from_text
 from tests.planted_evaluators import PlantedPackage
 from tests.tasks.evaluators.short_films import short_film, write_lines
 
@@ -55,7 +55,7 @@ def uve(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def options(store: Path, pairs: MetaSetPairs, *evaluators: str) -> EvaluateOptions:
-    chosen = tuple(map(chosen_from_text, evaluators))
+    chosen = tuple(map(choice_from_text, evaluators))
     return EvaluateOptions(store=str(store), evaluators=chosen, pairs_from=pairs)
 
 

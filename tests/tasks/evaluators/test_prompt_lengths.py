@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.judgement import Failure
-from tasks.evaluators.base import NotJudged
-from tasks.evaluators.prompt_lengths import (
+from storage_schemas.judgements import Failure
+from tasks.llm.usage import NotJudged
+from tasks.scoring.judges.prompt_length import (
     IGNORE_MAX_TOKENS,
     FittedPrompt,
     PromptPolicy,

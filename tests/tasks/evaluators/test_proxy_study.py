@@ -12,9 +12,9 @@ from slvmeval.cli import main
 from storage_schemas.errors import SetAside, UserInputError
 from storage_schemas.frames import ColorSpec
 from tasks.aspects.aesthetics import eq_contrast_table
-from tasks.evaluators.joined import JoinedSide
-from tasks.evaluators.proxy_study import ProxyPairs
 from tasks.media.planes import split_planes
+from tasks.scoring.judges.meta_sets.proxy_clips import JoinedSide
+from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 from tests.planted_evaluators import PlantedPackage
 from tests.tasks.evaluators.short_films import fetv_folder
 from tests.tasks.evaluators.sides import FrameList, flat, noise

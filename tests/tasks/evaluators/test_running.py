@@ -12,20 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from storage_schemas.judgement import Judgement, preferred
+from storage_schemas.judgements import Judgement, preferred
 from tasks.aspects import registry as aspects
 from tasks.aspects.registry import BUILT_IN as ASPECTS
-from tasks.evaluators import registry
-from tasks.evaluators.aspect_texts import aspect_text
-from tasks.evaluators.base import Estimate
-from tasks.evaluators.batches import batches
-from tasks.evaluators.chosen import chosen_from_file, chosen_from_text
-from tasks.evaluators.prices import Prices, load_prices
-from tasks.evaluators.rate import RateLimit
-from tasks.evaluators.request import PairFacts, Request
-from tasks.evaluators.setup import Setup
-from tasks.evaluators.shared_state import SharedState
-from tasks.evaluators.spending import Limits, Spending
+from tasks.llm.limits import Limits, RateLimit, Spending
+from tasks.llm.shared_state import SharedState
+from tasks.llm.usage import Estimate, Prices, load_prices
+from tasks.scoring import registry
+from tasks.scoring.instructions import aspect_text
+from tasks.scoring.registry import choice_from_text, choices_from_file
+from tasks.scoring.request import PairFacts, Request, batches
+from tasks.scoring.setup import Setup
 
 
 def row(usd: float | None = None, tokens: int = 0) -> Judgement:
@@ -39,7 +36,7 @@ def row(usd: float | None = None, tokens: int = 0) -> Judgement:
 
 
 def test_settings_are_told_from_how_it_runs() -> None:
-    chosen = chosen_from_text("clip?policy=each%26all&frames=3&concurrency=8&label=mine")
+    chosen = choice_from_text("clip?policy=each%26all&frames=3&concurrency=8&label=mine")
     assert chosen.settings == {"policy": "each&all", "frames": 3}
     assert (chosen.use, chosen.label, chosen.concurrency) == ("clip", "mine", 8)
 
@@ -55,13 +52,13 @@ def test_settings_are_told_from_how_it_runs() -> None:
 )
 def test_settings_that_cannot_be_read(text: str, says: str) -> None:
     with pytest.raises(UserInputError, match=says):
-        chosen_from_text(text)
+        choice_from_text(text)
 
 
 def test_files_of_evaluators(tmp_path: Path) -> None:
     file = tmp_path / "judges.toml"
     file.write_text('[evaluators.one]\nuse = "coin"\nseed = 3\n[evaluators.coin]\n')
-    one, coin = chosen_from_file(file)
+    one, coin = choices_from_file(file)
     assert (one.use, one.label, one.settings) == ("coin", "one", {"seed": 3})
     assert (coin.use, coin.label) == ("coin", "coin")
     for text, says in (
@@ -71,10 +68,10 @@ def test_files_of_evaluators(tmp_path: Path) -> None:
     ):
         file.write_text(text)
         with pytest.raises(UserInputError) as refused:
-            chosen_from_file(file)
+            choices_from_file(file)
         assert says in str(refused.value)
     with pytest.raises(UserInputError, match="cannot be read"):
-        chosen_from_file(tmp_path / "nowhere.toml")
+        choices_from_file(tmp_path / "nowhere.toml")
 
 
 def test_every_built_in_evaluator_can_be_loaded() -> None:
@@ -86,15 +83,15 @@ def test_settings_reach_the_factory_and_the_rest_is_filled_in(tmp_path: Path) ->
     from storage_schemas.store import Store
 
     setup = Setup(store_path=str(Store.create(tmp_path / "s").root))
-    coin = registry.make_evaluator(chosen_from_text("coin?seed=4"), setup)
+    coin = registry.make_evaluator(choice_from_text("coin?seed=4"), setup)
     assert coin.settings() == {"seed": 4}
-    motion = registry.make_evaluator(chosen_from_text("motion"), setup)
+    motion = registry.make_evaluator(choice_from_text("motion"), setup)
     assert motion.cache is setup.cache  # type: ignore[attr-defined]
     assert Setup.model_validate_json(setup.model_dump_json()) == setup
     with pytest.raises(UserInputError, match="has no setting 'sed': did you mean seed"):
-        registry.make_evaluator(chosen_from_text("coin?sed=4"), setup)
+        registry.make_evaluator(choice_from_text("coin?sed=4"), setup)
     with pytest.raises(UserInputError, match="no setting 'cache'"):
-        registry.make_evaluator(chosen_from_text("motion?cache=4"), setup)
+        registry.make_evaluator(choice_from_text("motion?cache=4"), setup)
 
 
 def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,13 +105,13 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
     added[:] = [("mine", "no_such_module:x")]
     assert registry.evaluator_names()[-1] == "mine"
     with pytest.raises(PrerequisiteError, match="cannot be loaded from no_such_module:x"):
-        registry.make_evaluator(chosen_from_text("mine"), setup)
+        registry.make_evaluator(choice_from_text("mine"), setup)
     added[:] = [("mine", "builtins:dict")]
     with pytest.raises(PrerequisiteError, match="is no factory"):
-        registry.make_evaluator(chosen_from_text("mine"), setup)
+        registry.make_evaluator(choice_from_text("mine"), setup)
     added[:] = [("mine", "fractions:Fraction")]
     with pytest.raises(PrerequisiteError, match="has to be a PairwiseJudge"):
-        registry.make_evaluator(chosen_from_text("mine"), setup)
+        registry.make_evaluator(choice_from_text("mine"), setup)
     added[:] = [("coin", "builtins:dict")]
     with pytest.raises(PrerequisiteError, match="the name of a built-in evaluator"):
         registry.evaluator_names()

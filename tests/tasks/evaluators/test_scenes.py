@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tasks.evaluators.features import FeatureCache
-from tasks.evaluators.scenes import find_scenes, luma_changes, scene_scores
 from tasks.pairs.view import Side
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.judges.scenes import find_scenes, luma_changes, scene_scores
 from tests.tasks.evaluators.sides import FrameList, cut_video, film, filter_values, flat, noise
 
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from storage_schemas.errors import Reason, SetAside
-from tasks.evaluators.shared_state import SharedState
+from tasks.llm.shared_state import SharedState
 
 
 def full(*_: object, **__: object) -> NoReturn:

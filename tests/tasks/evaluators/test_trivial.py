@@ -7,10 +7,12 @@ import cv2
 import numpy as np
 import pytest
 
-from storage_schemas.judgement import Failure
-from tasks.evaluators.base import NotJudged, PointwiseScorer
-from tasks.evaluators.features import FeatureCache
-from tasks.evaluators.trivial import (
+from storage_schemas.judgements import Failure
+from tasks.llm.usage import NotJudged
+from tasks.pairs.view import Pair, Side, open_record
+from tasks.scoring.base import PointwiseScorer
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.judges.baselines import (
     BASELINES,
     JPEG_QUALITY,
     Coin,
@@ -21,7 +23,6 @@ from tasks.evaluators.trivial import (
     Sharpness,
     Size,
 )
-from tasks.pairs.view import Pair, Side, open_record
 from tests.tasks.evaluators.sides import ASPECT, FrameList, cut_video, film, filter_values, flat, noise
 from tests.tasks.pairs.synthetic import Made, make_source
 

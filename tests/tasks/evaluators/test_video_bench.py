@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slvmeval.testing_evaluators import check_evaluator
+from slvmeval.testing.evaluators import check_evaluator
 from storage_schemas.errors import UserInputError
-from storage_schemas.judgement import Failure
+from storage_schemas.judgements import Failure
 from tasks.aspects.registry import aspect_names
-from tasks.evaluators.aspect_texts import aspect_text
-from tasks.evaluators.base import AspectText, NotJudged
-from tasks.evaluators.chosen import chosen_from_text
-from tasks.evaluators.registry import make_evaluator
-from tasks.evaluators.request import PairFacts, make_requests
-from tasks.evaluators.video_bench import RoughTokens, VideoBenchJudge, aspect_dimensions
-from tasks.models.chat_client import ChatClient
-from tasks.models.servers import ChatServer
-from tasks.suites.video_bench.dimensions import BY_NAME, QUALITY
+from tasks.llm.chat import ChatClient
+from tasks.llm.servers import ChatServer
+from tasks.llm.usage import NotJudged
+from tasks.scoring.base import AspectText
+from tasks.scoring.instructions import aspect_text
+from tasks.scoring.registry import choice_from_text, make_evaluator
+from tasks.scoring.request import PairFacts, make_requests
+from tasks.scoring.suites.video_bench.dimensions import BY_NAME, QUALITY
+from tasks.scoring.suites.video_bench.judge import RoughTokens, VideoBenchJudge, aspect_dimensions
 from tests.tasks.evaluators.sides import FrameList
 from tests.tasks.suites.video_bench.talking import (
     MODELS,
@@ -52,7 +52,7 @@ def closed_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         made.append(ChatClient(server))
         return made[-1]
 
-    monkeypatch.setattr("tasks.suites.video_bench.suite.client_of", new)
+    monkeypatch.setattr("tasks.scoring.suites.video_bench.suite.client_of", new)
     yield
     for client in made:
         client.close()
@@ -238,13 +238,13 @@ def test_another_mapping_and_another_repeat_are_other_judges(tmp_path: Path) -> 
 )
 def test_settings_that_do_not_fit(tmp_path: Path, words: str, said: str) -> None:
     with FaultyServer(Talk(), MODELS) as server, pytest.raises(UserInputError, match=said):
-        make_evaluator(chosen_from_text(words), setup(tmp_path, server))
+        make_evaluator(choice_from_text(words), setup(tmp_path, server))
 
 
 def test_it_is_an_evaluator_as_authors_are_told(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         where = setup(tmp_path, server)
-        check_evaluator(make_evaluator(chosen_from_text("video-bench"), where))
+        check_evaluator(make_evaluator(choice_from_text("video-bench"), where))
 
 
 def test_rough_tokens_cover_a_text() -> None:

@@ -13,19 +13,18 @@ from numpy.typing import NDArray
 from slvmeval.testing import check_evaluator
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import canonical_json
-from storage_schemas.judgement import Failure
+from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
-from tasks.aspects.base import Models
-from tasks.evaluators.base import AspectText, NotJudged
-from tasks.evaluators.chosen import Chosen
-from tasks.evaluators.features import FeatureCache
-from tasks.evaluators.registry import make_evaluator
-from tasks.evaluators.setup import Setup
-from tasks.evaluators.video_score import VideoScore, video_score
-from tasks.evaluators.video_score_mapping import DIMENSION_OF
+from tasks.llm.usage import NotJudged
 from tasks.models.add import add_model
+from tasks.models.base import Models
 from tasks.models.hub import ModelHub
 from tasks.models.video_score import DIMENSIONS, FRAME_MARK
+from tasks.scoring.base import AspectText
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.judges.video_score import DIMENSION_OF, VideoScore, video_score
+from tasks.scoring.registry import EvaluatorChoice, make_evaluator
+from tasks.scoring.setup import Setup
 from tests.tasks.evaluators.sides import FrameList, cut_video
 
 PROMPT = "a red dog\na white boat on the water"
@@ -183,7 +182,7 @@ def test_it_keeps_an_evaluators_promises_with_a_checkpoint_of_the_real_classes(t
     )
     store = Store.create(tmp_path / "store")
     setup = Setup(store_path=str(store.root), model_folders=(str(tmp_path / "weights"),))
-    chosen = Chosen(use="videoscore", settings={"model": "tiny-score", "dtype": "float32"})
+    chosen = EvaluatorChoice(use="videoscore", settings={"model": "tiny-score", "dtype": "float32"})
     scorer = make_evaluator(chosen, setup)
     assert isinstance(scorer, VideoScore)
     check_evaluator(scorer)

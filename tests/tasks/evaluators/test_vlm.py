@@ -15,18 +15,18 @@ import pytest
 from PIL import Image
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from storage_schemas.judgement import Failure
-from tasks.evaluators.base import AspectText, NotJudged
-from tasks.evaluators.features import FeatureCache
-from tasks.evaluators.frame_images import _KeptImages
-from tasks.evaluators.kept_captions import KeptCaption, KeptCaptions
-from tasks.evaluators.vlm import vlm_model
-from tasks.evaluators.vlm_answers import filled
-from tasks.evaluators.vlm_models import VLM_MODELS, VlmModel
-from tasks.evaluators.vlm_text import TextJudge
-from tasks.evaluators.vlm_video import VideoJudge
-from tasks.models.chat_client import ChatClient
-from tasks.models.servers import ChatServer
+from storage_schemas.judgements import Failure
+from tasks.llm.answer_store import AnswerStore, StoredAnswer
+from tasks.llm.chat import ChatClient
+from tasks.llm.servers import ChatServer
+from tasks.llm.usage import NotJudged
+from tasks.llm.vision_models import VLM_MODELS, VlmModel
+from tasks.scoring.base import AspectText
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.instructions import filled
+from tasks.scoring.judges.frame_images import _KeptImages
+from tasks.scoring.judges.vlm import VideoJudge, vlm_model
+from tasks.scoring.judges.vlm_text import TextJudge
 from tests.tasks.evaluators.sides import FrameList, cut_video, noise
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
@@ -188,7 +188,7 @@ def test_kept_images_are_bounded() -> None:
 
 def text_judge(server: FaultyServer, folder: Path) -> TextJudge:
     both = (MODEL, client(server))
-    return TextJudge("tiny-text", both, both, FeatureCache(), KeptCaptions(folder))
+    return TextJudge("tiny-text", both, both, FeatureCache(), AnswerStore(folder))
 
 
 def described(number: int, body: dict[str, Any]) -> Reply:
@@ -228,11 +228,11 @@ def test_a_description_that_fails_is_a_failure_of_the_comparison(
 
 
 def test_threads_that_want_one_caption_make_it_once(tmp_path: Path) -> None:
-    kept, made, gate = KeptCaptions(tmp_path), [], threading.Barrier(8)
+    kept, made, gate = AnswerStore(tmp_path), [], threading.Barrier(8)
 
-    def make() -> KeptCaption:
+    def make() -> StoredAnswer:
         made.append(1)
-        return KeptCaption(key="k", text="t", model="m")
+        return StoredAnswer(key="k", text="t", model="m")
 
     def want() -> None:
         gate.wait()
@@ -248,13 +248,13 @@ def test_threads_that_want_one_caption_make_it_once(tmp_path: Path) -> None:
 
 def test_a_torn_caption_is_made_again(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(
-        KeptCaption(key="k", text="t", model="m").model_dump_json().encode() + b'\n{"key": "l", "te'
+        StoredAnswer(key="k", text="t", model="m").model_dump_json().encode() + b'\n{"key": "l", "te'
     )
-    kept = KeptCaptions(tmp_path)
+    kept = AnswerStore(tmp_path)
     assert kept.get_or_make("k", lambda: pytest.fail("it is there"))[1] is False
-    made = KeptCaption(key="l", text="u", model="m")
+    made = StoredAnswer(key="l", text="u", model="m")
     assert kept.get_or_make("l", lambda: made) == (made, True)
-    assert KeptCaptions(tmp_path).get_or_make("l", lambda: pytest.fail("it is there"))[0] == made
+    assert AnswerStore(tmp_path).get_or_make("l", lambda: pytest.fail("it is there"))[0] == made
 
 
 def test_placeholders_are_filled_once() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from storage_schemas.judgement import Failure
-from tasks.evaluators.base import NotJudged
-from tasks.evaluators.vlm_answers import read_choice, read_value
-from tasks.models.chat import ChatAnswer
+from storage_schemas.judgements import Failure
+from tasks.llm.answers import read_value
+from tasks.llm.chat import ChatAnswer
+from tasks.llm.usage import NotJudged
+from tasks.scoring.instructions import read_choice
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from storage_schemas.frames import Planes
-from tasks.media.edit_measures import NOTABLE, measure_edit
+from tasks.aspects.color_edit import NOTABLE, measure_edit
 
 PICTURES = arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9), st.just(3)))
 

@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import ctypes, re
 from pathlib import Path
-from tasks.media.memory import return_large_blocks
+from tasks.pairs.ingest import return_large_blocks
 if not return_large_blocks():
     print(-1)
     raise SystemExit
@@ -42,7 +42,7 @@ def test_a_freed_block_does_not_stay() -> None:
 
 SMALL = """
 import ctypes, resource
-from tasks.media.memory import return_large_blocks
+from tasks.pairs.ingest import return_large_blocks
 return_large_blocks()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside
 from tasks.media.decode import FrameSampler
-from tasks.media.h264_proof import has_recovery_point, sorted_by_buffer
+from tasks.media.h264_syntax import Bits, InvalidBitstream, parse_avcc, parse_sps, unescape
 from tasks.media.images import planned_images
-from tasks.media.nal import Bits, Unreadable, parse_avcc, parse_sps, unescape
-from tasks.media.packet_plan import PacketPlan, Unsafe, plan_packets
+from tasks.media.packet_plan import PacketPlan, Unsafe, has_recovery_point, plan_packets, sorted_by_buffer
 from tasks.media.source_file import open_video
 from tests.tasks.media.corpus import run
 
@@ -215,7 +214,7 @@ def test_bits_and_exp_golomb_numbers() -> None:
     bits = Bits(bytes([0b10100110, 0b01000010, 0b10000000]))
     assert [bits.ue() for _ in range(4)] == [0, 1, 2, 3]
     assert bits.se() == -2
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidBitstream):
         bits.u(40)
     assert unescape(b"\0\0\3\1\0\0\3\0\0\3") == b"\0\0\1\0\0\0\0"
 
@@ -226,9 +225,9 @@ def test_parameter_sets_of_an_x264_film(video: Video) -> None:
     sps = parse_sps(avcc.sps[0])
     assert (avcc.length_size, len(avcc.sps), len(avcc.pps)) == (4, 1, 1)
     assert (sps.profile, sps.frames_only, sps.gaps_allowed, sps.num_reorder_frames) == (100, True, False, 1)
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidBitstream):
         parse_avcc(b"\0\0\0\1\x67\x42")
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidBitstream):
         parse_sps(avcc.sps[0][:6])
 
 

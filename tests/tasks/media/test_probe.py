@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
-from tasks.media.completeness import is_cut_off
 from tasks.media.decode import sample_frames
 from tasks.media.probe import VideoInfo, probe, target_size
+from tasks.media.source_file import is_cut_off
 from tests.tasks.media.corpus import X264, made, run
 
 Video = Callable[[str], Path]

@@ -11,7 +11,7 @@ from av.filter import Graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.media.timeline import AbsurdTime, Chooser, FrameRule, choose, round_half_away, ticks_of
+from tasks.media.frame_rule import AbsurdTime, Chooser, FrameRule, choose, round_half_away, ticks_of
 
 RATES = [Fraction(1), Fraction(2), Fraction(1, 2), Fraction(30000, 1001), Fraction(5, 3)]
 MILLISECOND = Fraction(1, 1000)

@@ -9,7 +9,7 @@ import pytest
 from storage_schemas.ids import digest_text
 from tasks.models import registry
 from tasks.models.mirror import MANIFEST, MirrorFile, MirrorManifest
-from tasks.models.specs import HubRepository, KnownFile, ModelSpec
+from tasks.models.registry import HubRepository, KnownFile, ModelSpec
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 WEIGHTS = "weights " * 40_000

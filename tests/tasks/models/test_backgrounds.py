@@ -124,7 +124,7 @@ def test_each_file_is_hashed_once_and_not_before_it_matters(
         hashed.append(path.name)
         return path.name
 
-    monkeypatch.setattr("tasks.models.remembered.digest_file", digest)
+    monkeypatch.setattr("storage_schemas.checksum_cache.digest_file", digest)
     (tmp_path / "a.png").write_bytes(png(10))
     pq.write_table(pa.table({"image": [png(40), png(50)]}), tmp_path / "b.parquet")
     images = ImageFiles(tmp_path)

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
-from tasks.models import batches as batches_module
+from tasks.models import residence as batches_module
 from tasks.models.base import Inpainter, OutOfMemory
-from tasks.models.batches import Batches
-from tasks.models.device_memory import is_out_of_memory
-from tasks.models.residence import Residence
+from tasks.models.device import is_out_of_memory
+from tasks.models.residence import Batches, Residence
 
 
 class SmallCard(Inpainter):

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import PrerequisiteError
-from storage_schemas.model_server import ModelServer
-from tasks.models.chat import ChatAnswer, ChatRequest, ChatServer, Sampling, ask_all
-from tasks.models.chat_client import ChatClient, client_of
-from tasks.models.servers import Servers
+from storage_schemas.model import ModelServer
+from tasks.llm.chat import ChatAnswer, ChatClient, ChatRequest, ChatServer, Sampling, ask_all, client_of
+from tasks.llm.servers import Servers
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 HELLO = ChatRequest(messages=({"role": "user", "content": "hello"},))

@@ -20,9 +20,9 @@ import pytest
 from numpy.typing import NDArray
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from tasks.llm.servers import ChatServer, NotAllowed, ServerDown
+from tasks.models.clip import ServedClip
 from tasks.models.clip_server.loaders import JINA, JINA_REVISIONS
-from tasks.models.served_clip import ServedClip
-from tasks.models.servers import ChatServer, NotAllowed, ServerDown
 
 pytestmark = pytest.mark.models
 
@@ -228,7 +228,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def test_the_script_runs_by_its_path_and_is_announced_in_the_store(
     folder: Path, clip: Any, tmp_path: Path
 ) -> None:
-    from tasks.models.servers import Servers
+    from tasks.llm.servers import Servers
 
     script = REPOSITORY / "tasks" / "models" / "clip_server"
     launcher = tmp_path / "launcher.py"

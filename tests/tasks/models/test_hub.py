@@ -17,8 +17,7 @@ from storage_schemas.ids import digest_file
 from tasks.aspects.spatial_relationship import HorizontalFlip
 from tasks.models.backgrounds import DrawnLandscapes
 from tasks.models.hub import ModelHub, consumed_model
-from tasks.models.registry import MODEL_SPECS
-from tasks.models.specs import KnownFile, ModelSpec, Wheel
+from tasks.models.registry import MODEL_SPECS, KnownFile, ModelSpec, Wheel
 from tests.tasks.models.checkpoints import know
 
 

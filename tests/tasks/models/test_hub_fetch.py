@@ -12,11 +12,10 @@ import pytest
 
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.ids import digest_text
-from tasks.models import hub_fetch
+from tasks.models import fetch
 from tasks.models.fetch import fetch_model
 from tasks.models.hub import ModelHub
-from tasks.models.mirror import read_manifest
-from tasks.models.placing import placing
+from tasks.models.mirror import placing, read_manifest
 from tests.tasks.models.checkpoints import FILES, REVISION, WEIGHTS, know, toy_spec
 from tests.tasks.models.fake_hub import FakeHub, fake_hub, other_sum
 
@@ -92,7 +91,7 @@ def test_a_fetch_that_was_killed_goes_on_with_the_files_that_it_did_not_have(
     hub.cut_after, hub.cuts = 1000, 1
     hub.stalls.set()
     with monkeypatch.context() as patch:
-        patch.setattr(hub_fetch.subprocess, "run", killed)
+        patch.setattr(fetch.subprocess, "run", killed)
         with pytest.raises(PrerequisiteError, match=r"was ended \(-9\): run the same command again"):
             fetch_model("toy", tmp_path)
     hub.stalls.clear()
@@ -199,7 +198,7 @@ def test_too_little_space_is_said_before_the_download(
     hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr(hub_fetch.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(fetch.shutil, "disk_usage", lambda path: usage)
     with pytest.raises(PrerequisiteError, match=r"toy needs 0\.0 GB more .* make room"):
         fetch_model("toy", tmp_path)
     assert not weights_asked(hub)

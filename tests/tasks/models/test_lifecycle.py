@@ -15,9 +15,8 @@ from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
 from tasks.models.add import add_model
 from tasks.models.base import Box, Detector, Inpainter, OutOfMemory
-from tasks.models.batches import Batches
 from tasks.models.hub import ModelHub
-from tasks.models.residence import Residence
+from tasks.models.residence import Batches, Residence
 
 MEGABYTE = 1_000_000
 
@@ -98,7 +97,7 @@ def hub_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Card], 
         held = Residence(card.free)
         kinds = {"detector": Everywhere, "inpainter": Inverter}
         monkeypatch.setattr("tasks.models.hub.residence", lambda: held)
-        monkeypatch.setattr("tasks.models.batches.residence", lambda: held)
+        monkeypatch.setattr("tasks.models.residence.residence", lambda: held)
         monkeypatch.setattr(
             "tasks.models.hub.load_model", lambda kind, path, device, **options: kinds[kind](card)
         )

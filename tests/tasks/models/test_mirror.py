@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from storage_schemas import checksum_cache
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text, digest_value
-from tasks.models import remembered
-from tasks.models.check import ModelCheck
-from tasks.models.hub import ModelHub, consumed_model
+from tasks.models.hub import ModelCheck, ModelHub, consumed_model
 from tasks.models.mirror import MANIFEST, MirrorManifest
 from tests.tasks.models.checkpoints import FILES, REVISION, WEIGHTS, know, mirror, toy_spec, write
 
@@ -159,13 +158,13 @@ def test_weights_are_read_once_and_again_when_they_change(
     folder = mirror(tmp_path, "mine")
     settle(folder)
     read: list[str] = []
-    original = remembered.digest_file
+    original = checksum_cache.digest_file
 
     def digest(path: Path) -> str:
         read.append(path.name)
         return original(path)
 
-    monkeypatch.setattr(remembered, "digest_file", digest)
+    monkeypatch.setattr(checksum_cache, "digest_file", digest)
     monkeypatch.setattr("tasks.models.mirror.digest_file", digest)
     hub = ModelHub([tmp_path])
     hub.path("mine")

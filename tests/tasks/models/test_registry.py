@@ -10,8 +10,7 @@ import pytest
 from storage_schemas.errors import UserInputError
 from tasks.models.loaders import check_kind
 from tasks.models.mirror import PICKLED
-from tasks.models.registry import MODEL_SPECS, model_spec
-from tasks.models.specs import HubRepository
+from tasks.models.registry import MODEL_SPECS, HubRepository, model_spec
 
 
 @pytest.mark.parametrize("name", MODEL_SPECS)

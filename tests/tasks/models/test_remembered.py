@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from storage_schemas import checksum_cache
+from storage_schemas.checksum_cache import remembered_digests, verified_folder
 from storage_schemas.ids import digest_file
-from tasks.models import remembered
-from tasks.models.remembered import remembered_digests, verified_folder
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         names.append(path.name)
         return digest_file(path)
 
-    monkeypatch.setattr(remembered, "digest_file", digest)
+    monkeypatch.setattr(checksum_cache, "digest_file", digest)
     return names
 
 
@@ -37,8 +37,8 @@ def folder(tmp_path: Path) -> Path:
 
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what this process knows, and let all files be old enough."""
-    monkeypatch.setattr(remembered, "_read_here", {})
-    monkeypatch.setattr(remembered, "_SETTLED_NS", -1)
+    monkeypatch.setattr(checksum_cache, "_read_here", {})
+    monkeypatch.setattr(checksum_cache, "_SETTLED_NS", -1)
 
 
 def test_a_file_is_read_once_for_all_processes(
@@ -75,7 +75,7 @@ def test_a_file_that_changed_just_now_is_not_remembered(
     assert not verified_folder().exists()
     remembered_digests(folder, ["a.bin"])
     assert read == ["a.bin"]  # this process knows it all the same
-    monkeypatch.setattr(remembered, "_read_here", {})
+    monkeypatch.setattr(checksum_cache, "_read_here", {})
     remembered_digests(folder, ["a.bin"])
     assert read == ["a.bin", "a.bin"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from storage_schemas.errors import PrerequisiteError
 from tasks.models.base import OutOfMemory
-from tasks.models.device_memory import free_bytes
+from tasks.models.device import free_bytes
 from tasks.models.residence import Residence, residence
 
 

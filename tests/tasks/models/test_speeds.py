@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from tasks.aspects import speeds as speeds_module
 from tasks.aspects.base import Parameters
 from tasks.aspects.registry import BUILT_IN, aspect
-from tasks.models import speeds as speeds_module
-from tasks.models.speeds import KINDS, GpuWork, Speed, gpu_hours, speeds
+from tasks.aspects.speeds import SPEED_KINDS, GpuWork, Speed, gpu_hours, speeds
 
 
 class Steps(Parameters):
@@ -106,7 +106,7 @@ def test_each_operation_of_the_gpus_pool_has_a_row_with_its_default_steps() -> N
     rows = speeds()
     assert {operation for operation, _ in rows} >= set(wanted)
     for (name, _), row in rows.items():
-        assert row.kind in KINDS
+        assert row.kind in SPEED_KINDS
         if name in wanted:
             assert row.holds(wanted[name].parameters())
             assert wanted[name].parameters().model_dump().get("steps") == row.steps

@@ -13,10 +13,9 @@ from storage_schemas.analysis import AgentAction, CaptionAnalysis, LocatedObject
 from storage_schemas.frames import ColorSpec, Planes, write_frames
 from storage_schemas.ids import digest_frame
 from storage_schemas.pair import PairRecord
-from storage_schemas.source import Clip, Source
+from storage_schemas.source import Clip, Source, Timeline
 from storage_schemas.store import FRAMES, Store
-from storage_schemas.timeline import Timeline
-from tasks.aspects.base import Models
+from tasks.models.base import Models
 from tasks.pairs.degrade import DegradeResult, degrade_source, read_pair
 from tasks.pairs.draw import PairJob, source_jobs
 from tasks.pairs.facts import SourceFacts, clip_spans, frames_consumes

@@ -13,7 +13,7 @@ import pytest
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from tasks.media.decode import FrameSampler, sample_frames
-from tasks.pairs.brought import KEPT_FRAMES, VideoSide, open_brought, read_pairs_file
+from tasks.pairs.file_pairs import KEPT_FRAMES, VideoSide, open_brought, read_pairs_file
 
 LONG_SIDE = 64
 
@@ -154,7 +154,7 @@ def test_gold_says_which_is_high(videos: Path) -> None:
 
 
 def test_opening_reads_no_video(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.pairs.brought.FrameSampler", None)
+    monkeypatch.setattr("tasks.pairs.file_pairs.FrameSampler", None)
     assert open_brought(videos / "film.mp4", videos / "text.mp4", "p", "color", "a").aspect == "color"
 
 

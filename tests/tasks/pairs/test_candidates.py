@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.pairs.candidates import Candidate, SourceSummary, draw_candidates, duration_bin
+from tasks.pairs.release_plan import Candidate, SourceSummary, draw_candidates, duration_bin
 
 ASPECTS = ("color", "temporal_flow")
 

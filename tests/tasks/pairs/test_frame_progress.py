@@ -10,10 +10,10 @@ import pytest
 from storage_schemas.frames import Planes
 from storage_schemas.store import DEGRADED_CLIP
 from tasks.aspects.aesthetics import ASPECT
-from tasks.aspects.base import ClipContext, Models, Parameters
-from tasks.pairs.degrade import degrade_source
+from tasks.aspects.base import ClipContext, Parameters
+from tasks.models.base import Models
+from tasks.pairs.degrade import FrameProgress, degrade_source
 from tasks.pairs.draw import source_jobs
-from tasks.pairs.frame_progress import FrameProgress
 from tests.tasks.pairs.synthetic import Made
 
 LOGGER = "tasks.pairs.degrade"

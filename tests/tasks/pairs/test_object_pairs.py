@@ -13,8 +13,8 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.errors import Reason
 from storage_schemas.frames import Planes
 from storage_schemas.store import DEGRADED_CLIP
-from tasks.aspects.base import Models
 from tasks.media.planes import rgb_to_planes
+from tasks.models.base import Models
 from tasks.pairs.degrade import DegradeResult, degrade_source, read_pair
 from tasks.pairs.draw import PairJob, source_jobs
 from tasks.recipe import AspectRecipe

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tasks.media.decode import FrameSampler, SampledFrame
-from tasks.pairs.brought import VideoSide
+from tasks.pairs.file_pairs import VideoSide
 from tests.tasks.evaluators.sides import film
 
 

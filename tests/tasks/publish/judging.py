@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.ids import digest_text
-from storage_schemas.judgement import Failure, Judgement, Order, Preferred
+from storage_schemas.judgements import Failure, Judgement, Order, Preferred
 from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.release import Release
 from storage_schemas.rng import keyed_rng

@@ -21,14 +21,13 @@ from storage_schemas.gc import used_ids
 from storage_schemas.parquet import read_dicts
 from storage_schemas.release import Release, release_versions
 from storage_schemas.store import Store
-from storage_schemas.vote import Standing, Vote
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import Standing, Vote, VotesStore
 from tasks.annotation.filter import Verdict, counting, outcomes
+from tasks.annotation.filtered_release import Filtered, write_filtered
 from tasks.annotation.people import People, people_of, rule_of
 from tasks.annotation.retention import retention
-from tasks.annotation.rule import FilterRule
 from tasks.publish.export import export_release
-from tasks.publish.filtered import Filtered, write_filtered
+from tasks.recipe import FilterRule
 from tests.tasks.annotation.voting import decision, vote
 from tests.tasks.publish.conftest import Small
 from tests.tasks.publish.judging import build_wide

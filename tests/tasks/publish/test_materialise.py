@@ -15,13 +15,7 @@ from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.frames import ColorSpec, Planes, write_frames
 from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.store import DEGRADED_CLIP, ENCODED, FRAMES, Store
-from tasks.publish.materialise import (
-    encode_source,
-    estimate_bytes,
-    materialise_pair,
-    unit_starts,
-    write_low,
-)
+from tasks.publish.pair_videos import encode_source, estimate_bytes, materialise_pair, unit_starts, write_low
 
 WIDTH, HEIGHT, COUNT = 96, 64, 60
 COLOR = ColorSpec("bt709")
@@ -193,8 +187,8 @@ def test_a_source_is_encoded_once(
     def no_more(*_: Any, **__: Any) -> None:
         raise AssertionError("encoded again")
 
-    monkeypatch.setattr("tasks.publish.materialise.encode_units", no_more)
-    monkeypatch.setattr("tasks.publish.materialise.UnitWriter.encode", no_more)
+    monkeypatch.setattr("tasks.publish.pair_videos.encode_units", no_more)
+    monkeypatch.setattr("tasks.publish.pair_videos.UnitWriter.encode", no_more)
     materialise_pair(store, record(frames_id, segments), CLIPS, tmp_path / "a")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()} == made
     # another pair of the source; its frames are not needed any more

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from storage_schemas.judgements_store import JudgementsStore
-from tasks.publish.report.gathered import gather
-from tasks.publish.report.leaderboard import write_leaderboard
-from tasks.publish.report.write import write_report
-from tasks.publish.submission import Card, UsedPrices, make_submission, submission_bytes
-from tasks.publish.submission_check import check_submission
+from storage_schemas.judgements import JudgementsStore
+from tasks.publish.leaderboard import write_leaderboard
+from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
+from tasks.report.judged_release import load_judged_release
+from tasks.report.write import write_report
 from tests.tasks.publish.conftest import EVIL, Small
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
 
@@ -33,8 +32,8 @@ def reports(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempP
         for name in ("clipscore", "<b>scorer</b>", "coin", "duration"):
             store.add(scored(name, pairs, skilled(name, 0.6)))
     return [
-        write_report(gather(wide), folder / "wide" / "report"),
-        write_report(gather(small), folder / "small-report"),
+        write_report(load_judged_release(wide), folder / "wide" / "report"),
+        write_report(load_judged_release(small), folder / "small-report"),
     ]
 
 

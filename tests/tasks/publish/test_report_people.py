@@ -6,19 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from storage_schemas.judgement import Order
-from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.judgements import JudgementsStore, Order
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
-from storage_schemas.vote import Vote
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import Vote, VotesStore
+from tasks.annotation.filtered_release import write_filtered
 from tasks.annotation.people import people_of
-from tasks.publish.filtered import write_filtered
-from tasks.publish.report.accuracy import matrix_of
-from tasks.publish.report.gathered import Gathered, gather
-from tasks.publish.report.people import agreement_table, retention_table
-from tasks.publish.report.tables import filter_tables
-from tasks.publish.report.write import Report, report_of, write_report
+from tasks.report.accuracy import matrix_of
+from tasks.report.judged_release import JudgedRelease, load_judged_release
+from tasks.report.tables import agreement_table, filter_tables, retention_table
+from tasks.report.write import Report, report_of, write_report
 from tests.tasks.annotation.voting import vote
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
 
@@ -68,12 +65,12 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 
 @pytest.fixture(scope="module")
-def gathered(wide: Release) -> Gathered:
-    return gather(wide, people=people_of(wide))
+def gathered(wide: Release) -> JudgedRelease:
+    return load_judged_release(wide, people=people_of(wide))
 
 
 @pytest.fixture(scope="module")
-def report(gathered: Gathered) -> Report:
+def report(gathered: JudgedRelease) -> Report:
     return report_of(gathered)
 
 
@@ -144,16 +141,16 @@ def test_agreement_is_given_by_aspect(report: Report) -> None:
 
 
 def test_without_votes_the_report_is_what_it_was(wide: Release) -> None:
-    plain = gather(wide)
+    plain = load_judged_release(wide)
     assert "human" not in plain.names.values()
     for table in (retention_table(plain), agreement_table(plain), *filter_tables(plain)):
         assert not table.rows and "not rated these pairs yet" in table.empty
 
 
-def test_the_report_of_what_people_kept(wide: Release, gathered: Gathered, tmp_path: Path) -> None:
+def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, tmp_path: Path) -> None:
     assert gathered.people is not None
     release = write_filtered(wide, gathered.people).release
-    found = gather(release, people=people_of(release))
+    found = load_judged_release(release, people=people_of(release))
     matrix = matrix_of(found)
     # judges' answers are by pair: nothing was asked again
     assert matrix.evaluators == ("careful", "coin", "human", "middling", "weak")
@@ -168,7 +165,7 @@ def test_the_report_of_what_people_kept(wide: Release, gathered: Gathered, tmp_p
 
 
 def test_people_alone_make_a_report(wide: Release) -> None:
-    found = gather(wide, ["human"], people=people_of(wide))
+    found = load_judged_release(wide, ["human"], people=people_of(wide))
     assert matrix_of(found).evaluators == ("human",)
     assert "No evaluator but people" in filter_tables(found)[0].empty
 
@@ -178,5 +175,5 @@ def test_a_judge_that_somebody_called_human_is_another_one(wide: Release) -> Non
         return "high"
 
     rows = [*JudgementsStore(wide.store).rows(["weak"]), *scored("human", wide.pairs(), high)]  # type: ignore[arg-type]
-    names = gather(wide, judgements=rows, people=people_of(wide)).names
+    names = load_judged_release(wide, judgements=rows, people=people_of(wide)).names
     assert names["human", "votes"] == "human (votes)" and len(names) == 3

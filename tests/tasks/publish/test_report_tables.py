@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.judgement import Judgement, Order, Preferred
-from storage_schemas.judgements_store import JudgementsStore
+from storage_schemas.judgements import Judgement, JudgementsStore, Order, Preferred
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
-from tasks.publish.report.accuracy import MEAN, POOLED, matrix_of
-from tasks.publish.report.figures import figures_of
-from tasks.publish.report.formats import (
+from tasks.report.accuracy import MEAN, POOLED, matrix_of
+from tasks.report.figures import figures_of
+from tasks.report.formats import (
     csv_text,
     latex,
     latex_document,
@@ -27,10 +26,10 @@ from tasks.publish.report.formats import (
     matrix_latex,
     matrix_markdown,
 )
-from tasks.publish.report.gathered import Gathered, gather
-from tasks.publish.report.table import Column, Table
-from tasks.publish.report.tables import filter_tables
-from tasks.publish.report.write import Report, report_of
+from tasks.report.judged_release import JudgedRelease, load_judged_release
+from tasks.report.table import Column, Table
+from tasks.report.tables import filter_tables
+from tasks.report.write import Report, report_of
 from tests.tasks.publish.judging import Answers, build_wide, judged, row, scored, skilled
 
 FILMS = 10
@@ -66,12 +65,12 @@ def judgements(release: Release) -> list[Judgement]:
 
 
 @pytest.fixture(scope="module")
-def gathered(wide: Release) -> Gathered:
-    return gather(wide, judgements=judgements(wide))
+def gathered(wide: Release) -> JudgedRelease:
+    return load_judged_release(wide, judgements=judgements(wide))
 
 
 @pytest.fixture(scope="module")
-def report(gathered: Gathered) -> Report:
+def report(gathered: JudgedRelease) -> Report:
     return report_of(gathered)
 
 
@@ -107,7 +106,7 @@ def test_means_and_pools_compare_only_what_was_asked_everywhere(report: Report) 
     [("paper", 0.6247, 0.9753), ("wilson", 0.4902, 0.9433)],
 )
 def test_the_interval_that_is_shown_can_be_chosen(
-    gathered: Gathered, kind: str, low: float, high: float
+    gathered: JudgedRelease, kind: str, low: float, high: float
 ) -> None:
     human = matrix_of(gathered, kind).rows[0].cells[2]  # type: ignore[arg-type]
     assert human.interval is not None
@@ -182,14 +181,18 @@ def test_what_has_no_data_says_why(report: Report) -> None:
 
 
 def test_one_scorer_alone(wide: Release) -> None:
-    alone = report_of(gather(wide, judgements=list(scored("coin", wide.pairs(), skilled("c", 0.5)))))
+    alone = report_of(
+        load_judged_release(wide, judgements=list(scored("coin", wide.pairs(), skilled("c", 0.5))))
+    )
     assert "nothing to compare" in alone.tables["mcnemar"].empty
     assert "both videos in one request" in alone.tables["order-bias"].empty
     assert all(cell.mark == "" for line in alone.matrix.rows for cell in line.cells)
 
 
 def test_all_failed(wide: Release) -> None:
-    failed = report_of(gather(wide, judgements=list(judged("down", wide.pairs(), lambda *_: None))))
+    failed = report_of(
+        load_judged_release(wide, judgements=list(judged("down", wide.pairs(), lambda *_: None)))
+    )
     cell = failed.matrix.rows[0].cells[0]
     assert cell.accuracy is None and cell.cell is not None and cell.cell.failed == 20
     assert "–" in matrix_markdown(failed.matrix)
@@ -197,7 +200,7 @@ def test_all_failed(wide: Release) -> None:
 
 def test_the_filter(wide: Release) -> None:
     kept = {pair.pair_id: int(pair.source_id[-2:]) % 2 == 0 for pair in wide.pairs()}
-    rated = gather(wide, judgements=judgements(wide), kept=kept)
+    rated = load_judged_release(wide, judgements=judgements(wide), kept=kept)
     correlations, accuracies = filter_tables(rated)
     assert {line["aspect"]: line["evaluators"] for line in correlations.rows} == {
         "dynamics_degree": 4,
@@ -215,7 +218,9 @@ def test_severity(tmp_path: Path) -> None:
     def sees_much(record: PairRecord, _order: Order) -> Kept:
         return "high" if record.clips_degraded >= 2 else "low" if int(record.source_id[-2:]) % 2 else "high"
 
-    report = report_of(gather(release, judgements=list(scored("eyes", release.pairs(), sees_much))))
+    report = report_of(
+        load_judged_release(release, judgements=list(scored("eyes", release.pairs(), sees_much)))
+    )
     assert report.matrix.rows[0].pairs == FILMS, "the main table is at the recipe's own severity"
     assert report.matrix.rows[0].cells[0].accuracy == 1.0
     points = [line for line in report.tables["severity-clips"].rows if line["aspect"] == "dynamics_degree"]
@@ -231,19 +236,22 @@ def test_two_settings_of_one_name_are_two_evaluators(wide: Release) -> None:
         *scored("clip", pairs, first_right(3), settings="aaaaaaaa1"),
         *scored("clip", pairs, first_right(9), settings="bbbbbbbb2"),
     ]
-    assert matrix_of(gather(wide, judgements=rows)).evaluators == ("clip (aaaaaa)", "clip (bbbbbb)")
+    assert matrix_of(load_judged_release(wide, judgements=rows)).evaluators == (
+        "clip (aaaaaa)",
+        "clip (bbbbbb)",
+    )
 
 
 def test_what_is_read_comes_from_this_release_only(wide: Release, tmp_path: Path) -> None:
     other = build_wide(tmp_path, 2)
     store = JudgementsStore(other.store)
     with pytest.raises(UserInputError, match="nobody has judged release wide"):
-        gather(other)
+        load_judged_release(other)
     foreign = other.pairs()[0].model_copy(update={"pair_id": "f" * 64})
     store.add([row("coin", foreign, "apart", "high"), *scored("coin", other.pairs(), skilled("c", 0.5))])
-    assert len(gather(other).rows) == 4
+    assert len(load_judged_release(other).rows) == 4
     with pytest.raises(UserInputError, match="is from 'cion': there are coin"):
-        gather(other, ["cion"])
+        load_judged_release(other, ["cion"])
 
 
 def test_figures_are_the_same_bytes_again_and_carry_no_date(report: Report) -> None:

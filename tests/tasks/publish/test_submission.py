@@ -12,9 +12,16 @@ import pytest
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.release import Release
-from tasks.publish.report.leaderboard import write_leaderboard
-from tasks.publish.submission import MOST_BYTES, Card, UsedPrices, make_submission, submission_bytes
-from tasks.publish.submission_check import check_submission, read_card
+from tasks.publish.leaderboard import write_leaderboard
+from tasks.publish.submission import (
+    MOST_BYTES,
+    Card,
+    UsedPrices,
+    check_submission,
+    make_submission,
+    read_card,
+    submission_bytes,
+)
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
 
 CARD = Card(name="A judge", authors=("A. Person",), url="https://example.org/judge", model="model-1")

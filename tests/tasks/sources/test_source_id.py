@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.source import MAX_ID_LENGTH
-from tasks.sources.source_id import check_id, content_id
+from tasks.sources.base import check_id, content_id
 
 
 @pytest.mark.parametrize(

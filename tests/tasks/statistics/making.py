@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from storage_schemas.judgement import Choice, Judgement, Order, Preferred
+from storage_schemas.judgements import Choice, Judgement, Order, Preferred
 from tasks.statistics.trials import Outcome, Trial, TrialPair
 
 PREFERRED: dict[Outcome, Preferred | None] = {"right": "high", "wrong": "low", "tie": "tie", "failed": None}

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from storage_schemas.judgement import Failure
-from tasks.statistics.cells import cell_of, cells_of, macro_accuracy, pooled_accuracy
-from tasks.statistics.order_bias import order_bias
+from storage_schemas.judgements import Failure
+from tasks.statistics.cells import cell_of, cells_of, macro_accuracy, order_bias, pooled_accuracy
 from tasks.statistics.trials import Outcome, Trial
 from tests.tasks.statistics.making import both_orders, few, judged, pair, scored, trial
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tasks.statistics.dimension_correlations import (
+from tasks.statistics.correlations import (
     complexity_correlations,
     correlate,
     dimension_correlations,

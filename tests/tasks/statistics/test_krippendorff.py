@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.statistics.krippendorff import Alpha, Answer, Level, alpha_of, rater_alphas
+from tasks.statistics.krippendorff import Alpha, MeasurementLevel, RaterAnswer, alpha_of, rater_alphas
 from tests.tasks.statistics.making import few
 
 #: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C: four observers, twelve units.
@@ -24,12 +24,12 @@ FOUR_OBSERVERS = (
 BINARY = ("0 1 0 0 0 0 0 0 1 0", "1 1 1 0 0 1 0 0 0 0")
 NOMINAL = ("a a b b d c c c e d d a", "b a b b b c c c e d d d")
 
-LEVELS: tuple[Level, ...] = ("nominal", "ordinal")
+LEVELS: tuple[MeasurementLevel, ...] = ("nominal", "ordinal")
 
 
-def answers(table: tuple[str, ...]) -> list[Answer]:
+def answers(table: tuple[str, ...]) -> list[RaterAnswer]:
     return [
-        Answer(f"unit-{unit:02}", f"rater-{rater}", value)
+        RaterAnswer(f"unit-{unit:02}", f"rater-{rater}", value)
         for rater, line in enumerate(table)
         for unit, value in enumerate(line.split())
         if value != "."
@@ -45,7 +45,9 @@ def answers(table: tuple[str, ...]) -> list[Answer]:
         (FOUR_OBSERVERS, "12345", "ordinal", 0.815),
     ],
 )
-def test_published_examples(table: tuple[str, ...], values: str, level: Level, published: float) -> None:
+def test_published_examples(
+    table: tuple[str, ...], values: str, level: MeasurementLevel, published: float
+) -> None:
     found = alpha_of(answers(table), tuple(values), level)
     assert found.alpha is not None and round(found.alpha, 3) == published
 
@@ -65,10 +67,10 @@ tables = st.integers(2, 6).flatmap(
 
 @few
 @given(tables, st.sampled_from(LEVELS))
-def test_it_is_what_the_package_computes(rows: list[list[str]], level: Level) -> None:
+def test_it_is_what_the_package_computes(rows: list[list[str]], level: MeasurementLevel) -> None:
     data = np.array([[np.nan if v == "." else "ABC".index(v) for v in row] for row in rows]).T
     given_ = [
-        Answer(str(unit), str(rater), value)
+        RaterAnswer(str(unit), str(rater), value)
         for unit, row in enumerate(rows)
         for rater, value in enumerate(row)
         if value != "."
@@ -86,9 +88,9 @@ def test_it_is_what_the_package_computes(rows: list[list[str]], level: Level) ->
 
 @few
 @given(tables, st.sampled_from(LEVELS), st.randoms(use_true_random=False))
-def test_order_and_names_do_not_matter(rows: list[list[str]], level: Level, random: Any) -> None:
+def test_order_and_names_do_not_matter(rows: list[list[str]], level: MeasurementLevel, random: Any) -> None:
     first = [
-        Answer(f"{unit:03}", str(rater), value)
+        RaterAnswer(f"{unit:03}", str(rater), value)
         for unit, row in enumerate(rows)
         for rater, value in enumerate(row)
         if value != "."
@@ -104,10 +106,10 @@ def test_order_and_names_do_not_matter(rows: list[list[str]], level: Level, rand
 
 @few
 @given(tables, st.sampled_from(LEVELS))
-def test_raters_make_up_the_whole(rows: list[list[str]], level: Level) -> None:
+def test_raters_make_up_the_whole(rows: list[list[str]], level: MeasurementLevel) -> None:
     """Each rater's difference, weighted by the rater's answers, is the difference of all."""
     some = [
-        Answer(str(unit), str(rater), value)
+        RaterAnswer(str(unit), str(rater), value)
         for unit, row in enumerate(rows)
         for rater, value in enumerate(row)
         if value != "."
@@ -122,23 +124,23 @@ def test_raters_make_up_the_whole(rows: list[list[str]], level: Level) -> None:
 
 
 def test_who_answers_against_all_others_stands_out() -> None:
-    rows = [Answer(str(unit), f"good-{n}", "AC"[unit % 2]) for unit in range(20) for n in range(4)]
-    rows += [Answer(str(unit), "bad", "CA"[unit % 2]) for unit in range(20)]
+    rows = [RaterAnswer(str(unit), f"good-{n}", "AC"[unit % 2]) for unit in range(20) for n in range(4)]
+    rows += [RaterAnswer(str(unit), "bad", "CA"[unit % 2]) for unit in range(20)]
     found = rater_alphas(rows, "ABC", "ordinal")
     assert (found["bad"].alpha or 0) < -0.5 < 0.3 < min(found[f"good-{n}"].alpha or 0 for n in range(4))
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_without_two_values_or_two_answers_there_is_none(level: Level) -> None:
+def test_without_two_values_or_two_answers_there_is_none(level: MeasurementLevel) -> None:
     assert alpha_of([], "ABC", level) == Alpha(0, 0, 0, None)
-    assert alpha_of([Answer("1", "a", "A")], "ABC", level, key=("k",)) == Alpha(0, 0, 0, None)
-    same = [Answer(str(unit), rater, "A") for unit in range(5) for rater in "ab"]
+    assert alpha_of([RaterAnswer("1", "a", "A")], "ABC", level, key=("k",)) == Alpha(0, 0, 0, None)
+    same = [RaterAnswer(str(unit), rater, "A") for unit in range(5) for rater in "ab"]
     assert alpha_of(same, "ABC", level, key=("k",)) == Alpha(5, 2, 10, None)
     assert rater_alphas([], "ABC", level) == {}
 
 
 def test_full_agreement_is_one_and_its_interval_has_no_width() -> None:
-    rows = [Answer(str(unit), rater, "AC"[unit % 2]) for unit in range(30) for rater in "abc"]
+    rows = [RaterAnswer(str(unit), rater, "AC"[unit % 2]) for unit in range(30) for rater in "abc"]
     found = alpha_of(rows, "ABC", "ordinal", key=("k",))
     assert found.alpha == 1.0
     assert found.interval is not None and (found.interval.low, found.interval.high) == (1.0, 1.0)
@@ -147,11 +149,11 @@ def test_full_agreement_is_one_and_its_interval_has_no_width() -> None:
 def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     """Raters that say the unit's value with chance 0.8, else any: α of very many units is the truth."""
 
-    def drawn(units: int, seed: int) -> list[Answer]:
+    def drawn(units: int, seed: int) -> list[RaterAnswer]:
         rng = np.random.default_rng(seed)
         truth = rng.integers(3, size=units)
         said = np.where(rng.random((units, 5)) < 0.8, truth[:, None], rng.integers(3, size=(units, 5)))
-        return [Answer(str(u), str(r), "ABC"[said[u, r]]) for u in range(units) for r in range(5)]
+        return [RaterAnswer(str(u), str(r), "ABC"[said[u, r]]) for u in range(units) for r in range(5)]
 
     true = alpha_of(drawn(20_000, 0), "ABC").alpha
     assert true is not None and true == pytest.approx(0.64, abs=0.01)
@@ -174,7 +176,7 @@ def test_units_of_one_source_hang_together() -> None:
             cluster[unit] = source
             for rater in range(4):
                 value = rng.integers(3) if split else place % 3
-                rows.append(Answer(unit, str(rater), "ABC"[value]))
+                rows.append(RaterAnswer(unit, str(rater), "ABC"[value]))
     alone = alpha_of(rows, "ABC", key=("k",)).interval
     together = alpha_of(rows, "ABC", key=("k",), cluster=cluster).interval
     assert alone is not None and together is not None
@@ -184,6 +186,6 @@ def test_units_of_one_source_hang_together() -> None:
 
 def test_what_is_no_answer_is_refused() -> None:
     with pytest.raises(ValueError, match="'D' is none of the values A, B, C"):
-        alpha_of([Answer("1", "a", "D"), Answer("1", "b", "A")], ("A", "B", "C"))
+        alpha_of([RaterAnswer("1", "a", "D"), RaterAnswer("1", "b", "A")], ("A", "B", "C"))
     with pytest.raises(ValueError, match="a answers twice on 1"):
-        alpha_of([Answer("1", "a", "A"), Answer("1", "a", "A")], "ABC")
+        alpha_of([RaterAnswer("1", "a", "A"), RaterAnswer("1", "a", "A")], "ABC")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.statistics.printed import counts_that_print, printed_per_cent
+from tasks.statistics.intervals import counts_that_print, printed_per_cent
 from tests.tasks.statistics.making import few
 
 

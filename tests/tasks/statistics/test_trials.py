@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.judgement import Failure
+from storage_schemas.judgements import Failure
 from tasks.statistics.trials import TiePolicy, points_of, settled, trial_pair, trials_of
 from tests.tasks.statistics.making import judgement, pair, trial
 

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from storage_schemas.judgement import Order
-from tasks.statistics.trials import Trial
-from tasks.statistics.units import pair_points, units_of
+from storage_schemas.judgements import Order
+from tasks.statistics.trials import Trial, pair_points, units_of
 from tests.tasks.statistics.making import both_orders, few, judged, pair, scored, trial
 
 

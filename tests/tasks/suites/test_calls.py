@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import Reason
-from storage_schemas.judgement import Failure
-from tasks.evaluators.base import NotJudged
-from tasks.evaluators.kept_captions import KeptCaptions
-from tasks.evaluators.vlm_models import VlmModel
-from tasks.models.chat_client import ChatClient
-from tasks.models.servers import ChatServer
-from tasks.suites.calls import Calls, NotKept, Parts
+from storage_schemas.judgements import Failure
+from tasks.llm.answer_store import AnswerStore
+from tasks.llm.chat import ChatClient
+from tasks.llm.requests import Calls, NotKept, Parts
+from tasks.llm.servers import ChatServer
+from tasks.llm.usage import NotJudged
+from tasks.llm.vision_models import VlmModel
 from tests.storage_schemas.full_disk import fill
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
@@ -34,7 +34,7 @@ def clients() -> Iterator[list[ChatClient]]:
 
 def calls(server: FaultyServer, clients: list[ChatClient], folder: Path, model: VlmModel = MODEL) -> Calls:
     clients.append(ChatClient(ChatServer(name="s", url=server.url, model="tiny", patience_s=0.1)))
-    return Calls(model, clients[-1], KeptCaptions(folder))
+    return Calls(model, clients[-1], AnswerStore(folder))
 
 
 def words() -> Parts:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from storage_schemas.suite_score import SuiteScore
-from tasks.suites.base import Dimension
-from tasks.suites.leaderboard import Mean, board_of, common_prompts, current, means_of, ranks_of
-from tasks.suites.leaderboard_page import board_table, write_board
+from tasks.report.suite_leaderboard import board_table, write_board
+from tasks.scoring.suites.base import Dimension
+from tasks.scoring.suites.leaderboard import Mean, board_of, common_prompts, current, means_of, ranks_of
 
 QUALITY, ALIGNMENT = "Video quality", "Video-condition alignment"
 NAMES = ("imaging", "aesthetic", "temporal", "motion", "video_text", "object", "color", "action", "scene")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tasks.suites.base import Dimension
-from tasks.suites.leaderboard import Mean, board_of
-from tasks.suites.leaderboard_page import write_board
+from tasks.report.suite_leaderboard import write_board
+from tasks.scoring.suites.base import Dimension
+from tasks.scoring.suites.leaderboard import Mean, board_of
 
 pytestmark = pytest.mark.browser
 

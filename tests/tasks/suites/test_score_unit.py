@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import IntegrityError, Reason, SetAside
-from storage_schemas.judgement import TRANSIENT_FAILURES, Failure
-from tasks.evaluators.base import NotJudged
-from tasks.evaluators.prices import Prices
-from tasks.suites.base import Scored, Scorer, SuitePrompt, SuiteVideo
-from tasks.suites.file_video import OpenVideos, Sampling
-from tasks.suites.locot2v.dimensions import BY_NAME
-from tasks.suites.manifest import VideoEntry
-from tasks.suites.plan import Unit
-from tasks.suites.score_unit import score_unit
+from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
+from tasks.llm.usage import NotJudged, Prices
+from tasks.scoring.suites.base import ScoredVideo, Scorer, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.file_video import FrameRate, OpenVideos
+from tasks.scoring.suites.locot2v.dimensions import BY_NAME
+from tasks.scoring.suites.manifest import VideoEntry
+from tasks.scoring.suites.plan import ScoringUnit
+from tasks.scoring.suites.score_unit import score_unit
 
 
 class Failing(Scorer):
@@ -34,7 +33,7 @@ class Failing(Scorer):
 
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
-    ) -> Sequence[Scored | NotJudged]:
+    ) -> Sequence[ScoredVideo | NotJudged]:
         raise self._problem
 
 
@@ -51,8 +50,10 @@ class Failing(Scorer):
 def test_a_full_store_is_no_fault_of_the_video(problem: Exception, failure: Failure) -> None:
     entry = VideoEntry(model="m", prompt_id="p", sample=0, path="m.mp4", digest="d")
     prompt = SuitePrompt(prompt_id="p", text="-")
-    unit = Unit(dimension="dynamic_degree", settings="s", prompt=prompt, videos=(entry,), keys=("key",))
-    (row,) = score_unit("locot2v-bench", Failing(problem), unit, OpenVideos(Sampling()), Prices())
+    unit = ScoringUnit(
+        dimension="dynamic_degree", settings="s", prompt=prompt, videos=(entry,), keys=("key",)
+    )
+    (row,) = score_unit("locot2v-bench", Failing(problem), unit, OpenVideos(FrameRate()), Prices())
     assert row.failure is failure and str(problem) in row.message and row.score is None
     # the next run scores it, while a damaged video stays damaged
     assert (row.failure in TRANSIENT_FAILURES) is (failure is Failure.INTERNAL_ERROR)

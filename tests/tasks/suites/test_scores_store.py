@@ -12,7 +12,7 @@ import pytest
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SUITE_SCORES, SuiteScore
-from tasks.suites.scores_store import ScoresStore
+from tasks.scoring.suites.score_store import ScoresStore
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from tasks.suites.alignment.ratings import VideoKey
-from tasks.suites.base import Dimension
-from tasks.suites.figures import correlation_figure
-from tasks.suites.tables import correlation_tables
+from tasks.report.suite_tables import correlation_figure, correlation_tables
+from tasks.scoring.suites.base import Dimension
+from tasks.scoring.suites.human_ratings import VideoKey
 
 
 def dimension(name: str) -> Dimension:

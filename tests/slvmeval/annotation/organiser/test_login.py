@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from slvmeval.annotation.organiser.login import COOKIE, SESSION_HOURS, TRIES_A_MINUTE
+from slvmeval.web.annotation.organiser.login import COOKIE, SESSION_HOURS, TRIES_A_MINUTE
 from tests.slvmeval.annotation.conftest import Study
 from tests.slvmeval.annotation.organising import HASTY, PAGES, Organiser, desk
 from tests.slvmeval.annotation.pieces import NAME, hidden

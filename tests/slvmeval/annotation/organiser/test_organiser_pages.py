@@ -11,8 +11,7 @@ import httpx
 from sqlalchemy.exc import OperationalError
 
 from storage_schemas.store import Store
-from storage_schemas.vote import Standing
-from storage_schemas.votes_store import VotesStore
+from storage_schemas.votes import Standing, VotesStore
 from tasks.annotation.desk import Desk
 from tests.slvmeval.annotation.conftest import Study
 from tests.slvmeval.annotation.organising import (

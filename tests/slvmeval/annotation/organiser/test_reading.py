@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.annotation.organiser import reading
-from slvmeval.annotation.organiser.pages import alpha, duration, money, share
-from slvmeval.annotation.organiser.reading import Reading
-from slvmeval.annotation.organiser.reasons import OTHER, REFUSED, described
-from storage_schemas.vote import Vote
+from slvmeval.web.annotation.organiser import campaign_state
+from slvmeval.web.annotation.organiser.campaign_state import OTHER, REFUSED, Reading, described
+from slvmeval.web.annotation.organiser.pages import alpha, duration, money, share
+from storage_schemas.votes import Vote
 from tasks.annotation.desk import Desk, RefusedReason
 from tests.slvmeval.annotation.pieces import NAME, pair, put_up
 
@@ -84,7 +83,7 @@ def test_who_is_erased_is_forgotten_here_too(desk: Desk) -> None:
 
 
 def test_many_events_are_read_in_pieces(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(campaign_state, "_EVENTS_AT_ONCE", 2)
     for number in range(5):
         worker = desk.enter(NAME, "prolific", f"{number}").worker
         desk.consent(NAME, worker, "en")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from slvmeval.annotation.pages import texts
-from storage_schemas.vote import Vote
+from slvmeval.web.annotation.pages import texts
+from storage_schemas.votes import Vote
 from tasks.annotation.desk import Desk
 from tasks.annotation.intervals import Stretch
 from tasks.annotation.places import installation_key

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from slvmeval.annotation import problems
-from slvmeval.annotation.pages import check_texts, texts
-from slvmeval.annotation.pages.texts import ASPECT_KEYS
+from slvmeval.web.annotation import problems
+from slvmeval.web.annotation.pages import check_texts, texts
+from slvmeval.web.annotation.pages.texts import ASPECT_KEYS
 from storage_schemas.errors import UserInputError
 from tasks.annotation.desk_types import RefusedReason
 from tasks.aspects.registry import BUILT_IN

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tasks.suites.alignment.people import mean_difference, people_alignment, whole
-from tasks.suites.alignment.ratings import Rating, VideoKey
+from tasks.scoring.suites.human_agreement import mean_difference, people_alignment, whole
+from tasks.scoring.suites.human_ratings import Rating, VideoKey
 
 SCALE = (1, 5)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from storage_schemas.errors import UserInputError
-from tasks.suites.alignment.ratings import DUPLICATE, INVALID, UNKNOWN, VideoKey, load_ratings
+from tasks.scoring.suites.human_ratings import DUPLICATE, INVALID, UNKNOWN, VideoKey, load_ratings
 
 SCALES = {"color": (1, 3), "motion_effects": (1, 5)}
 HEAD = "model,prompt_id,dimension,rater,rating\n"

@@ -7,8 +7,9 @@ import krippendorff
 import numpy as np
 import pytest
 
-from tasks.suites.alignment.ratings import VideoKey
-from tasks.suites.alignment.stability import BlurredSide, robustness, stability
+from tasks.scoring.suites.blurred_video import BlurredSide
+from tasks.scoring.suites.human_agreement import robustness, stability
+from tasks.scoring.suites.human_ratings import VideoKey
 from tests.tasks.evaluators.sides import FrameList, noise
 
 SCALE = (1, 5)

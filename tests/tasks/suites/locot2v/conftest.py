@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.models.chat_client import ChatClient
-from tasks.models.servers import ChatServer
+from tasks.llm.chat import ChatClient
+from tasks.llm.servers import ChatServer
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def closed_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             made[server] = ChatClient(server)
         return made[server]
 
-    monkeypatch.setattr("tasks.suites.locot2v.roles.client_of", find)
+    monkeypatch.setattr("tasks.scoring.suites.locot2v.roles.client_of", find)
     yield
     for client in made.values():
         client.close()

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from storage_schemas.model_server import ModelServer
+from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
-from tasks.evaluators.base import NotJudged
-from tasks.evaluators.setup import Setup
-from tasks.suites.base import Scored, SuitePrompt, SuiteVideo
-from tasks.suites.locot2v.dimensions import CLARITY_NAMES
-from tasks.suites.locot2v.suite import Locot2vBench
+from tasks.llm.usage import NotJudged
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import ScoredVideo, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.locot2v.dimensions import CLARITY_NAMES
+from tasks.scoring.suites.locot2v.suite import Locot2vBench
 from tests.tasks.evaluators.sides import FrameList, flat
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
@@ -164,20 +164,20 @@ def score(
     repeat: int = 0,
     of: FrameList | None = None,
     **settings: Any,
-) -> Scored | NotJudged:
+) -> ScoredVideo | NotJudged:
     """Score one video by a suite of its own, as another process would."""
     scorer = suite(folder, server, **settings).scorer(name)
     (found,) = scorer.score(prompt, [video(film() if of is None else of)], repeat)
     return found
 
 
-def value(found: Scored | NotJudged) -> float:
+def value(found: ScoredVideo | NotJudged) -> float:
     """Return a score that has to be there."""
-    assert isinstance(found, Scored), found
+    assert isinstance(found, ScoredVideo), found
     return found.value
 
 
-def failure(found: Scored | NotJudged) -> NotJudged:
+def failure(found: ScoredVideo | NotJudged) -> NotJudged:
     """Return a failure that has to be there."""
     assert isinstance(found, NotJudged), found
     return found

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import Reason, SetAside
-from storage_schemas.judgement import TRANSIENT_FAILURES, Failure
-from tasks.suites.base import Scored, SuitePrompt
+from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
+from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
 from tests.storage_schemas.full_disk import fill
 from tests.tasks.evaluators.sides import FrameList
 from tests.tasks.suites.locot2v.talking import (
@@ -52,7 +52,7 @@ def test_overall_alignment_is_the_cosine_of_description_and_base(tmp_path: Path)
     # frames at 1 a second and the last one; the describer is not told the prompt
     assert images(described) == 3 and "man" not in json.dumps(described["messages"])
     assert embedded["input"] == [PROMPT.details["base"], "sun rises dog sits"]
-    assert isinstance(found, Scored) and found.calls == 2
+    assert isinstance(found, ScoredVideo) and found.calls == 2
     assert [(one.model, one.tokens_in) for one in found.usage.others] == [(EMBEDS, 7)]
 
 
@@ -68,7 +68,7 @@ def test_a_description_serves_both_dimensions_and_another_process_pays_nothing(t
         first = score(tmp_path, server, "event_alignment")
         assert steps(server) == ["events", "describe", "events", "embed"]
         again = score(tmp_path, server, "event_alignment")
-        assert isinstance(again, Scored) and (again.calls, again.usage.tokens_in) == (0, 0)
+        assert isinstance(again, ScoredVideo) and (again.calls, again.usage.tokens_in) == (0, 0)
         assert value(again) == value(first) and len(server.seen) == 4
         score(tmp_path, server, "overall_alignment")
         assert steps(server)[4:] == ["embed"]
@@ -109,7 +109,7 @@ def test_known_events_have_known_scores(tmp_path: Path, seen: list[dict[str, str
 def test_a_missing_event_counts_zero_where_the_mean_is_over_the_prompt(tmp_path: Path) -> None:
     with FaultyServer(Talk(events={"events": [RISE]}), MODELS) as server:
         found = score(tmp_path, server, "event_alignment", given(RISE, WAVE), matching={"over": "prompt"})
-    assert isinstance(found, Scored) and math.isclose(found.value, 0.5)
+    assert isinstance(found, ScoredVideo) and math.isclose(found.value, 0.5)
     assert found.details["counts"] == {"prompt": 2, "video": 1, "inversions": 0}
     assert found.details["matches"][0]["events"] == [0, 0]
 

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from storage_schemas.errors import UserInputError
-from storage_schemas.judgement import Failure
+from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
-from tasks.evaluators.base import NotJudged
-from tasks.evaluators.setup import Setup
-from tasks.suites.base import Scored
-from tasks.suites.locot2v import flow_steps, pixel_metrics, seen_models
-from tasks.suites.locot2v.arithmetic import PIXEL_DIMENSIONS
-from tasks.suites.locot2v.flow import optical_flow
-from tasks.suites.locot2v.pixel_metrics import temporal_flicker, warping_error
-from tasks.suites.locot2v.suite import Locot2vBench
+from tasks.llm.usage import NotJudged
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import ScoredVideo
+from tasks.scoring.suites.locot2v import picture_models, pixel_metrics, pixel_scorers
+from tasks.scoring.suites.locot2v.flow import optical_flow
+from tasks.scoring.suites.locot2v.pixel_metrics import temporal_flicker, warping_error
+from tasks.scoring.suites.locot2v.pixel_scorers import PIXEL_DIMENSIONS
+from tasks.scoring.suites.locot2v.suite import Locot2vBench
 from tests.tasks.suites.locot2v.videos import PROMPT, Endless, named, scene, scenes, side
 
 
-def score(dimension: str, video: object, folder: Path, **seen: object) -> Scored | NotJudged:
+def score(dimension: str, video: object, folder: Path, **seen: object) -> ScoredVideo | NotJudged:
     scorer = Locot2vBench(Setup(store_path=str(Store.create(folder).root)), seen=seen).scorer(dimension)
     scorer.check()
     (found,) = scorer.score(PROMPT, [named(video)])  # type: ignore[arg-type]
@@ -36,7 +36,7 @@ def score(dimension: str, video: object, folder: Path, **seen: object) -> Scored
 )
 def test_a_still_video_has_known_scores(dimension: str, value: float, tmp_path: Path) -> None:
     found = score(dimension, scenes([5]), tmp_path)
-    assert isinstance(found, Scored)
+    assert isinstance(found, ScoredVideo)
     assert found.value == pytest.approx(value, abs=1e-3)
     assert found.details["rests_on"] >= 2 and found.usage.frames == 5
 
@@ -57,7 +57,7 @@ def test_two_frames_that_lie_too_near_are_not_called_one(tmp_path: Path) -> None
 def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> None:
     flashing = side([scene(1), np.minimum(scene(1), 225) + 30] * 3)
     found = [score("warping_error", flashing, tmp_path, worst_warping=worst) for worst in (1.0, 2.0)]
-    assert isinstance(found[0], Scored) and isinstance(found[1], Scored)
+    assert isinstance(found[0], ScoredVideo) and isinstance(found[1], ScoredVideo)
     error = found[0].details["error"]
     assert [one.value for one in found] == pytest.approx([1 - error, 1 - error / 2])  # type: ignore[union-attr]
     setup = Setup(store_path=str(Store.create(tmp_path).root))
@@ -107,14 +107,14 @@ def test_flicker_and_warping_error_share_the_flow_of_every_step(
         flows.append(frames)
         return optical_flow(*frames)
 
-    for module in (flow_steps, pixel_metrics):
+    for module in (pixel_scorers, pixel_metrics):
         monkeypatch.setattr(module, "optical_flow", counted)
     second = next(name for name in alone if name != first)
     # another process would make its own suite, as here
     found = {name: score(name, video, tmp_path) for name in (first, second)}
     assert len(flows) == 2 * 9
     flicker, warping = found["temporal_flickering"], found["warping_error"]
-    assert isinstance(flicker, Scored) and isinstance(warping, Scored)
+    assert isinstance(flicker, ScoredVideo) and isinstance(warping, ScoredVideo)
     # bit for bit what each of them is by itself
     assert (flicker.value, flicker.details["rests_on"]) == (
         alone["temporal_flickering"].value,
@@ -136,11 +136,11 @@ def test_of_a_video_whose_steps_are_not_kept_each_computes_only_its_own(
         flows.append(frames)
         return optical_flow(*frames)
 
-    for module in (flow_steps, pixel_metrics):
+    for module in (pixel_scorers, pixel_metrics):
         monkeypatch.setattr(module, "optical_flow", counted)
-    monkeypatch.setattr(seen_models, "MOST_KEPT", 2)
+    monkeypatch.setattr(picture_models, "MOST_KEPT", 2)
     alone = score(name, video, tmp_path)
-    assert isinstance(kept, Scored) and isinstance(alone, Scored) and alone.value == kept.value
+    assert isinstance(kept, ScoredVideo) and isinstance(alone, ScoredVideo) and alone.value == kept.value
     assert len(flows) == flows_a_step * 3
 
 
@@ -149,7 +149,7 @@ def test_other_constants_have_other_steps(tmp_path: Path) -> None:
     strict, loose = (
         score("temporal_flickering", video, tmp_path, pixels={"static_px": px}) for px in (0.01, 50.0)
     )
-    assert isinstance(strict, NotJudged) and isinstance(loose, Scored)
+    assert isinstance(strict, NotJudged) and isinstance(loose, ScoredVideo)
 
 
 @pytest.mark.parametrize("dimension", PIXEL_DIMENSIONS)

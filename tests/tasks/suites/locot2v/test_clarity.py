@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from storage_schemas.judgement import Failure
-from tasks.suites.base import Scored
-from tasks.suites.locot2v.dimensions import CLARITY_NAMES
+from storage_schemas.judgements import Failure
+from tasks.scoring.suites.base import ScoredVideo
+from tasks.scoring.suites.locot2v.dimensions import CLARITY_NAMES
 from tests.tasks.suites.locot2v.talking import MODELS, PROMPT, Talk, failure, score, steps, value
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
@@ -25,8 +25,8 @@ def test_the_number_is_the_mean_of_the_rounds_over_four(tmp_path: Path) -> None:
         # one request a round for all four
         assert steps(server) == ["clarity"] * 3
     assert [value(one) for one in found] == [0.75, 0.5, 0, 0.5]
-    assert [one.calls for one in found if isinstance(one, Scored)] == [3, 0, 0, 0]
-    assert isinstance(found[0], Scored) and found[0].details["rounds"] == [4, 4, 1]
+    assert [one.calls for one in found if isinstance(one, ScoredVideo)] == [3, 0, 0, 0]
+    assert isinstance(found[0], ScoredVideo) and found[0].details["rounds"] == [4, 4, 1]
 
 
 def test_each_round_has_a_seed_of_its_own_and_no_round_knows_the_prompt(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_failed_round_is_missing_and_never_zero(tmp_path: Path, odd: Any) -> N
     answers = [scores(4, 4, 4, 4), Reply("[]") if odd == [] else odd, scores(2, 2, 2, 2)]
     with FaultyServer(Talk(clarity=answers), MODELS) as server:
         found = score(tmp_path, server, "logical_structure")
-    assert isinstance(found, Scored) and found.value == 0.75
+    assert isinstance(found, ScoredVideo) and found.value == 0.75
     assert found.details["rounds"] == [4, None, 2] and len(found.details["failed"]) == 1
     assert found.usage.tokens_in >= 200
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tasks.suites.locot2v.consistency import between_events, inter_event, intra_event, within_event
+from tasks.scoring.suites.locot2v.event_consistency import (
+    between_events,
+    inter_event,
+    intra_event,
+    within_event,
+)
 
 EAST, NORTH = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 BETWEEN = np.array([1.0, 1.0])

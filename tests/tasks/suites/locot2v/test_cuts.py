@@ -6,8 +6,8 @@ from pathlib import Path
 
 import cv2
 
-from tasks.suites.file_video import FileVideo, Sampling
-from tasks.suites.locot2v.cuts import CutSettings, find_cuts
+from tasks.scoring.suites.file_video import FileVideo, FrameRate
+from tasks.scoring.suites.locot2v.transitions import CutSettings, find_cuts
 from tests.tasks.evaluators.sides import film
 from tests.tasks.suites.locot2v.videos import Endless, scenes
 
@@ -35,7 +35,7 @@ def test_they_are_those_that_pyscenedetect_finds_in_the_file(ffmpeg: str, tmp_pa
     shortest = round(0.6 * 8)
     said = detect(str(tmp_path / "film.mp4"), ContentDetector(min_scene_len=shortest))
     theirs = [start.get_frames() for start, _ in said[1:]]
-    ours = find_cuts(FileVideo(tmp_path / "film.mp4", Sampling(long_side=96)))
+    ours = find_cuts(FileVideo(tmp_path / "film.mp4", FrameRate(long_side=96)))
     assert theirs and ours == theirs
 
 

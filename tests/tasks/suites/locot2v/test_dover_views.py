@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tasks.suites.locot2v.dover_views import Windows, pieces, spread_places, views
+from tasks.scoring.suites.locot2v.technical_quality import Windows, pieces, spread_places, views
 from tests.tasks.suites.locot2v.videos import Endless, scene, side
 
 

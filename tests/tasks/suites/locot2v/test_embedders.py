@@ -11,11 +11,16 @@ import pytest
 from numpy.typing import NDArray
 
 from storage_schemas.errors import PrerequisiteError
-from tasks.evaluators.kept_captions import KeptCaptions
+from tasks.llm.answer_store import AnswerStore
 from tasks.models.add import add_model
-from tasks.suites.locot2v.embedders import ClipEmbedder, EmbeddingModel, pieces_of
-from tasks.suites.locot2v.suite import Locot2vBench
-from tasks.suites.locot2v.text_similarity import TextSimilarity, cosines
+from tasks.scoring.suites.locot2v.suite import Locot2vBench
+from tasks.scoring.suites.locot2v.text_similarity import (
+    ClipEmbedder,
+    EmbeddingModel,
+    TextSimilarity,
+    cosines,
+    pieces_of,
+)
 from tests.tasks.suites.locot2v.talking import MODELS, PROMPT, Talk, film, setup, steps, suite, value, video
 from tests.tiny_models.clip import tiny_clip
 from tests.tiny_models.faulty_server import FaultyServer
@@ -68,7 +73,7 @@ class Source:
 def similarity(folder: Path) -> tuple[TextSimilarity, Words]:
     source = Source()
     model = EmbeddingModel(kind="clip", model="words")
-    return TextSimilarity(model, ClipEmbedder(source, "words"), KeptCaptions(folder)), source.made
+    return TextSimilarity(model, ClipEmbedder(source, "words"), AnswerStore(folder)), source.made
 
 
 def test_a_text_that_is_longer_than_a_clip_reads_counts_by_the_tokens_of_its_pieces(tmp_path: Path) -> None:

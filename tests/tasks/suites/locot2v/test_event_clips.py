@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from storage_schemas.judgement import Failure
-from tasks.evaluators.base import NotJudged
-from tasks.suites.locot2v.asking import Asking
-from tasks.suites.locot2v.event_clips import EventClip, clips_of, event_clips
-from tasks.suites.locot2v.events import Event
-from tasks.suites.locot2v.roles import roles_of
-from tasks.suites.video_bench.frames import Film
+from storage_schemas.judgements import Failure
+from tasks.llm.usage import NotJudged
+from tasks.scoring.suites.locot2v.asking import Asking
+from tasks.scoring.suites.locot2v.events import EventClip, PromptEvent, clips_of, event_clips
+from tasks.scoring.suites.locot2v.roles import roles_of
+from tasks.scoring.suites.video_bench.frames import SampledVideo
 from tests.tasks.evaluators.sides import FrameList
 from tests.tasks.suites.locot2v.talking import (
     LOCATES,
@@ -35,7 +34,7 @@ from tests.tiny_models.faulty_server import FaultyServer
 def clips(folder: Path, server: FaultyServer, of: FrameList | None = None, **more: Any) -> list[EventClip]:
     settings = suite(folder, server, **more).settings
     asking = Asking(roles_of(setup(folder, server), settings))
-    return event_clips(asking, PROMPT, Film("digest", film() if of is None else of), settings)
+    return event_clips(asking, PROMPT, SampledVideo("digest", film() if of is None else of), settings)
 
 
 def located(*intervals: Any) -> dict[str, Any]:
@@ -73,7 +72,7 @@ def test_the_model_sees_times_and_events_and_gives_intervals(tmp_path: Path) -> 
 def test_intervals_become_the_frames_on_the_screen(
     interval: tuple[float, float], frames: tuple[int, int]
 ) -> None:
-    (found,) = clips_of([Event(event="e")], [interval], np.arange(8) / 4)
+    (found,) = clips_of([PromptEvent(event="e")], [interval], np.arange(8) / 4)
     assert (found.first, found.end) == frames
 
 

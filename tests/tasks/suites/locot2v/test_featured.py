@@ -7,18 +7,24 @@ import math
 import numpy as np
 import pytest
 
-from tasks.evaluators.features import FeatureCache, FrameFeature
 from tasks.models.base import Box
-from tasks.suites.locot2v import seen_models
-from tasks.suites.locot2v.aesthetic_quality import places_at, share_of_bound, upper_bound
-from tasks.suites.locot2v.event_clips import EventClip
-from tasks.suites.locot2v.event_consistency import event_places, phrase_of
-from tasks.suites.locot2v.events import Event
-from tasks.suites.locot2v.featured import neighbour_cosines
-from tasks.suites.locot2v.seen_models import feature_rows
-from tasks.suites.locot2v.seen_settings import TechnicalSettings
-from tasks.suites.locot2v.technical_quality import logistic, technical_score
-from tasks.suites.locot2v.things import MOST_BOXES, box_row, corners_of, cut_out, present, without
+from tasks.scoring.features import FeatureCache, FrameFeature
+from tasks.scoring.suites.locot2v import picture_models
+from tasks.scoring.suites.locot2v.aesthetic_quality import places_at, share_of_bound, upper_bound
+from tasks.scoring.suites.locot2v.event_consistency import event_places, phrase_of
+from tasks.scoring.suites.locot2v.events import EventClip, PromptEvent
+from tasks.scoring.suites.locot2v.picture_models import feature_rows
+from tasks.scoring.suites.locot2v.region_features import (
+    MOST_BOXES,
+    box_row,
+    corners_of,
+    cut_out,
+    present,
+    without,
+)
+from tasks.scoring.suites.locot2v.technical_quality import logistic, technical_score
+from tasks.scoring.suites.locot2v.visual_scorers import neighbour_cosines
+from tasks.scoring.suites.locot2v.visual_settings import TechnicalSettings
 from tests.tasks.suites.locot2v.videos import Endless, scenes
 
 
@@ -53,7 +59,7 @@ def test_neighbours_are_compared_across_parts() -> None:
 
 
 def test_features_of_a_long_video_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen_models, "MOST_KEPT", 50)
+    monkeypatch.setattr(picture_models, "MOST_KEPT", 50)
     cache, feature = FeatureCache(), Means()
     for count, kept in ((40, 40), (120, 0)):
         video = Endless(count)
@@ -124,7 +130,7 @@ def test_frames_without_a_thing_are_left_out() -> None:
 
 
 def clip(first: int, end: int) -> EventClip:
-    return EventClip(0, Event(event="e"), 0.0, 1.0, first, end)
+    return EventClip(0, PromptEvent(event="e"), 0.0, 1.0, first, end)
 
 
 def test_an_events_frames_are_spread_over_it() -> None:

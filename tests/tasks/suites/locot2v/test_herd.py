@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from storage_schemas.judgement import Failure
-from tasks.suites.base import Scored, SuitePrompt
-from tasks.suites.locot2v.dimensions import HERD_NAMES
+from storage_schemas.judgements import Failure
+from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
+from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
 from tests.tasks.suites.locot2v.talking import MODELS, Talk, failure, images, score, steps, text, value
 from tests.tiny_models.faulty_server import FaultyServer
 
@@ -39,7 +39,7 @@ def test_the_share_of_good_answers_leaves_unclear_ones_out(
 ) -> None:
     with FaultyServer(Talk(questions=answers(*said)), MODELS) as server:
         found = score(tmp_path, server, "themes", asked(*polarities))
-    assert isinstance(found, Scored) and found.value == expected
+    assert isinstance(found, ScoredVideo) and found.value == expected
     assert found.details["unclear"] == said.count("unclear")
     assert [one["answer"] for one in found.details["questions"]] == list(said)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from storage_schemas.judgement import Failure
-from tasks.suites.base import Scored
-from tasks.suites.locot2v.human_action import action_value
+from storage_schemas.judgements import Failure
+from tasks.scoring.suites.base import ScoredVideo
+from tasks.scoring.suites.locot2v.human_action import action_value
 from tests.tasks.suites.locot2v.talking import (
     MODELS,
     PROMPT,
@@ -39,7 +39,7 @@ def test_actions_are_extracted_then_looked_for(tmp_path: Path) -> None:
     assert PROMPT.details["base"] in text(first) and not images(first)
     assert "1. A man waves.\n2. A man sits." in text(second) and images(second) == 3
     # the first is there and smooth, the second is there and not
-    assert isinstance(found, Scored) and found.value == 0.75
+    assert isinstance(found, ScoredVideo) and found.value == 0.75
     assert found.details["actions"] == [
         {"action": "A man waves.", "present": "yes", "smooth": "yes"},
         {"action": "A man sits.", "present": "yes", "smooth": "no"},

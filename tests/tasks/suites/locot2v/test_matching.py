@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tasks.suites.locot2v.matching import MatchSettings, inversions, match_events
+from tasks.scoring.suites.locot2v.settings import MatchSettings
+from tasks.scoring.suites.locot2v.text_alignment import inversions, match_events
 
 ONES = np.ones((4, 3, 3))
 

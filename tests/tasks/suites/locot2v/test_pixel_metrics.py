@@ -8,8 +8,8 @@ import pytest
 
 from storage_schemas.frames import ColorSpec, Planes
 from tasks.media.planes import rgb_to_planes
-from tasks.suites.locot2v.flow import FlowSettings, optical_flow, reduced, visible, warp
-from tasks.suites.locot2v.pixel_metrics import (
+from tasks.scoring.suites.locot2v.flow import FlowSettings, optical_flow, reduced, visible, warp
+from tasks.scoring.suites.locot2v.pixel_metrics import (
     dynamic_degree,
     interpolated,
     motion_smoothness,

@@ -13,13 +13,13 @@ from PIL import Image
 
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside
 from storage_schemas.frames import Planes
-from storage_schemas.judgement import Failure
+from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
-from tasks.evaluators.base import NotJudged
-from tasks.evaluators.setup import Setup
+from tasks.llm.usage import NotJudged
 from tasks.models.add import add_model
-from tasks.suites.base import Scored, SuitePrompt
-from tasks.suites.locot2v.suite import Locot2vBench
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
+from tasks.scoring.suites.locot2v.suite import Locot2vBench
 from tests.tasks.evaluators.sides import FrameList
 from tests.tasks.suites.locot2v.talking import MODELS, RISE, WAVE, Talk
 from tests.tasks.suites.locot2v.talking import setup as site
@@ -52,7 +52,7 @@ def bench(store: Path, *folders: Path, **seen: Any) -> Locot2vBench:
     return Locot2vBench(setup, seen={**SEEN, **seen})
 
 
-def one(scorer: Any, video: Any, prompt: SuitePrompt = PROMPT) -> Scored | NotJudged:
+def one(scorer: Any, video: Any, prompt: SuitePrompt = PROMPT) -> ScoredVideo | NotJudged:
     scorer.check()
     (found,) = scorer.score(prompt, [named(video)])
     return found
@@ -81,14 +81,14 @@ def test_technical_quality_is_the_mean_over_pieces_under_ten_seconds(tmp_path: P
     pictures = [np.full((224, 224, 3), level, np.uint8) for level in (118, 120)]
     video = side([pictures[n // 6] for n in range(12)], fps=1.0)
     found = one(bench(tmp_path / "s", dover).scorer("technical_quality"), video)
-    assert isinstance(found, Scored)
+    assert isinstance(found, ScoredVideo)
     mean, deviation = np.array([123.675, 116.28, 103.53]), np.array([58.395, 57.12, 57.375])
     seen = [((level - mean) / deviation).mean() for level in (118, 120)]
     wanted = [1 / (1 + np.exp(-(value - 0.1107) / 0.07355)) for value in seen]
     assert found.details["pieces"] == pytest.approx(wanted, abs=0.02)
     assert found.value == pytest.approx(np.mean(wanted), abs=0.02) and found.model == "dover"
     again = one(bench(tmp_path / "s", dover).scorer("technical_quality"), video)
-    assert isinstance(again, Scored) and again.value == found.value
+    assert isinstance(again, ScoredVideo) and again.value == found.value
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path, dover: Path) -> None:
@@ -122,16 +122,16 @@ def test_dimensions_of_whole_frames_share_features(tmp_path: Path, weights: Path
     video = scenes([8, 12], fps=8.0)
     cache = made._setup.cache
     found = {name: one(made.scorer(name), video) for name in NEEDING if name != "technical_quality"}
-    assert all(isinstance(score, Scored) and 0 <= score.value <= 1 for score in found.values())
+    assert all(isinstance(score, ScoredVideo) and 0 <= score.value <= 1 for score in found.values())
     transition, beauty = found["transition_smoothness"], found["aesthetic_quality"]
-    assert isinstance(transition, Scored) and isinstance(beauty, Scored)
+    assert isinstance(transition, ScoredVideo) and isinstance(beauty, ScoredVideo)
     assert [cut["frame"] for cut in transition.details["cuts"]] == [8]
     assert beauty.value == pytest.approx(beauty.details["mean"] / 8) and beauty.details["rests_on"] == 3
     assert beauty.details["lowest"] < beauty.details["highest"]
     # equal frames have equal features, which are computed once by each model: two scenes, two models
     assert cache.counts()["picture-features"]["computed"] == 4
     semantic = found["semantic_consistency"]
-    assert isinstance(semantic, Scored) and semantic.details["rests_on"] == 19
+    assert isinstance(semantic, ScoredVideo) and semantic.details["rests_on"] == 19
 
 
 @pytest.mark.models
@@ -141,7 +141,7 @@ def test_a_video_without_cuts_or_with_one_frame_has_a_reason(tmp_path: Path, wei
     single = one(made.scorer("semantic_consistency"), scenes([1]))
     assert isinstance(still, NotJudged) and "no cut" in still.message
     assert isinstance(single, NotJudged) and single.failure is Failure.NO_ANSWER
-    assert isinstance(one(made.scorer("aesthetic_quality"), scenes([1])), Scored)
+    assert isinstance(one(made.scorer("aesthetic_quality"), scenes([1])), ScoredVideo)
 
 
 @pytest.mark.models
@@ -150,7 +150,7 @@ def test_a_frame_a_second_of_three_hours_is_looked_at(tmp_path: Path, weights: P
     # the same frames again and again, so that it takes no time
     video.frame_ids = lambda places: [f"endless:{place % 7}" for place in places]  # type: ignore[method-assign]
     found = one(bench(tmp_path / "s", weights).scorer("aesthetic_quality"), video)
-    assert isinstance(found, Scored) and found.details["rests_on"] == 3 * 3600
+    assert isinstance(found, ScoredVideo) and found.details["rests_on"] == 3 * 3600
     assert video.most_at_once <= 32
 
 
@@ -158,7 +158,7 @@ def test_a_frame_a_second_of_three_hours_is_looked_at(tmp_path: Path, weights: P
 def test_the_bound_of_a_folder_of_pictures(
     tmp_path: Path, weights: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tasks.suites.locot2v.aesthetics_bound import main
+    from tasks.scoring.suites.locot2v.aesthetics_bound import main
 
     words = [str(tmp_path / "pictures"), "--models", str(weights), "--pictures", "siglip", "--head", "head"]
     assert main(words) == 1 and "has no pictures" in capsys.readouterr().err
@@ -169,7 +169,7 @@ def test_the_bound_of_a_folder_of_pictures(
     said = float(capsys.readouterr().out.split("=")[1].split("#")[0])
     video = side([scene(number) for number in range(3)], fps=1.0)
     scored = one(bench(tmp_path / "s", weights).scorer("aesthetic_quality"), video)
-    assert isinstance(scored, Scored)
+    assert isinstance(scored, ScoredVideo)
     assert said == pytest.approx(scored.details["highest"], abs=0.02)
 
 
@@ -203,13 +203,13 @@ def test_subjects_and_backgrounds_within_events_and_between_them(tmp_path: Path,
         }
         counts = made._setup.cache.counts()
     within, between = found["intra_event"], found["inter_event"]
-    assert isinstance(within, Scored) and isinstance(between, Scored), found
+    assert isinstance(within, ScoredVideo) and isinstance(between, ScoredVideo), found
     # each event is one still picture; both are of the man, by two names
     assert within.value == pytest.approx(1, abs=1e-5) and 0 <= between.value < 1
     assert within.details["frames_by_thing"] == {"man": {"0": 8, "1": 8}}
     assert within.details["masks"] == "boxes" and len(within.details["conversation"]) == 1
     for score in backgrounds.values():
-        if isinstance(score, Scored):
+        if isinstance(score, ScoredVideo):
             assert list(score.details["frames_by_thing"]) == ["background"]
         else:
             assert score.failure is Failure.NO_ANSWER
@@ -228,7 +228,7 @@ def test_events_without_a_subject_have_a_background_all_the_same(tmp_path: Path,
             prompt, [named(video), named(scenes([9, 16], fps=8.0), "other")]
         )
     assert isinstance(nobody, NotJudged) and "two events" in nobody.message
-    assert isinstance(place, Scored) and 0 <= place.value < 1
+    assert isinstance(place, ScoredVideo) and 0 <= place.value < 1
     # where the other video's events are has not been asked yet
     assert len(said) == 1
 

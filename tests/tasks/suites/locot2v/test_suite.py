@@ -12,21 +12,21 @@ import pytest
 
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside, UserInputError
 from storage_schemas.frames import Planes
-from storage_schemas.judgement import Failure
-from tasks.evaluators.prices import Prices
-from tasks.evaluators.spending import Limits
-from tasks.suites.base import Scored, SuitePrompt
-from tasks.suites.estimate import estimate_dimension
-from tasks.suites.file_video import OpenVideos, Sampling
-from tasks.suites.locot2v.dimensions import BY_NAME, GROUPS, HERD_NAMES
-from tasks.suites.locot2v.suite import Locot2vBench
-from tasks.suites.locot2v.words import MEASURES
-from tasks.suites.manifest import load_manifest
-from tasks.suites.plan import applicable, bring_together, settings_of, units_of
-from tasks.suites.prompts import load_prompts
-from tasks.suites.registry import make_suite
-from tasks.suites.run import SuiteChoice, SuiteTask, SuiteWork, score_stage
-from tasks.suites.scores_store import ScoresStore
+from storage_schemas.judgements import Failure
+from tasks.llm.limits import Limits
+from tasks.llm.usage import Prices
+from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
+from tasks.scoring.suites.estimate import estimate_dimension
+from tasks.scoring.suites.file_video import FrameRate, OpenVideos
+from tasks.scoring.suites.locot2v.dimensions import BY_NAME, GROUPS, HERD_NAMES
+from tasks.scoring.suites.locot2v.suite import Locot2vBench
+from tasks.scoring.suites.locot2v.text_scorers import MEASURES
+from tasks.scoring.suites.manifest import load_manifest
+from tasks.scoring.suites.plan import applicable, bring_together, settings_of, units_of
+from tasks.scoring.suites.prompts import load_prompts
+from tasks.scoring.suites.registry import make_suite
+from tasks.scoring.suites.run import SuiteChoice, SuiteTask, SuiteWork, score_stage
+from tasks.scoring.suites.score_store import ScoresStore
 from tests.tasks.evaluators.short_films import short_film, write_lines
 from tests.tasks.evaluators.sides import FrameList, flat
 from tests.tasks.suites.locot2v.talking import (
@@ -152,7 +152,7 @@ def test_the_dry_run_asks_nobody_and_says_what_is_asked_then(tmp_path: Path, nam
         said = scorer.estimate(WHOLE, [video(film())])
         assert not server.seen
         (found,) = scorer.score(WHOLE, [video(film())])
-        assert isinstance(found, Scored)
+        assert isinstance(found, ScoredVideo)
         # the usual answers of a server are shorter than it reckons with; the requests are the same
         assert len(said) == found.calls == len(steps(server))
         assert {one.model for one in said} <= {SEES, READS, EMBEDS}
@@ -191,7 +191,7 @@ def test_of_three_hours_a_bounded_number_of_frames_is_read(tmp_path: Path, name:
     with FaultyServer(Talk(), MODELS) as server:
         found = score(tmp_path, server, name, WHOLE, of=long)
         shown = max(images(seen.body) for seen in server.seen if "messages" in seen.body)
-    assert isinstance(found, Scored) and shown == 64 == len(long.read)
+    assert isinstance(found, ScoredVideo) and shown == 64 == len(long.read)
     assert {0, len(long) - 1} <= long.read and found.details["frames"]["sampled"] == 3 * 3600 + 1
 
 
@@ -258,7 +258,7 @@ def test_a_whole_run_on_files_and_nothing_twice(tmp_path: Path, ffmpeg: str) -> 
         choice = SuiteChoice(**dict(site), suite="locot2v-bench", settings_json=json.dumps(settings))
         made = choice.make()
         material = bring_together(load_prompts(lines, made), load_manifest(videos / "manifest.csv", videos))
-        sampling = Sampling()
+        sampling = FrameRate()
         tasks, calls, paid = [], [], set[str]()
         for name in chosen:
             scorer = made.scorer(name)

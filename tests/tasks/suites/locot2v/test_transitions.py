@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skimage.metrics import structural_similarity as reference
 
-from tasks.suites.locot2v.transitions import (
+from tasks.scoring.suites.locot2v.transitions import (
     TransitionSettings,
     motion_similarity,
     pixel_similarity,

@@ -10,7 +10,7 @@ import numpy as np
 from storage_schemas.frames import ColorSpec, Planes
 from tasks.media.planes import rgb_to_planes
 from tasks.pairs.view import Side
-from tasks.suites.base import SuitePrompt, SuiteVideo
+from tasks.scoring.suites.base import SuitePrompt, SuiteVideo
 from tests.tasks.evaluators.sides import FrameList
 
 WIDTH, HEIGHT = 64, 48

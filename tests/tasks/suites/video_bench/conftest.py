@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.models.chat_client import ChatClient
-from tasks.models.servers import ChatServer
+from tasks.llm.chat import ChatClient
+from tasks.llm.servers import ChatServer
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def closed_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         made.append(ChatClient(server))
         return made[-1]
 
-    monkeypatch.setattr("tasks.suites.video_bench.suite.client_of", new)
+    monkeypatch.setattr("tasks.scoring.suites.video_bench.suite.client_of", new)
     yield
     for client in made:
         client.close()

@@ -15,11 +15,11 @@ from PIL import Image
 
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.frames import Planes
-from storage_schemas.model_server import ModelServer
+from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
-from tasks.evaluators.setup import Setup
-from tasks.suites.base import SuitePrompt, SuiteVideo
-from tasks.suites.video_bench.suite import VideoBench
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import SuitePrompt, SuiteVideo
+from tasks.scoring.suites.video_bench.suite import VideoBench
 from tests.tasks.evaluators.sides import FrameList, flat
 from tests.tiny_models.faulty_server import FaultyServer, Reply, Seen
 

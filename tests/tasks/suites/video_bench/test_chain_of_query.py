@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from storage_schemas.judgement import Failure
-from tasks.evaluators.base import NotJudged
-from tasks.suites.base import Scored
-from tasks.suites.video_bench.dimensions import ALIGNMENT, DIMENSIONS
+from storage_schemas.judgements import Failure
+from tasks.llm.usage import NotJudged
+from tasks.scoring.suites.base import ScoredVideo
+from tasks.scoring.suites.video_bench.dimensions import ALIGNMENT, DIMENSIONS
 from tests.tasks.suites.video_bench.talking import (
     MODELS,
     PROMPT,
@@ -35,7 +35,7 @@ NAMES = [dimension.name for dimension in DIMENSIONS if dimension.group == ALIGNM
 
 def score(
     folder: Path, server: FaultyServer, repeat: int = 0, name: str = "color_consistency", **settings: Any
-) -> Scored | NotJudged:
+) -> ScoredVideo | NotJudged:
     (found,) = suite(folder, server, **settings).scorer(name).score(PROMPT, [video("a", film())], repeat)
     return found
 
@@ -48,7 +48,7 @@ def test_a_score_takes_the_paper_s_five_requests(tmp_path: Path, name: str) -> N
         asked = [seen.body["model"] for seen in server.seen]
     big, small = MODELS
     assert asked == [big, small, small, big, big]
-    assert isinstance(found, Scored) and (found.value, found.calls) == (3, 5)
+    assert isinstance(found, ScoredVideo) and (found.value, found.calls) == (3, 5)
     # three requests to the one model, two to the other, each with a price of its own
     assert (found.usage.tokens_in, found.usage.tokens_out) == (300, 60)
     assert [(other.model, other.tokens_in) for other in found.usage.others] == [(small, 100)] * 2
@@ -86,7 +86,7 @@ def test_who_is_told_what(tmp_path: Path) -> None:
 def test_the_whole_conversation_is_kept(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         found = score(tmp_path, server)
-    assert isinstance(found, Scored)
+    assert isinstance(found, ScoredVideo)
     talk = found.details["conversation"]
     assert [part["step"] for part in talk] == FIVE and not any(part["kept"] for part in talk)
     for part in talk:
@@ -103,7 +103,7 @@ def test_assistants_may_have_no_questions_and_all_five_are_still_asked(tmp_path:
         "answer": {"description": "A red ball.", "answers": ["There was no question."]},
     }
     with FaultyServer(Talk(changes), MODELS) as server:
-        assert isinstance(score(tmp_path, server), Scored)
+        assert isinstance(score(tmp_path, server), ScoredVideo)
         assert len(server.seen) == 5
         assert "Questions of the assistants:\nnone" in text(only(server, "answer").body)
 
@@ -117,7 +117,7 @@ def test_more_questions_than_allowed_are_kept_and_not_asked(tmp_path: Path) -> N
     with FaultyServer(Talk(changes), MODELS) as server:
         found = score(tmp_path, server)
         assert "three?" not in text(only(server, "answer").body)
-    assert isinstance(found, Scored)
+    assert isinstance(found, ScoredVideo)
     assert found.details["conversation"][1]["answer"]["not_asked"] == ["three?"]
 
 
@@ -174,9 +174,9 @@ def test_after_a_failure_only_what_is_missing_is_asked(tmp_path: Path) -> None:
         assert steps(server) == ["answer", "score"]
         again = score(tmp_path, server)
         assert len(server.seen) == 2
-    assert isinstance(found, Scored) and found.calls == 2
+    assert isinstance(found, ScoredVideo) and found.calls == 2
     assert [part["kept"] for part in found.details["conversation"]] == [True, True, True, False, False]
-    assert isinstance(again, Scored) and (again.value, again.calls, again.usage.tokens_in) == (3, 0, 0)
+    assert isinstance(again, ScoredVideo) and (again.value, again.calls, again.usage.tokens_in) == (3, 0, 0)
 
 
 def test_what_was_paid_and_said_before_a_failure_is_told(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_damaged_video_is_asked_nothing_about(tmp_path: Path) -> None:
         assert len(server.seen) == 5
     assert isinstance(bad, NotJudged) and bad.failure is Failure.VIDEO_UNREADABLE
     assert "ends early" in bad.message
-    assert isinstance(good, Scored)
+    assert isinstance(good, ScoredVideo)
 
 
 def test_a_prompt_that_no_request_holds(tmp_path: Path) -> None:
@@ -264,5 +264,5 @@ def test_other_models_behind_other_servers(tmp_path: Path) -> None:
         (found,) = scorer.score(PROMPT, [video("a", film())])
         asked = {step(seen.body): seen.body["model"] for seen in server.seen}
         assert "detail" not in addresses(only(server, "describe").body)[0]
-    assert isinstance(found, Scored)
+    assert isinstance(found, ScoredVideo)
     assert set(asked.values()) == {"own-vision", "own-words"} and asked["score"] == "own-vision"

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage_schemas.judgement import TRANSIENT_FAILURES, Failure
-from tasks.evaluators.base import NotJudged
-from tasks.suites.alignment.stability import BlurredSide
-from tasks.suites.base import Scored, SuiteVideo
-from tasks.suites.video_bench.dimensions import DIMENSIONS, QUALITY
-from tasks.suites.video_bench.few_shot import batches
+from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
+from tasks.llm.usage import NotJudged
+from tasks.scoring.suites.base import ScoredVideo, SuiteVideo
+from tasks.scoring.suites.blurred_video import BlurredSide
+from tasks.scoring.suites.video_bench.dimensions import DIMENSIONS, QUALITY
+from tasks.scoring.suites.video_bench.few_shot import video_groups
 from tests.storage_schemas.full_disk import fill
 from tests.tasks.evaluators.sides import FrameList
 from tests.tasks.suites.video_bench.talking import (
@@ -44,13 +44,13 @@ def score(
     name: str = "imaging_quality",
     repeat: int = 0,
     **settings: Any,
-) -> list[Scored | NotJudged]:
+) -> list[ScoredVideo | NotJudged]:
     videos = [video(f"m{place}", one) for place, one in enumerate(films)]
     return list(suite(folder, server, **settings).scorer(name).score(PROMPT, videos, repeat))
 
 
-def values(found: Sequence[Scored | NotJudged]) -> list[float | str]:
-    return [one.value if isinstance(one, Scored) else one.failure.value for one in found]
+def values(found: Sequence[ScoredVideo | NotJudged]) -> list[float | str]:
+    return [one.value if isinstance(one, ScoredVideo) else one.failure.value for one in found]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -66,7 +66,7 @@ def test_the_videos_of_a_prompt_are_one_request(tmp_path: Path, name: str) -> No
     # each video has its own score, whatever the order in which it was shown
     expected = [1 + round(luma - 16) * 255 // 219 // 60 for luma in LUMAS]
     assert values(found) == expected == sorted(expected)
-    scored = [one for one in found if isinstance(one, Scored)]
+    scored = [one for one in found if isinstance(one, ScoredVideo)]
     assert sum(one.calls for one in scored) == 1
     assert sum(one.usage.tokens_in for one in scored) == 100
     assert max(one.usage.tokens_in for one in scored) - min(one.usage.tokens_in for one in scored) <= 1
@@ -109,13 +109,13 @@ def test_more_videos_than_a_batch_holds(
     with FaultyServer(Talk(), MODELS) as server:
         found = score(tmp_path, server, [film(luma=20 + 30 * at) for at in range(6)], shots=4, rest=rest)
         assert [len(lights(seen.body)) for seen in server.seen] == shown
-    assert all(isinstance(one, Scored) for one in found)
-    assert [len(batch.counted) for batch in batches(6, 4, rest)] == sizes  # type: ignore[arg-type]
+    assert all(isinstance(one, ScoredVideo) for one in found)
+    assert [len(batch.counted) for batch in video_groups(6, 4, rest)] == sizes  # type: ignore[arg-type]
 
 
 @given(count=st.integers(0, 40), shots=st.integers(1, 9), rest=st.sampled_from(["even", "short", "fill"]))
 def test_every_video_is_scored_once_in_a_batch_that_fits(count: int, shots: int, rest: Any) -> None:
-    found = batches(count, shots, rest)
+    found = video_groups(count, shots, rest)
     assert sorted(place for batch in found for place in batch.counted) == list(range(count))
     assert len(found) == -(-count // shots)
     for batch in found:
@@ -172,7 +172,7 @@ def test_one_odd_score_harms_no_other_video(tmp_path: Path, odd: Any) -> None:
         found = score(tmp_path, server, films)
     assert values(found) == ["not_understood", 4, 4, 4]
     assert sum(one.usage.tokens_in for one in found) == 100
-    assert sum(one.calls for one in found if isinstance(one, Scored)) <= 1
+    assert sum(one.calls for one in found if isinstance(one, ScoredVideo)) <= 1
     with FaultyServer(Talk(), MODELS) as server:
         # such an answer is not kept
         assert values(score(tmp_path, server, films)) == [1, 2, 3, 4]
@@ -218,8 +218,8 @@ def test_what_was_answered_is_not_paid_again(tmp_path: Path) -> None:
         assert len(server.seen) == 1
         score(tmp_path, server, films, shots=2, repeat=1)
         assert len(server.seen) == 3
-    assert all(isinstance(one, Scored) for one in again)
-    assert sum(one.calls for one in again if isinstance(one, Scored)) == 1
+    assert all(isinstance(one, ScoredVideo) for one in again)
+    assert sum(one.calls for one in again if isinstance(one, ScoredVideo)) == 1
 
 
 def test_a_dry_run_has_one_request_a_batch(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_what_was_paid_is_known_where_the_answer_cannot_be_kept(
         assert isinstance(found, NotJudged) and found.failure in TRANSIENT_FAILURES
         assert "no space left below" in found.message
         assert (found.calls, found.usage.tokens_in, len(server.seen)) == (1, 100, 1)
-        assert isinstance(score(tmp_path, server, [film()], name)[0], Scored)
+        assert isinstance(score(tmp_path, server, [film()], name)[0], ScoredVideo)
 
 
 def test_a_blurred_or_otherwise_sampled_video_is_another_one(tmp_path: Path) -> None:

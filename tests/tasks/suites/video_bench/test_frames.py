@@ -7,11 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storage_schemas.judgement import Failure
-from tasks.evaluators.base import NotJudged
-from tasks.suites.video_bench.frames import Film, evenly, sampled_places, shown_frames, shown_parts
-from tasks.suites.video_bench.models import READY, SuiteModel
-from tasks.suites.video_bench.settings import Grid, VideoBenchSettings
+from storage_schemas.judgements import Failure
+from tasks.llm.usage import NotJudged
+from tasks.llm.vision_models import SuiteModel
+from tasks.scoring.suites.video_bench.frames import (
+    SampledVideo,
+    evenly,
+    sampled_places,
+    shown_frames,
+    shown_parts,
+)
+from tasks.scoring.suites.video_bench.settings import READY, Grid, VideoBenchSettings
 from tests.tasks.evaluators.sides import FrameList
 from tests.tasks.suites.video_bench.talking import film, pictures
 
@@ -52,7 +58,9 @@ def test_frames_of_uneven_time_stamps_are_those_on_the_screen() -> None:
 
 def test_a_long_video_is_shown_evenly_from_first_to_last() -> None:
     three_hours = LongFilm(3 * 3600 * 24, 24.0)
-    (shown,) = shown_frames([Film("d", three_hours)], "color_consistency", VideoBenchSettings(), GPT, 500)
+    (shown,) = shown_frames(
+        [SampledVideo("d", three_hours)], "color_consistency", VideoBenchSettings(), GPT, 500
+    )
     assert len(shown.places) == 60 and shown.sampled == 3 * 3600 * 2 + 1
     assert shown.places[0] == 0 and shown.places[-1] == len(three_hours) - 1
     steps = np.diff(shown.places)
@@ -70,25 +78,25 @@ def test_a_long_video_is_shown_evenly_from_first_to_last() -> None:
 )
 def test_the_videos_of_a_request_share_what_fits_evenly(limits: dict[str, int], text: int, each: int) -> None:
     model = SuiteModel(**{**GPT.model_dump(), **limits})
-    films = [Film(str(number), LongFilm(24 * 100, 24.0)) for number in range(3)]
+    films = [SampledVideo(str(number), LongFilm(24 * 100, 24.0)) for number in range(3)]
     shown = shown_frames(films, "imaging_quality", VideoBenchSettings(), model, text)
     assert [len(one.places) for one in shown] == [each] * 3
 
 
 def test_where_no_frame_fits_and_where_there_is_none() -> None:
-    films = [Film("a", film()), Film("b", film())]
+    films = [SampledVideo("a", film()), SampledVideo("b", film())]
     with pytest.raises(NotJudged) as long:
         shown_frames(films, "imaging_quality", VideoBenchSettings(), GPT, 123_800)
     assert long.value.failure is Failure.CONTEXT_TOO_LONG
     with pytest.raises(NotJudged) as empty:
-        shown_frames([Film("a", film(0))], "imaging_quality", VideoBenchSettings(), GPT, 0)
+        shown_frames([SampledVideo("a", film(0))], "imaging_quality", VideoBenchSettings(), GPT, 0)
     assert empty.value.failure is Failure.VIDEO_UNREADABLE
 
 
 def test_a_grid_has_the_frames_in_reading_order_and_black_where_there_is_none() -> None:
     grid = Grid(rows=2, columns=2, fps=2.0, cell_side=32)
     settings = VideoBenchSettings(grid=grid)
-    one = Film("a", film(frames=5, fps=2.0, luma=100))
+    one = SampledVideo("a", film(frames=5, fps=2.0, luma=100))
     (shown,) = shown_frames([one], "motion_effects", settings, GPT, 0)
     assert shown.images == 2 and len(shown.places) == 5
     parts = shown_parts("video", shown, GPT)
@@ -122,7 +130,7 @@ def test_images_count_as_the_guide_says(model: SuiteModel, size: tuple[int, int]
 
 def test_the_size_of_frames_is_the_model_s(tmp_path: Path) -> None:
     model = GPT.model_copy(update={"image_side": 16, "detail": None})
-    (shown,) = shown_frames([Film("a", film())], "color_consistency", VideoBenchSettings(), model, 0)
+    (shown,) = shown_frames([SampledVideo("a", film())], "color_consistency", VideoBenchSettings(), model, 0)
     parts = shown_parts("video", shown, model)
     assert {picture.size for picture in pictures({"messages": [{}, {"content": parts}]})} == {(16, 8)}
     assert "detail" not in parts[1]["image_url"]

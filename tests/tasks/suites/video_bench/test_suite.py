@@ -10,11 +10,11 @@ import pytest
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import canonical_json
-from tasks.suites.registry import make_suite
-from tasks.suites.video_bench.chain_of_query import ChainOfQuery
-from tasks.suites.video_bench.dimensions import ALIGNMENT, BY_NAME, DIMENSIONS, QUALITY
-from tasks.suites.video_bench.few_shot import FewShot
-from tasks.suites.video_bench.settings import VideoBenchSettings
+from tasks.scoring.suites.registry import make_suite
+from tasks.scoring.suites.video_bench.chain_of_query import ChainOfQuery
+from tasks.scoring.suites.video_bench.dimensions import ALIGNMENT, BY_NAME, DIMENSIONS, QUALITY
+from tasks.scoring.suites.video_bench.few_shot import FewShot
+from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
 from tests.tasks.suites.video_bench.talking import MODELS, Talk, setup, suite
 from tests.tiny_models.faulty_server import FaultyServer
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tasks.evaluators.setup import Setup
-from tasks.suites.locot2v.dimensions import HERD_NAMES
-from tasks.suites.locot2v.prompt_suite.making import Maker
-from tasks.suites.locot2v.prompt_suite.project import Project
-from tasks.suites.locot2v.prompt_suite.settings import PromptSuiteSettings
-from tasks.suites.locot2v.texts import instruction
+from tasks.prompt_suite.maker import Maker
+from tasks.prompt_suite.project import Project
+from tasks.prompt_suite.settings import PromptSuiteSettings
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
+from tasks.scoring.suites.locot2v.measure import instruction
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 FIRST = "A red ball lies in the grass and <b>waits</b>."

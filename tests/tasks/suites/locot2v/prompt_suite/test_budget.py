@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tasks.evaluators.prices import Price, Prices
-from tasks.evaluators.spending import Limits, Spending
-from tasks.suites.locot2v.prompt_suite import budget
-from tasks.suites.locot2v.prompt_suite.budget import Budget
-from tasks.suites.locot2v.prompt_suite.making import Made
-from tasks.suites.locot2v.prompt_suite.videos import SourceVideo, load_videos
+from tasks.llm.limits import Limits, Spending
+from tasks.llm.usage import Price, Prices
+from tasks.prompt_suite import requests
+from tasks.prompt_suite.maker import Made
+from tasks.prompt_suite.requests import Budget
+from tasks.prompt_suite.videos import SourceVideo, load_videos
 from tests.storage_schemas.full_disk import fill
 from tests.tasks.evaluators.short_films import short_film
 from tests.tasks.suites.locot2v.prompt_suite.author import (
@@ -138,7 +138,7 @@ def test_a_refused_key_ends_the_run(tmp_path: Path, two: tuple[SourceVideo, ...]
 def test_a_server_that_answers_nothing_ends_the_run(
     tmp_path: Path, two: tuple[SourceVideo, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "MOST_IN_A_ROW", 1)
+    monkeypatch.setattr(requests, "MOST_IN_A_ROW", 1)
     with FaultyServer(Author(lambda step, text, count: Reply(status=503))) as server:
         found = make(tmp_path, server, two, Limits(), Prices())
     assert [(one.state, one.failure) for one in found] == [

@@ -10,7 +10,7 @@ import textwrap
 import time
 from pathlib import Path
 
-from tasks.suites.locot2v.prompt_suite.videos import load_videos
+from tasks.prompt_suite.videos import load_videos
 from tests.tasks.evaluators.short_films import short_film
 from tests.tasks.suites.locot2v.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, Author, maker
 from tests.tiny_models.faulty_server import FaultyServer, Reply
@@ -26,7 +26,7 @@ def test_after_a_kill_nothing_is_paid_for_twice(tmp_path: Path, ffmpeg: str) -> 
             f"""
             from pathlib import Path
             from types import SimpleNamespace
-            from tasks.suites.locot2v.prompt_suite.videos import load_videos
+            from tasks.prompt_suite.videos import load_videos
             from tests.tasks.suites.locot2v.prompt_suite.author import maker
             there = SimpleNamespace(url={server.url!r})
             one = maker(Path({str(tmp_path)!r}), there, without_review=True)

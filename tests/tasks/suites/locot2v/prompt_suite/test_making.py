@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
-from tasks.evaluators.setup import Setup
-from tasks.suites.locot2v.asking import Reckoning
-from tasks.suites.locot2v.dimensions import HERD_NAMES
-from tasks.suites.locot2v.herd import questions_of
-from tasks.suites.locot2v.prompt_suite.attempts import Attempts
-from tasks.suites.locot2v.prompt_suite.complexity_table import words_in
-from tasks.suites.locot2v.prompt_suite.drafting import Drafting
-from tasks.suites.locot2v.prompt_suite.finishing import finished_prompt
-from tasks.suites.locot2v.prompt_suite.making import Made, Maker
-from tasks.suites.locot2v.prompt_suite.settings import PromptSuiteSettings
-from tasks.suites.locot2v.prompt_suite.videos import SourceVideo, load_videos
-from tasks.suites.locot2v.suite import Locot2vBench
-from tasks.suites.prompts import load_prompts
-from tasks.suites.video_bench.frames import Film
+from tasks.prompt_suite.complexity import words_in
+from tasks.prompt_suite.drafts import Drafting
+from tasks.prompt_suite.maker import Made, Maker
+from tasks.prompt_suite.prompt_completion import finished_prompt
+from tasks.prompt_suite.requests import Attempts
+from tasks.prompt_suite.settings import PromptSuiteSettings
+from tasks.prompt_suite.videos import SourceVideo, load_videos
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.locot2v.asking import Reckoning
+from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
+from tasks.scoring.suites.locot2v.herd import questions_of
+from tasks.scoring.suites.locot2v.suite import Locot2vBench
+from tasks.scoring.suites.prompts import load_prompts
+from tasks.scoring.suites.video_bench.frames import SampledVideo
 from tests.tasks.evaluators.short_films import short_film
 from tests.tasks.suites.locot2v.prompt_suite.author import (
     CALLS_TO_DRAFT,
@@ -254,7 +254,7 @@ def test_a_whole_prompt_has_as_many_words_as_the_papers(tmp_path: Path, video: S
     with FaultyServer(Author()) as server:
         one = maker(tmp_path, server, least_words=plain("least_words"), most_words=plain("most_words"))
         attempts = Attempts(Reckoning(one.roles), one.settings)
-        film = Film(video.digest, one.videos.open(video.path))
+        film = SampledVideo(video.digest, one.videos.open(video.path))
         base = Drafting(one.settings).versions(attempts, film)[-1].text
         prompt = finished_prompt(attempts, "p1", "", base, film)
     assert 200 <= words_in(prompt.text) <= 300

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from storage_schemas.errors import StoreError, UserInputError
-from tasks.suites.locot2v.prompt_suite.drafting import Version
-from tasks.suites.locot2v.prompt_suite.edit_files import take_over, write_edit_files
-from tasks.suites.locot2v.prompt_suite.project import MOST_TEXT, Draft, Project
-from tasks.suites.locot2v.prompt_suite.videos import SourceVideo
+from tasks.prompt_suite.drafts import Version
+from tasks.prompt_suite.edit_files import take_over, write_edit_files
+from tasks.prompt_suite.project import MOST_TEXT, Draft, Project
+from tasks.prompt_suite.videos import SourceVideo
 
 TEXT = "A red ball rolls.\n\n---\nverdict: accepted\nIt stops."
 
@@ -194,7 +194,7 @@ def test_an_empty_folder_is_said(tmp_path: Path) -> None:
 
 
 def test_prompts_are_lines_of_json(project: Project) -> None:
-    from tasks.suites.base import SuitePrompt
+    from tasks.scoring.suites.base import SuitePrompt
 
     project.keep_prompts([SuitePrompt(prompt_id="p1", text="Grün\u2028und rot.")])
     (line,) = project.prompts_path.read_text().split("\n")[:-1]

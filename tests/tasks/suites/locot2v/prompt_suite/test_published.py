@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import UserInputError
-from tasks.evaluators.setup import Setup
-from tasks.suites.base import SuitePrompt
-from tasks.suites.locot2v.dimensions import HERD_NAMES
-from tasks.suites.locot2v.prompt_suite.complexity_table import PAPER, statistics_row, statistics_tables
-from tasks.suites.locot2v.prompt_suite.published import ATTRIBUTES, read_published
-from tasks.suites.locot2v.suite import Locot2vBench
-from tasks.suites.prompts import load_prompts
+from tasks.prompt_suite.complexity import PAPER, statistics_row, statistics_tables
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import SuitePrompt
+from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
+from tasks.scoring.suites.locot2v.published_prompts import ATTRIBUTES, read_published
+from tasks.scoring.suites.locot2v.suite import Locot2vBench
+from tasks.scoring.suites.prompts import load_prompts
 
 EVENT = {
     "event": "A ball rolls.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storage_schemas.errors import UserInputError
-from tasks.suites.locot2v.prompt_suite.settings import prompt_suite_settings
+from tasks.prompt_suite.settings import prompt_suite_settings
 
 
 def test_settings_that_do_not_fit_are_said() -> None:

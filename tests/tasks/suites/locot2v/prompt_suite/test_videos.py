@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from storage_schemas.errors import UserInputError
-from tasks.suites.locot2v.prompt_suite.videos import load_videos
+from tasks.prompt_suite.videos import load_videos
 from tests.tasks.evaluators.short_films import short_film, write_lines
 
 

@@ -1,0 +1,1 @@
+"""The build. Others use `options`, `run` and the flow in `flow`."""

@@ -1,0 +1,504 @@
+"""The build, whoever runs its stages: scan, inspect, draw, then ingest → degrade → verify, then release.
+
+New work is what the plan wants minus what has a manifest. That is resume, incremental build and scheduled
+re-build; where it is empty nothing is started.
+
+From what a build made to a version of its release.
+
+All weights that a build loads are looked at before it starts.
+
+The server that analyses captions, asked before a build starts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from flows.build.fixed_pairs import KeptPairs, kept_pairs, pin_problems, pinned_candidates
+from flows.build.options import BuildOptions
+from flows.stages import StageItem, through_stages
+from infra.executor import Executor, InlineExecutor
+from infra.progress import BuildProgress
+from storage_schemas.errors import IntegrityError, Reason, UserInputError
+from storage_schemas.pair import PairRecord, PlannedPair, ReleasePlan, SourceReport
+from storage_schemas.provenance import utc_now
+from storage_schemas.release import Release
+from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
+from storage_schemas.source import ClipRow, Source, SourceRow
+from storage_schemas.store import TIMELINE, Store
+from tasks.annotation.people import filtered_from
+from tasks.captions.analyser import AnalyserRecipe
+from tasks.captions.stage import is_analysed, make_analyser
+from tasks.llm.servers import Servers
+from tasks.models.hub import ModelCheck
+from tasks.pairs.degrade import read_pair
+from tasks.pairs.facts import source_facts, timeline_id
+from tasks.pairs.release_plan import Candidate, SourceSummary, check_space, draw_candidates, plan_release
+from tasks.pairs.stages import (
+    INSPECT,
+    STAGES,
+    Stage,
+    StageResult,
+    Work,
+    ingest_key,
+    inspect_key,
+    inspect_stage,
+    source_row,
+    stages_for,
+)
+from tasks.publish.release import ReleaseMoved, source_rows, write_release
+from tasks.recipe import Recipe, check_recipe
+from tasks.sources.registry import open_sources
+
+
+def check_server(store: Store, sources: Iterable[Source], recipe: AnalyserRecipe, servers: Servers) -> None:
+    """Ask the caption analyser's server once; where all captions are analysed none is needed.
+
+    Parameters
+    ----------
+    sources
+        Those that are going to be inspected.
+
+    Raises
+    ------
+    PrerequisiteError
+        If captions are to be analysed and the server is not there, or does not have the model.
+    """
+    if any(not is_analysed(store, source, recipe) for source in sources):
+        make_analyser(recipe, servers).check_server()
+
+
+#: A model with fewer bytes is read in no time.
+_WORTH_A_LINE = 1_000_000_000
+
+
+def check_models(recipe: Recipe, folders: Sequence[str], say: Callable[[str], None]) -> None:
+    """Find and verify all models of a recipe; what is missing or wrong is said at once.
+
+    Large files are read once and then remembered while they do not change.
+
+    Raises
+    ------
+    PrerequisiteError, IntegrityError, UserInputError
+        With what each model lacks, and the command that fetches it.
+    """
+
+    def reading(done: int, total: int, path: str) -> None:
+        if total >= _WORTH_A_LINE:
+            say(f"checking weights, {done / 1e9:.1f} of {total / 1e9:.1f} GB: {path}")
+
+    check = ModelCheck([Path(folder) for folder in folders], progress=reading)
+    check_recipe(recipe, check)
+    check.raise_problems()
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """What a build made: its release version, whether that is new, and the plan it followed."""
+
+    release: Release
+    new: bool
+    plan: ReleasePlan
+    set_aside: tuple[SetAsideRow, ...]
+    lost: int
+
+    @property
+    def exit_code(self) -> int:
+        """0: all that was planned is built; 3: some sources or planned pairs were set aside."""
+        return 3 if self.lost else 0
+
+
+def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
+    """Write what a build made as a version of its release, unless the newest one is just that.
+
+    Raises
+    ------
+    ReleaseMoved
+        If another build wrote a version meanwhile.
+    """
+    records = list(build.kept.records)
+    used: set[str] = set()
+    planned = dict.fromkeys(build.recipe.aspects, 0)
+    for record in records:
+        planned[record.aspect] += 1
+    for candidate in build.candidates:
+        if build.kept.has(candidate.source_id, candidate.aspect):
+            continue
+        for pair in build.pairs_of(candidate.source_id):
+            if pair.aspect == candidate.aspect and pair.pair_id not in build.settled:
+                planned[pair.aspect] += 1
+                if pair.done and _read(build, pair, candidate.source_id, records):
+                    used.add(candidate.source_id)
+    problems = pin_problems(build.recipe.pins, records, build.sources, build.rows)
+    wrong = {row.key for row in problems}
+    records = [record for record in records if record.pair_id not in wrong]
+    rows = [*build.rows, *problems]
+    lost = [row for row in rows if not row.aspect or row.stage in ("degrade", "verify")]
+    for row in lost:
+        if row.aspect in planned:
+            planned[row.aspect] += 1
+    if build.recipe.pins:
+        planned.update(Counter(pin.aspect for pin in build.recipe.pins))
+    set_aside = [*rows, *_no_pair_rows(build)]
+    source_table, clip_table = _source_tables(build, used)
+    release, new = write_release(
+        build.store,
+        build.options.release,
+        build.recipe,
+        records,
+        source_table,
+        clip_table,
+        set_aside,
+        planned,
+        extends=build.kept.version,
+        newest=None if build.options.fresh else build.newest,
+    )
+    return BuildResult(release, new, plan, tuple(set_aside), len(lost))
+
+
+def _read(build: Build, pair: PlannedPair, source_id: str, records: list[PairRecord]) -> bool:
+    """Add a pair that is in the store to the records; a damaged one becomes a row."""
+    try:
+        records.append(read_pair(build.store, pair.pair_id))
+    except IntegrityError as problem:
+        message = f"{problem}. `slvmeval verify --repair` removes it, so that it is made again"
+        row = source_row(build.sources[source_id], "verify", Reason.CHECKSUM_MISMATCH, message)
+        build.rows.append(row.model_copy(update={"aspect": pair.aspect}))
+        return False
+    return True
+
+
+def _no_pair_rows(build: Build) -> list[SetAsideRow]:
+    return [
+        source_row(build.sources[report.source_id], "candidates", none.reason, none.message).model_copy(
+            update={"aspect": none.aspect}
+        )
+        for report in build.reports.values()
+        for none in report.no_pair
+    ]
+
+
+def _source_tables(build: Build, used: set[str]) -> tuple[list[SourceRow], list[ClipRow]]:
+    sources, clips = build.kept.tables()
+    for source_id in sorted(used):
+        facts = source_facts(build.store, build.sources[source_id], build.recipe, build.work.servers)
+        id_ = timeline_id(facts.source, build.recipe)
+        checksum = build.store.manifest(TIMELINE, id_).content_checksum
+        row, rows = source_rows(facts, build.recipe, checksum)
+        sources.append(row)
+        clips += rows
+    return sources, clips
+
+
+def summary_rows(release: Release) -> list[dict[str, Any]]:
+    """Return what became of each aspect of a release: planned, built, set aside and why."""
+    return [{"aspect": aspect, **counts} for aspect, counts in release.summary().items()]
+
+
+#: Most tasks of one run: with many more, the server's recorder falls behind and loses some.
+MOST_TASKS = 2000
+
+
+@dataclass
+class Build:
+    """One run of a build; call :meth:`prepare`, then :meth:`run`."""
+
+    options: BuildOptions
+    progress: BuildProgress
+    store: Store = field(init=False)
+    sources: dict[str, Source] = field(default_factory=dict)
+    reports: dict[str, SourceReport] = field(default_factory=dict)
+    rows: list[SetAsideRow] = field(default_factory=list)
+    excluded: set[tuple[str, str]] = field(default_factory=set)
+    settled: set[str] = field(default_factory=set)
+    candidates: list[Candidate] = field(default_factory=list)
+    kept: KeptPairs = field(default_factory=KeptPairs)
+    newest: int = 0
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe."""
+        return self.options.recipe
+
+    @property
+    def work(self) -> Work:
+        """What the stages need to know."""
+        return Work(
+            store=str(self.store.root),
+            recipe=self.options.recipe,
+            models=self.options.models,
+            placement=self.options.placement,
+            allow_cpu_models=self.options.allow_cpu_models,
+            model_servers=self.options.model_servers,
+        )
+
+    @property
+    def batch(self) -> int:
+        """How many sources run as one task, so that a run has no more tasks than a server takes well."""
+        return math.ceil(len(self.sources) * (1 + len(STAGES)) / MOST_TASKS) or 1
+
+    def prepare(self) -> None:
+        """Open the store, scan the sources, and inspect those that earlier builds know.
+
+        Raises
+        ------
+        UserInputError, StoreError, PrerequisiteError
+            If the build cannot start at all; nothing was done then.
+        """
+        self.recipe.check()
+        self.store = Store.create(Path(self.options.store))
+        self.store.clear_abandoned()
+        check_models(self.recipe, self.options.models, self.progress.say)
+        self._scan()
+        failures = {} if self.options.retry else known_failures(self.store)
+        analyser = self.recipe.caption_analysis
+        for source in list(self.sources.values()):
+            ingested = self.store.has(TIMELINE, timeline_id(source, self.recipe))
+            known = failures.get(inspect_key(source, self.recipe))
+            if not ingested:
+                known = failures.get(ingest_key(source, self.recipe)) or known
+            if ingested and is_analysed(self.store, source, analyser):
+                # whatever failed before; to inspect it again costs next to nothing
+                self._take(inspect_stage(self.work, source, tuple(self.recipe.aspects)))
+            elif known is not None:
+                self._lose_source(source, known)
+        check_server(self.store, self._unknown(), analyser, self.work.servers)
+        self._use_failures(failures)
+        self._draw()
+
+    def idle(self) -> bool:
+        """Return whether nothing has to be inspected or made."""
+        return not self._unknown() and not self._missing()
+
+    def run(self, open_executor: Callable[[], Executor]) -> BuildResult:
+        """Inspect what is new, make what is missing, and write the release.
+
+        Parameters
+        ----------
+        open_executor
+            Called once, if there is work.
+        """
+        with ExitStack() as stack:
+            executor = cache(lambda: stack.enter_context(open_executor()))
+            self.inspect(executor)
+            plan = self.plan()
+            if self._missing():
+                check_space(plan, self.store, self.options.quota_bytes)
+            while True:
+                while missing := self._missing():
+                    self._make(executor(), missing)
+                    self._draw()
+                try:
+                    result = release_of(self, plan)
+                    self.progress.note_summary(summary_rows(result.release))
+                    return result
+                except ReleaseMoved:
+                    self.progress.say("another build wrote a version of this release: extending that one")
+                    self._draw()
+
+    def inspect(self, executor: Callable[[], Executor]) -> None:
+        """Inspect the sources that no earlier build knows, and draw the candidates.
+
+        Parameters
+        ----------
+        executor
+            Called if there are any.
+        """
+        unknown = self._unknown()
+        if unknown:
+            self.progress.expect("inspect", len(unknown))
+            items = [StageItem(source, tuple(self.recipe.aspects), [INSPECT]) for source in unknown]
+            self._through(executor(), items)
+            self._use_failures({} if self.options.retry else known_failures(self.store))
+            self._draw()
+
+    def plan(self) -> ReleasePlan:
+        """Return the plan: all pairs of the release to be, and what making the missing ones takes."""
+        return plan_release(
+            self.store, self.reports, self.candidates, tuple(self.recipe.aspects), self.kept.keys
+        )
+
+    # -- scanning ------------------------------------------------------------------------------------
+
+    def _scan(self) -> None:
+        for root in self.options.sources:
+            adapter = open_sources(
+                root.kind, Path(root.path), self.store.cache, self.options.settle_s, **root.options
+            )
+            for item in adapter.scan():
+                if isinstance(item, SetAsideRow):
+                    self.rows.append(item.model_copy(update={"at": item.at or utc_now()}))
+                elif item.id in self.sources:
+                    self.rows.append(_second_of_its_id(item, self.sources[item.id]))
+                else:
+                    self.sources[item.id] = item
+        if not self.sources and not self.rows and not self.options.sources:
+            raise UserInputError("no sources were given: use --sources folder:PATH or --sources vript:PATH")
+
+    def _parent(self) -> Release | None:
+        try:
+            parent = Release.open(self.store, self.options.release)
+        except UserInputError:
+            return None
+        origin = filtered_from(parent)
+        if origin is not None:
+            raise UserInputError(
+                f"release {parent.name} is what people left of {origin['name']}: build {origin['name']}, and "
+                "filter it again"
+            )
+        return parent
+
+    def _unknown(self) -> list[Source]:
+        return [source for id_, source in self.sources.items() if id_ not in self.reports]
+
+    # -- bookkeeping ---------------------------------------------------------------------------------
+
+    def _lose_source(self, source: Source, row: SetAsideRow) -> None:
+        self.sources.pop(source.id, None)
+        self.reports.pop(source.id, None)
+        self.rows.append(row)
+
+    def _use_failures(self, failures: Mapping[str, SetAsideRow]) -> None:
+        for report in self.reports.values():
+            for pair in report.pairs:
+                known = failures.get(pair.pair_id)
+                if known is not None and not pair.done and pair.pair_id not in self.settled:
+                    self._lose_pair(pair, known)
+
+    def _lose_pair(self, pair: PlannedPair, row: SetAsideRow) -> None:
+        self.settled.add(pair.pair_id)
+        self.rows.append(row)
+        if pair.main:
+            self.excluded.add((row.source_id, row.aspect))
+
+    def _take(self, outcome: StageResult) -> bool:
+        """Note what a stage said; return whether the source goes on to the next stage."""
+        source = self.sources.get(outcome.source_id)
+        if source is None:
+            return False
+        if outcome.report is not None:
+            self.reports[source.id] = outcome.report
+        append_failures(self.store, [row for row in outcome.rows if row.key])
+        planned = {pair.pair_id: pair for pair in self.pairs_of(source.id)}
+        for row in outcome.rows:
+            if row.aspect and row.key in planned:
+                self._lose_pair(planned[row.key], row)
+            elif row.aspect:
+                self.rows.append(row)
+                self.excluded.add((row.source_id, row.aspect))
+            else:
+                self._lose_source(source, row)
+                return False
+        return True
+
+    def pairs_of(self, source_id: str) -> tuple[PlannedPair, ...]:
+        """Return the pairs that could be made of a source, or those that the recipe pins."""
+        report = self.reports.get(source_id)
+        pairs = report.pairs if report is not None else ()
+        if self.recipe.pins:
+            pinned = {pin.pair_id for pin in self.recipe.pins}
+            return tuple(pair for pair in pairs if pair.pair_id in pinned)
+        return pairs
+
+    def _draw(self) -> None:
+        parent = self._parent()
+        self.newest = parent.version if parent is not None else 0
+        self.kept = kept_pairs(self.store, None if self.options.fresh else parent, self.recipe, self.sources)
+        if self.recipe.pins:
+            self.candidates = pinned_candidates(self.recipe, self.reports)
+            return
+        summaries = [
+            SourceSummary(source_id=r.source_id, duration_s=r.duration_s, aspects=r.aspects)
+            for r in self.reports.values()
+        ]
+        self.candidates = draw_candidates(
+            summaries,
+            aspects=tuple(self.recipe.aspects),
+            seed=self.recipe.seed,
+            bin_seconds=self.recipe.bin_seconds,
+            pairs_per_bin=self.recipe.pairs_per_bin,
+            kept=self.kept.candidates(self.reports, self.excluded),
+            excluded=self.excluded,
+        )
+
+    def _missing(self) -> dict[str, tuple[str, ...]]:
+        """Return, by source, the aspects that still miss a pair."""
+        missing: dict[str, list[str]] = {}
+        for candidate in self.candidates:
+            if self.kept.has(candidate.source_id, candidate.aspect):
+                continue
+            for pair in self.pairs_of(candidate.source_id):
+                # a pair that is there needs its source's timeline too, which only ingest makes
+                there = pair.done and self.reports[candidate.source_id].exact
+                if pair.aspect == candidate.aspect and not there and pair.pair_id not in self.settled:
+                    missing.setdefault(candidate.source_id, []).append(candidate.aspect)
+                    break
+        return {source_id: tuple(aspects) for source_id, aspects in missing.items()}
+
+    # -- running -------------------------------------------------------------------------------------
+
+    def _make(self, executor: Executor, missing: Mapping[str, tuple[str, ...]]) -> None:
+        items = []
+        for source_id, aspects in missing.items():
+            pools = {
+                self.work.pool_of(pair.aspect, pair.pool)
+                for pair in self.pairs_of(source_id)
+                if pair.aspect in aspects and pair.pair_id not in self.settled
+            }
+            items.append(StageItem(self.sources[source_id], aspects, stages_for(pools)))
+        expected = Counter(stage.name for item in items for stage in item.stages)
+        for name, total in expected.items():
+            self.progress.expect(name, total)
+        self._through(executor, items)
+        for source_id, aspects in missing.items():
+            for pair in self.pairs_of(source_id):
+                if pair.aspect in aspects and not pair.done and pair.pair_id not in self.settled:
+                    # made, and yet not there under the id that the plan says: never try for ever
+                    message = f"{pair.aspect} of {source_id} was made but is not in the store"
+                    row = source_row(self.sources[source_id], "verify", Reason.INTERNAL_ERROR, message)
+                    self._lose_pair(pair, row.model_copy(update={"aspect": pair.aspect}))
+
+    def _through(self, executor: Executor, items: list[StageItem]) -> None:
+        through_stages(executor, self.work, items, self.progress, self._take, self._died, self.batch)
+
+    def _died(self, item: StageItem, message: str) -> StageResult:
+        """Return the rows of a source that ended its worker; their keys keep the next build from it."""
+        stage, source = item.next.name, item.source
+        row = source_row(source, stage, Reason.WORKER_DIED, message)
+        keys = {"inspect": inspect_key, "ingest": ingest_key}
+        if stage in keys:
+            rows = [row.model_copy(update={"key": keys[stage](source, self.recipe)})]
+        else:
+            # it was ingested: what cannot be made are these pairs
+            rows = [
+                row.model_copy(update={"aspect": pair.aspect, "key": pair.pair_id})
+                for pair in self.pairs_of(source.id)
+                if pair.aspect in item.aspects and not pair.done and self._made_in(pair, item.next)
+            ]
+        return StageResult(source.id, stage, rows=tuple(rows))
+
+    def _made_in(self, pair: PlannedPair, stage: Stage) -> bool:
+        return stage.name == "verify" or self.work.pool_of(pair.aspect, pair.pool) == stage.pool
+
+
+def _second_of_its_id(second: Source, first: Source) -> SetAsideRow:
+    if second.content_sha256 == first.content_sha256:
+        message = f"{second.video} has the same content as {first.video}: remove one of them"
+        return source_row(second, "catalogue", Reason.DUPLICATE_CONTENT, message)
+    message = f"{second.video} has the id of {first.video} ({first.id}): give one of them another id"
+    return source_row(second, "catalogue", Reason.DUPLICATE_ID, message)
+
+
+def build_inline(options: BuildOptions, progress: BuildProgress | None = None) -> BuildResult:
+    """Build in this process, without any executor: for tests and small things."""
+    with progress or BuildProgress(quiet=True) as shown:
+        build = Build(options, shown)
+        build.prepare()
+        return build.run(InlineExecutor)

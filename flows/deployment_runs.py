@@ -1,0 +1,176 @@
+"""Runs of the deployments: start one by its bare name, and watch it."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
+    LogFilter,
+    LogFilterFlowRunId,
+    LogFilterTimestamp,
+    WorkerFilter,
+    WorkerFilterStatus,
+)
+from prefect.client.schemas.objects import FlowRun, Log
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.sorting import LogSort
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.utilities.urls import url_for
+
+from infra.prefect_server import FLOW_NAMES
+from storage_schemas.errors import UserInputError
+
+_LOOK_EVERY_S = 2.0
+_LINES_AT_ONCE = 200
+#: So much later than a newer one may a log line come.
+_LATE = timedelta(seconds=30)
+
+
+def find_deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse:
+    """Return a deployment of our flows; the name may be bare.
+
+    Raises
+    ------
+    UserInputError
+        If there is none of that name, with those there are.
+    """
+    for full in [name] if "/" in name else [f"{flow}/{name}" for flow in FLOW_NAMES]:
+        try:
+            return client.read_deployment_by_name(full)
+        except (ObjectNotFound, ValueError):
+            continue
+    ours = client.read_deployments(flow_filter=FlowFilter(name=FlowFilterName(any_=list(FLOW_NAMES))))
+    names = sorted(deployment.name for deployment in ours)
+    near = difflib.get_close_matches(name.rpartition("/")[2], names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    have = f"there are {', '.join(names)}" if names else "`slvmeval deploy --profile FILE` makes them"
+    raise UserInputError(f"there is no deployment {name!r} on that server: {have}.{hint}")
+
+
+def parameters_from(texts: Sequence[str], deployment: DeploymentResponse) -> dict[str, Any]:
+    """Return the parameters that ``KEY=VALUE`` texts mean, each value JSON, text or one item of a list.
+
+    Raises
+    ------
+    UserInputError
+        For a text of another form, and for a parameter that the flow does not have.
+    """
+    known = (deployment.parameter_openapi_schema or {}).get("properties", {})
+    values: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UserInputError(f"--param {text}: write KEY=VALUE, such as release=eight")
+        if known and key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise UserInputError(
+                f"--param {text}: there is no parameter {key!r}.{hint} Parameters: {', '.join(known)}"
+            )
+        try:
+            values[key] = json.loads(value)
+        except json.JSONDecodeError:
+            values[key] = value
+        if known.get(key, {}).get("type") == "array" and not isinstance(values[key], list):
+            values[key] = [values[key]]
+    return values
+
+
+def start(client: SyncPrefectClient, deployment: DeploymentResponse, parameters: dict[str, Any]) -> FlowRun:
+    """Start a run.
+
+    Raises
+    ------
+    UserInputError
+        If a parameter's value does not fit.
+    """
+    try:
+        return client.create_flow_run_from_deployment(deployment.id, parameters=parameters)
+    except PrefectHTTPStatusError as problem:
+        if problem.response.status_code not in (409, 422):
+            raise
+        detail = problem.response.json().get("detail", problem.response.text)
+        raise UserInputError(f"--param: {detail}") from problem
+
+
+def page(run: FlowRun) -> str:
+    """Return the address of a run's page in Prefect's UI, or its id where there is none."""
+    return url_for(run) or str(run.id)
+
+
+def nobody_takes_it(client: SyncPrefectClient, deployment: DeploymentResponse) -> str | None:
+    """Return what to do where no worker is there that would take a run, else None."""
+    pool = deployment.work_pool_name
+    if pool is None:
+        return f"deployment {deployment.name} has no work pool: run `slvmeval deploy` again"
+    online = WorkerFilter(status=WorkerFilterStatus(any_=["ONLINE"]))
+    if client.read_workers_for_work_pool(pool, worker_filter=online):
+        return None
+    return f"no worker is there to take it: start one with `prefect worker start --pool {pool}`"
+
+
+def watch(client: SyncPrefectClient, run_id: UUID, say: Callable[[str], None]) -> FlowRun:
+    """Say the log lines of a run and its states as they come, until it is over; return it as it is then.
+
+    A server that is away for a while is asked again.
+    """
+    lines, state, away, over = _Lines(run_id), "", False, False
+    while True:
+        try:
+            run = client.read_flow_run(run_id)
+            new = lines.new(client)
+        except httpx.HTTPError as problem:
+            if not away:
+                say(f"the server is away ({problem}); waiting for it")
+            away = True
+            time.sleep(_LOOK_EVERY_S)
+            continue
+        away = False
+        if run.state_name != state:
+            state = run.state_name or ""
+            say(f"-- {state}")
+        for line in new:
+            say(f"{line.timestamp:%H:%M:%S} {logging.getLevelName(line.level):<7} {line.message}")
+        if over:
+            return run
+        # the server keeps the last lines a little later
+        over = run.state is not None and run.state.is_final()
+        time.sleep(_LOOK_EVERY_S)
+
+
+class _Lines:
+    """The log lines of a run, each once. They come from several processes, so a later one may be older."""
+
+    def __init__(self, run_id: UUID) -> None:
+        self._run = LogFilterFlowRunId(any_=[run_id])
+        self._seen: set[UUID] = set()
+        self._from = datetime.min.replace(tzinfo=UTC)
+
+    def new(self, client: SyncPrefectClient) -> list[Log]:
+        """Return the lines that came since the last time, in the order of their times."""
+        found: list[Log] = []
+        while True:
+            since = LogFilter(flow_run_id=self._run, timestamp=LogFilterTimestamp(after_=self._from))
+            some = client.read_logs(
+                since, limit=_LINES_AT_ONCE, offset=len(found), sort=LogSort.TIMESTAMP_ASC
+            )
+            found += some
+            if len(some) < _LINES_AT_ONCE:
+                break
+        if found:
+            self._from = found[-1].timestamp - _LATE
+        new = [line for line in found if line.id not in self._seen]
+        self._seen.update(line.id for line in new)
+        # that each of many small tasks ended is no news
+        return [line for line in new if line.name != "prefect.task_runs" or line.level > logging.INFO]

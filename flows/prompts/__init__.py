@@ -1,0 +1,1 @@
+"""Prompts from a user's own videos. Others use `flow`."""

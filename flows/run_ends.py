@@ -1,0 +1,196 @@
+"""How tasks and runs ended, told to Prefect's server where their own word got lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import TracebackType
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    FlowRunFilterEndTime,
+    FlowRunFilterId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    TaskRunFilter,
+    TaskRunFilterState,
+    TaskRunFilterStateType,
+)
+from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType, TaskRun
+from prefect.exceptions import ObjectNotFound, TerminationSignal
+from prefect.states import Crashed
+
+from flows.board import RunBoard
+from infra.prefect_server import FLOW_NAMES
+from infra.progress import read_runs
+from storage_schemas.store import Store
+
+log = logging.getLogger(__name__)
+
+#: How long the server may take to record the events of the last tasks, in seconds.
+RECORDED_S = 15.0
+#: A run that ended so long ago has no events under way, in seconds.
+OVER_S = 30.0
+_OPEN = TaskRunFilter(
+    state=TaskRunFilterState(
+        type=TaskRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING, StateType.SCHEDULED])
+    )
+)
+
+
+class TaskEnds:
+    """Notes how the tasks of a flow run ended, and sees to it that the server knows.
+
+    Parameters
+    ----------
+    board
+        Makes the requests.
+    run_id
+        The flow run, or None where there is none.
+    """
+
+    def __init__(self, board: RunBoard, run_id: UUID | None) -> None:
+        self._board, self._run_id = board, run_id
+        self._states: dict[UUID, State[Any]] = {}
+
+    def note(self, task_run_id: UUID, state: State[Any]) -> None:
+        """Note how a task ended; that its worker died is told at once, the rest it says itself."""
+        self._states[task_run_id] = state
+        if state.is_crashed():
+            self._board.post(f"end of task {task_run_id}", partial(_set_states, {task_run_id: state}))
+
+    def __enter__(self) -> TaskEnds:
+        """Begin to take notes."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Tell the server of all tasks that it thinks are under way: none is.
+
+        After an error, also where the run is terminated, what still runs is ended with the cluster.
+        """
+        if self._run_id is not None:
+            wait_s = RECORDED_S if kind is None else 0.0
+            self._board.post("ends of the tasks", partial(self._settle, wait_s))
+
+    def _settle(self, wait_s: float) -> None:
+        until = time.monotonic() + wait_s
+        mine = FlowRunFilter(id=FlowRunFilterId(any_=[self._run_id] if self._run_id else []))
+        with get_client(sync_client=True) as client:
+            while (still := open_tasks(client, mine)) and time.monotonic() < until:
+                time.sleep(1.0)
+            gone: State[Any] = Crashed(message="The flow run ended before it.")
+            for task in still:
+                client.set_task_run_state(task.id, self._states.get(task.id, gone), force=True)
+            end_left_over_tasks(client, OVER_S if wait_s else 0.0)
+
+
+def open_tasks(client: SyncPrefectClient, runs: FlowRunFilter) -> list[TaskRun]:
+    """Return the task runs of some flow runs that have not ended, at most 200 of them."""
+    name = FlowFilter(name=FlowFilterName(any_=list(FLOW_NAMES)))
+    return client.read_task_runs(flow_filter=name, flow_run_filter=runs, task_run_filter=_OPEN)
+
+
+def end_left_over_tasks(client: SyncPrefectClient, wait_s: float = 0.0) -> None:
+    """Set the task runs of flow runs that are over for some time, but have not ended, to Crashed.
+
+    Parameters
+    ----------
+    client
+        Makes the requests.
+    wait_s
+        How long to wait, in seconds, for tasks of runs that have only just ended: a run that is started
+        again at once may be done before those of the run that was ended are due, and no other may follow.
+    """
+    gone: State[Any] = Crashed(message="Its flow run ended before it.")
+    until = time.monotonic() + wait_s
+    while True:
+        while tasks := open_tasks(client, _over(OVER_S)):
+            for task in tasks:
+                client.set_task_run_state(task.id, gone, force=True)
+        if time.monotonic() >= until or not open_tasks(client, _over(0.0)):
+            return
+        time.sleep(1.0)
+
+
+def _over(ago_s: float) -> FlowRunFilter:
+    """Return the filter of flow runs that ended so many seconds ago."""
+    return FlowRunFilter(
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(TERMINAL_STATES))),
+        end_time=FlowRunFilterEndTime(before_=datetime.now(UTC) - timedelta(seconds=ago_s)),
+    )
+
+
+def end_dead_runs(board: RunBoard, store: Store) -> None:
+    """Set the flow runs of builds that were killed on this machine, and their tasks, to Crashed.
+
+    Of those on other machines nothing is known here: they end by their silence (the automation that
+    ``slvmeval deploy`` makes).
+    """
+    died = {
+        UUID(run["flow_run"]) for run in read_runs(store.cache) if run["status"] == "died" and run["flow_run"]
+    }
+    board.post("runs that were killed", partial(_end_runs, died))
+
+
+def _end_runs(ids: Iterable[UUID]) -> None:
+    with get_client(sync_client=True) as client:
+        for id_ in ids:
+            try:
+                run = client.read_flow_run(id_)
+            except ObjectNotFound:
+                continue  # that was on another server
+            if run.state is None or not run.state.is_final():
+                client.set_flow_run_state(id_, Crashed(message="Its process was killed."), force=True)
+                gone: State[Any] = Crashed(message="The process of its flow run was killed.")
+                for task in open_tasks(client, FlowRunFilter(id=FlowRunFilterId(any_=[id_]))):
+                    client.set_task_run_state(task.id, gone, force=True)
+        end_left_over_tasks(client)
+
+
+def _set_states(states: dict[UUID, State[Any]]) -> None:
+    with get_client(sync_client=True) as client:
+        for id_, state in states.items():
+            client.set_task_run_state(id_, state, force=True)
+
+
+@contextmanager
+def told_to_end() -> Iterator[None]:
+    """Raise the termination again where an error took its place while a cluster or a server was left.
+
+    Prefect says Crashed of a flow that is terminated, and Failed of one that raises: nobody looks into
+    a run that somebody ended.
+    """
+    try:
+        yield
+    except Exception as problem:
+        ended = _termination(problem)
+        if ended is None:
+            raise
+        log.warning("while the run was ended: %s: %s", type(problem).__name__, problem)
+        raise ended from problem
+
+
+def _termination(problem: BaseException) -> TerminationSignal | None:
+    """Return the signal during whose handling an error came, if there was one."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [problem]
+    while waiting:
+        error = waiting.pop()
+        if error is None or id(error) in seen:
+            continue
+        if isinstance(error, TerminationSignal):
+            return error
+        seen.add(id(error))
+        waiting += [error.__cause__, error.__context__]
+    return None

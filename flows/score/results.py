@@ -1,0 +1,320 @@
+"""What a scoring run says while it runs, and what it did."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from infra.progress import BuildProgress
+from tasks.llm.limits import Spending
+from tasks.scoring.user_files import UnusedLine
+
+#: How often the rate is said, in seconds.
+SAY_EVERY_S = 10.0
+
+
+class RequestProgress(BuildProgress):
+    """Says now and then how many requests were made, how fast and at what cost."""
+
+    def __init__(self, cache: Path | None = None, quiet: bool = False) -> None:
+        super().__init__(cache, quiet)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._spending: Spending | None = None
+        self._requests = 0
+        self._began = self._said = time.monotonic()
+
+    def __enter__(self) -> RequestProgress:
+        """Say that something runs, and start drawing."""
+        super().__enter__()
+        return self
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since asking began; 0 where nothing was asked."""
+        return 0.0 if self._spending is None else time.monotonic() - self._began
+
+    def watch(self, spending: Spending, requests: int) -> None:
+        """Begin to say what a run spends that has so many requests to make."""
+        self._spending, self._requests = spending, requests
+        self._began = self._said = time.monotonic()
+
+    def note_pools(self, pools: Mapping[str, Mapping[str, Any]]) -> None:
+        """Note the worker pools; the driver does so about once a second, so this says the rate as well."""
+        super().note_pools(pools)
+        if self._spending is not None and time.monotonic() - self._said >= SAY_EVERY_S:
+            self._said = time.monotonic()
+            self.say(self.in_words())
+
+    def in_words(self) -> str:
+        """Return how many requests were made, how fast and at what cost."""
+        counts = list(self._spending.counts().values()) if self._spending is not None else []
+        asked = sum(one["asked"] for one in counts)
+        rate = asked / max(self.seconds, 1e-6)
+        words = [f"{asked} of {self._requests} requests, {rate:.1f} a second"]
+        failed = sum(one["failed"] for one in counts)
+        if failed:
+            words.append(f"{failed} without an answer")
+        if tokens := sum(one["tokens"] for one in counts):
+            priced = "" if not any(one["unpriced"] for one in counts) else " and what has no price"
+            words.append(f"{tokens} tokens, ${sum(one['usd'] for one in counts):.2f}{priced}")
+        return "; ".join(words)
+
+
+@dataclass
+class AspectCount:
+    """Requests of one evaluator on one aspect: answered, failed by reason, and not made."""
+
+    requests: int = 0
+    answered: int = 0
+    left: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+
+    def add(self, failure: str | None) -> None:
+        """Count a request, given why it has no answer; empty where it has one, None where it was not made."""
+        self.requests += 1
+        if failure is None:
+            self.left += 1
+        elif failure:
+            self.failures[failure] += 1
+        else:
+            self.answered += 1
+
+
+@dataclass(frozen=True)
+class EvaluatorResult:
+    """What became of one evaluator.
+
+    Parameters
+    ----------
+    label
+        What tables call it.
+    aspects
+        Its requests by aspect, of this run and of earlier ones.
+    found_before
+        Requests that needed not be made.
+    asked, tokens, usd
+        What this run made and took; no dollars where there is no price.
+    stopped
+        Why it made no more requests, or none at all; empty where it went on to its end.
+    """
+
+    label: str
+    aspects: dict[str, AspectCount]
+    found_before: int
+    asked: int
+    tokens: int
+    usd: float | None
+    stopped: str = ""
+
+    @property
+    def total(self) -> AspectCount:
+        """All aspects together."""
+        total = AspectCount()
+        for count in self.aspects.values():
+            total.requests += count.requests
+            total.answered += count.answered
+            total.left += count.left
+            total.failures += count.failures
+        return total
+
+    @property
+    def complete(self) -> bool:
+        """Whether every request has an answer."""
+        return bool(self.total.requests) and self.total.answered == self.total.requests
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """What an evaluation found.
+
+    Parameters
+    ----------
+    title, pairs
+        What was judged, and how many pairs of it.
+    seconds
+        Wall time of the asking.
+    """
+
+    title: str
+    pairs: int
+    evaluators: tuple[EvaluatorResult, ...]
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        """0 where every request has an answer, else 3."""
+        return 0 if all(one.complete for one in self.evaluators) else 3
+
+    def in_words(self) -> str:
+        """Return in a sentence or two what was asked and answered."""
+        totals = [one.total for one in self.evaluators]
+        asked, answered = sum(one.asked for one in self.evaluators), sum(total.answered for total in totals)
+        requests, left = sum(total.requests for total in totals), sum(total.left for total in totals)
+        says = f"{answered} of {requests} requests on {self.pairs} pairs are answered, {asked} made now"
+        if failed := sum(sum(total.failures.values()) for total in totals):
+            says += f"; {failed} failed"
+        if left:
+            says += f"; {left} left"
+        stopped = [f"{one.label} stopped: {one.stopped}" for one in self.evaluators if one.stopped]
+        return " ".join([f"{says}.", *stopped])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each evaluator and aspect."""
+        return [
+            {
+                "evaluator": one.label,
+                "aspect": aspect,
+                "requests": count.requests,
+                "answered": count.answered,
+                "failed": sum(count.failures.values()),
+                "left": count.left,
+            }
+            for one in self.evaluators
+            for aspect, count in sorted(one.aspects.items())
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        """Return it JSON-able."""
+        return {
+            "of": self.title,
+            "pairs": self.pairs,
+            "seconds": round(self.seconds, 3),
+            "evaluators": {
+                one.label: {
+                    "found_before": one.found_before,
+                    "asked": one.asked,
+                    "tokens": one.tokens,
+                    "usd": one.usd,
+                    "stopped": one.stopped,
+                    "aspects": {
+                        aspect: {
+                            "requests": count.requests,
+                            "answered": count.answered,
+                            "left": count.left,
+                            "failures": dict(sorted(count.failures.items())),
+                        }
+                        for aspect, count in sorted(one.aspects.items())
+                    },
+                }
+                for one in self.evaluators
+            },
+        }
+
+
+@dataclass
+class DimensionResult:
+    """One dimension.
+
+    Parameters
+    ----------
+    videos
+        Scores that were wanted.
+    found_before
+        Those that the store had.
+    failures
+        Videos without a score, by reason.
+    left
+        Those that the next run goes on with.
+    usd
+        None where a model has no price.
+    stopped
+        Why it was not gone on with, or not begun.
+    """
+
+    dimension: str
+    videos: int = 0
+    found_before: int = 0
+    scored: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    left: int = 0
+    asked: int = 0
+    tokens: int = 0
+    usd: float | None = 0.0
+    stopped: str = ""
+
+    @property
+    def failed(self) -> int:
+        """Videos without a score, for any reason."""
+        return self.failures.total()
+
+    @property
+    def reasons(self) -> str:
+        """Why it was not gone on with, and how many videos have no score for which reason."""
+        counted = (f"{reason} {count}" for reason, count in sorted(self.failures.items()))
+        return "; ".join([*([self.stopped] if self.stopped else []), *counted])
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """The whole run; `left_out` are rows of files that could not be used."""
+
+    suite: str
+    title: str
+    videos: int
+    dimensions: tuple[DimensionResult, ...]
+    left_out: tuple[UnusedLine, ...]
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        """0: every video has its scores; 3: some have not, or something was left out."""
+        complete = all(one.scored == one.videos for one in self.dimensions)
+        return 0 if complete and not self.left_out else 3
+
+    def in_words(self) -> str:
+        """Return in some sentences what was scored, and what was not."""
+        wanted, scored, now = (
+            sum(getattr(one, name) for one in self.dimensions) for name in ("videos", "scored", "asked")
+        )
+        says = f"{scored} of {wanted} scores of {self.videos} videos are there, {now} made now"
+        counts = {
+            "without a score": sum(one.failed for one in self.dimensions),
+            "left": sum(one.left for one in self.dimensions),
+            "left out of the files": len(self.left_out),
+        }
+        says = "; ".join([says, *(f"{count} {words}" for words, count in counts.items() if count)])
+        stopped = by_reason((one.dimension, one.stopped) for one in self.dimensions)
+        return " ".join(
+            [f"{says}.", *(f"Without {', '.join(names)}: {why}" for why, names in stopped.items())]
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each dimension."""
+        return [
+            {
+                "dimension": one.dimension,
+                "videos": one.videos,
+                "scored": one.scored,
+                "failed": one.failed,
+                "left": one.left,
+                "reasons": one.reasons,
+            }
+            for one in self.dimensions
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        """Return it JSON-able."""
+        return {
+            "suite": self.suite,
+            "videos": self.videos,
+            "seconds": round(self.seconds, 3),
+            "dimensions": [
+                {**asdict(one), "failures": dict(sorted(one.failures.items()))} for one in self.dimensions
+            ],
+            "left_out": [vars(one) for one in self.left_out],
+        }
+
+
+def by_reason(stopped: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return reasons with the dimensions that have them, given pairs of both; empty ones are no reason."""
+    found: dict[str, list[str]] = {}
+    for name, reason in stopped:
+        if reason:
+            found.setdefault(reason, []).append(name)
+    return found

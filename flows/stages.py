@@ -1,0 +1,223 @@
+"""Sources on their way through the stages: a bounded number at once, each stage in its worker pool."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from infra.executor import Executor, Handle, WorkerDied
+from infra.progress import BuildProgress
+from storage_schemas.source import Source
+from tasks.pairs.stages import Stage, run_stage_of_batch
+
+log = logging.getLogger(__name__)
+
+#: How often a worker may die while it has one source alone, before that source is set aside.
+MOST_DEATHS = 2
+#: How long the driver waits at most before it looks again how many workers there are, in seconds.
+LOOK_EVERY_S = 1.0
+
+
+class Named(Protocol):
+    """What goes through stages, such as a source."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def title(self) -> str:
+        """What a person calls it."""
+
+
+class Ended(Protocol):
+    """What a stage did for one source."""
+
+    @property
+    def source_id(self) -> str:
+        """The source's id."""
+
+    @property
+    def rows(self) -> Sequence[object]:
+        """What was set aside."""
+
+
+S = TypeVar("S", bound=Named)
+E = TypeVar("E", bound=Ended)
+
+
+@dataclass(eq=False)
+class Item(Generic[S]):
+    """One source, the aspects that it is built for, and the stages that it still has before it."""
+
+    source: S
+    aspects: tuple[str, ...]
+    stages: list[Stage]
+    deaths: int = 0
+    deaths_alone: int = 0
+
+    @property
+    def next(self) -> Stage:
+        """The stage that comes now."""
+        return self.stages[0]
+
+
+#: A source of a build.
+StageItem = Item[Source]
+
+
+@dataclass(eq=False)
+class StageBatch(Generic[S]):
+    """Items whose next stage runs as one task."""
+
+    items: list[Item[S]]
+    alone: bool = False
+
+    @property
+    def stage(self) -> Stage:
+        """The stage of all of them."""
+        return self.items[0].next
+
+    @property
+    def name(self) -> str:
+        """What a person reads."""
+        more = f" and {len(self.items) - 1} more" if len(self.items) > 1 else ""
+        return f"{self.stage.name} {self.items[0].source.title}{more}"
+
+
+@dataclass
+class _Queues(Generic[S]):
+    """The batches that wait, by pool, and those that were running when a worker died.
+
+    A dying worker can take what runs beside it along, so nobody knows whose fault it was: each source is
+    tried again, in the end alone, and only deaths while alone count.
+    """
+
+    batch: int
+    ready: dict[str, deque[StageBatch[S]]] = field(default_factory=dict)
+    suspects: deque[StageBatch[S]] = field(default_factory=deque)
+    running: dict[Handle, StageBatch[S]] = field(default_factory=dict)
+
+    def add(self, items: Iterable[Item[S]], first: bool = False) -> None:
+        """Let items wait for their next stage, in batches of one stage each."""
+        by_stage: dict[str, list[Item[S]]] = {}
+        for item in items:
+            by_stage.setdefault(item.next.name, []).append(item)
+        for group in by_stage.values():
+            queue = self.ready.setdefault(group[0].next.pool, deque())
+            batches = [StageBatch(group[n : n + self.batch]) for n in range(0, len(group), self.batch)]
+            if first:
+                queue.extendleft(reversed(batches))
+            else:
+                queue.extend(batches)
+
+    def left(self) -> bool:
+        """Return whether anything waits or runs."""
+        return bool(self.suspects or self.running or any(self.ready.values()))
+
+    def startable(self, executor: Executor) -> Iterable[StageBatch[S]]:
+        """Yield the batches to start now; each has to be started before the next is asked for."""
+        if any(batch.alone for batch in self.running.values()):
+            return
+        in_flight: Counter[str] = Counter(batch.stage.pool for batch in self.running.values())
+        for pool, queue in self.ready.items():
+            room = executor.room(pool, in_flight[pool] + len(queue))
+            while queue and in_flight[pool] < room:
+                in_flight[pool] += 1
+                yield queue.popleft()
+        waits = bool(self.suspects) and not self.running and not any(self.ready.values())
+        if waits and executor.room(self.suspects[0].stage.pool, 1):
+            yield self.suspects.popleft()
+
+
+def through_stages(
+    executor: Executor,
+    work: object,
+    items: Sequence[Item[S]],
+    progress: BuildProgress,
+    goes_on: Callable[[E], bool],
+    died: Callable[[Item[S], str], E],
+    batch: int = 1,
+) -> None:
+    """Run every item through its stages.
+
+    Parameters
+    ----------
+    goes_on
+        Called with each outcome as it comes; says whether the source goes on to its next stage.
+    died
+        Called with an item that ended its worker again and again, and a message; says what becomes of it.
+    batch
+        How many sources run as one task.
+    """
+    queues = _Queues[S](batch)
+    queues.add(items)
+    while queues.left():
+        for started in queues.startable(executor):
+            calls = tuple((item.source, item.aspects) for item in started.items)
+            stage = started.stage
+            handle = executor.submit(
+                started.name, stage.pool, run_stage_of_batch, stage.function, work, calls
+            )
+            queues.running[handle] = started
+        progress.note_pools(executor.state())
+        if not queues.running:
+            time.sleep(LOOK_EVERY_S)  # until there are workers
+            continue
+        for handle in executor.wait_any(queues.running, LOOK_EVERY_S):
+            ended = queues.running.pop(handle)
+            try:
+                outcomes: Sequence[E] = executor.result(handle)
+            except WorkerDied as problem:
+                outcomes = _after_death(queues, ended, problem, executor.deaths_before_alone, died)
+            _go_on(queues, ended, outcomes, progress, goes_on)
+
+
+def _go_on(
+    queues: _Queues[S],
+    ended: StageBatch[S],
+    outcomes: Sequence[E],
+    progress: BuildProgress,
+    goes_on: Callable[[E], bool],
+) -> None:
+    """Take the outcomes of a batch, and let what goes on wait for its next stage."""
+    by_source = {item.source.id: item for item in ended.items}
+    further = []
+    for outcome in outcomes:
+        item = by_source[outcome.source_id]
+        stage = item.stages.pop(0)
+        progress.done(stage.name, item.source.title, len(outcome.rows))
+        if goes_on(outcome) and item.stages:
+            further.append(item)
+    if ended.alone:
+        queues.suspects.extendleft(StageBatch([item], alone=True) for item in further)
+    else:
+        # what has begun goes first, so that frames are used while they are warm
+        queues.add(further, first=True)
+
+
+def _after_death(
+    queues: _Queues[S],
+    ended: StageBatch[S],
+    problem: WorkerDied,
+    before_alone: int,
+    died: Callable[[Item[S], str], E],
+) -> list[E]:
+    """Let what ran on a worker that died be tried again; return outcomes of what may not be."""
+    log.warning("%s: %s", ended.name, problem)
+    outcomes = []
+    for item in ended.items:
+        item.deaths += 1
+        item.deaths_alone += ended.alone
+        if item.deaths_alone >= MOST_DEATHS:
+            message = f"{item.next.name} of {item.source.title}: {problem}, {item.deaths} times"
+            outcomes.append(died(item, f"{message}; see the worker's log"))
+        elif item.deaths > before_alone:
+            queues.suspects.append(StageBatch([item], alone=True))
+        else:
+            queues.ready.setdefault(item.next.pool, deque()).append(StageBatch([item]))
+    return outcomes

@@ -1,0 +1,65 @@
+"""Dask's settings in every cluster of ours, and the cluster of one machine.
+
+A process a worker, one thread each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.config
+
+# importing it sets Dask's defaults
+import distributed  # noqa: F401
+from distributed import LocalCluster, Nanny
+
+from infra.executor import SINGLE_THREADED
+from infra.pool import LOADED, RESOURCES
+
+
+def dask_settings() -> dict[str, Any]:
+    """Return settings for ``dask.config.set`` around the start of a scheduler or a worker."""
+    # Dask has its workers give memory back to the system at every turn, which triples the time of work on
+    # arrays as small as a frame.
+    before_start = dict(dask.config.get("distributed.nanny.pre-spawn-environ"))
+    before_start.pop("MALLOC_TRIM_THRESHOLD_", None)
+    return {
+        "distributed.nanny.pre-spawn-environ": before_start,
+        "distributed.worker.profile.enabled": False,  # a hundred looks a second at every stack
+        "distributed.scheduler.allowed-failures": 0,  # the driver tries again, and counts
+    }
+
+
+class LoadingNanny(Nanny):
+    """Keeps a worker process; the first one of a cluster has the resource of models that are loaded."""
+
+    def __init__(self, scheduler: str, *, name: int, **options: Any) -> None:
+        resources = {RESOURCES[LOADED]: 1} if name == 0 else None
+        super().__init__(scheduler, name=name, resources=resources, **options)
+
+
+def local_cluster(workers: int, one_loads: bool = False, **options: Any) -> LocalCluster:
+    """Return a local Dask cluster.
+
+    Parameters
+    ----------
+    workers
+        Number of worker processes.
+    one_loads
+        Give one of them the resource of models that are loaded, for work that asks for it.
+    options
+        Passed on to :class:`distributed.LocalCluster`.
+    """
+    with dask.config.set(dask_settings()):
+        return LocalCluster(  # type: ignore[no-untyped-call]
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            env=SINGLE_THREADED,
+            memory_limit=0,  # frames are bounded by design; Dask's own limit would count the page cache
+            dashboard_address="127.0.0.1:0",
+            host="127.0.0.1",
+            silence_logs=30,
+            worker_class=LoadingNanny if one_loads else None,
+            **options,
+        )

@@ -1,0 +1,59 @@
+"""What the commands of ``slvmeval annotate`` share: the option that names the database, and opening it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+
+if TYPE_CHECKING:
+    from storage_schemas.store import Store
+    from tasks.annotation.desk import Desk
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        help="postgresql+psycopg://USER:PASSWORD@HOST/NAME; by default SQLite in the store.  "
+        "[env: SLVMEVAL_ANNOTATION_DATABASE]",
+        envvar="SLVMEVAL_ANNOTATION_DATABASE",
+        show_envvar=False,
+        rich_help_panel=terminal.SITE_PANEL,
+    ),
+]
+
+
+@contextmanager
+def opened_desk(
+    store: Path | None, profile: Path | None = None, database: str | None = None
+) -> Iterator[tuple[Store, Desk]]:
+    """Give the store that the settings name, and its desk."""
+    from tasks.annotation.desk import Desk
+    from tasks.annotation.places import database_url, installation_key
+
+    found = terminal.open_store(store, profile)
+    # the key first: it refuses where a database is there and its key is gone
+    key = installation_key(found.root)
+    desk = Desk.open(database_url(found.root, database), key)
+    try:
+        yield found, desk
+    finally:
+        desk.close()
+
+
+def one_campaign(desk: Desk, campaign: str | None) -> str:
+    """Return the name of the campaign that is meant: the one that is named, or the only one."""
+    from storage_schemas.errors import UserInputError
+
+    names = [one.name for one in desk.campaigns()]
+    if campaign is None and len(names) != 1:
+        raise UserInputError(
+            f"there are these campaigns: {', '.join(names) or 'none'}. Say which one you mean."
+        )
+    return desk.campaign(campaign or names[0]).name

@@ -1,0 +1,389 @@
+"""``slvmeval annotate export`` and ``import``: tasks and answers as files, for a platform of one's own.
+
+``slvmeval annotate publish``, ``translate`` and ``collect``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slvmeval.cli import terminal
+from slvmeval.cli.annotate import exchange
+from slvmeval.cli.annotate.database import DatabaseOption, one_campaign, opened_desk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from storage_schemas.release import Release
+    from tasks.annotation.desk import Desk
+    from tasks.annotation.tasks import PairTask
+
+
+CampaignArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[CAMPAIGN]", help="Name of the campaign; may be left out if there is one."),
+]
+CampaignOption = Annotated[
+    str | None,
+    typer.Option("--campaign", metavar="NAME", help="The campaign; may be left out if there is one."),
+]
+PrivateOption = Annotated[
+    bool,
+    typer.Option(
+        "--private-audience",
+        help="Also sources that may not be passed on: all who see them are under your agreement with their "
+        "owner.",
+    ),
+]
+
+
+def register(annotate: typer.Typer) -> None:
+    """Add the commands."""
+    annotate.command()(export)
+    annotate.command(name="import")(import_)
+
+
+def export(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file, FILE.csv or FILE.jsonl.")],
+    campaign: CampaignArgument = None,
+    links: Annotated[
+        str,
+        typer.Option(
+            "--links",
+            metavar="token|worker|none",
+            help="A link for one worker a task; links into which the platform writes its worker's id; or "
+            "none, for a platform that shows the tasks itself.",
+        ),
+    ] = "token",
+    public_url: Annotated[
+        str, typer.Option("--public-url", metavar="URL", help="Where workers reach our pages, for links.")
+    ] = "",
+    placeholder: Annotated[
+        str, typer.Option("--placeholder", help="What the platform replaces by its worker's id.")
+    ] = "WORKER_ID",
+    media_url: Annotated[
+        str,
+        typer.Option(
+            "--media-url", metavar="URL", help="Where the platform finds the videos, without links."
+        ),
+    ] = "",
+    language: Annotated[
+        str, typer.Option("--language", metavar="en|ja", help="Of the questions, without links.")
+    ] = "en",
+    texts: Annotated[
+        Path | None, typer.Option("--texts", metavar="DIR", help="Texts of your own, over ours.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also tasks that have their votes already.")] = False,
+    encoding: Annotated[
+        str, typer.Option("--encoding", metavar="utf-8|utf-8-sig|cp932", help="Encoding of the file.")
+    ] = "utf-8",
+    private_audience: PrivateOption = False,
+    database: DatabaseOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Write the tasks that still want votes as a table for a platform of your own, a row a vote.
+
+    Each time links of the kind `token` are new ones; earlier ones stay good. Without links, sources that may
+    not be passed on are left out unless --private-audience says otherwise.
+
+    Example: `slvmeval annotate export demo-1 --store STORE --public-url https://HOST --out tasks.csv`
+    """
+    from typing import cast, get_args
+
+    from storage_schemas.errors import UserInputError
+    from tasks.annotation.mapping import Encoding
+    from tasks.annotation.places import installation_key
+    from tasks.annotation.task_table import LINKS, TableWishes, check_target, task_rows, write_table
+
+    if links not in LINKS:
+        raise UserInputError(f"--links {links}: choose {', '.join(LINKS)}")
+    if encoding not in get_args(Encoding):
+        raise UserInputError(f"--encoding {encoding}: choose {', '.join(get_args(Encoding))}")
+    check_target(out)
+    wishes = TableWishes(links, public_url, placeholder, media_url, every)
+    with opened_desk(store, profile, database) as (found, desk):
+        name = one_campaign(desk, campaign)
+        release = _release_of(found.root, desk, name)
+        free = {row.source_id for row in release.sources() if private_audience or row.redistributable}
+        tasks = desk.tasks(name)
+        rows = task_rows(
+            desk,
+            installation_key(found.root),
+            name,
+            wishes,
+            lambda task: task.source_id in free,
+            _wording(language, texts),
+        )
+    if not rows:
+        raise UserInputError(f"campaign {name} has no task to write: every pair has its votes, see --all")
+    write_table(out, rows, cast(Encoding, encoding))
+    terminal.say(f"{len(rows)} tasks of campaign {name} in {out}")
+    left_out = sum(task.source_id not in free for task in tasks) if links == "none" else 0
+    if left_out:
+        terminal.say(f"{left_out} pairs are of sources that may not be passed on and were left out")
+
+
+def import_(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Answers: .csv, .tsv or .jsonl; they are only read.")
+    ],
+    campaign: CampaignOption = None,
+    mapping: Annotated[
+        Path | None,
+        typer.Option("--mapping", metavar="FILE", help="What columns and values mean, as TOML."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of them.")] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", metavar="FILE", help="Where rows that are left out are listed; beside the first file."
+        ),
+    ] = None,
+    database: DatabaseOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Take the answers of a platform of your own as votes; workers' ids are hashed on the way in.
+
+    Rows that cannot be used are listed by file and line in a report and left out; mend them and give the same
+    files again: what is known is not counted twice. Exit code 3 if rows were left out.
+
+    Example: `slvmeval annotate import answers.csv --campaign demo-1 --mapping platform.toml --store STORE`
+    """
+    from tasks.annotation.exchange import import_answers, write_report
+    from tasks.annotation.mapping import load_mapping
+    from tasks.annotation.places import installation_key
+
+    meant = load_mapping(mapping)
+    with opened_desk(store, profile, database) as (found, desk):
+        name = one_campaign(desk, campaign)
+        result = import_answers(desk, installation_key(found.root), name, files, meant, dry_run)
+    place = report or files[0].with_name(f"{files[0].stem}.left-out.csv")
+    if result.left_out or place.exists():
+        # an older report says nothing of these rows any more
+        write_report(place, result.left_out)
+    if as_json:
+        terminal.print_json(
+            {
+                "campaign": name,
+                "rows": result.rows,
+                "accepted": result.accepted,
+                "known": result.known,
+                "dry_run": dry_run,
+                "left_out": [
+                    {"file": row.file, "line": row.line, "reason": row.reason.value, "message": row.message}
+                    for row in result.left_out
+                ],
+            }
+        )
+    else:
+        terminal.say(result.in_words())
+        for row in result.left_out[:20]:
+            terminal.say(f"  {row.file}:{row.line}: {row.reason.value}: {row.message}")
+        if result.left_out:
+            terminal.say(f"All {len(result.left_out)} rows that were left out: {place}")
+    if result.left_out:
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def _release_of(root: Path, desk: Desk, campaign: str) -> Release:
+    from storage_schemas.release import Release
+    from storage_schemas.store import Store
+
+    settings = desk.campaign(campaign)
+    return Release.open(Store.open(root), settings.release, settings.version)
+
+
+def _wording(language: str, folder: Path | None) -> Callable[[PairTask], dict[str, Any]]:
+    """Return what gives a task's question and what it asks afterwards."""
+    from slvmeval.web.annotation.pages.texts import texts
+
+    def wording(task: PairTask) -> dict[str, Any]:
+        words = texts(language, task.aspect, folder).aspect
+        return {name: words[name] for name in ("question", "instruction", "changed", "clear", "failed")}
+
+    return wording
+
+
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+
+def register_annotate_exchange(annotate: typer.Typer) -> None:
+    """Add the commands."""
+    annotate.command()(publish)
+    annotate.command()(translate)
+    exchange.register(annotate)
+    annotate.command()(collect)
+
+
+def publish(
+    release: terminal.ReleaseArgument = None,
+    version: terminal.VersionOption = None,
+    campaign: Annotated[
+        str, typer.Option("--campaign", metavar="NAME", help="Its name; RELEASE-VERSION by default.")
+    ] = "",
+    settings: Annotated[
+        Path | None,
+        typer.Option("--settings", metavar="FILE", help="Settings of the campaign, as TOML."),
+    ] = None,
+    private_audience: PrivateOption = False,
+    workers: terminal.WorkersOption = None,
+    database: DatabaseOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Put a release before people: write the videos that they are shown, and queue its pairs.
+
+    It may be stopped and given again: what is there is kept, new settings and translations are taken over. A
+    campaign goes on with its version of the release until another is named. Exit code 3 if pairs have no
+    videos, because frames are gone and cannot be made again.
+
+    Example: `slvmeval annotate publish demo --store STORE`
+    """
+    from functools import partial
+
+    from flows.annotate.options import annotate_options
+    from flows.annotate.run import annotation
+    from infra.executor import ProcessExecutor
+    from infra.progress import BuildProgress
+    from slvmeval.cli.runs import log_to_stderr
+    from storage_schemas.store import Store
+
+    site = terminal.settings(profile, store=store, workers=workers)
+    options = annotate_options(
+        site,
+        database,
+        release=release,
+        version=version,
+        campaign=campaign,
+        campaign_settings="" if settings is None else str(settings),
+        private_audience=private_audience,
+    )
+    log_to_stderr(quiet or as_json)
+    with (
+        BuildProgress(Store.open(Path(options.store)).cache, quiet or as_json) as progress,
+        annotation(options, progress) as made,
+    ):
+        result = made.publish(partial(ProcessExecutor, site.workers))
+    if as_json:
+        terminal.print_json(
+            {
+                "campaign": result.campaign.model_dump(mode="json"),
+                "pairs": result.shown,
+                "new": result.new,
+                "retired": result.retired,
+                "withheld_sources": list(result.withheld),
+                "withheld_pairs": result.withheld_pairs,
+                "failed": dict(result.failed),
+                "failed_pairs": result.failed_pairs,
+            }
+        )
+    else:
+        terminal.say(result.in_words(), *(f"  {why}" for why in result.failed.values()))
+        terminal.say(f"Next: slvmeval annotate serve {result.campaign.name} --store {site.store}")
+    if not result.complete:
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def translate(
+    release: terminal.ReleaseArgument = None,
+    into: Annotated[
+        str, typer.Option("--into", metavar="LANGUAGE", help="ja, en, or a language as the model knows it.")
+    ] = "ja",
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", metavar="NAME", help="The model; Qwen/Qwen3-Next-80B-A3B-Instruct-FP8 by default."
+        ),
+    ] = "",
+    server: Annotated[
+        str,
+        typer.Option(
+            "--server",
+            metavar="NAME",
+            help="Its server in the profile's model_servers; translation by default.",
+        ),
+    ] = "",
+    prompt: Annotated[
+        Path | None, typer.Option("--prompt", metavar="FILE", help="A prompt in place of ours.")
+    ] = None,
+    plain_sampling: Annotated[
+        bool,
+        typer.Option(
+            "--plain-sampling", help="Send nothing that only vLLM knows, such as for OpenAI's servers."
+        ),
+    ] = False,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Translate a release's captions by an OpenAI-compatible model; each is asked about once.
+
+    `annotate publish` shows the translations beside the captions. Exit code 3 if captions have none: they are
+    shown as they are, and asked about again the next time.
+
+    Example: `slvmeval annotate translate demo --store STORE --profile site.toml`
+    """
+    from flows.annotate.options import translation_parameters
+    from storage_schemas.errors import UserInputError
+    from tasks.annotation.kept_translations import KeptTranslations
+    from tasks.annotation.translate import translate_captions
+    from tasks.llm.servers import Servers
+
+    parameters = translation_parameters(
+        into, model, server, "" if prompt is None else str(prompt), plain_sampling
+    )
+    if parameters is None:
+        raise UserInputError("say into which language: --into ja")
+    opened = terminal.open_release(store, release, version, profile)
+    site = terminal.settings(profile, store=store)
+    captions = [clip.caption for row in opened.sources() for clip in opened.clips(row.source_id)]
+    root = opened.store.root
+    with (
+        KeptTranslations(root) as kept,
+        terminal.step_bar("captions", quiet or as_json) as step,
+    ):
+        result = translate_captions(captions, parameters, Servers(site.model_servers, root), kept, step)
+    if as_json:
+        terminal.print_json(
+            {"translated": len(result.texts), "asked": result.asked, "failed": list(result.failed.values())}
+        )
+    else:
+        terminal.say(result.in_words(), "`slvmeval annotate publish` shows them.")
+    if result.failed:
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def collect(
+    campaign: CampaignArgument = None,
+    database: DatabaseOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Take votes and decisions over from the pages' database into the store; of all campaigns by default.
+
+    Example: `slvmeval annotate collect --store STORE`
+    """
+    from dataclasses import asdict
+
+    from tasks.annotation.collect import collect as collect_campaign
+
+    with opened_desk(store, profile, database) as (found, desk):
+        names = [campaign] if campaign else [one.name for one in desk.campaigns()]
+        done = [collect_campaign(found, desk, name) for name in names]
+    if as_json:
+        terminal.print_json([asdict(one) | {"complete": one.complete} for one in done])
+        return
+    terminal.say(
+        *([one.in_words() for one in done] or ["nothing is published yet: slvmeval annotate publish"])
+    )

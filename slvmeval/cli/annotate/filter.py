@@ -1,0 +1,162 @@
+"""``slvmeval annotate filter`` and ``retention``: the pairs that people kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+from slvmeval.cli.annotate import workers
+
+if TYPE_CHECKING:
+    from storage_schemas.release import Release
+    from tasks.annotation.people import People
+    from tasks.annotation.retention import Retention
+
+CampaignsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--campaign", metavar="NAME", help="Only votes of this campaign. May be given several times."
+    ),
+]
+RuleOption = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="NAME|FILE",
+        help="Take the rule of this recipe in place of the one that the release has.",
+    ),
+]
+
+
+def register(annotate: typer.Typer) -> None:
+    """Add the commands."""
+    annotate.command(name="filter")(filter_)
+    annotate.command()(retention)
+    workers.register(annotate)
+
+
+def filter_(
+    release: terminal.ReleaseArgument = None,
+    name: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="Name of the new release; RELEASE-filtered.")
+    ] = None,
+    campaigns: CampaignsOption = None,
+    recipe: RuleOption = None,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Write the pairs that people kept as a release of its own, with the votes in it.
+
+    It is by the votes that were collected (`annotate collect`). Where nothing changed since the last time no
+    version is written. Exit code 3 if pairs are undecided: they have too few votes, and are not in it.
+
+    Example: `slvmeval annotate filter main --store STORE`
+    """
+    from tasks.annotation.filtered_release import write_filtered
+    from tasks.annotation.retention import retention as retention_of
+
+    parent = terminal.open_release(store, release, version, profile)
+    people = _people(parent, campaigns, recipe)
+    made = write_filtered(parent, people, name)
+    rows = retention_of(people.outcomes)
+    if as_json:
+        terminal.print_json(
+            {
+                "release": made.release.name,
+                "version": made.release.version,
+                "new": made.new,
+                "checksum": made.release.manifest.content_checksum,
+                "filtered_from": {"release": parent.name, "version": parent.version},
+                "rule": people.rule.model_dump(mode="json"),
+                "retention": [_plain(row) for row in rows],
+            }
+        )
+    else:
+        _print_retention(parent, people, rows)
+        what = "written" if made.new else "nothing changed since it was written"
+        kept, count = rows[-1].final, rows[-1].initial
+        terminal.say(
+            f"release {made.release.name}, version {made.release.version}: {kept} of {count} pairs, {what}"
+        )
+    if rows[-1].undecided:
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def retention(
+    release: terminal.ReleaseArgument = None,
+    campaigns: CampaignsOption = None,
+    recipe: RuleOption = None,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Print how many pairs of each aspect people kept, and why not the others; nothing is written.
+
+    Example: `slvmeval annotate retention main --store STORE`
+    """
+    from tasks.annotation.retention import retention as retention_of
+
+    opened = terminal.open_release(store, release, version, profile)
+    people = _people(opened, campaigns, recipe)
+    rows = retention_of(people.outcomes)
+    if as_json:
+        terminal.print_json([_plain(row) for row in rows])
+    else:
+        _print_retention(opened, people, rows)
+
+
+def _people(release: Release, campaigns: list[str] | None, recipe: str | None) -> People:
+    from storage_schemas.errors import UserInputError
+    from tasks.annotation.people import people_of
+    from tasks.recipe import load_recipe
+
+    rule = None if recipe is None else load_recipe(recipe).annotation
+    people = people_of(release, campaigns or (), rule)
+    if people is None:
+        raise UserInputError(
+            f"nobody has voted on a pair of release {release.name}, version {release.version}: "
+            "`slvmeval annotate publish` and `slvmeval annotate serve` put it before people, and "
+            "`slvmeval annotate collect` takes their votes over"
+        )
+    return people
+
+
+def _plain(row: Retention) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {**asdict(row), "rate": row.rate}
+
+
+def _print_retention(release: Release, people: People, rows: list[Retention]) -> None:
+    from tasks.statistics.intervals import printed_per_cent
+
+    rule = people.rule
+    title = (
+        f"release {release.name}, version {release.version}: {len(people.votes)} votes; at most "
+        f"{rule.most_c} C, A over B by {rule.least_lead}, of {rule.workers_per_pair} votes"
+    )
+    columns = ("aspect", "pairs", "excluded by C", "by A and B", "undecided", "kept", "rate, %")
+    terminal.console().print(
+        terminal.table(
+            title,
+            columns,
+            [
+                (
+                    row.aspect,
+                    row.initial,
+                    row.excluded_c,
+                    row.excluded_a,
+                    row.undecided,
+                    row.final,
+                    "-" if row.rate is None else printed_per_cent(row.rate),
+                )
+                for row in rows
+            ],
+            numbers=len(columns) - 1,
+        )
+    )

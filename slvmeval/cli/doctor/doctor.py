@@ -1,0 +1,54 @@
+"""``slvmeval doctor``: is this machine fit, and what to do where it is not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Start here")(doctor)
+
+
+def doctor(
+    store: terminal.StoreOption = None,
+    models: terminal.ModelsOption = None,
+    profile: terminal.ProfileOption = None,
+    probe: Annotated[
+        bool, typer.Option("--probe/--no-probe", help="Run a short job in each worker pool of the profile.")
+    ] = True,
+    probe_wait: Annotated[
+        float,
+        typer.Option("--probe-wait", min=1, metavar="SECONDS", help="How long these may wait for a node."),
+    ] = 120.0,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Check Python, packages, store, weights, servers and the cluster, and say what to do.
+
+    Exit code 1 if something is wrong. With a profile that has worker pools: does SLURM have what they ask
+    for, and do its nodes see the store, the same Python, their GPUs and this machine.
+
+    Example: `slvmeval doctor --store STORE`; on a cluster `slvmeval doctor --profile site.toml`
+    """
+    from slvmeval.cli.doctor.checks import run_checks
+    from slvmeval.cli.doctor.finding import CheckVerdict
+
+    findings = run_checks(store, models, profile, probe=probe, probe_wait_s=probe_wait)
+    if as_json:
+        terminal.print_json([vars(finding) for finding in findings])
+    else:
+        for finding in findings:
+            terminal.say(f"{finding.verdict.value:<5} {finding.what:<16} {finding.message}")
+        counts = Counter(finding.verdict for finding in findings)
+        terminal.say(
+            "all good"
+            if not counts[CheckVerdict.FAIL]
+            else f"{counts[Verdict.FAIL]} things have to be mended"
+        )
+    if any(finding.verdict is CheckVerdict.FAIL for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,46 @@
+"""What a check of ``slvmeval doctor`` found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from infra.profile import Profile
+from slvmeval.cli.doctor.finding import CheckVerdict, Finding
+
+if TYPE_CHECKING:
+    pass
+
+
+class CheckVerdict(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found; where it is bad, the message says what to do."""
+
+    what: str
+    verdict: CheckVerdict
+    message: str
+
+
+def one_line(text: str) -> str:
+    """Return lines as one."""
+    return "; ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def store_path(site: Profile) -> Path:
+    """Return the store's folder as builds use it."""
+    return Path(site.store).expanduser().resolve()
+
+
+def existing(folder: Path) -> Path:
+    """Return a folder, or the nearest one above it that exists."""
+    return next(place for place in (folder, *folder.parents) if place.exists())

@@ -1,0 +1,170 @@
+"""The checks of ``slvmeval doctor`` that run on the compute nodes: a short job in each pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from infra.pool import Pool
+from infra.profile import Profile
+from infra.slurm.probe import Probed, probe_pools
+from infra.slurm.run_folder import SAME_VERSIONS, log_folder, versions
+from slvmeval.cli.doctor.finding import CheckVerdict, Finding, existing, one_line, store_path
+
+#: What the work imports; a broken one is found on a node before anything is queued.
+MODULES = ("numpy", "av", "cv2", "zarr", "onnxruntime", "prefect", "tasks.pairs.stages", "infra.slurm.worker")
+
+
+def check_nodes(
+    site: Profile, where: str, scripts: Mapping[str, str], address: str, wait_s: float
+) -> list[Finding]:
+    """Run a probe job in each pool and say what its node saw.
+
+    Parameters
+    ----------
+    scripts
+        The workers' job scripts by pool.
+    address
+        At which workers would call this machine.
+    wait_s
+        How long the jobs may wait for a node, seconds.
+    """
+    store = existing(store_path(site))
+    weights = [path for folder in site.models if (path := Path(folder).expanduser()).is_dir()]
+    try:
+        probed = probe_pools(
+            site,
+            scripts,
+            store,
+            address,
+            distributions=SAME_VERSIONS,
+            modules=MODULES,
+            readable=[path.resolve() for path in weights],
+            writable=[store, existing(log_folder(site, store_path(site)))],
+            wait_s=wait_s,
+            poll_s=max(1.0, min(site.poll_s, 5.0)),
+        )
+    except OSError as problem:
+        return [Finding("nodes", CheckVerdict.FAIL, f"probe jobs could not be sent: {problem}")]
+    return [
+        finding for name, seen in probed.items() for finding in node_findings(site, where, name, seen, store)
+    ]
+
+
+def node_findings(site: Profile, where: str, name: str, seen: Probed, store: Path) -> list[Finding]:
+    """Return what a pool's probe found.
+
+    Parameters
+    ----------
+    where
+        What messages call the profile.
+    name
+        The pool.
+    seen
+        What came of its probe.
+    store
+        The folder that node and driver should share.
+    """
+    what = f"node of {name}"
+    answer = seen.answer
+    if answer is None:
+        return [Finding(what, *_no_answer(seen, name, where, store))]
+    pool = site.pools[name]  # type: ignore[index]
+    node, keys = answer["node"], f"pools.{name}"
+    problems = [
+        *_folder_problems(answer, seen.token, where, store),
+        *_software_problems(answer, f"look at {keys}.python and {keys}.setup in {where}"),
+        *_network_problems(answer, keys, where),
+    ]
+    if answer["scratch_error"]:
+        problems.append(f"scratch {answer['scratch_error']}: change {keys}.scratch in {where}")
+    gpu = _gpu_problem(pool, answer, f"look at {keys}.gres and {keys}.gpus in {where}")
+    if gpu and not site.allow_cpu_models:
+        problems.append(gpu)
+    if problems:
+        return [Finding(what, CheckVerdict.FAIL, f"{node}: {problem}") for problem in problems]
+    devices = answer["gpus"]["seen"] or [f"GPU {number}" for number in answer["gpus"]["given"]]
+    device = f", {devices[0]}" if pool.gpus and devices else ""
+    good = f"{node}: Python {answer['python']}, the same store and versions{device}, reaches this machine"
+    allowed = f"{node}: {gpu}; workers go on without, as allow_cpu_models says"
+    return [
+        Finding(what, CheckVerdict.OK, good),
+        *([Finding(what, CheckVerdict.WARN, allowed)] if gpu else []),
+    ]
+
+
+def _no_answer(seen: Probed, name: str, where: str, store: Path) -> tuple[CheckVerdict, str]:
+    job = seen.job
+    if job is not None and job.pending:
+        why = f" ({job.reason})" if job.reason else ""
+        return CheckVerdict.WARN, (
+            f"the probe job still waited{why} and was taken away: nothing is known of the nodes; try again "
+            "later or with a longer --probe-wait"
+        )
+    if job is not None and job.there:
+        return (
+            CheckVerdict.FAIL,
+            f"the probe job ran on {job.node} and said nothing in time: look at that node",
+        )
+    if seen.log:
+        return CheckVerdict.FAIL, (
+            f"the probe job said: {one_line(seen.log)}: look at python and setup of pools.{name} in {where}"
+        )
+    ended = f" ({job.state} on {job.node or 'no node'})" if job is not None else ""
+    return CheckVerdict.FAIL, (
+        f"the probe job ended{ended}, and no word of it came to {store}: nodes do not see that folder; put "
+        f"the store on a file system that they share (store in {where})"
+    )
+
+
+def _folder_problems(answer: Mapping[str, Any], token: str, where: str, store: Path) -> Iterator[str]:
+    if answer["token"] != token:
+        yield (
+            f"there is no {store}, or another folder of that name: put the store on a file system that all "
+            f"nodes share (store in {where})"
+        )
+        return
+    for folder, problem in answer["folder_errors"].items():
+        if problem:
+            yield (
+                f"{folder} {problem}: put it on a file system that all nodes share "
+                f"(store, models, job_logs in {where})"
+            )
+
+
+def _software_problems(answer: Mapping[str, Any], advice: str) -> Iterator[str]:
+    there = {"python": ".".join(answer["python"].split(".")[:2]), **answer["versions"]}
+    other = [
+        f"{name} {there.get(name) or 'missing'} (here {wanted})"
+        for name, wanted in versions().items()
+        if there.get(name) != wanted
+    ]
+    if other:
+        yield f"other versions: {', '.join(other)}; its Python is {answer['executable']}: {advice}"
+    if answer["import_errors"]:
+        problems = "; ".join(f"{name}: {problem}" for name, problem in answer["import_errors"].items())
+        yield f"cannot import {problems}: {advice}"
+
+
+def _network_problems(answer: Mapping[str, Any], keys: str, where: str) -> Iterator[str]:
+    if answer["driver_error"]:
+        yield (
+            f"cannot call this machine ({answer['driver_error']}): name an interface that nodes reach as "
+            f"scheduler_interface in {where}, or build on a machine that they reach"
+        )
+    if answer["worker_error"]:
+        yield (
+            f"this machine cannot call a worker there ({answer['worker_error']}): change {keys}.interface in "
+            f"{where}. Interfaces there: {', '.join(answer['interfaces'])}"
+        )
+
+
+def _gpu_problem(pool: Pool, answer: Mapping[str, Any], advice: str) -> str | None:
+    given, seen = answer["gpus"]["given"], answer["gpus"]["seen"]
+    if not pool.gpus or len(seen or ()) >= pool.gpus:
+        return None
+    if len(given) < pool.gpus:
+        return f"SLURM gave the job {len(given)} GPUs of {pool.gpus}: {advice}"
+    why = "there is no nvidia-smi and no torch to ask" if seen is None else "its driver shows no GPU"
+    return f"SLURM gave the job GPU {','.join(given)}, but {why}"

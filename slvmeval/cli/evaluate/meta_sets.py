@@ -1,0 +1,341 @@
+"""``slvmeval meta-sets``: other people's sets of judged pairs, and the proxy study on one of them.
+
+``slvmeval meta-sets proxy-study``: do degraded videos rank evaluators as generated ones do?
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast, get_args
+
+import typer
+
+from slvmeval.cli import terminal
+from slvmeval.cli.build.build import DirectOption, QuietOption
+from slvmeval.cli.terminal import OUTPUT_PANEL
+
+if TYPE_CHECKING:
+    from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult
+    from tasks.statistics.cells import Cell
+    from tasks.statistics.trials import TiePolicy
+
+
+STUDY_PANEL = "The study"
+
+TiesOption = Annotated[
+    str,
+    typer.Option("--ties", metavar="half|wrong|dropped", help="What an evaluator's tie counts."),
+]
+
+
+def register_proxy_study(group: typer.Typer) -> None:
+    """Add the command to its group."""
+    group.command(name="proxy-study")(proxy_study)
+
+
+def proxy_study(
+    fetv: Annotated[
+        Path, typer.Argument(metavar="FETV", help="Folder with FETV's scores, prompts and videos.")
+    ],
+    evaluators: Annotated[
+        list[str] | None,
+        typer.Option("--evaluator", "-e", metavar="NAME[?KEY=VALUE&…]", help="Who is ranked; several."),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--evaluators", metavar="FILE", help="Evaluators with settings, as TOML.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Write the result as JSON and CSV.", rich_help_panel=OUTPUT_PANEL
+        ),
+    ] = None,
+    videos: Annotated[
+        Path | None,
+        typer.Option("--videos", metavar="DIR", help="Folder of the videos; FETV/datas/videos by default."),
+    ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model", metavar="NAME", help="Only this generating model.", rich_help_panel=STUDY_PANEL
+        ),
+    ] = None,
+    couples: Annotated[
+        int | None,
+        typer.Option("--couples", min=1, help="At most so many joined prompts.", rich_help_panel=STUDY_PANEL),
+    ] = None,
+    score: Annotated[
+        str, typer.Option("--score", help="FETV's human score.", rich_help_panel=STUDY_PANEL)
+    ] = "alignment",
+    aspect: Annotated[
+        str, typer.Option("--aspect", help="The aspect that is degraded.", rich_help_panel=STUDY_PANEL)
+    ] = "comprehensiveness",
+    strength: Annotated[
+        str, typer.Option("--strength", help="How strongly.", rich_help_panel=STUDY_PANEL)
+    ] = "",
+    seed: Annotated[int, typer.Option("--seed", help="Key of all draws.", rich_help_panel=STUDY_PANEL)] = 0,
+    fps: Annotated[
+        str, typer.Option("--fps", help="Frames a second that are looked at.", rich_help_panel=STUDY_PANEL)
+    ] = "1",
+    ties: TiesOption = "half",
+    usd: Annotated[
+        float | None, typer.Option("--most-dollars", min=0, help="End it before it costs more.")
+    ] = None,
+    store: terminal.StoreOption = None,
+    model_folders: terminal.ModelsOption = None,
+    workers: terminal.WorkersOption = None,
+    profile: terminal.ProfileOption = None,
+    direct: DirectOption = False,
+    as_json: terminal.JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Rank evaluators on real against generated and on real against degraded videos; say how alike.
+
+    Answers are kept in the store: the same command goes on where it was stopped. Exit code 3: some requests
+    have no answer.
+
+    Example: `slvmeval meta-sets proxy-study FETV -e duration -e coin -e motion --out RESULT --store STORE`
+    """
+    from flows.score.evaluate_options import evaluate_options
+    from flows.score.evaluate_run import study_result
+    from slvmeval.cli.runs import run_evaluation
+    from tasks.scoring.judges.meta_sets.provider import rate_of
+    from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
+
+    if not evaluators and file is None:
+        raise typer.BadParameter("name at least one, see `slvmeval evaluators`", param_hint="--evaluator")
+    policy, _ = tie_policy(ties), rate_of(fps)
+    study = ProxyPairs(
+        path=str(fetv.expanduser().resolve()),
+        videos=None if videos is None else str(videos.expanduser().resolve()),
+        score=score,
+        aspect=aspect,
+        strength=strength,
+        models=tuple(models or ()),
+        couples=couples,
+        seed=seed,
+        fps=fps,
+    )
+    site = terminal.settings(profile, store=store, models=model_folders, workers=workers)
+    options = evaluate_options(
+        site, evaluators or (), None if file is None else str(file), pairs_from=study, limits={"usd": usd}
+    )
+    ran = run_evaluation(options, site, direct, quiet)
+    result = study_result(options, study, policy)
+    if out is not None:
+        _write(result, out)
+    if as_json:
+        terminal.print_json(result.as_json())
+    else:
+        _print_study(result)
+        terminal.say(*(f"{one.label} stopped: {one.stopped}" for one in ran.evaluators if one.stopped))
+    raise typer.Exit(ran.exit_code)
+
+
+def _print_study(result: ProxyResult) -> None:
+    columns = ("evaluator", "rank", "generated %", "pairs", "rank", "degraded %", "pairs", "failed")
+    rows = [
+        (
+            row.evaluator,
+            _rank(row.generated_rank),
+            percent(row.generated.accuracy),
+            row.generated.pairs,
+            _rank(row.degraded_rank),
+            percent(row.degraded.accuracy),
+            row.degraded.pairs,
+            row.generated.failed + row.degraded.failed,
+        )
+        for row in result.rows
+    ]
+    terminal.console().print(terminal.table(result.title, columns, rows, numbers=7))
+    found = result.correlation
+    if found.coefficient is None:
+        terminal.say(
+            f"Spearman's ρ is not defined over n = {found.n} evaluators: it needs two whose accuracies differ"
+        )
+        return
+    p = "p is not defined" if found.p is None else f"p = {found.p:.3g}"
+    terminal.say(f"Spearman's ρ of the two rankings: {found.coefficient:.3f} ({p}, n = {found.n} evaluators)")
+
+
+def _write(result: ProxyResult, folder: Path) -> None:
+    import json
+
+    from storage_schemas.commit import write_atomic
+
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(result.as_json(), indent=1, ensure_ascii=False) + "\n"
+    write_atomic(folder / "proxy-study.json", text.encode())
+    write_atomic(folder / "proxy-study.csv", result.as_csv().encode())
+
+
+def tie_policy(text: str) -> TiePolicy:
+    """Return what a tie counts."""
+    from tasks.statistics.trials import TiePolicy
+
+    if text not in get_args(TiePolicy):
+        raise typer.BadParameter(f"choose one of {', '.join(get_args(TiePolicy))}", param_hint="--ties")
+    return cast(TiePolicy, text)
+
+
+def percent(share: float | None) -> str:
+    """Return a share as a table shows it."""
+    return "–" if share is None else f"{100 * share:.1f}"
+
+
+def _rank(rank: float | None) -> str:
+    return "–" if rank is None else f"{rank:g}"
+
+
+app = typer.Typer(
+    no_args_is_help=True, help="Other people's sets of judged pairs; own pairs; the proxy study."
+)
+
+SetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME:PATH", help="The set, with options: 'uve:UVE?videos=DIR&fps=2&long_side=512'."
+    ),
+]
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group."""
+    proxy_study.register_proxy_study(app)
+    parent.add_typer(app, name="meta-sets", rich_help_panel="Judges")
+
+
+@app.command(name="list")
+def list_sets(as_json: terminal.JsonOption = False) -> None:
+    """List the sets that can be judged in place of a release, and their own aspects.
+
+    Example: `slvmeval meta-sets list`
+    """
+    from tasks.scoring.judges.meta_sets.provider import SETS, descriptions
+
+    own = descriptions()
+    if as_json:
+        found = {
+            name: {"title": one.title, "aspects": own.get(name, {}), "fps": one.fps}
+            for name, one in SETS.items()
+        }
+        terminal.print_json(found)
+        return
+    rows = [
+        (name, one.title, ", ".join(own.get(name, {})) or "those of this project")
+        for name, one in SETS.items()
+    ]
+    terminal.console().print(terminal.table("Sets", ("name", "title", "aspects"), rows))
+
+
+@app.command()
+def check(
+    where: SetArgument,
+    most: Annotated[int, typer.Option("--most", min=0, help="Show so many of what is left out.")] = 10,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Read a set's files and say what is in them: pairs by aspect and answer, and what is left out, and why.
+
+    No video is opened. Exit code 3: something is left out.
+
+    Example: `slvmeval meta-sets check uve:UVE`
+    """
+    from collections import Counter
+
+    from tasks.scoring.judges.meta_sets.provider import meta_set_from_text
+
+    pairs = meta_set_from_text(where)
+    loaded = pairs.loaded()
+    counts = Counter((pair.aspect, pair.gold) for pair in loaded.pairs)
+    aspects = sorted({aspect for aspect, _ in counts})
+    if as_json:
+        terminal.print_json(
+            {
+                "set": pairs.name,
+                "pairs": len(loaded.pairs),
+                "aspects": {
+                    name: {gold: counts[name, gold] for gold in ("a", "b", "tie")} for name in aspects
+                },
+                "left_out": loaded.reasons(),
+                "examples": [vars(one) for one in loaded.left_out[:most]],
+            }
+        )
+    else:
+        rows = [(name, *(counts[name, gold] for gold in ("a", "b", "tie"))) for name in aspects]
+        title = f"{pairs.title}: {len(loaded.pairs)} pairs"
+        terminal.console().print(terminal.table(title, ("aspect", "a", "b", "tie"), rows, numbers=3))
+        terminal.say(*(f"{one.where}: {one.reason}: {one.message}" for one in loaded.left_out[:most]))
+    raise typer.Exit(terminal.SOME_SET_ASIDE if loaded.left_out else 0)
+
+
+@app.command()
+def agreement(
+    where: SetArgument,
+    ties: proxy_study.TiesOption = "half",
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Say how far the evaluators that judged a set agree with its answers, with ties and without.
+
+    *with ties*: better, worse and equal are three answers. *without*: only pairs in which one is better.
+    *calibrated*: scorers with the margin under which two scores count as equal, chosen on these pairs.
+
+    Example: `slvmeval meta-sets agreement uve:UVE --store STORE`
+    """
+    from storage_schemas.judgements import JudgementsStore
+    from tasks.scoring.judges.meta_sets.agreement import agreements
+    from tasks.scoring.judges.meta_sets.provider import meta_set_from_text
+
+    policy = proxy_study.tie_policy(ties)
+    pairs = meta_set_from_text(where)
+    gold = pairs.meta_pairs()
+    rows = JudgementsStore(terminal.open_store(store, profile)).rows(pair_ids=list(gold))
+    found = agreements(rows, pairs.facts(), gold, policy)
+    if as_json:
+        terminal.print_json(
+            [
+                {
+                    "evaluator": one.evaluator,
+                    "settings": one.settings,
+                    "aspect": one.aspect,
+                    "with_ties": _cell(one.with_ties),
+                    "without_ties": _cell(one.without_ties),
+                    "calibrated": None
+                    if one.calibrated is None
+                    else {"agreement": one.calibrated.agreement, "margin": one.calibrated.margin},
+                }
+                for one in found
+            ]
+        )
+        return
+    if not found:
+        terminal.say(f"nobody judged this set yet: slvmeval evaluate --pairs '{where}' -e NAME")
+        return
+    columns = ("evaluator", "pairs", "with ties %", "pairs", "without %", "calibrated %", "failed", "aspect")
+    cells = [
+        (
+            one.evaluator,
+            one.with_ties.pairs,
+            proxy_study.percent(one.with_ties.accuracy),
+            one.without_ties.pairs,
+            proxy_study.percent(one.without_ties.accuracy),
+            proxy_study.percent(None if one.calibrated is None else one.calibrated.agreement),
+            one.with_ties.failed,
+            one.aspect,
+        )
+        for one in found
+    ]
+    terminal.console().print(terminal.table(pairs.title, columns, cells, numbers=6))
+
+
+def _cell(cell: Cell) -> dict[str, object]:
+    return {
+        "accuracy": cell.accuracy,
+        "low": None if cell.clustered is None else cell.clustered.low,
+        "high": None if cell.clustered is None else cell.clustered.high,
+        "pairs": cell.pairs,
+        "n": cell.n,
+        "ties": cell.ties,
+        "failed": cell.failed,
+    }

@@ -1,0 +1,222 @@
+"""``slvmeval report``: what the judges of a release are worth.
+
+``slvmeval submission`` and ``slvmeval leaderboard``: a judge's answers as one file, and a page of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+from slvmeval.cli.store.publish import OutOption
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Judges")(report)
+
+
+def report(
+    out: OutOption,
+    release: terminal.ReleaseArgument = None,
+    evaluators: Annotated[
+        list[str] | None,
+        typer.Option("--evaluator", "-e", metavar="NAME", help="Only this one. May be given several times."),
+    ] = None,
+    interval: Annotated[
+        str,
+        typer.Option(
+            "--interval", metavar="clustered|wilson|paper", help="Which one the page shows; the CSV has all."
+        ),
+    ] = "clustered",
+    ties: Annotated[
+        str,
+        typer.Option("--ties", metavar="half|wrong|dropped", help="What an answer without a winner counts."),
+    ] = "half",
+    campaigns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--campaign", metavar="NAME", help="Only votes of this campaign. May be given several times."
+        ),
+    ] = None,
+    pairs: Annotated[
+        int, typer.Option("--pairs", min=0, help="How many pairs that divide the evaluators get a page.")
+    ] = 20,
+    public: Annotated[
+        bool, typer.Option("--public", help="Leave out what may not be passed on: the pages may be served.")
+    ] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Write a page, tables (CSV, LaTeX, Markdown) and figures (SVG, PDF) on the judgements of a release.
+
+    Example: `slvmeval report main --store STORE --out REPORT --open`
+    """
+    from typing import cast, get_args
+
+    from storage_schemas.errors import UserInputError
+    from tasks.annotation.people import people_of
+    from tasks.report.accuracy import INTERVAL_KINDS, IntervalKind
+    from tasks.report.judged_release import load_judged_release
+    from tasks.report.write import write_report
+    from tasks.statistics.trials import TiePolicy
+
+    for name, value, known in (("interval", interval, INTERVAL_KINDS), ("ties", ties, get_args(TiePolicy))):
+        if value not in known:
+            raise UserInputError(f"--{name} {value}: choose {', '.join(known[:-1])} or {known[-1]}")
+    opened = terminal.open_release(store, release, version, profile)
+    people = people_of(opened, campaigns or ())
+    gathered = load_judged_release(opened, evaluators or (), cast(TiePolicy, ties), people=people)
+    with terminal.step_bar("report", quiet) as step:
+        page = write_report(
+            gathered,
+            out.resolve(),
+            interval=cast(IntervalKind, interval),
+            private=not public,
+            most=pairs,
+            progress=step,
+        )
+    terminal.say(str(page))
+    if open_it:
+        typer.launch(page.as_uri())
+
+
+app = typer.Typer(no_args_is_help=True, help="A judge's answers on a release, as one file with its card.")
+
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", dir_okay=False, help="The submission, a JSON file.")
+]
+ReleaseOption = Annotated[
+    str | None,
+    typer.Option("--release", metavar="NAME", help="Name of the release; may be left out if there is one."),
+]
+
+
+def register_submission(parent: typer.Typer) -> None:
+    """Add the commands."""
+    parent.add_typer(app, name="submission", rich_help_panel="Judges")
+    parent.command(rich_help_panel="Judges")(leaderboard)
+
+
+@app.command()
+def make(
+    file: FileArgument,
+    evaluator: Annotated[str, typer.Option("--evaluator", "-e", metavar="NAME", help="Whose answers.")],
+    card: Annotated[
+        Path, typer.Option("--card", metavar="FILE", help="name, authors, url, model, description, as TOML.")
+    ],
+    settings: Annotated[
+        str, typer.Option("--settings", metavar="CHECKSUM", help="Its beginning, where there are several.")
+    ] = "",
+    prices: Annotated[
+        Path | None, typer.Option("--prices", metavar="FILE", help="The price list that was used; ours else.")
+    ] = None,
+    release: ReleaseOption = None,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Write a judge's answers on a release as a submission, and check it.
+
+    Example: `slvmeval submission make mine.json -e my-judge --card card.toml --store STORE`
+    """
+    from storage_schemas.commit import write_atomic
+    from storage_schemas.judgements import JudgementsStore
+    from tasks.llm.usage import load_prices
+    from tasks.publish.submission import (
+        UsedPrices,
+        check_submission,
+        make_submission,
+        read_card,
+        submission_bytes,
+    )
+
+    opened = terminal.open_release(store, release, version, profile)
+    who = read_card(card)
+    used = load_prices(None if prices is None else str(prices))
+    pairs = [record.pair_id for record in opened.pairs()]
+    rows = [
+        row
+        for row in JudgementsStore(opened.store).rows([evaluator], pairs)
+        if row.settings.startswith(settings)
+    ]
+    made = make_submission(opened, rows, who, UsedPrices(as_of=used.as_of, source=used.source))
+    draft = file.with_name(f".{file.name}.unchecked")
+    try:
+        write_atomic(draft, submission_bytes(made))
+        check_submission(draft, opened)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+    failed = sum(answer.failure is not None for answer in made.answers)
+    terminal.say(f"{len(made.answers)} answers, {failed} of them failures: {file}")
+
+
+@app.command()
+def check(
+    file: FileArgument,
+    release: ReleaseOption = None,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Check a submission against its release: form, completeness, accuracies. Exit code 1: not in order.
+
+    Example: `slvmeval submission check theirs.json --store STORE`
+    """
+    from tasks.publish.submission import check_submission
+
+    found = check_submission(file, terminal.open_release(store, release, version, profile)).submission
+    if as_json:
+        terminal.print_json(found.model_dump(mode="json", exclude={"answers"}))
+        return
+    terminal.say(f"{found.card.name}: {len(found.answers)} answers, in order")
+    for aspect, one in found.accuracies.items():
+        accuracy = "–" if one.accuracy is None else f"{100 * one.accuracy:.1f}"
+        terminal.say(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
+
+
+def leaderboard(
+    files: Annotated[list[Path], typer.Argument(metavar="SUBMISSION...", help="JSON files.")],
+    out: OutOption,
+    interval: Annotated[
+        str,
+        typer.Option(
+            "--interval", metavar="clustered|wilson|paper", help="Which one the page shows; the CSV has all."
+        ),
+    ] = "clustered",
+    release: ReleaseOption = None,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Write a page with a table of submissions that can be sorted. Exit code 3 if some are not in order.
+
+    Example: `slvmeval leaderboard mine.json theirs.json --store STORE --out BOARD`
+    """
+    from storage_schemas.errors import UserInputError
+    from tasks.publish.leaderboard import write_leaderboard
+    from tasks.publish.submission import check_submission
+    from tasks.report.accuracy import INTERVAL_KINDS
+
+    if interval not in INTERVAL_KINDS:
+        raise UserInputError(f"--interval {interval}: choose {', '.join(INTERVAL_KINDS)}")
+    opened = terminal.open_release(store, release, version, profile)
+    checked, refused = [], {}
+    for file in files:
+        try:
+            checked.append(check_submission(file, opened))
+        except UserInputError as problem:
+            refused[file.name] = str(problem).replace(str(file), file.name)
+            terminal.tell(str(problem))
+    page = write_leaderboard(opened, checked, out.resolve(), refused=refused, interval=interval)
+    terminal.say(str(page))
+    if refused:
+        raise typer.Exit(terminal.SOME_SET_ASIDE)

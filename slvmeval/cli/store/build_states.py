@@ -1,0 +1,89 @@
+"""What the builds of a store are doing or did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slvmeval.cli import terminal
+from storage_schemas.errors import UserInputError
+from storage_schemas.store import Store
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def run_states(store: Store) -> list[dict[str, Any]]:
+    """Return the state of every build of a store that is known: the running ones first, each newest first.
+
+    A build that says it is running but whose process on this machine is gone has ``died``.
+    """
+    from infra.progress import read_runs
+
+    return sorted(read_runs(store.cache), key=lambda run: run["status"] != "running")
+
+
+def refuse_while_running(store: Store, what: str) -> None:
+    """Refuse to touch a store in which a build is running.
+
+    Raises
+    ------
+    UserInputError
+        With the build's machine and process id, and what to do if that process is no more.
+    """
+    for run in run_states(store):
+        if run["status"] == "running":
+            raise UserInputError(
+                f"a build is running in {store.root} (process {run['pid']} on {run['host']}): {what} would "
+                "take away what it needs; wait for it (slvmeval status --watch) or stop it; if that process "
+                f"is no more, remove {run['file']}"
+            )
+
+
+def runs_view(runs: list[dict[str, Any]]) -> list[RenderableType]:
+    """Return what there is to show of every build that is running, or of the last one."""
+    from rich.text import Text
+
+    if not runs:
+        return [Text("no build is known in this store")]
+    running = [run for run in runs if run["status"] == "running"]
+    shown: list[RenderableType] = []
+    for run in running or runs[:1]:
+        shown += [Text(line) for line in _lines(run)]
+        if run["pools"] and run["status"] == "running":
+            shown.append(_pools(run["pools"]))
+        if run["summary"]:
+            shown.append(_summary(run["summary"]))
+    return shown
+
+
+def _lines(run: dict[str, Any]) -> list[str]:
+    process = f"process {run['pid']} on {run['host']}"
+    what = {
+        "running": f"running ({process})",
+        "died": f"died ({process} is gone): the same build command goes on where it was",
+        "failed": "failed: the same build command goes on where it was",
+    }.get(run["status"], run["status"])
+    last = "build" if run["status"] == "running" else "last build"
+    lines = [f"{last}: {what}; started {run['started_at']}, last heard of {run['updated_at']}"]
+    for stage, counts in run["stages"].items():
+        aside = f", {counts['set_aside']} set aside" if counts["set_aside"] else ""
+        lines.append(f"  {stage:<10} {counts['done']}/{counts['total']}{aside}")
+    return lines
+
+
+def _pools(pools: dict[str, dict[str, Any]]) -> RenderableType:
+    columns = ("pool", "jobs", "pending", "workers", "draining", "wanted", "why jobs wait")
+    rows = [
+        (name, *(pool[key] for key in ("jobs", "pending", "workers", "draining", "wanted")), pool["reason"])
+        for name, pool in pools.items()
+    ]
+    return terminal.table("worker pools", columns, rows, numbers=5)
+
+
+def _summary(rows: list[dict[str, Any]]) -> RenderableType:
+    columns = ("aspect", "planned", "built", "set aside", "reasons")
+    lines = [
+        (row["aspect"], row["planned"], row["built"], row["set_aside"], terminal.counted(row["reasons"]))
+        for row in rows
+    ]
+    return terminal.table("pairs by aspect", columns, lines, numbers=3)

@@ -1,0 +1,130 @@
+"""``slvmeval pairs``: the pairs of a release, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+
+if TYPE_CHECKING:
+    from storage_schemas.pair import Interval, PairRecord
+
+app = typer.Typer(no_args_is_help=True, help="The pairs of a release, one by one.")
+
+_SHORT = 12
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group."""
+    parent.add_typer(app, name="pairs", rich_help_panel="Releases")
+
+
+@app.command(name="list")
+def list_pairs(
+    release: terminal.ReleaseArgument = None,
+    aspect: Annotated[str | None, typer.Option("--aspect", help="Of this aspect only.")] = None,
+    source: Annotated[str | None, typer.Option("--source", help="Of this source id only.")] = None,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """List the pairs of a release.
+
+    Example: `slvmeval pairs list demo --store STORE --aspect color`
+    """
+    opened = terminal.open_release(store, release, version)
+    records = opened.pairs(aspect, source)
+    if as_json:
+        terminal.print_json([record.model_dump(mode="json", exclude={"segments"}) for record in records])
+        return
+    rows = [
+        (
+            record.pair_id[:_SHORT],
+            record.clips_degraded,
+            record.low_frames,
+            record.aspect,
+            record.operation,
+            record.strength,
+            opened.source(record.source_id).title,
+        )
+        for record in records
+    ]
+    columns = ("pair", "clips", "frames", "aspect", "operation", "strength", "source")
+    title = f"release {opened.name}, version {opened.version}: {len(rows)} pairs"
+    terminal.console().print(terminal.table(title, columns, rows, numbers=2))
+
+
+@app.command()
+def show(
+    pair_id: Annotated[str, typer.Argument(metavar="PAIR_ID", help="A pair's id, or how it begins.")],
+    release: Annotated[
+        str | None, typer.Option("--release", help="The release, if there are several.")
+    ] = None,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Show one pair: what was done to it, the degraded intervals of both sides, and the edit list.
+
+    Example: `slvmeval pairs show 3f2a91 --store STORE`
+    """
+    opened = terminal.open_release(store, release, version)
+    record = opened.pair(pair_id)
+    if as_json:
+        terminal.print_json(record.model_dump(mode="json"))
+        return
+    row = opened.source(record.source_id)
+    terminal.say(
+        f"pair       {record.pair_id}",
+        f"aspect     {record.aspect} ({record.category}), paper's dimension {record.dimension}",
+        f"source     {row.title} ({record.source_id}), {row.licence}",
+        f"operation  {record.operation} version {record.operation_version}, strength {record.strength}, "
+        f"{record.clips_degraded} clips",
+        f"parameters {_flat(record.parameters)}",
+        f"choices    {_flat(record.choices)}",
+        f"high side  {record.high_frames} frames, {record.high_checksum[:16]}…",
+        f"           degraded {_intervals(record.high_intervals)}",
+        f"low side   {record.low_frames} frames, {record.low_checksum[:16]}…",
+        f"           degraded {_intervals(record.low_intervals)}",
+    )
+    for clip, reason in record.passed_over.items():
+        terminal.say(f"passed over clip {clip}: {reason}")
+    terminal.console().print(terminal.table("edit list", _COLUMNS, _edit_rows(record), numbers=4))
+
+
+_COLUMNS = ("position", "clip", "from frame", "frames", "low side from s", "kind", "made of")
+
+
+def _edit_rows(record: PairRecord) -> list[Sequence[object]]:
+    rows: list[Sequence[object]] = []
+    place = 0
+    for position, segment in enumerate(record.segments):
+        made_of = "source"
+        if segment.degraded_clip is not None:
+            made_of = f"degraded clip {segment.degraded_clip[:_SHORT]}"
+        elif segment.frame_map is not None:
+            made_of = "source frames " + ", ".join(map(str, dict.fromkeys(segment.frame_map)))
+        rows.append(
+            (
+                position,
+                "" if segment.clip is None else segment.clip,
+                segment.first_frame,
+                segment.frame_count,
+                f"{place / record.fps:.0f}",
+                f"{segment.kind}, moved" if segment.moved else segment.kind,
+                made_of,
+            )
+        )
+        place += segment.frame_count
+    return rows
+
+
+def _intervals(intervals: Sequence[Interval]) -> str:
+    return ", ".join(f"{start:g}–{end:g} s" for start, end in intervals) or "nothing"
+
+
+def _flat(values: dict[str, object]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items()) or "none"

@@ -1,0 +1,167 @@
+"""``slvmeval gallery``, ``materialise`` and ``export``: what leaves the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+
+if TYPE_CHECKING:
+    from storage_schemas.release import Release
+
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where it goes.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (gallery, materialise, export):
+        app.command(rich_help_panel="Releases")(command)
+
+
+def gallery(
+    out: OutOption,
+    release: terminal.ReleaseArgument = None,
+    version: terminal.VersionOption = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Leave out what may not be passed on: the page may be served.")
+    ] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    store: terminal.StoreOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Write pages to look at a release: players side by side, time lines, reasons, statistics.
+
+    Example: `slvmeval gallery demo --store STORE --out GALLERY --open`
+    """
+    page = show_gallery(terminal.open_release(store, release, version), out, quiet, private=not public)
+    terminal.say(str(page))
+    if open_it:
+        typer.launch(page.as_uri())
+
+
+def show_gallery(release: Release, target: Path, quiet: bool = False, private: bool = True) -> Path:
+    """Write a gallery and show how far it is; return its first page."""
+    from tasks.publish.gallery.write import gallery_once
+
+    with terminal.step_bar("gallery", quiet) as step:
+        return gallery_once(
+            release, target, private=private, tell=terminal.teller(quiet), warn=terminal.tell, progress=step
+        )
+
+
+def materialise(
+    out: OutOption,
+    release: terminal.ReleaseArgument = None,
+    pair: Annotated[
+        list[str] | None, typer.Option("--pair", metavar="ID", help="Only this pair; several times.")
+    ] = None,
+    aspect: Annotated[str | None, typer.Option("--aspect", help="Only pairs of this aspect.")] = None,
+    side: Annotated[str | None, typer.Option("--side", metavar="high|low", help="Only this side.")] = None,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Write pairs as MP4: ASPECT/PAIR/high.mp4 and low.mp4. What did not change is encoded once a source.
+
+    Videos that are there already are left alone. Exit code 3 if pairs were left out, because frames are gone
+    and cannot be made again.
+
+    Example: `slvmeval materialise demo --store STORE --aspect color --out VIDEOS`
+    """
+    from storage_schemas.errors import UserInputError
+    from storage_schemas.pair import PairRecord
+    from tasks.publish.frame_restore import needs_frames, restore_frames
+    from tasks.publish.pair_videos import SIDES, materialise_pair
+
+    if side not in (None, *SIDES):
+        raise UserInputError(f"--side {side}: choose {' or '.join(SIDES)}")
+    opened = terminal.open_release(store, release, version)
+    records = [opened.pair(id_) for id_ in pair] if pair else opened.pairs()
+    records = [record for record in records if aspect in (None, record.aspect)]
+    if not records:
+        planned = ", ".join(opened.info["planned"])
+        raise UserInputError(f"no pair fits: release {opened.name} has pairs of {planned}")
+    sides = [name for name in SIDES if side in (None, name)]
+    low = {record.source_id: list[PairRecord]() for record in records}
+    for record in records:
+        low[record.source_id] += [record] if "low" in sides else []
+    wanted = [source_id for source_id, some in low.items() if needs_frames(opened, source_id, some)]
+    problems = restore_frames(opened, wanted, terminal.teller(quiet))
+    lost = [record for record in records if record.source_id in problems]
+    records = [record for record in records if record.source_id not in problems]
+    with terminal.step_bar("videos", quiet) as step:
+        for done, record in enumerate(records, 1):
+            folder = out / record.aspect / record.pair_id[:16]
+            clips = opened.clips(record.source_id)
+            materialise_pair(opened.store, record, clips, folder, sides)
+            step(done, len(records), str(folder))
+    terminal.say(f"{len(records)} pairs in {out.resolve()}")
+    _end_without(problems, len(lost))
+
+
+def export(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where it goes; with --recipe-only also FILE.json.")
+    ],
+    release: terminal.ReleaseArgument = None,
+    recipe_only: Annotated[
+        bool,
+        typer.Option(
+            "--recipe-only",
+            help="Only the recipe, its pairs pinned: whoever has the sources makes the same pairs from it.",
+        ),
+    ] = False,
+    private: Annotated[
+        bool, typer.Option("--private", help="Also sources that may not be passed on, for use in house.")
+    ] = False,
+    votes: Annotated[
+        bool,
+        typer.Option("--votes", help="Also what people said of the pairs, of a release that was filtered."),
+    ] = False,
+    version: terminal.VersionOption = None,
+    store: terminal.StoreOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Write a release as a folder that Hugging Face `datasets` loads, with card, licences and credits.
+
+    Of sources that may not be passed on nothing but the pinned recipe leaves the store. Exit code 3 if pairs
+    were left out, because frames are gone and cannot be made again.
+
+    Example: `slvmeval export demo --store STORE --out DATASET`
+    """
+    from tasks.publish.export import export_recipe, export_release
+    from tasks.publish.frame_restore import WithoutSources, needs_frames, restore_frames
+
+    opened = terminal.open_release(store, release, version)
+    if recipe_only:
+        path = export_recipe(opened, out if out.suffix == ".json" else out / "recipe.json")
+        terminal.say(str(path), f"the same pairs: slvmeval build --recipe {path} --sources KIND:PATH")
+        return
+    passed = [row.source_id for row in opened.sources() if private or row.redistributable]
+    wanted = [id_ for id_ in passed if needs_frames(opened, id_, opened.pairs(source_id=id_))]
+    problems = restore_frames(opened, wanted, terminal.teller(quiet))
+    with terminal.step_bar("export", quiet) as step:
+        rest = WithoutSources(opened, problems) if problems else opened
+        result = export_release(opened.store, rest, out, private=private, votes=votes, progress=step)
+    if problems:
+        # the recipe pins all pairs, also those whose videos could not be written now
+        export_recipe(opened, out / "recipe.json")
+    terminal.say(f"{result.pairs} pairs in {result.path}")
+    if result.left_out:
+        terminal.say(
+            f"{len(result.left_out)} sources may not be passed on and were left out; the pinned recipe has "
+            "their pairs"
+        )
+    _end_without(problems, sum(len(opened.pairs(source_id=id_)) for id_ in problems))
+
+
+def _end_without(problems: dict[str, str], pairs: int) -> None:
+    """Say which sources were left out and why, and end with the exit code that says so."""
+    if not problems:
+        return
+    terminal.say(f"{pairs} pairs of {len(problems)} sources were left out:")
+    terminal.say(*(f"  {problem}" for problem in problems.values()))
+    raise typer.Exit(terminal.SOME_SET_ASIDE)

@@ -1,0 +1,142 @@
+"""Check a release against its manifests and frames, and remove what is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slvmeval.cli.terminal import teller
+from storage_schemas.commit import retire_folder
+from storage_schemas.errors import IntegrityError, SetAside, StoreError
+from storage_schemas.ids import artifact_id
+from storage_schemas.pair import PairRecord
+from storage_schemas.release import RELEASE, Release
+from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store, check_files
+from tasks.pairs.verify import SourceCheck, pair_problems, verified_consumes, verify_deep
+from tasks.publish.frame_restore import restore_frames
+
+
+@dataclass(frozen=True)
+class ReleaseDamage:
+    """Something that is wrong; `artifacts` are (kind, id) of what has to be made again.
+
+    `source_id` is set where a source's frames are meant, `index` where the release version itself is.
+    """
+
+    what: str
+    problem: str
+    artifacts: tuple[tuple[str, str], ...] = ()
+    source_id: str = ""
+    index: bool = False
+
+
+def check_release(
+    release: Release, deep: bool, step: Callable[[int, int, str], None], quiet: bool = False
+) -> list[ReleaseDamage]:
+    """Return what is wrong with a release: its index, the frames of its sources, its pairs.
+
+    Frames that were evicted are made again first; where that fails it is what is wrong with the source.
+
+    Parameters
+    ----------
+    deep
+        Read both sides of each pair through its view too, and compare every file with its checksum.
+    step
+        Called with (pairs done, pairs in all, what was checked).
+    quiet
+        Do not say whose frames are made again.
+    """
+    try:
+        release.check()
+        sources, total = release.sources(), len(release.pairs())
+    except IntegrityError as problem:
+        return [ReleaseDamage(f"index of version {release.version}", str(problem), index=True)]
+    damages: list[ReleaseDamage] = []
+    done = 0
+    for row in sources:
+        records = release.pairs(source_id=row.source_id)
+        checked = _check_source(release, row.source_id, row.frames_id, deep, quiet)
+        if isinstance(checked, ReleaseDamage):
+            damages.append(checked)
+        else:
+            for record in records:
+                done += 1
+                damages += _check_pair(release.store, record, checked, deep)
+                step(done, total, f"{record.aspect} of {row.title}")
+    return damages
+
+
+def _check_source(
+    release: Release, source_id: str, frames_id: str, deep: bool, quiet: bool
+) -> SourceCheck | ReleaseDamage:
+    """Read the frames of a source; damaged ones are named once, not with every pair."""
+    store = release.store
+    what = f"frames of {release.source(source_id).title}"
+    artifacts: tuple[tuple[str, str], ...] = ((FRAMES, frames_id),)
+    try:
+        gone = restore_frames(release, [source_id], teller(quiet)).get(source_id)
+        if gone is not None:
+            return ReleaseDamage(what, gone, artifacts, source_id)
+        timeline = artifact_id(TIMELINE, store.manifest(FRAMES, frames_id).consumes)
+        artifacts = ((FRAMES, frames_id), (TIMELINE, timeline))
+        check_files(store.artifact_path(TIMELINE, timeline))
+        artifacts = ((FRAMES, frames_id),)
+        check = SourceCheck.read(store, frames_id)
+        if deep:
+            check_files(store.artifact_path(FRAMES, frames_id))
+    except (StoreError, SetAside) as problem:
+        return ReleaseDamage(what, str(problem), artifacts, source_id)
+    if check.wrong:
+        counts = f"{len(check.wrong)} of {check.reader.count} are damaged"
+        return ReleaseDamage(what, counts, artifacts, source_id)
+    return check
+
+
+def _check_pair(store: Store, record: PairRecord, source: SourceCheck, deep: bool) -> list[ReleaseDamage]:
+    what = f"pair {record.pair_id[:12]} ({record.aspect})"
+    verified = (VERIFIED, artifact_id(VERIFIED, verified_consumes(record.pair_id)))
+    again = [(PAIR, record.pair_id), verified]
+    if not store.has(PAIR, record.pair_id):
+        return [ReleaseDamage(what, "its artifact is not in the store", tuple(again))]
+    bad_clips = []
+    problems = pair_problems(store, record, source)
+    for id_ in dict.fromkeys(s.degraded_clip for s in record.segments if s.degraded_clip is not None):
+        try:
+            check_files(store.artifact_path(DEGRADED_CLIP, id_))
+        except StoreError as problem:
+            bad_clips.append((DEGRADED_CLIP, id_))
+            if str(problem) not in problems:
+                problems.append(str(problem))
+    if deep and not problems:
+        problems += verify_deep(store, record)
+    if not problems:
+        return []
+    if not bad_clips:
+        # the files are what their manifests promise, so the content itself is not: make all of it again
+        bad_clips = [(DEGRADED_CLIP, s.degraded_clip) for s in record.segments if s.degraded_clip is not None]
+    return [ReleaseDamage(what, "; ".join(problems), (*again, *dict.fromkeys(bad_clips)))]
+
+
+def repair_release(release: Release, damages: list[ReleaseDamage], quiet: bool = False) -> list[str]:
+    """Remove what is damaged, and make frames again; return in words what was done.
+
+    A damaged pair loses its note of verification too: the next build makes and verifies it again.
+    """
+    store = release.store
+    done = []
+    for kind, id_ in dict.fromkeys(item for damage in damages for item in damage.artifacts):
+        if store.artifact_path(kind, id_).is_dir():
+            store.remove(kind, id_)
+            done.append(f"removed {kind} {id_[:12]}")
+    for damage in damages:
+        if damage.source_id:
+            problem = restore_frames(release, [damage.source_id], teller(quiet)).get(damage.source_id)
+            done.append(
+                f"made again: {damage.what}"
+                if problem is None
+                else f"not made again: {damage.what}: {problem}"
+            )
+        if damage.index:
+            retire_folder(store.staging, RELEASE, release.path)
+            done.append(f"removed version {release.version} of release {release.name}")
+    return done

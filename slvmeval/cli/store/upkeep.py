@@ -1,0 +1,229 @@
+"""``slvmeval verify``, ``gc`` and ``schema``: a store is checked, made smaller, described."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel="Releases")(verify)
+
+
+def verify(
+    release: terminal.ReleaseArgument = None,
+    version: terminal.VersionOption = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also both sides of each pair, frame by frame, and every file.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Remove what is damaged, so that the next build makes it again.")
+    ] = False,
+    store: terminal.StoreOption = None,
+    as_json: terminal.JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Check a release by reading it back: its files, the frames of its sources, every pair.
+
+    Exit code 1 if something is wrong.
+
+    Example: `slvmeval verify demo --store STORE --deep`
+    """
+    from slvmeval.cli.store.build_states import refuse_while_running
+    from slvmeval.cli.store.release_check import check_release, repair_release
+    from storage_schemas.release import Release
+
+    opened = terminal.open_store(store)
+    if repair:
+        refuse_while_running(opened, "verify --repair")
+    found = Release.open(opened, release, version)
+    with terminal.step_bar("verify", quiet or as_json) as step:
+        damages = check_release(found, deep, step, quiet or as_json)
+    done = repair_release(found, damages, quiet or as_json) if repair and damages else []
+    pairs = found.manifest.content["pairs"]
+    if as_json:
+        terminal.print_json(
+            {
+                "release": found.name,
+                "version": found.version,
+                "pairs": pairs,
+                "deep": deep,
+                "problems": [{"what": damage.what, "problem": damage.problem} for damage in damages],
+                "repaired": done,
+            }
+        )
+    else:
+        for damage in damages:
+            terminal.say(f"{damage.what}: {damage.problem}")
+        for line in done:
+            terminal.say(line)
+        how = "read frame by frame" if deep else "checked"
+        verdict = f"{len(damages)} problems" if damages else "all good"
+        terminal.say(f"release {found.name}, version {found.version}: {pairs} pairs {how}, {verdict}")
+        if done:
+            terminal.say("run `slvmeval retry` (or the build again) to make what was removed")
+        elif damages:
+            terminal.say("--repair removes what is damaged, so that the next build makes it again")
+    if damages:
+        raise typer.Exit(1)
+
+
+def register_gc(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="gc", rich_help_panel="The store")(collect)
+
+
+def collect(
+    frames: Annotated[
+        bool, typer.Option("--frames", help="Drop the sources' frames; they are made again when wanted.")
+    ] = False,
+    encoded: Annotated[
+        bool, typer.Option("--encoded", help="Drop encoded videos; they are made again when wanted.")
+    ] = False,
+    features: Annotated[
+        bool,
+        typer.Option("--features", help="Drop what evaluators computed of frames: made again when wanted."),
+    ] = False,
+    unreferenced: Annotated[
+        bool, typer.Option("--unreferenced", help="Drop what no version of any release uses.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be freed.")] = False,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Drop what can be made again or is not used any more, and say how many bytes that freed.
+
+    What killed builds left behind is always dropped. Releases stay as they are.
+
+    Example: `slvmeval gc --frames --encoded --store STORE`
+    """
+    from slvmeval.cli.store.build_states import refuse_while_running
+    from storage_schemas.gc import (
+        clear_staging,
+        drop_features,
+        drop_partial_analyses,
+        drop_unreferenced,
+        evict,
+    )
+    from storage_schemas.store import ENCODED, FRAMES
+
+    opened = terminal.open_store(store, profile)
+    if not dry_run:
+        refuse_while_running(opened, "gc")
+    freed = [clear_staging(opened, dry_run), drop_partial_analyses(opened, unreferenced, dry_run)]
+    if unreferenced:
+        freed += drop_unreferenced(opened, dry_run)
+    if frames:
+        freed.append(evict(opened, FRAMES, dry_run))
+    if encoded:
+        freed.append(evict(opened, ENCODED, dry_run))
+    if features:
+        freed.append(drop_features(opened, dry_run))
+    for item in freed:
+        if item.count:
+            terminal.say(f"{item.kind + ':':<15} {item.count:>6}  {shared.size_text(item.bytes):>10}")
+    word = "would be freed" if dry_run else "freed"
+    terminal.say(f"{shared.size_text(sum(item.bytes for item in freed))} {word} in {opened.root}")
+    if not (frames or encoded or features or unreferenced):
+        terminal.say("more can go with --frames, --encoded, --features and --unreferenced (see --help)")
+
+
+app = typer.Typer(no_args_is_help=True, help="The form of what is stored and of the settings.")
+
+
+class SchemaName(StrEnum):
+    """What has a schema."""
+
+    RECIPE = "recipe"
+    PROFILE = "profile"
+    TABLES = "tables"
+
+
+def register_schema(parent: typer.Typer) -> None:
+    """Add the group."""
+    parent.add_typer(app, name="schema", rich_help_panel="The store")
+
+
+@app.command()
+def show(
+    what: Annotated[
+        SchemaName, typer.Argument(help="recipe and profile as JSON Schema, tables as Arrow schemas.")
+    ],
+) -> None:
+    """Print a schema.
+
+    Example: `slvmeval schema show recipe > recipe.schema.json`
+    """
+    if what is SchemaName.RECIPE:
+        from tasks.recipe import Recipe
+
+        terminal.print_json(Recipe.model_json_schema())
+    elif what is SchemaName.PROFILE:
+        from infra.profile import profile_schema
+
+        terminal.print_json(profile_schema())
+    else:
+        for name, schema in table_schemas().items():
+            terminal.say(name, *(f"  {field.name:<20} {field.type}" for field in schema), "")
+
+
+def table_schemas() -> dict[str, pa.Schema]:
+    """Return the Arrow schema of every stored table, by the table's name."""
+    from storage_schemas.analysis import ANALYSES, ANSWERS
+    from storage_schemas.judgements import JUDGEMENTS
+    from storage_schemas.pair import DEGRADED_CLIPS, EDITS, PAIRS
+    from storage_schemas.set_aside import SET_ASIDE
+    from storage_schemas.source import CLIPS, SOURCES, TIMELINE_SCHEMA
+    from storage_schemas.suite_score import SUITE_SCORES
+    from storage_schemas.votes import DECISIONS, VOTES
+    from tasks.annotation.filtered_release import OUTCOMES
+
+    return {
+        "sources": SOURCES,
+        "clips": CLIPS,
+        "pairs": PAIRS,
+        "edits": EDITS,
+        "degraded_clips": DEGRADED_CLIPS,
+        "set_aside": SET_ASIDE,
+        "analyses": ANALYSES,
+        "answers": ANSWERS,
+        "timeline": TIMELINE_SCHEMA,
+        "judgements": JUDGEMENTS,
+        "suite_scores": SUITE_SCORES,
+        "votes": VOTES,
+        "decisions": DECISIONS,
+        "filter": OUTCOMES,
+    }
+
+
+@app.command()
+def migrate(
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Bring a store of an older schema version up to date; frames and pairs stay as they are.
+
+    It may be stopped at any time and run again. No build may run in the store meanwhile.
+
+    Example: `slvmeval schema migrate --store STORE`
+    """
+    from slvmeval.cli.store.build_states import refuse_while_running
+    from storage_schemas.commit import SCHEMA_VERSION
+    from storage_schemas.migrations import migrate as migrate_store
+    from storage_schemas.store import Store
+
+    root = Path(terminal.settings(profile, store=store).store)
+    refuse_while_running(Store(root), "schema migrate")
+    with terminal.step_bar("manifests", quiet) as step:
+        count = migrate_store(root, lambda done, total: step(done, total, ""))
+    terminal.say(f"{root}: {count} manifests brought to schema version {SCHEMA_VERSION}")

@@ -1,0 +1,335 @@
+"""``slvmeval suite prompts``: complex prompts from a user's own videos, corrected by a person.
+
+What the commands of ``slvmeval suite prompts`` print.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slvmeval.cli import terminal
+from slvmeval.cli.build.build import QuietOption
+from slvmeval.cli.store.publish import OutOption
+from slvmeval.cli.terminal import DryRunOption, MostDollarsOption, MostTokensOption, PricesOption
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tasks.llm.usage import Prices
+    from tasks.prompt_suite.maker import Expected, Made
+    from tasks.prompt_suite.settings import PromptSuiteSettings
+    from tasks.scoring.setup import Setup
+    from tasks.scoring.user_files import UnusedLine
+
+
+_SHOWN = 10
+
+
+def summary(made: Sequence[Made], left_out: Sequence[UnusedLine]) -> dict[str, Any]:
+    """Return what became of the videos, JSON-able."""
+    keys = ("prompt_id", "state", "failure", "message", "calls", "tokens_in", "tokens_out", "usd")
+    return {
+        "prompts": [{key: getattr(one, key) for key in keys} for one in made],
+        "left_out": [vars(one) for one in left_out],
+        "calls": sum(one.calls for one in made),
+        "tokens_in": sum(one.tokens_in for one in made),
+        "tokens_out": sum(one.tokens_out for one in made),
+        "usd": _dollars(made),
+    }
+
+
+def _dollars(made: Sequence[Made]) -> float | None:
+    """Return what was paid; None where a model has no price."""
+    costs = [one.usd for one in made]
+    return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+
+def print_made(made: Sequence[Made], out: Path) -> None:
+    """Print what became of the videos, and what a person does next."""
+    from storage_schemas.judgements import Failure
+
+    rows = [
+        (
+            one.prompt_id,
+            one.calls,
+            one.tokens_in + one.tokens_out,
+            _money(one.usd),
+            one.state.replace("_", " "),
+            # said once, below
+            "" if one.state == "unfinished" else one.message,
+        )
+        for one in made
+    ]
+    columns = ("prompt", "calls", "tokens", "$", "state", "why")
+    terminal.console().print(terminal.table(f"{len(made)} prompts", columns, rows, numbers=3))
+    states = [one.state for one in made]
+    if "unfinished" in states:
+        why = made[states.index("unfinished")].message
+        terminal.say(
+            f"warning: {states.count('unfinished')} prompts are not gone on with: {why}",
+            "what is kept is not paid for again",
+        )
+    if "waiting" in states:
+        terminal.say(
+            f"{states.count('waiting')} drafts wait for a person: `slvmeval suite prompts review {out}`, "
+            "then this command again"
+        )
+    if any(one.failure == Failure.NOT_UNDERSTOOD for one in made):
+        terminal.say(
+            "where no answer fitted, more tries go on from there: --set tries=N, with N above the one before"
+        )
+    terminal.say(f"{states.count('ready')} prompts are ready: {out / 'prompts.jsonl'}")
+
+
+def _money(usd: float | None) -> str:
+    return "unknown" if usd is None else f"{usd:.2f}"
+
+
+def say_expected(found: Expected, prices: Prices, left_out: Sequence[UnusedLine], as_json: bool) -> None:
+    """Print what prompts would take."""
+    counts = vars(found)
+    if as_json:
+        rows = [vars(one) for one in left_out]
+        terminal.print_json({**counts, "prices_as_of": prices.as_of, "left_out": rows})
+        return
+    terminal.say(
+        "at most, if each answer fits at once and each round of self-refinement finds something:",
+        *(f"{name.replace('_', ' ')}: {count:,.0f}" for name, count in counts.items() if name != "usd"),
+        f"$: {_money(found.usd)}",
+    )
+    if prices.as_of:
+        terminal.say(f"prices of {prices.as_of}, {prices.source}")
+    say_left_out(left_out)
+
+
+def say_left_out(rows: Sequence[UnusedLine], why: str = "left out") -> None:
+    """Print the first of what was left out."""
+    terminal.say(*(f"{why}: {one.where}: {one.message}" for one in rows[:_SHOWN]))
+    if len(rows) > _SHOWN:
+        terminal.say(f"… and {len(rows) - _SHOWN} more")
+
+
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="The folder that `make` was given with --out.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting: rounds=3, language=NAME. Several times."),
+]
+ByOption = Annotated[str, typer.Option("--by", metavar="NAME", help="Who looks at the drafts.")]
+
+app = typer.Typer(no_args_is_help=True, help="Complex prompts from your own videos.")
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group."""
+    parent.add_typer(app, name="prompts")
+
+
+@app.command()
+def make(
+    videos: Annotated[
+        Path,
+        typer.Argument(
+            metavar="VIDEOS",
+            help="A folder, or a .csv or .jsonl file with file, and maybe prompt_id and theme.",
+        ),
+    ],
+    out: OutOption,
+    settings: SetOption = None,
+    without_review: Annotated[
+        bool, typer.Option("--without-review", help="Take drafts that nobody looked at as they are.")
+    ] = False,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Videos at once.")] = 4,
+    usd: MostDollarsOption = None,
+    tokens: MostTokensOption = None,
+    prices: PricesOption = None,
+    dry_run: DryRunOption = False,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    as_json: terminal.JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make prompts as far as they can be made: drafts first, then the rest of what a person accepted.
+
+    Run it, look at the drafts (`suite prompts review`), run it again. No answer is paid for twice. What is
+    ready is in prompts.jsonl of the folder. Exit code 3: videos were left out, an answer did not fit, or a
+    limit ended the run.
+
+    Example: `slvmeval suite prompts make VIDEOS --out PROMPTS --store STORE --profile SITE`
+    """
+    from tasks.llm.limits import Limits
+    from tasks.llm.usage import load_prices
+    from tasks.prompt_suite.maker import Maker
+    from tasks.prompt_suite.project import Project
+    from tasks.prompt_suite.videos import load_videos
+
+    setup, wanted = _setup_and_settings(store, profile, settings)
+    priced = load_prices(None if prices is None else str(prices))
+    limits = Limits(usd=usd, tokens=tokens)
+    maker = Maker(setup, wanted, Project(out), without_review, limits, priced)
+    given = load_videos(videos)
+    if dry_run:
+        say_expected(maker.reckon(given.videos), priced, given.left_out, as_json)
+        return
+    with terminal.step_bar("prompts", quiet) as step:
+        made = maker.run(given.videos, concurrency, step)
+    if as_json:
+        terminal.print_json(summary(made, given.left_out))
+    else:
+        print_made(made, out)
+        say_left_out(given.left_out)
+    failed = any(one.state in ("failed", "unfinished") for one in made)
+    raise typer.Exit(terminal.SOME_SET_ASIDE if failed or given.left_out else 0)
+
+
+@app.command()
+def review(
+    folder: FolderArgument,
+    edit: Annotated[
+        bool, typer.Option("--edit", help="Write a file for each open draft instead, to edit anywhere.")
+    ] = False,
+    by: ByOption = "",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8018,
+) -> None:
+    """Show drafts beside stills of their videos, on a page of this machine, to be corrected and accepted.
+
+    With --edit it writes files into FOLDER/edit instead; `suite prompts accept` reads them back.
+
+    Example: `slvmeval suite prompts review PROMPTS`
+    """
+    from tasks.prompt_suite.edit_files import write_edit_files
+    from tasks.prompt_suite.project import Project
+
+    project = Project(folder)
+    if edit:
+        written, there = write_edit_files(project)
+        terminal.say(*(f"left as it is: {path}" for path in there))
+        terminal.say(
+            f"{len(written)} files: {project.edit_folder}; mend the texts, write `verdict: accepted` or "
+            f"`left_out`, then `slvmeval suite prompts accept {folder}`"
+        )
+        return
+    from slvmeval.web.prompt_review.app import ReviewDesk, prepare_review, run_review
+
+    with prepare_review(ReviewDesk(project, by), port) as ready:
+        terminal.say(
+            f"open {ready.address}",
+            "for this machine only; end it with Ctrl-C, nothing is lost by that",
+        )
+        run_review(ready)
+
+
+@app.command()
+def accept(
+    folder: FolderArgument,
+    as_drafted: Annotated[
+        bool, typer.Option("--as-drafted", help="Accept all open drafts unchanged instead.")
+    ] = False,
+    by: ByOption = "",
+) -> None:
+    """Take over what a person wrote into the files of FOLDER/edit.
+
+    Exit code 3: a file does not fit, or its draft has changed since.
+
+    Example: `slvmeval suite prompts accept PROMPTS`
+    """
+    from tasks.prompt_suite.edit_files import take_over
+    from tasks.prompt_suite.project import Project
+
+    project = Project(folder)
+    if as_drafted:
+        project.need()
+        open_ = [draft for draft in project.drafts() if project.approved(draft) is None]
+        for draft in open_:
+            project.review(draft.prompt_id, draft.digest, "accepted", draft.text, by)
+        terminal.say(f"{len(open_)} drafts accepted as they are")
+        return
+    taken = take_over(project)
+    accepted = sum(one.verdict == "accepted" for one in taken.reviews)
+    terminal.say(
+        f"{accepted} accepted, {len(taken.reviews) - accepted} left out, {len(taken.open)} open, "
+        f"{len(taken.unfit)} files do not fit"
+    )
+    if taken.replaced:
+        terminal.say(
+            f"{len(taken.replaced)} files say what was replaced since, which stays: "
+            f"{', '.join(taken.replaced[:10])}; save a file again to bring it back"
+        )
+    say_left_out(taken.unfit, "does not fit")
+    raise typer.Exit(terminal.SOME_SET_ASIDE if taken.unfit else 0)
+
+
+@app.command()
+def statistics(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Files of prompts: ours, or as the suite's authors publish."),
+    ],
+    out: OutOption,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Let a language model rate prompts that have no complexity.")
+    ] = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Put the rows of the paper's Table 1 before.")
+    ] = False,
+    settings: SetOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Write length and complexity of prompt suites as a table, as CSV, Markdown and LaTeX.
+
+    Exit code 3: rows were left out, or the model had no fitting answer.
+
+    Example: `slvmeval suite prompts statistics PROMPTS/prompts.jsonl --out TABLES`
+    """
+    from tasks.prompt_suite.complexity import rated, statistics_tables
+    from tasks.report.suite_tables import write_tables
+    from tasks.scoring.setup import Setup
+    from tasks.scoring.suites.locot2v.suite import Locot2vBench
+    from tasks.scoring.suites.prompts import load_prompts
+
+    reader = Locot2vBench(Setup(store_path=""))
+    loaded = {_name(path, files): load_prompts(path, reader) for path in files}
+    suites = {name: list(one.by_id.values()) for name, one in loaded.items()}
+    left_out = [row for one in loaded.values() for row in one.left_out]
+    if ask:
+        setup, wanted = _setup_and_settings(store, profile, settings)
+        for name, prompts in suites.items():
+            with terminal.step_bar(name, quiet) as step:
+                suites[name], failed = rated(setup, wanted, prompts, step)
+            left_out += failed
+    tables = statistics_tables(suites, paper)
+    paths = write_tables(out, tables, [])
+    titles = [column.title for column in tables[0].shown]
+    terminal.console().print(
+        terminal.table(tables[0].title, titles, tables[0].cells(), numbers=len(titles) - 1)
+    )
+    say_left_out(left_out)
+    terminal.say(f"{len(paths)} files: {out}")
+    raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)
+
+
+def _name(path: Path, files: Sequence[Path]) -> str:
+    """Return what a table calls a file: its name, or its path where two share it."""
+    alike = [one for one in files if one.stem == path.stem]
+    return path.stem if len(alike) == 1 else str(path)
+
+
+def _setup_and_settings(
+    store: Path | None, profile: Path | None, given: list[str] | None
+) -> tuple[Setup, PromptSuiteSettings]:
+    from flows.score.suite_options import settings_from_text
+    from storage_schemas.store import Store
+    from tasks.prompt_suite.settings import prompt_suite_settings
+    from tasks.scoring.setup import Setup
+
+    wanted = prompt_suite_settings(settings_from_text(given or []))
+    site = terminal.settings(profile, store=store)
+    held = Store.create(Path(site.store).expanduser().resolve())
+    return Setup(store_path=str(held.root), model_servers=site.model_servers), wanted

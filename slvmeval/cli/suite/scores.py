@@ -1,0 +1,284 @@
+"""``slvmeval suite manifest|leaderboard|scores``: what goes in, and what comes out.
+
+``slvmeval suite alignment`` and ``slvmeval suite correlations``: what a suite's scores are worth.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+from slvmeval.cli.store.publish import OutOption
+from slvmeval.cli.suite.run import VideosOption
+
+if TYPE_CHECKING:
+    from storage_schemas.store import Store
+    from storage_schemas.suite_score import SuiteScore
+    from tasks.scoring.suites.base import Suite
+
+
+SuiteArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="The suite; may be left out if the store has scores of one."),
+]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--settings",
+        metavar="CHECKSUM",
+        help="Take settings whose checksum begins so in place of the newest ones of a dimension.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(manifest)
+    app.command()(leaderboard)
+    app.command()(scores)
+
+
+def manifest(
+    videos: VideosOption,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Where it goes; manifest.csv in the folder by default."),
+    ] = None,
+) -> None:
+    """Write a first manifest of a folder; you fill in which prompt each video was made from.
+
+    The first folder of a path is taken for the model. Nothing tells the prompt but you. A file that is there
+    is not replaced.
+
+    Example: `slvmeval suite manifest --videos DIR`
+    """
+    from storage_schemas.commit import write_atomic
+    from storage_schemas.errors import UserInputError
+    from tasks.scoring.suites.manifest import draft_manifest
+
+    target = out or videos / "manifest.csv"
+    if target.exists():
+        raise UserInputError(f"{target} is there already: remove it, or give another --out")
+    text, count = draft_manifest(videos)
+    write_atomic(target, text.encode())
+    terminal.say(f"{count} files: {target}; fill in the column prompt_id, and model where it is empty")
+
+
+def leaderboard(
+    out: OutOption,
+    suite: SuiteArgument = None,
+    settings: SettingsOption = None,
+    common: Annotated[
+        bool, typer.Option("--common-prompts", help="Count only prompts for which every model has a score.")
+    ] = False,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Write a suite's leaderboard, mean scores and average ranks, as CSV, Markdown, LaTeX and a page.
+
+    Example: `slvmeval suite leaderboard video-bench --out BOARD --store STORE`
+    """
+    from tasks.report.suite_leaderboard import board_table, write_board
+    from tasks.scoring.suites.leaderboard import board_of, common_prompts, current, means_of
+    from tasks.scoring.suites.score_store import ScoresStore
+
+    held = terminal.open_store(store, profile)
+    made = the_suite(held, suite)
+    rows, others = current(ScoresStore(held).rows(made.name), settings or ())
+    rows = common_prompts(rows) if common else rows
+    board = board_of(made.title, made.dimensions, means_of(rows), others)
+    page = write_board(board, out)
+    table = board_table(board)
+    titles = [column.title for column in table.shown]
+    terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
+    terminal.say(f"leaderboard: {page}")
+
+
+def scores(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", dir_okay=False, help="Ends in .parquet, .csv or .jsonl; replaced."),
+    ],
+    suite: Annotated[str, typer.Option("--suite", metavar="NAME", help="Only of this one.")] = "",
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Write all scores of a store as one file, one row a video and dimension, with what it took.
+
+    Example: `slvmeval suite scores scores.csv --store STORE`
+    """
+    from tasks.scoring.suites.score_store import ScoresStore
+
+    count = ScoresStore(terminal.open_store(store, profile)).export(file, suite)
+    terminal.say(f"{count} scores: {file}")
+
+
+def the_suite(store: Store, name: str | None) -> Suite:
+    """Return the suite of a name, or the one that the store has scores of.
+
+    Raises
+    ------
+    UserInputError
+        If there are several, or none.
+    """
+    from storage_schemas.errors import StoreError, UserInputError
+    from tasks.scoring.setup import Setup
+    from tasks.scoring.suites.registry import make_suite
+    from tasks.scoring.suites.score_store import ScoresStore
+
+    there = ScoresStore(store).suites()
+    if name is None:
+        plain = [one for one in there if "+" not in one]
+        if not plain:
+            raise StoreError(f"there are no scores in {store.root}: `slvmeval suite NAME` makes them")
+        if len(plain) > 1:
+            raise UserInputError(f"name the suite: the store has scores of {', '.join(plain)}")
+        (name,) = plain
+    return make_suite(name, Setup(store_path=str(store.root)))
+
+
+def suite_of_file(path: Path, name: str | None) -> tuple[Suite | None, list[SuiteScore]]:
+    """Return the suite that a file has scores of, and these; no suite where the file names none.
+
+    Raises
+    ------
+    UserInputError
+        If it has scores of several, and `name` is not given.
+    """
+    from storage_schemas.errors import UserInputError
+    from tasks.scoring.setup import Setup
+    from tasks.scoring.suites.registry import make_suite
+    from tasks.scoring.suites.score_store import read_scores
+
+    rows = read_scores(path, name or "")
+    plain = sorted({row.suite for row in rows if row.suite and "+" not in row.suite})
+    if name is None and len(plain) > 1:
+        raise UserInputError(f"name the suite: {path} has scores of {', '.join(plain)}")
+    which = name or next(iter(plain), "")
+    if not which:
+        return None, rows
+    # nothing is scored, so its store is not opened
+    made = make_suite(which, Setup(store_path=str(path.parent)))
+    return made, [row for row in rows if row.suite in ("", which)]
+
+
+_SHOWN = 10
+
+
+def register_suite_alignment(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(alignment)
+    app.command()(correlations)
+
+
+def alignment(
+    ratings: Annotated[
+        Path, typer.Option("--ratings", metavar="FILE", help="People's ratings, as CSV or JSON Lines.")
+    ],
+    out: OutOption,
+    suite: SuiteArgument = None,
+    settings: SettingsOption = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Say how far a suite agrees with people: rank correlation, α, difference, stability, robustness.
+
+    Stability needs scores that were asked for several times (--repeats), robustness those of blurred videos
+    (--blur). Exit code 3: ratings were left out, such as a 0, or those of a video without a score; all of
+    them are in alignment-left-out.csv.
+
+    Example: `slvmeval suite alignment --ratings FILE --out DIR --store STORE`
+    """
+    import math
+
+    from tasks.report.suite_tables import (
+        alignment_figure,
+        alignment_table,
+        in_words,
+        left_out_table,
+        runs_of,
+        without_score,
+        write_tables,
+    )
+    from tasks.scoring.suites.human_ratings import load_ratings
+    from tasks.scoring.suites.leaderboard import current
+    from tasks.scoring.suites.score_store import ScoresStore
+
+    held = terminal.open_store(store, profile)
+    made = the_suite(held, suite)
+    scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in made.dimensions}
+    given = load_ratings(ratings, scales)
+    rows = ScoresStore(held).rows()
+    plain, _ = current([row for row in rows if row.suite == made.name], settings or ())
+    blurred, _ = current([row for row in rows if row.suite.startswith(f"{made.name}+blur")])
+    table = alignment_table(made.dimensions, runs_of(plain), given.rows, runs_of(blurred), seed)
+    figures = [alignment_figure(table)] if table.rows else []
+    unscored = without_score(given.rows, plain)
+    left_out = [*given.left_out, *(one for found in unscored.values() for one in found)]
+    paths = write_tables(out, [table, left_out_table(left_out)], figures)
+    titles = [column.title for column in table.shown]
+    terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
+    terminal.say(*(f"left out: {one.where}: {one.message}" for one in given.left_out[:_SHOWN]))
+    if len(given.left_out) > _SHOWN:
+        terminal.say(f"… and {len(given.left_out) - _SHOWN} more ratings")
+    terminal.say(*(f"left out: {in_words(name, found)}" for name, found in unscored.items()))
+    terminal.say(f"{len(paths)} files: {out}")
+    raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)
+
+
+def correlations(
+    out: OutOption,
+    suite: SuiteArgument = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompts",
+            metavar="FILE",
+            help="The prompts, for tables by theme and by the prompt's complexity.",
+        ),
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            "--scores",
+            metavar="FILE",
+            help="Scores from a file in place of the store's: what `suite scores` writes, or any CSV, JSON "
+            "Lines or Parquet with model, prompt_id, dimension and score.",
+        ),
+    ] = None,
+    settings: SettingsOption = None,
+    store: terminal.StoreOption = None,
+    profile: terminal.ProfileOption = None,
+) -> None:
+    """Say how the dimensions go together: Pearson, Spearman, Kendall, also by theme and by complexity.
+
+    Of a file that names no suite every dimension counts, under its own name.
+
+    Example: `slvmeval suite correlations --out DIR --prompts FILE --store STORE`
+    """
+    from tasks.report.suite_tables import correlation_figure, correlation_tables, runs_of, write_tables
+    from tasks.scoring.suites.leaderboard import current
+    from tasks.scoring.suites.prompts import load_prompts
+    from tasks.scoring.suites.score_store import ScoresStore
+
+    if scores is None:
+        held = terminal.open_store(store, profile)
+        made: Suite | None = the_suite(held, suite)
+        there = ScoresStore(held).rows(made.name if made else "")
+    else:
+        made, there = suite_of_file(scores, suite)
+    known = {} if prompts is None else load_prompts(prompts, made).by_id
+    rows, _ = current(there, settings or ())
+    tables = correlation_tables(runs_of(rows), made.dimensions if made else (), known)
+    figures = [
+        correlation_figure(table) for table in tables if table.name.startswith("correlations") and table.rows
+    ]
+    paths = write_tables(out, tables, figures)
+    first = tables[0]
+    titles = [column.title for column in first.shown]
+    terminal.console().print(terminal.table(first.title, titles, first.cells()))
+    terminal.say(f"{len(paths)} files: {out}")

@@ -1,0 +1,71 @@
+"""``slvmeval suite``: systems that score generated videos in many dimensions, and what their scores say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from slvmeval.cli import terminal
+from slvmeval.cli.suite import prompts, scores
+from slvmeval.cli.suite.run import suite_command
+
+#: Suites of this project; the table of suites has them too, and imports more.
+SUITES = ("video-bench", "locot2v-bench")
+
+
+class SuiteGroup(TyperGroup):
+    """The group; a suite of an installed package is a command of its own, found when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return our commands, then those of packages."""
+        from tasks.scoring.suites.registry import added_suites
+
+        return [*super().list_commands(ctx), *added_suites()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command of ours, or of a package."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None:
+            return found
+        from tasks.scoring.suites.registry import added_suites
+
+        if cmd_name not in added_suites():
+            return None
+        one = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        one.command(name=cmd_name)(suite_command(cmd_name))
+        return typer.main.get_command(one)
+
+
+app = typer.Typer(
+    cls=SuiteGroup,
+    no_args_is_help=True,
+    help="Systems that score generated videos in many dimensions.",
+)
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group."""
+    scores.register_suite_alignment(app)
+    scores.register_suite_alignment(app)
+    prompts.register(app)
+    for name in SUITES:
+        app.command(name=name)(suite_command(name))
+    parent.add_typer(app, name="suite", rich_help_panel="Judges")
+
+
+@app.command(name="list")
+def list_suites(as_json: terminal.JsonOption = False) -> None:
+    """List the suites, ours and those of installed packages. None of them is imported.
+
+    Example: `slvmeval suite list`
+    """
+    from tasks.scoring.suites.registry import BUILT_IN, added_suites
+
+    rows = {**BUILT_IN, **{name: point.value for name, point in added_suites().items()}}
+    if as_json:
+        terminal.print_json(rows)
+        return
+    for name, where in rows.items():
+        terminal.say(f"{name:<20} {where}")

@@ -1,1 +1,0 @@
-"""A local page on which a person corrects prompts beside the stills of their videos."""

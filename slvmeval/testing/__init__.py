@@ -1,0 +1,362 @@
+"""The conformance tests for authors of aspects and of evaluators: they say everything that does not fit.
+
+``check_aspect(ASPECT)`` is here, ``check_evaluator(evaluator)`` in a module of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from slvmeval.testing.evaluators import ConformanceError, check_evaluator
+from storage_schemas.analysis import AgentAction, CaptionAnalysis, ColoredObject, LocatedObject
+from storage_schemas.errors import PrerequisiteError, SetAside, UserInputError
+from storage_schemas.frames import ColorSpec, Planes
+from storage_schemas.ids import canonical_json
+from tasks.aspects.base import (
+    CUSTOM,
+    Arrangement,
+    Aspect,
+    ClipContext,
+    ClipNotDegradable,
+    ClipSpan,
+    FrameMapOperation,
+    Operation,
+    OrderOperation,
+    Parameters,
+    PixelOperation,
+)
+from tasks.media.planes import planes_to_rgb, rgb_to_planes
+from tasks.models.base import Models
+
+_ASPECT_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_OPERATION_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_SEED: tuple[str | int, ...] = (0, "conformance", "aspect")
+
+#: An analysis that names something of each kind; the clip of :func:`synthetic_clip` shows it.
+FULL_ANALYSIS = CaptionAnalysis(
+    subject=("ball",),
+    background=("sky", "meadow"),
+    dynamic_degree=(AgentAction(agent="ball", action="rolls"),),
+    human_action=(AgentAction(agent="man", action="walks"),),
+    color=(ColoredObject(color="red", object="ball"),),
+    spatial_relationship=(LocatedObject(location="left", object="ball"),),
+    scene=("meadow",),
+)
+
+
+def synthetic_clip(frames: int = 3, height: int = 288, width: int = 512) -> Planes:
+    """Return a red ball that rolls from the left over a textured meadow under a blue sky.
+
+    Returns
+    -------
+    ndarray
+        BT.709 planes of limited range, ``(frames, height·3/2, width)`` uint8; the same every time.
+    """
+    rng = np.random.Generator(np.random.Philox(key=1))
+    y, x = np.mgrid[0:height, 0:width].astype(np.float64)
+    sky = np.stack([90 + 110 * y / height, 150 + 70 * y / height, np.full_like(y, 235)], axis=-1)
+    grass = np.stack([60 + 30 * x / width, 150 - 40 * x / width, np.full_like(x, 50)], axis=-1)
+    scene = np.where((y < height * 0.55)[..., None], sky, grass)
+    scene += rng.normal(0, 9, (height, width, 1))
+    clip = np.empty((frames, height, width, 3), np.uint8)
+    for place in range(frames):
+        middle = width * (0.2 + 0.3 * place / max(frames - 1, 1))
+        distance = np.hypot(x - middle, y - height * 0.6) / (height * 0.25)
+        ball = np.stack([230 - 90 * distance, 30 + 0 * distance, 30 + 0 * distance], axis=-1)
+        picture = np.where((distance < 1)[..., None], ball, scene)
+        clip[place] = np.clip(np.rint(picture), 0, 255).astype(np.uint8)
+    return rgb_to_planes(clip, ColorSpec())
+
+
+class NoModels(Models):
+    """A model store without models: what an operation gets that needs none."""
+
+    def get(self, name: str, **options: str | float | bool) -> Any:
+        """Refuse.
+
+        Raises
+        ------
+        PrerequisiteError
+            Always, with what to do.
+        """
+        raise PrerequisiteError(f"the operation asks for model {name!r}: call check_aspect with models=…")
+
+
+def check_aspect(
+    aspect: Aspect,
+    *,
+    models: Models | None = None,
+    overrides: Mapping[str, Mapping[str, Any]] | None = None,
+    clip: Planes | None = None,
+    analysis: CaptionAnalysis = FULL_ANALYSIS,
+) -> None:
+    """Check that an aspect keeps its promises, by running each of its operations on a small clip.
+
+    Parameters
+    ----------
+    aspect
+        The aspect.
+    models
+        Where its operations get their models from; left out, they must do without.
+    overrides
+        Single parameters by operation name, for values that only a test wants.
+    clip
+        BT.709 planes ``(n, H·3/2, W)`` uint8 of two frames or more, which the operations can degrade; left
+        out, :func:`synthetic_clip`.
+    analysis
+        What the clip's caption names.
+
+    Raises
+    ------
+    ConformanceError
+        Listing every promise that is broken.
+    """
+    planes = synthetic_clip() if clip is None else clip
+    breaches = list(_aspect_breaches(aspect, analysis, len(planes)))
+    for name, operation in aspect.operations.items():
+        found: list[str] = []
+        try:
+            chosen = dict((overrides or {}).get(name, {}))
+            found += _operation_breaches(operation)
+            context = _Trial(operation, chosen, models or NoModels(), planes, analysis)
+            if isinstance(operation, PixelOperation):
+                found += _pixel_breaches(operation, context)
+            elif isinstance(operation, FrameMapOperation):
+                found += _frame_map_breaches(operation, chosen)
+            elif isinstance(operation, OrderOperation):
+                found += _order_breaches(operation, chosen)
+            else:
+                found.append("is none of PixelOperation, FrameMapOperation, OrderOperation")
+        except Exception as problem:  # noqa: BLE001 - an author wants the list, whatever broke
+            found.append(f"raised {type(problem).__name__}: {problem}")
+        breaches += [f"operation {name}: {line}" for line in found]
+    if breaches:
+        raise ConformanceError(f"aspect {aspect.name}", breaches)
+
+
+def _aspect_breaches(aspect: Aspect, analysis: CaptionAnalysis, frames: int) -> Iterator[str]:
+    if not _ASPECT_NAME.fullmatch(aspect.name):
+        yield f"name {aspect.name!r} is not in lower case letters, digits and underscores"
+    if not aspect.dimension:
+        yield "dimension is empty: it is the id that judges are given"
+    if aspect.category not in ("quality", "consistency"):
+        yield f"category {aspect.category!r} is neither quality nor consistency"
+    if not aspect.needs:
+        yield "needs is empty: say what a caption must name, or nothing"
+    if aspect.least_clips < 1:
+        yield f"least_clips is {aspect.least_clips}, it must be 1 or more"
+    if not aspect.operations:
+        yield "it has no operation"
+    for name, operation in aspect.operations.items():
+        if operation.name != name:
+            yield f"operation {operation.name!r} is listed as {name!r}"
+    span = ClipSpan(0, 0, frames)
+    for what, value in (("full", analysis), ("empty", CaptionAnalysis())):
+        if not isinstance(aspect.takes(value, span), bool):
+            yield f"takes gives no bool for an {what} analysis"
+    if not aspect.takes(analysis, span):
+        yield "takes refuses the analysis that it was tried with: give one that it takes"
+
+
+def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
+    if not _OPERATION_NAME.fullmatch(operation.name):
+        yield f"name {operation.name!r} is not in lower case letters and digits joined by hyphens"
+    if operation.version < 1:
+        yield f"version is {operation.version}, it must be 1 or more"
+    if operation.pool not in ("cpu", "h100"):
+        yield f"pool {operation.pool!r} is neither cpu nor h100"
+    kind = operation.parameters_type
+    if not issubclass(kind, Parameters) or not kind.model_config.get("frozen"):
+        yield f"parameters_type {kind.__name__} is no frozen Parameters"
+        return
+    if kind.model_config.get("extra") != "forbid":
+        yield f"parameters_type {kind.__name__} lets unknown fields pass"
+    if operation.default_strength not in operation.strengths:
+        yield f"default_strength {operation.default_strength!r} is no preset"
+        return
+    if operation.parameters() != kind():
+        yield f"preset {operation.default_strength!r} is not made of the parameters' own defaults"
+    seen: dict[str, str] = {}
+    for strength in operation.strengths:
+        if strength.startswith(CUSTOM):
+            yield f"preset {strength!r}: names that begin with {CUSTOM!r} are kept for changed parameters"
+        parameters = operation.parameters(strength)
+        text = canonical_json(parameters.model_dump(mode="json"))
+        if kind.model_validate_json(text) != parameters:
+            yield f"the parameters of preset {strength!r} do not survive JSON"
+        if text in seen:
+            yield f"presets {seen[text]!r} and {strength!r} are the same"
+        seen[text] = strength
+    for wrong in ({"strength": "no such preset"}, {"overrides": {"no_such_field": 1}}):
+        try:
+            operation.parameters(**wrong)
+        except UserInputError:
+            continue
+        yield f"parameters({wrong}) is not refused"
+
+
+class _AskedModels(Models):
+    """Passes models on and keeps the names that were asked for."""
+
+    def __init__(self, models: Models) -> None:
+        self.models, self.names = models, set[str]()
+
+    def get(self, name: str, **options: str | float | bool) -> Any:
+        self.names.add(name)
+        return self.models.get(name, **options)
+
+
+class _Trial:
+    """One clip on which an operation is tried."""
+
+    def __init__(
+        self,
+        operation: Operation[Any],
+        overrides: Mapping[str, Any],
+        models: Models,
+        planes: Planes,
+        analysis: CaptionAnalysis,
+    ) -> None:
+        self.overrides = overrides
+        self.planes = planes
+        self.asked = _AskedModels(models)
+        works_on = getattr(operation, "works_on", "planes")
+        self.clip = ClipContext(
+            span=ClipSpan(3, 40, len(planes)),
+            color=ColorSpec(),
+            analysis=analysis,
+            seed=_SEED,
+            models=self.asked,
+            read=lambda place, count: planes[place : place + count],
+        )
+        self.frames = planes_to_rgb(planes, self.clip.color) if works_on == "rgb" else planes.copy()
+
+    def difference(self, after: Planes) -> float:
+        """Return the mean absolute difference in planes, as the build computes it."""
+        if after.ndim == 4:
+            after = rgb_to_planes(after, self.clip.color)
+        return float(np.abs(after.astype(np.int16) - self.planes).mean())
+
+
+def _pixel_breaches(operation: PixelOperation[Any], trial: _Trial) -> Iterator[str]:
+    if operation.works_on not in ("planes", "rgb"):
+        yield f"works_on {operation.works_on!r} is neither planes nor rgb"
+        return
+    if not operation.threshold > 0:
+        yield f"threshold is {operation.threshold}, it must be above 0"
+    before = trial.frames.copy()
+    trial.frames.setflags(write=False)  # as the build hands them over
+    for strength in operation.strengths:
+        parameters = operation.parameters(strength, trial.overrides)
+        where = f"preset {strength!r}: "
+        trial.asked.names.clear()
+        try:
+            choice = operation.choose(trial.clip, parameters)
+            after = operation.apply(trial.frames, 0, trial.clip, parameters, choice)
+        except ClipNotDegradable as problem:
+            yield f"{where}the clip cannot be degraded ({problem}): give clip=… and analysis=… that can"
+            continue
+        try:
+            canonical_json(choice)
+        except (TypeError, ValueError) as problem:
+            yield f"{where}the choice is not JSON: {problem}"
+        if after.shape != before.shape or after.dtype != np.uint8:
+            yield f"{where}gives {after.shape} {after.dtype} for {before.shape} uint8"
+            continue
+        if not np.array_equal(trial.frames, before):
+            yield f"{where}changes the frames that it was given"
+        if operation.choose(trial.clip, parameters) != choice:
+            yield f"{where}chooses otherwise the second time: draw from clip.rng or clip.video_rng"
+        if not np.array_equal(operation.apply(trial.frames, 0, trial.clip, parameters, choice), after):
+            yield f"{where}gives other pixels the second time: draw from clip.rng or clip.video_rng"
+        parts = [
+            operation.apply(trial.frames[start : start + 2], start, trial.clip, parameters, choice)
+            for start in range(0, len(before), 2)
+        ]
+        if not np.array_equal(np.concatenate(parts), after):
+            yield f"{where}gives other pixels in batches of two: only a frame and its place may count"
+        if trial.asked.names:
+            consumed = operation.consumed_models(parameters, trial.asked.models)
+            for name in sorted(trial.asked.names - set(consumed)):
+                yield f"{where}uses model {name!r}, which consumed_models does not name: declare it in models"
+        difference = trial.difference(after)
+        if difference < operation.threshold:
+            yield f"{where}changes {difference:.3f} steps, less than the threshold {operation.threshold:g}"
+
+
+def _frame_map_breaches(operation: FrameMapOperation[Any], overrides: Mapping[str, Any]) -> Iterator[str]:
+    if not operation.threshold > 0:
+        yield f"threshold is {operation.threshold}, it must be above 0"
+    for strength in operation.strengths:
+        parameters = operation.parameters(strength, overrides)
+        for count in range(2, 40):
+            shown = operation.frame_map(count, parameters)
+            where = f"preset {strength!r}, {count} frames: "
+            if len(shown) != count:
+                yield f"{where}maps {len(shown)} places"
+            elif not all(isinstance(place, int) and 0 <= place < count for place in shown):
+                yield f"{where}shows a frame that the clip does not have"
+            elif shown == list(range(count)):
+                yield f"{where}shows every frame at its own place"
+            elif operation.frame_map(count, parameters) != shown:
+                yield f"{where}maps otherwise the second time"
+            else:
+                continue
+            break
+
+
+def _order_breaches(operation: OrderOperation[Any], overrides: Mapping[str, Any]) -> Iterator[str]:
+    for strength in operation.strengths:
+        parameters = operation.parameters(strength, overrides)
+        arranged = 0
+        for clips in (2, 3, 5, 8, 13, 20):
+            # indices with holes: clips without frames are not handed over
+            spans = [ClipSpan(2 * index + 1, 10 * index, 10) for index in range(clips)]
+            smaller: set[int] = set()
+            for count in range(1, operation.most(clips, parameters) + 1):
+                where = f"preset {strength!r}, {count} of {clips} clips: "
+                try:
+                    found = operation.rearrange(spans, count, _SEED, parameters)
+                    again = operation.rearrange(spans, count, _SEED, parameters)
+                except SetAside:
+                    continue
+                arranged += 1
+                yield from (where + line for line in _arrangement_breaches(found, spans, count))
+                if again != found:
+                    yield f"{where}arranges otherwise the second time: draw with keyed_rng(*seed, …)"
+                if not smaller <= set(found.drawn):
+                    yield f"{where}the smaller draw {sorted(smaller)} does not lie within {found.drawn}"
+                smaller = set(found.drawn)
+        if not arranged:
+            yield f"preset {strength!r}: no number of clips can be arranged"
+
+
+def _arrangement_breaches(found: Arrangement, spans: Sequence[ClipSpan], count: int) -> Iterator[str]:
+    indices = [span.index for span in spans]
+    if len(set(found.order)) != len(found.order) or not set(found.order) <= set(indices):
+        yield f"the order {found.order} is not made of the clips, each at most once"
+    if len(set(found.drawn)) != count or not set(found.drawn) <= set(indices):
+        yield f"{found.drawn} are not {count} of the clips"
+    if list(found.order) == indices:
+        yield "nothing is removed or moved"
+    if 2 * len(found.order) < len(indices):
+        yield f"only {len(found.order)} of {len(indices)} clips are left: at least half must stay"
+    if not set(indices) - set(found.order) <= set(found.drawn):
+        yield "a clip is gone that was not drawn"
+    rest = [index for index in found.order if index not in found.drawn]
+    if rest != sorted(rest):
+        yield "clips that were not drawn change their order"
+
+
+__all__ = [
+    "FULL_ANALYSIS",
+    "ConformanceError",
+    "NoModels",
+    "check_aspect",
+    "check_evaluator",
+    "synthetic_clip",
+]

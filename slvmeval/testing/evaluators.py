@@ -1,0 +1,273 @@
+"""The conformance test for authors of evaluators: ``check_evaluator`` says everything that does not fit.
+
+What a conformance test raises.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from storage_schemas.errors import IntegrityError, PrerequisiteError, StoreError
+from storage_schemas.frames import ColorSpec, Planes
+from storage_schemas.ids import canonical_json
+from tasks.llm.usage import Estimate, NotJudged, Usage
+from tasks.pairs.view import Side
+from tasks.scoring.base import AspectText, Comparison, Evaluator, PairwiseJudge, PointwiseScorer, Score
+
+
+class ConformanceError(AssertionError):
+    """Something does not fit; `breaches` lists everything that was found."""
+
+    def __init__(self, what: str, breaches: Sequence[str]) -> None:
+        super().__init__(f"{what} does not conform:\n" + "\n".join(f"- {line}" for line in breaches))
+        self.breaches = tuple(breaches)
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+#: Most frames that are read at once: a long video does not fit into memory.
+MOST_AT_ONCE = 64
+_PROMPT = "A red ball rolls over a meadow.\nThe ball comes to rest under a tree."
+_ASPECTS = (
+    AspectText(name="aesthetics", dimension="aesthetics", description="How pleasant the pictures look."),
+    AspectText(name="comprehensiveness", dimension="scene", description="Whether every scene is there."),
+)
+
+
+class DrawnVideo(Side):
+    """A drawn video of noise whose luma rises; it notes how it is read.
+
+    Parameters
+    ----------
+    frames
+        How many frames it has, at one a second.
+    light
+        Added to luma: videos of different light are different videos.
+    broken
+        Whether its frames cannot be read.
+    """
+
+    width, height, color, fps = 64, 32, ColorSpec(), 1.0
+
+    def __init__(self, frames: int, light: int = 0, broken: bool = False) -> None:
+        self._frames, self._light, self._broken = frames, light, broken
+        self._lock = threading.Lock()
+        self.reads = self.most_at_once = 0
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return self._frames
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        """Return frames by place, which nobody may write to."""
+        with self._lock:
+            self.reads += 1
+            self.most_at_once = max(self.most_at_once, len(places))
+        if self._broken:
+            raise IntegrityError("frames of this video cannot be read")
+        frames = np.empty((len(places), self.height * 3 // 2, self.width), np.uint8)
+        for at, place in enumerate(places):
+            if not 0 <= place < self._frames:
+                raise IndexError(f"frame {place} of {self._frames}")
+            rng = np.random.Generator(np.random.Philox(key=place // 8))
+            frames[at] = rng.integers(40, 160, frames.shape[1:]) + self._light + place % 8
+        frames.setflags(write=False)
+        return frames
+
+
+def check_evaluator(evaluator: Evaluator, *, repeatable: bool = True, frames: int = 96) -> None:
+    """Check that an evaluator keeps its promises, by asking it about small drawn videos.
+
+    Parameters
+    ----------
+    evaluator
+        A judge or a scorer, made as a user would make it.
+    repeatable
+        Whether it gives the same answer each time; a model above temperature 0 does not.
+    frames
+        How long the longer video is; a shorter one is quicker.
+
+    Raises
+    ------
+    ConformanceError
+        Listing every breach.
+    """
+    breaches = list(_own_breaches(evaluator))
+    if not breaches:
+        if isinstance(evaluator, PointwiseScorer):
+            breaches = list(_scorer_breaches(evaluator, repeatable, frames))
+        elif isinstance(evaluator, PairwiseJudge):
+            breaches = list(_judge_breaches(evaluator, repeatable, frames))
+    if breaches:
+        raise ConformanceError(f"evaluator {getattr(evaluator, 'name', type(evaluator).__name__)}", breaches)
+
+
+def _own_breaches(evaluator: Evaluator) -> Iterator[str]:
+    if not isinstance(evaluator, PairwiseJudge | PointwiseScorer):
+        yield f"{type(evaluator).__name__} is neither a PairwiseJudge nor a PointwiseScorer"
+        return
+    if not _NAME.fullmatch(str(getattr(evaluator, "name", ""))):
+        yield "name has to be letters, digits and '.', '_', '+', '-'"
+    if not isinstance(evaluator.version, int) or evaluator.version < 1:
+        yield f"version is {evaluator.version!r}, it must be 1 or more"
+    if evaluator.pool not in ("cpu", "h100"):
+        yield f"pool {evaluator.pool!r} is neither cpu nor h100"
+    if not isinstance(evaluator.concurrency, int) or evaluator.concurrency < 1:
+        yield f"concurrency is {evaluator.concurrency!r}, it must be 1 or more"
+    try:
+        if canonical_json(evaluator.settings()) != canonical_json(evaluator.settings()):
+            yield "settings() gives something else the second time: no clock, no random number"
+        if not isinstance(evaluator.settings(), dict):
+            yield "settings() gives no dict"
+    except (TypeError, ValueError) as problem:
+        yield f"settings() is not JSON: {problem}"
+    try:
+        evaluator.check()
+    except PrerequisiteError as problem:
+        yield f"check() says that something is missing here, get it first: {problem}"
+    except Exception as problem:  # noqa: BLE001 - whatever it is, it is a breach
+        yield f"check() raises {type(problem).__name__}, where only PrerequisiteError is meant: {problem}"
+
+
+def _scorer_breaches(scorer: PointwiseScorer, repeatable: bool, frames: int) -> Iterator[str]:
+    videos = (DrawnVideo(frames), DrawnVideo(frames * 2 // 3, light=30))
+    found: list[Score] = []
+    for video in videos:
+        score = _asked(lambda video=video: scorer.score(_PROMPT, video, _ASPECTS[0]))  # type: ignore[misc]
+        if isinstance(score, str):
+            yield score
+            return
+        yield from _score_breaches(score)
+        if not isinstance(score, Score):
+            return
+        found.append(score)
+    yield from _reading_breaches(videos)
+    if repeatable:
+        # the other way round: what was scored before must not matter
+        again = [scorer.score(_PROMPT, video, _ASPECTS[0]).value for video in reversed(videos)]
+        if again[::-1] != [score.value for score in found]:
+            yield "a video's score is another one the second time, or after another video"
+        if not scorer.by_aspect:
+            other = scorer.score(_PROMPT, videos[0], _ASPECTS[1]).value
+            if other != found[0].value:
+                yield "by_aspect is False, and yet the score differs by aspect"
+        yield from _thread_breaches(
+            scorer,
+            lambda n: scorer.score(_PROMPT, videos[n % 2], _ASPECTS[0]).value,
+            [score.value for score in found],
+        )
+    yield from _broken_breaches(lambda video: scorer.score(_PROMPT, video, _ASPECTS[0]), frames)
+
+
+def _score_breaches(score: object) -> Iterator[str]:
+    if not isinstance(score, Score):
+        yield f"score() gives {score!r:.80}, which is no Score"
+        return
+    if isinstance(score.value, bool) or not isinstance(score.value, int | float) or math.isnan(score.value):
+        yield f"its score {score.value!r} is no number: raise NotJudged where there is none"
+    yield from _text_breaches(score, "model")
+    yield from _detail_breaches(score.details, score.usage)
+
+
+def _judge_breaches(judge: PairwiseJudge, repeatable: bool, frames: int) -> Iterator[str]:
+    videos = (DrawnVideo(frames), DrawnVideo(frames * 2 // 3, light=30))
+    if not isinstance(judge.both_orders, bool):
+        yield "both_orders has to be True or False"
+    answers: list[Comparison] = []
+    for first, second in (videos, videos[::-1]):
+        answer = _asked(lambda a=first, b=second: judge.compare(_PROMPT, a, b, _ASPECTS[0]))  # type: ignore[misc]
+        if isinstance(answer, str):
+            yield answer
+            return
+        if not isinstance(answer, Comparison) or answer.choice not in ("first", "second", "tie"):
+            yield f"compare() gives {answer!r:.80}, which is no Comparison with first, second or tie"
+            return
+        yield from _text_breaches(answer, "raw", "reasoning", "finish_reason", "model", "prompt_digest")
+        yield from _detail_breaches(answer.details, answer.usage)
+        answers.append(answer)
+    yield from _reading_breaches(videos)
+    if repeatable:
+        choices = [answer.choice for answer in answers]
+
+        def ask(n: int) -> str:
+            first, second = videos if n % 2 == 0 else videos[::-1]
+            return judge.compare(_PROMPT, first, second, _ASPECTS[0]).choice
+
+        if [ask(0), ask(1)] != choices:
+            yield "it answers otherwise the second time: give check_evaluator(…, repeatable=False) if it may"
+        yield from _thread_breaches(judge, ask, choices)
+    yield from _estimate_breaches(judge, videos)
+    good = DrawnVideo(frames)
+    yield from _broken_breaches(lambda video: judge.compare(_PROMPT, good, video, _ASPECTS[0]), frames)
+
+
+def _asked(ask: Callable[[], Any]) -> Any:
+    """Return the answer, or what is wrong about how there was none."""
+    try:
+        return ask()
+    except NotJudged as problem:
+        return f"it has no answer on an ordinary video: {problem}"
+    except Exception as problem:  # noqa: BLE001 - whatever it is, it is a breach
+        hint = ": frames are read-only, copy them" if "read-only" in str(problem) else ""
+        return f"it raises {type(problem).__name__} on an ordinary video: {problem}{hint}"
+
+
+def _text_breaches(answer: object, *names: str) -> Iterator[str]:
+    for name in names:
+        if not isinstance(getattr(answer, name), str):
+            yield f"its {name} is {getattr(answer, name)!r:.80}: it has to be a text, if an empty one"
+
+
+def _detail_breaches(details: Any, usage: Any) -> Iterator[str]:
+    try:
+        canonical_json(dict(details))
+    except (TypeError, ValueError) as problem:
+        yield f"details are not JSON: {problem}"
+    counts = (usage.frames, usage.tokens_in, usage.tokens_out) if isinstance(usage, Usage) else (-1,)
+    if not all(isinstance(count, int) and count >= 0 for count in counts):
+        yield f"usage is {usage!r:.80}, which is no Usage of counts"
+
+
+def _reading_breaches(videos: Sequence[DrawnVideo]) -> Iterator[str]:
+    most = max(video.most_at_once for video in videos)
+    if most > MOST_AT_ONCE:
+        yield f"it reads {most} frames at once: take at most {MOST_AT_ONCE}, a video may be hours long"
+
+
+def _thread_breaches(
+    evaluator: Evaluator, ask: Callable[[int], object], expected: Sequence[object]
+) -> Iterator[str]:
+    if evaluator.concurrency > 1:
+        with ThreadPoolExecutor(min(evaluator.concurrency, 4)) as pool:
+            found = list(pool.map(ask, range(8)))
+        if found != list(expected) * 4:
+            yield "concurrency is above 1, and yet its answers differ when several threads ask"
+
+
+def _estimate_breaches(evaluator: Evaluator, videos: Sequence[Side]) -> Iterator[str]:
+    found = evaluator.estimate(_PROMPT, videos[0], videos[1], _ASPECTS[0])
+    some = found if isinstance(found, Sequence) else [found]
+    if found is not None and not all(isinstance(one, Estimate) for one in some):
+        yield f"estimate() gives {found!r:.80}, which is no Estimate"
+
+
+def _broken_breaches(ask: Callable[[DrawnVideo], object], frames: int) -> Iterator[str]:
+    video = DrawnVideo(frames, light=5, broken=True)
+    try:
+        answer = ask(video)
+    except (NotJudged, StoreError):
+        return
+    except Exception as problem:  # noqa: BLE001 - whatever it is, it is a breach
+        yield (
+            f"it raises {type(problem).__name__} where a video cannot be read: let the error through, or "
+            "raise NotJudged"
+        )
+        return
+    if video.reads:
+        yield f"it answers {answer!r:.80} although the video could not be read: raise NotJudged"

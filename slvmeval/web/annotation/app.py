@@ -1,0 +1,170 @@
+"""The application: what of it is served where, and what is said when something goes wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from slvmeval.web.annotation import entry, files, problems, task
+from slvmeval.web.annotation.files import assets_router
+from slvmeval.web.annotation.organiser.app import organiser_app
+from slvmeval.web.annotation.organiser.pages import ROOT as ORGANISER
+from slvmeval.web.annotation.problems import Problem, answer, of_desk
+from slvmeval.web.annotation.security import Limiter, RequestGuard
+from slvmeval.web.annotation.serve import Serving, organiser_secret
+from slvmeval.web.annotation.sessions import MediaLinks, Sessions, language_for
+from slvmeval.web.annotation.site import Site, not_found, site_of
+from storage_schemas.errors import UserInputError
+from storage_schemas.store import Store
+from tasks.annotation.desk import Desk
+from tasks.annotation.desk_types import Clock, Refused, RefusedReason, utc
+from tasks.annotation.places import installation_key
+
+log = logging.getLogger(__name__)
+
+#: A database that is away, or busy for long, is asked again after so many seconds.
+_AWAY_RETRY_S = 15
+
+
+def from_environment() -> FastAPI:
+    """Return the application with the settings that the starting process left."""
+    return create_app(Serving.from_environment())
+
+
+def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
+    """Return the application; it closes its database when it ends.
+
+    Parameters
+    ----------
+    serving
+        Its settings.
+    clock
+        Gives the time, for leases and votes.
+
+    Raises
+    ------
+    PrerequisiteError, StoreError
+        If the database is away, or of another version or key.
+    """
+    key = installation_key(serving.root)
+    desk = Desk.open(serving.database, key, clock)
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            desk.close()
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=life)
+    limiter = Limiter()
+    app.state.site = Site(serving, desk, Sessions(key, serving.secure), MediaLinks(key), limiter)
+    for router in (entry.router, task.router, files.router, assets_router()):
+        app.include_router(router)
+    app.add_api_route("/health", health)
+    app.add_api_route(ORGANISER, lambda: RedirectResponse(f"{ORGANISER}/", 303), response_model=None)
+    pages = organiser_app(
+        desk,
+        Store.open(serving.root),
+        key,
+        organiser_secret(key),
+        campaigns=serving.campaigns,
+        secure=serving.secure,
+        limiter=limiter,
+        clock=clock,
+    )
+    app.mount(ORGANISER, _apart(pages))
+    app.add_exception_handler(Problem, _on_problem)
+    app.add_exception_handler(Refused, _on_refused)
+    app.add_exception_handler(UserInputError, _on_value)
+    app.add_exception_handler(RequestValidationError, _on_unfit)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(SQLAlchemyError, _on_database)
+    app.add_middleware(RequestGuard, serving=serving, limiter=limiter)
+    return app
+
+
+def _apart(pages: ASGIApp) -> ASGIApp:
+    """Return an application that knows of its requests what it likes, and leaves ours as they are."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        await pages(dict(scope), receive, send)
+
+    return answered
+
+
+def health(request: Request) -> JSONResponse:
+    """Say whether the database answers, for whoever watches the server."""
+    try:
+        site_of(request).desk.campaigns()
+    except SQLAlchemyError as problem:
+        log.warning("the database does not answer: %s", problem)
+        return JSONResponse({"status": "away"}, 503)
+    return JSONResponse({"status": "ok"})
+
+
+def told(request: Request, problem: Problem) -> Response:
+    """Return a problem in the worker's language, on the campaign's page where one is known."""
+    site = site_of(request)
+    name = str(request.path_params.get("campaign", ""))
+    campaign = session = None
+    if name in site.serving.campaigns:
+        session = site.sessions.of(request, name)
+        # without the campaign's settings the page still says what it has to
+        with suppress(Problem, SQLAlchemyError):
+            campaign = site.campaign(name)
+    return answer(
+        request,
+        problem,
+        language=language_for(request, campaign) if session is None else session.language,
+        campaign=campaign,
+        csrf="" if session is None else session.csrf,
+        texts=site.serving.texts_folder,
+    )
+
+
+def _on_problem(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, Problem)
+    return told(request, problem)
+
+
+def _on_refused(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, Refused)
+    return told(request, of_desk(problem, str(request.path_params.get("campaign", ""))))
+
+
+def _on_value(request: Request, problem: Exception) -> Response:
+    """Answer a value that the desk cannot take, such as an empty identity."""
+    return told(request, Problem(422, RefusedReason.BAD_VALUE.value, str(problem)))
+
+
+def _on_unfit(request: Request, problem: Exception) -> Response:
+    """Answer a body that no page of ours sends."""
+    assert isinstance(problem, RequestValidationError)
+    first = problem.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return told(request, Problem(422, RefusedReason.BAD_VALUE.value, f"{where}: {first['msg']}"))
+
+
+def _on_http(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)
+    if problem.status_code == 404:
+        return told(request, not_found())
+    said = Problem(problem.status_code, problems.NOT_FOUND, f"this is not done here: {problem.detail}")
+    response = told(request, said)
+    response.headers.update(problem.headers or {})
+    return response
+
+
+def _on_database(request: Request, problem: Exception) -> Response:
+    log.error("the database does not answer: %s", problem)
+    said = "the server cannot store answers now: wait a minute and try again, nothing that was stored is lost"
+    return told(request, Problem(503, problems.AWAY, said, retry_s=_AWAY_RETRY_S))

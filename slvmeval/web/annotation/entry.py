@@ -1,0 +1,177 @@
+"""The way in and out: links, consent, language, the completion code."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import RedirectResponse, Response
+
+from slvmeval.web.annotation import problems
+from slvmeval.web.annotation.pages.render import render
+from slvmeval.web.annotation.problems import Problem
+from slvmeval.web.annotation.security import address_of, too_many
+from slvmeval.web.annotation.sessions import WorkerSession, language_for
+from slvmeval.web.annotation.site import Site, site_of
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk_types import Refused, RefusedReason, WorkerSession
+
+router = APIRouter(prefix="/c/{campaign}")
+
+#: Longer identities and parameters are none that a platform gives.
+_MOST_CHARACTERS = 200
+
+#: What MTurk writes in place of an assignment's id while a worker has not taken the work yet.
+_NOT_TAKEN = "ASSIGNMENT_ID_NOT_AVAILABLE"
+
+
+@router.get("/enter")
+def enter(request: Request, campaign: str) -> Response:
+    """Let a worker in by a link's token or a platform's parameters, and take both out of the address."""
+    site = site_of(request)
+    opened = site.campaign(campaign)
+    asked = {name: value for name, value in request.query_params.items() if value}
+    if any(len(value) > _MOST_CHARACTERS for value in asked.values()):
+        raise Problem(
+            400, RefusedReason.BAD_LINK.value, "this link was changed on its way: open the one you were given"
+        )
+    if not {"token", "PROLIFIC_PID", "workerId"} & set(asked):
+        return _without_link(site, request, opened, mturk=asked.get("assignmentId") == _NOT_TAKEN)
+    who = address_of(request)
+    wait_s = site.limiter.full("tries", who, site.serving.tries_a_minute)
+    if wait_s:
+        raise too_many(wait_s)
+    try:
+        worker = _entered(site, opened, asked)
+    except Refused as refused:
+        if refused.reason is RefusedReason.BAD_LINK:
+            site.limiter.wait_s("tries", who, site.serving.tries_a_minute)
+        raise
+    language = worker.language or language_for(request, opened)
+    response = RedirectResponse(_after(worker), 303)
+    site.sessions.start(response, campaign, worker.worker, language)
+    return response
+
+
+def _entered(site: Site, campaign: Campaign, asked: dict[str, str]) -> WorkerSession:
+    """Return the worker whom the parameters name."""
+    name = campaign.name
+    if token := asked.get("token"):
+        return site.desk.enter(name, "link", token, token=token)
+    if identity := asked.get("PROLIFIC_PID"):
+        _check_platform(site, "prolific")
+        study, session = asked.get("STUDY_ID", ""), asked.get("SESSION_ID", "")
+        return site.desk.enter(name, "prolific", identity, study=study, session=session)
+    _check_platform(site, "mturk")
+    if asked.get("assignmentId") == _NOT_TAKEN:
+        raise _preview()
+    study, session = asked.get("hitId", ""), asked.get("assignmentId", "")
+    return site.desk.enter(name, "mturk", asked["workerId"], study=study, session=session)
+
+
+def _check_platform(site: Site, platform: str) -> None:
+    if platform not in site.serving.platforms:
+        raise Problem(
+            403,
+            problems.NO_PLATFORM,
+            f"this study takes nobody from {platform}: use the link that you were given",
+        )
+
+
+def _without_link(site: Site, request: Request, campaign: Campaign, mturk: bool) -> Response:
+    """Answer somebody who says not who they are: known by the cookie, or asked for the link's token."""
+    if mturk:
+        raise _preview()
+    session = site.sessions.of(request, campaign.name)
+    if session is not None:
+        return RedirectResponse(f"/c/{campaign.name}/task", 303)
+    language = language_for(request, campaign)
+    page = render("enter", language, folder=site.serving.texts_folder, campaign=campaign)
+    return Response(page, media_type="text/html")
+
+
+def _preview() -> Problem:
+    return Problem(
+        403, problems.PREVIEW, "this is a preview: accept the work on the platform, then open it again"
+    )
+
+
+def _after(worker: WorkerSession) -> str:
+    return f"/c/{worker.campaign}/{'task' if worker.consented else 'consent'}"
+
+
+@router.get("/consent")
+def consent_page(request: Request, campaign: str) -> Response:
+    """Show what a worker agrees to."""
+    site = site_of(request)
+    return site.page(request, "consent", site.session(request, campaign))
+
+
+@router.post("/consent")
+def consent(
+    request: Request,
+    campaign: str,
+    csrf: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
+    agree: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
+    language: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
+) -> Response:
+    """Store that a worker agrees, and show the first task."""
+    site = site_of(request)
+    session = site.own(request, campaign, csrf)
+    if agree != "yes":
+        raise Problem(
+            422,
+            RefusedReason.NO_CONSENT.value,
+            "without your consent there is no task: tick the box, or close the page",
+            f"/c/{campaign}/consent",
+        )
+    chosen = _offered(site, campaign, language or session.language)
+    site.desk.consent(campaign, session.worker, chosen)
+    return _on(site, session, chosen, f"/c/{campaign}/task")
+
+
+@router.post("/language")
+def set_language(
+    request: Request,
+    campaign: str,
+    csrf: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
+    language: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
+) -> Response:
+    """Change the language of the pages; before the consent only the cookie knows."""
+    site = site_of(request)
+    session = site.own(request, campaign, csrf)
+    chosen = _offered(site, campaign, language)
+    worker = site.desk.worker(campaign, session.worker)
+    if worker.consented:
+        site.desk.set_language(campaign, session.worker, chosen)
+    return _on(site, session, chosen, _after(worker))
+
+
+def _offered(site: Site, campaign: str, language: str) -> str:
+    offered = site.campaign(campaign).languages
+    if language not in offered:
+        raise Problem(
+            422, RefusedReason.BAD_VALUE.value, f"the pages come in {', '.join(offered)}, choose one"
+        )
+    return language
+
+
+def _on(site: Site, session: WorkerSession, language: str, target: str) -> Response:
+    response = RedirectResponse(target, 303)
+    site.sessions.keep(response, session, language=language)
+    return response
+
+
+@router.get("/done")
+def done(request: Request, campaign: str) -> Response:
+    """Show the completion code."""
+    site = site_of(request)
+    session = site.session(request, campaign)
+    code = site.desk.finish(campaign, session.worker)
+    return site.page(request, "done", session, code=code, answered=answered(site, session))
+
+
+def answered(site: Site, session: WorkerSession) -> int:
+    """Return how many tasks a worker has answered."""
+    rows = site.desk.workers(session.campaign)
+    return next((row.votes for row in rows if row.worker == session.worker), 0)

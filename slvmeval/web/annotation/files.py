@@ -1,0 +1,252 @@
+"""Videos by signed links with byte ranges, and the pages' style sheets and scripts."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import mimetypes
+import os
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Request
+from fastapi.responses import Response, StreamingResponse
+from starlette.responses import Response
+
+from slvmeval.web.annotation import problems
+from slvmeval.web.annotation.pages.render import ASSETS, ASSETS_URL
+from slvmeval.web.annotation.problems import Problem
+from slvmeval.web.annotation.sessions import MediaLink
+from slvmeval.web.annotation.site import Site, not_found, site_of
+
+#: Longer numbers are beyond any file.
+_MOST_DIGITS = 18
+
+_ONE = re.compile(r"[ \t]*([0-9]*)-([0-9]*)[ \t]*")
+
+
+@dataclass(frozen=True)
+class ByteRange:
+    """Bytes `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    @property
+    def length(self) -> int:
+        """Number of bytes."""
+        return self.last - self.first + 1
+
+
+class Unsatisfiable(Exception):
+    """The file has no byte of the range that was asked for: answer 416."""
+
+
+def parse_range(header: str | None, size: int) -> ByteRange | None:
+    """Return the bytes that a ``Range`` header asks for; None is the whole file.
+
+    A header that is not understood is passed over, as the RFC allows: another unit, several ranges, a range
+    that ends before it begins.
+
+    Parameters
+    ----------
+    header
+        The header's value, or None.
+    size
+        Bytes of the file.
+
+    Raises
+    ------
+    Unsatisfiable
+        If the range is understood and lies outside the file.
+    """
+    unit, _, asked = (header or "").partition("=")
+    found = _ONE.fullmatch(asked)
+    if unit.strip().lower() != "bytes" or found is None or found.groups() == ("", ""):
+        return None
+    first_text, last_text = found.groups()
+    if not first_text:
+        return _suffix(_number(last_text), size)
+    first = _number(first_text)
+    last = _number(last_text) if last_text else size - 1
+    if last_text and last < first:
+        return None
+    if first >= size:
+        raise Unsatisfiable
+    return ByteRange(first, min(last, size - 1))
+
+
+def _suffix(length: int, size: int) -> ByteRange:
+    if not length or not size:
+        raise Unsatisfiable
+    return ByteRange(max(0, size - length), size - 1)
+
+
+def _number(text: str) -> int:
+    digits = text.lstrip("0")
+    return int(digits or "0") if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
+
+
+def unchanged(if_none_match: str | None, etag: str) -> bool:
+    """Return whether the client has this very content (``If-None-Match``, weak comparison): answer 304."""
+    if if_none_match is None:
+        return False
+    tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
+    return "*" in tags or etag in tags
+
+
+def range_counts(if_range: str | None, etag: str) -> bool:
+    """Return whether ``Range`` counts: without ``If-Range``, or where that is this very tag (strong).
+
+    We send no date, so one that is sent to us is not ours.
+    """
+    return if_range is None or if_range.strip() == etag
+
+
+router = APIRouter(prefix="/c/{campaign}/media")
+
+#: A video goes out in pieces of so many bytes. The desk is told of each just before it is sent: whoever has
+#: the whole of it can count on it, and whoever goes away has less than one piece too much.
+PIECE = 512 * 1024
+
+
+@router.api_route("/{signed}", methods=["GET", "HEAD"])
+def media(request: Request, campaign: str, signed: str) -> Response:
+    """Send a video, or a range of it, to the worker whose task it belongs to."""
+    site = site_of(request)
+    session = site.session(request, campaign)
+    link = site.links.read(signed)
+    if link is None or link.worker != session.worker:
+        raise Problem(
+            403,
+            problems.MEDIA_LINK,
+            "this video belongs to another session, or its link was changed: open your task again",
+            f"/c/{campaign}/task",
+        )
+    path = _file(site, campaign, link)
+    try:
+        found = path.stat()
+    except OSError as problem:
+        raise Problem(
+            503, problems.MEDIA_GONE, "this video is missing on the server: tell the organiser", retry_s=60
+        ) from problem
+    return _answer(request, site, campaign, link, path, found)
+
+
+def _file(site: Site, campaign: str, link: MediaLink) -> Path:
+    """Return the file behind a link; the link is worth as much as the lease."""
+    assignment = site.desk.assignment(campaign, link.worker, link.assignment)
+    if assignment.state == "rated":
+        raise Problem(
+            410, problems.MEDIA_LINK, "this task is answered: go on to the next", f"/c/{campaign}/task"
+        )
+    if link.place not in ("left", "right"):
+        raise not_found()
+    folder = Path(site.serving.media).resolve()
+    path = (folder / assignment.file_at("left" if link.place == "left" else "right")).resolve()
+    if not path.is_relative_to(folder):
+        raise not_found()
+    return path
+
+
+def _answer(
+    request: Request, site: Site, campaign: str, link: MediaLink, path: Path, found: os.stat_result
+) -> Response:
+    size = found.st_size
+    etag = site.links.etag(link, size, found.st_mtime_ns)
+    headers = {
+        "Accept-Ranges": "bytes",
+        "ETag": etag,
+        # kept by this worker's browser, and asked for again each time: the answer is then a short one
+        "Cache-Control": "private, no-cache",
+    }
+    asked = request.headers
+    if unchanged(asked.get("if-none-match"), etag):
+        return Response(status_code=304, headers=headers)
+    wanted = None
+    # a range is for GET only (RFC 9110, section 14.2)
+    if request.method == "GET" and range_counts(asked.get("if-range"), etag):
+        try:
+            wanted = parse_range(asked.get("range"), size)
+        except Unsatisfiable:
+            return Response(status_code=416, headers={**headers, "Content-Range": f"bytes */{size}"})
+    sent = wanted or ByteRange(0, size - 1)
+    headers["Content-Length"] = str(sent.length)
+    if wanted is not None:
+        headers["Content-Range"] = f"bytes {sent.first}-{sent.last}/{size}"
+    status = 200 if wanted is None else 206
+    if request.method == "HEAD":
+        return Response(status_code=status, headers=headers, media_type="video/mp4")
+    pieces = _pieces(site, campaign, link, path, sent)
+    return StreamingResponse(pieces, status, headers, media_type="video/mp4")
+
+
+async def _pieces(
+    site: Site, campaign: str, link: MediaLink, path: Path, sent: ByteRange
+) -> AsyncIterator[bytes]:
+    """Yield the bytes of a range, telling the desk of each piece."""
+    opened = await run_sync(os.open, path, os.O_RDONLY)
+    try:
+        for first in range(sent.first, sent.last + 1, PIECE):
+            last = min(first + PIECE - 1, sent.last)
+            yield await run_sync(_piece, site, campaign, link, opened, first, last)
+    finally:
+        os.close(opened)
+
+
+def _piece(site: Site, campaign: str, link: MediaLink, opened: int, first: int, last: int) -> bytes:
+    """Read a piece and tell the desk; a file that became shorter ends the answer early."""
+    piece = os.pread(opened, last - first + 1, first)
+    if len(piece) != last - first + 1:
+        raise OSError(f"the video of assignment {link.assignment} became shorter while it was sent")
+    site.desk.serve(campaign, link.assignment, link.place, first, last)
+    return piece
+
+
+_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One file, as it is sent."""
+
+    body: bytes
+    packed: bytes
+    etag: str
+    media_type: str
+
+
+def read_assets(folder: Path) -> dict[str, Asset]:
+    """Return the files of a folder by name; nothing else can be asked for."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        if path.is_file():
+            body = path.read_bytes()
+            kind = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+            etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+            found[path.name] = Asset(body, gzip.compress(body, 9, mtime=0), etag, kind)
+    return found
+
+
+def assets_router(folder: Path = ASSETS) -> APIRouter:
+    """Return what serves the files of a folder."""
+    known = read_assets(folder)
+    router = APIRouter(prefix=ASSETS_URL)
+
+    @router.api_route("/{name}", methods=["GET", "HEAD"])
+    async def asset(request: Request, name: str) -> Response:
+        found = known.get(name)
+        if found is None:
+            raise not_found()
+        headers = {"ETag": found.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        if unchanged(request.headers.get("if-none-match"), found.etag):
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", "").lower():
+            packed = {**headers, "Content-Encoding": "gzip"}
+            return Response(found.packed, headers=packed, media_type=found.media_type)
+        return Response(found.body, headers=headers, media_type=found.media_type)
+
+    return router

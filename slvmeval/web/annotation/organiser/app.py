@@ -1,0 +1,269 @@
+"""The organiser's pages, an application of its own that is mounted beside the workers' pages.
+
+Logging in and out.
+
+Workers: the list, the review page with its decision, and taking a worker's data out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from slvmeval.web.annotation.organiser.login import (
+    Forms,
+    Login,
+    clean_name,
+    form,
+    guarding,
+    local_path,
+    own_form,
+    session_of,
+)
+from slvmeval.web.annotation.organiser.pages import ASSETS, ROOT, page, short
+from slvmeval.web.annotation.organiser.views import Views
+from slvmeval.web.annotation.security import Limiter
+from storage_schemas.errors import UserInputError
+from storage_schemas.store import Store
+from storage_schemas.votes import Standing
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk import Desk
+from tasks.annotation.desk_types import Clock, utc
+
+MOST_NOTE = 2000
+SHOWN = ("listed", "flagged", "excluded", "cleared")
+OwnForm = Annotated[Forms, Depends(own_form)]
+
+
+def add_worker_pages(app: FastAPI) -> None:
+    """Add the pages about workers."""
+    views: Views = app.state.views
+
+    @app.get("/c/{name}/workers")
+    def workers(request: Request, name: str, show: str = "", first: int = 0) -> Response:
+        campaign = views.campaign(name)
+        data = views.workers(campaign, show if show in SHOWN else "", first)
+        return page(request, "workers", f"Workers of {name}", campaign=campaign, here="Workers", **data)
+
+    @app.get("/c/{name}/workers/{worker}")
+    def review(request: Request, name: str, worker: str, order: str = "", said: str = "") -> Response:
+        return _review(request, views, views.campaign(name), worker, order=order, said=said)
+
+    @app.post("/c/{name}/workers/{worker}/decide")
+    def decide(request: Request, name: str, worker: str, fields: OwnForm) -> Response:
+        campaign = views.campaign(name)
+        # also says that the campaign knows the worker
+        views.worker(campaign, worker)
+        note, standing = fields.get("note", "").strip(), fields.get("standing", "")
+        problem = ""
+        if standing not in (Standing.EXCLUDED, Standing.CLEARED):
+            problem = "Choose whether to exclude or to clear the worker."
+        elif not note:
+            problem = "Write a note: it says later, also to the worker, why this was decided."
+        elif len(note) > MOST_NOTE:
+            problem = f"The note has {len(note)} letters; at most {MOST_NOTE} are kept."
+        if problem:
+            return _review(
+                request, views, campaign, worker, problem=problem, note=note, standing=standing, status=422
+            )
+        views.decide(campaign, worker, Standing(standing), note, session_of(request).name)
+        return RedirectResponse(f"{ROOT}/c/{name}/workers/{worker}?said={standing}", 303)
+
+    @app.get("/c/{name}/workers/{worker}/erase")
+    def ask_to_erase(request: Request, name: str, worker: str) -> Response:
+        return _ask_to_erase(request, views, views.campaign(name), worker)
+
+    @app.post("/c/{name}/workers/{worker}/erase")
+    def erase(request: Request, name: str, worker: str, fields: OwnForm) -> Response:
+        campaign = views.campaign(name)
+        if fields.get("typed", "").strip() != short(worker):
+            problem = f"To erase, type {short(worker)}; nothing was taken out."
+            return _ask_to_erase(request, views, campaign, worker, problem=problem, status=422)
+        gone = views.erase(campaign, worker, session_of(request).name)
+        return page(request, "erased", "Erased", campaign=campaign, here="Workers", gone=gone)
+
+
+def _review(
+    request: Request,
+    views: Views,
+    campaign: Campaign,
+    worker: str,
+    *,
+    order: str = "",
+    said: str = "",
+    problem: str = "",
+    note: str = "",
+    standing: str = "",
+    status: int = 200,
+) -> Response:
+    return page(
+        request,
+        "worker",
+        f"Worker {short(worker)}",
+        campaign=campaign,
+        here="Workers",
+        status=status,
+        view=views.worker(campaign, worker, order),
+        said=said,
+        problem=problem,
+        note=note,
+        standing=standing,
+        most_note=MOST_NOTE,
+    )
+
+
+def _ask_to_erase(
+    request: Request, views: Views, campaign: Campaign, worker: str, *, problem: str = "", status: int = 200
+) -> Response:
+    view = views.worker(campaign, worker)
+    title = f"Erase worker {short(worker)}"
+    return page(
+        request, "erase", title, campaign=campaign, here="Workers", view=view, problem=problem, status=status
+    )
+
+
+def add_login(app: FastAPI, login: Login) -> None:
+    """Add the pages for logging in and out."""
+
+    def asked(request: Request, go_on: str, name: str = "", problem: str = "", status: int = 200) -> Response:
+        there = local_path(go_on, ROOT)
+        return page(
+            request, "login", "Organiser", status=status, go_on=there, typed_name=name, problem=problem
+        )
+
+    @app.get("/login")
+    def login_page(request: Request, go_on: str = "") -> Response:
+        if request.state.session is not None:
+            return RedirectResponse(local_path(go_on, ROOT), 303)
+        return asked(request, go_on)
+
+    @app.post("/login")
+    async def log_in(request: Request, fields: Annotated[Forms, Depends(form)]) -> Response:
+        # nothing is awaited here, so that tries of one address are counted one after the other
+        go_on, name = fields.get("go_on", ""), clean_name(fields.get("name", ""))
+        wait_s = login.wait_s(request)
+        if wait_s:
+            told = f"Too many wrong secrets: try again in {int(wait_s) + 1} seconds."
+            answer = asked(request, go_on, name, told, 429)
+            answer.headers["Retry-After"] = str(int(wait_s) + 1)
+            return answer
+        if not login.is_right(request, fields.get("secret", "")):
+            return asked(request, go_on, name, "This is not the secret.", 403)
+        if not name:
+            return asked(request, go_on, name, "Say who you are: decisions carry a name.", 422)
+        welcome = RedirectResponse(local_path(go_on, ROOT), 303)
+        login.begin(welcome, name)
+        return welcome
+
+    @app.post("/logout")
+    async def log_out(request: Request, fields: Annotated[Forms, Depends(own_form)]) -> Response:
+        gone = RedirectResponse(f"{ROOT}/login", 303)
+        login.end(request, gone)
+        return gone
+
+
+log = logging.getLogger(__name__)
+
+
+def organiser_app(
+    desk: Desk,
+    store: Store,
+    key: bytes,
+    secret: str,
+    *,
+    campaigns: Sequence[str] = (),
+    secure: bool = False,
+    limiter: Limiter | None = None,
+    clock: Clock = utc,
+    zone: tzinfo | None = None,
+) -> FastAPI:
+    """Return the organiser's pages; mount them at `ROOT`, behind what every request of the server passes.
+
+    Parameters
+    ----------
+    store
+        Where collected votes lie: erasing a worker takes them out there too.
+    secret
+        What organisers log in with.
+    campaigns
+        Campaigns that are shown; all where none are named.
+    secure
+        Whether the session's cookie is sent by https only.
+    limiter
+        Counts wrong secrets by address; one of its own by default.
+    zone
+        Zone of the times that are shown; this machine's by default.
+    """
+    login = Login(secret, key, ROOT, secure, clock, limiter or Limiter())
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.views = Views(desk, store, clock, zone, tuple(campaigns))
+    app.middleware("http")(guarding(login, ROOT))
+    app.mount("/assets", StaticFiles(directory=ASSETS), name="assets")
+    add_login(app, login)
+    _add_pages(app)
+    add_worker_pages(app)
+    app.add_exception_handler(UserInputError, _wrong)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _unfit)
+    app.add_exception_handler(SQLAlchemyError, _away)
+    app.add_exception_handler(Exception, _broken)
+    return app
+
+
+def _add_pages(app: FastAPI) -> None:
+    views: Views = app.state.views
+
+    @app.get("/")
+    def campaigns(request: Request) -> Response:
+        found = views.campaigns()
+        if len(found) == 1:
+            return RedirectResponse(f"{ROOT}/c/{found[0].name}", 303)
+        return page(request, "campaigns", "Campaigns", campaigns=found)
+
+    @app.get("/c/{name}")
+    def dashboard(request: Request, name: str) -> Response:
+        campaign = views.campaign(name)
+        data = views.progress(campaign)
+        return page(request, "dashboard", f"Progress of {name}", campaign=campaign, here="Progress", **data)
+
+    @app.get("/c/{name}/record")
+    def record(request: Request, name: str) -> Response:
+        campaign = views.campaign(name)
+        data = views.record(campaign)
+        return page(request, "record", f"Record of {name}", campaign=campaign, here="Record", **data)
+
+
+def _wrong(request: Request, problem: Exception) -> Response:
+    return page(request, "problem", "There is no such page", problem=str(problem), status=404)
+
+
+def _refused(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)
+    title = "There is no such page" if problem.status_code == 404 else "This cannot be done"
+    return page(request, "problem", title, problem=str(problem.detail), status=problem.status_code)
+
+
+def _unfit(request: Request, problem: Exception) -> Response:
+    said = "The address or the form has a value that no page of ours sends."
+    return page(request, "problem", "This cannot be done", problem=said, status=422)
+
+
+def _away(request: Request, problem: Exception) -> Response:
+    log.error("the database does not answer: %s", problem)
+    said = "The database does not answer now. Wait a minute and load the page anew; nothing was changed."
+    return page(request, "problem", "Not now", problem=said, status=503)
+
+
+def _broken(request: Request, problem: Exception) -> Response:
+    """Answer what nobody foresaw; the traceback goes to the log."""
+    said = "Something is wrong on the server; its log says what."
+    return page(request, "problem", "This did not work", problem=said, status=500)

@@ -1,0 +1,274 @@
+"""How a campaign stands: progress, agreement, people and trouble together, for the pages and the terminal.
+
+What happened to workers, in words for the organiser.
+
+What the organiser's pages know of the desk: votes and events are read once, then only what is new.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+
+from storage_schemas.votes import Decision, Standing, Vote
+from tasks.annotation.agreement import ALL, AspectAgreement, agreement
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk import Desk
+from tasks.annotation.desk_types import Event, EventKind, TaskProgress, WorkerProgress
+from tasks.annotation.desk_types import RefusedReason as R
+from tasks.annotation.filter import counting, standings
+from tasks.annotation.progress import CampaignProgress, campaign_progress
+from tasks.annotation.quality import WorkerQuality, quality
+from tasks.recipe import FilterRule
+
+#: Events that are read at once, so that memory is bounded.
+_EVENTS_AT_ONCE = 5000
+_COUNTED = (EventKind.REFUSED, EventKind.CLAIM_CUT, EventKind.EXPIRED)
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """How often something went wrong, by what.
+
+    Parameters
+    ----------
+    counts
+        Events that tell of trouble, by kind; refusals by ``refused: REASON``.
+    by_worker
+        The same for each worker.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    by_worker: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        """Count an event."""
+        if event.kind not in _COUNTED:
+            return
+        name = event.kind.value
+        if event.kind is EventKind.REFUSED:
+            name = f"{name}: {event.detail.get('reason', 'unknown')}"
+        self.counts[name] += 1
+        if event.worker:
+            self.by_worker.setdefault(event.worker, Counter())[name] += 1
+
+
+class Reading:
+    """One campaign's votes and tallies, kept up to date."""
+
+    def __init__(self, desk: Desk, campaign: str) -> None:
+        self._desk = desk
+        self._campaign = campaign
+        self._lock = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._votes: list[Vote] = []
+        self._vote_number = 0
+        self._event_number = 0
+        self._tallies = Tallies()
+
+    def renewed(self) -> tuple[Sequence[Vote], Tallies]:
+        """Return all votes in order, and the tallies, as they are now."""
+        with self._lock:
+            if self._read_events():
+                # a worker's data were taken out: nothing of them stays in memory
+                self._forget()
+                self._read_events()
+            new = self._desk.votes(self._campaign, after=self._vote_number)
+            if new:
+                self._votes.extend(vote for _, vote in new)
+                self._vote_number = new[-1][0]
+            # copied: who has it is not disturbed by what is read next
+            copied = Tallies(
+                self._tallies.counts.copy(),
+                {worker: counts.copy() for worker, counts in self._tallies.by_worker.items()},
+            )
+            return list(self._votes), copied
+
+    def _read_events(self) -> bool:
+        """Read what is new; say whether somebody was erased since anything was read."""
+        known, erased = self._event_number > 0, False
+        while True:
+            events = self._desk.events(self._campaign, after=self._event_number, most=_EVENTS_AT_ONCE)
+            for event in events:
+                self._tallies.add(event)
+                erased = erased or event.kind is EventKind.ERASED
+            if events:
+                self._event_number = events[-1].number
+            if len(events) < _EVENTS_AT_ONCE:
+                return known and erased
+
+
+#: For each reason: what was refused, and what it mostly means.
+REFUSED = {
+    R.UNKNOWN_CAMPAIGN: ("No such campaign", "a mistyped address"),
+    R.UNKNOWN_WORKER: ("Nobody entered with this session", "a cookie of another installation"),
+    R.BAD_LINK: ("A link that was never given out", "it was cut off or changed on its way"),
+    R.LINK_USED: ("A link that belongs to somebody else", "a link was passed on"),
+    R.NO_CONSENT: ("A task before the consent", "a page opened out of order"),
+    R.EXCLUDED: ("An excluded worker came back", "nothing to do"),
+    R.DONE: ("No task is left for the worker", "nothing to do"),
+    R.NO_TASKS: ("All that is left is open with others", "they are told to come back later"),
+    R.LIMIT: ("The worker has done as many tasks as one may", "nothing to do"),
+    R.UNKNOWN_ASSIGNMENT: ("An answer to a task that is not the worker's", "a second browser, or a cheat"),
+    R.EXPIRED: ("An answer too late", "the lease ran out and others answered; a longer lease may help"),
+    R.NOT_LOOKED: ("A preference without having played both videos", "haste, or a cheat"),
+    R.NO_PREFERENCE: ("A rating before the preference", "a cheat"),
+    R.NOT_SEEN: ("A stretch that was not played", "haste, or a cheat"),
+    R.NOT_CONFIRMED: ("A rating with a stretch that was not confirmed", "haste, or a cheat"),
+    R.OTHER_ANSWER: ("Another answer after the first was stored", "two tabs"),
+    R.BAD_VALUE: ("A value that no page of ours sends", "a cheat"),
+    R.NOTHING_DONE: ("A completion code without any answer", "the worker left at once"),
+}
+OTHER = {
+    "claim_cut": ("A claim to have watched more than can be", "a slow clock, or a cheat; it was cut"),
+    "expired": ("A task that was left open until its lease ran out", "the worker closed the page"),
+}
+
+
+def described(kind: str) -> tuple[str, str]:
+    """Return what happened and what it mostly means, for a kind of event or ``refused: REASON``."""
+    if kind in OTHER:
+        return OTHER[kind]
+    reason = kind.removeprefix("refused: ")
+    try:
+        return REFUSED[R(reason)]
+    except ValueError:
+        return reason.replace("_", " ").capitalize(), ""
+
+
+#: A campaign without a vote for so long is said to stand still.
+STILL_AFTER_HOURS = 24.0
+
+
+@dataclass(frozen=True)
+class WorkerCounts:
+    """How many workers came, and what became of them.
+
+    Parameters
+    ----------
+    entered, consented, answered, finished
+        On our pages, or by files: those are taken to have entered.
+    excluded, cleared
+        By the latest decision.
+    to_review
+        Flagged by several indicators, and nobody has decided yet.
+    """
+
+    entered: int
+    consented: int
+    answered: int
+    finished: int
+    excluded: int
+    cleared: int
+    to_review: int
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something that went wrong, how often, and what it mostly means."""
+
+    what: str
+    times: int
+    mostly: str
+
+
+@dataclass(frozen=True)
+class CampaignState:
+    """All of it. `agreement` is by aspect, `overall` of all together, None without a vote that counts."""
+
+    campaign: Campaign
+    progress: CampaignProgress
+    agreement: dict[str, AspectAgreement]
+    overall: AspectAgreement | None
+    people: WorkerCounts
+    trouble: tuple[Trouble, ...]
+
+    @property
+    def still_hours(self) -> int:
+        """Whole hours without a vote, if they are many and votes are still wanted; else 0."""
+        last = self.progress.last_vote
+        if self.progress.done or last is None:
+            return 0
+        hours = (self.progress.at - last).total_seconds() / 3600
+        return int(hours) if hours >= STILL_AFTER_HOURS else 0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is read of one campaign."""
+
+    campaign: Campaign
+    tasks: Sequence[TaskProgress]
+    votes: Sequence[Vote]
+    decisions: Sequence[Decision]
+    workers: Sequence[WorkerProgress]
+    tallies: Tallies
+
+
+def campaign_state(
+    facts: Facts,
+    now: datetime,
+    *,
+    rate: float | None = None,
+    zone: tzinfo | None = None,
+    agreed: Sequence[AspectAgreement] | None = None,
+    judged: Sequence[WorkerQuality] | None = None,
+) -> CampaignState:
+    """Return how a campaign stands.
+
+    Parameters
+    ----------
+    now
+        The time, UTC.
+    rate
+        Pay for a task; the campaign's own by default.
+    zone
+        Where days begin at midnight; this machine's by default.
+    agreed, judged
+        What `agreed_of` and `judged_of` returned, where that is known already.
+    """
+    rows = agreed_of(facts) if agreed is None else agreed
+    workers = judged_of(facts) if judged is None else judged
+    return CampaignState(
+        campaign=facts.campaign,
+        progress=campaign_progress(facts.campaign, facts.tasks, facts.votes, now, rate, zone),
+        agreement={row.aspect: row for row in rows if row.aspect != ALL},
+        overall=next((row for row in rows if row.aspect == ALL), None),
+        people=_people(facts, workers),
+        trouble=troubles(facts.tallies.counts),
+    )
+
+
+def agreed_of(facts: Facts) -> list[AspectAgreement]:
+    """Return the agreement of the votes that count."""
+    rule = FilterRule(drop_excluded=facts.campaign.drop_excluded)
+    return agreement(counting(facts.votes, facts.decisions, rule))
+
+
+def judged_of(facts: Facts) -> list[WorkerQuality]:
+    """Return how well each worker with a vote looks."""
+    return quality(facts.votes, facts.decisions)
+
+
+def _people(facts: Facts, judged: Sequence[WorkerQuality]) -> WorkerCounts:
+    latest = [row.decision for row in standings(facts.decisions).values()]
+    return WorkerCounts(
+        entered=len(facts.workers),
+        consented=sum(bool(one.consented_at) for one in facts.workers),
+        answered=len(judged),
+        finished=sum(bool(one.finished_at) for one in facts.workers),
+        excluded=latest.count(Standing.EXCLUDED),
+        cleared=latest.count(Standing.CLEARED),
+        to_review=sum(one.review for one in judged),
+    )
+
+
+def troubles(counts: Mapping[str, int]) -> tuple[Trouble, ...]:
+    """Return counts of events in words, the most frequent first."""
+    found = [Trouble(what, n, mostly) for kind, n in counts.items() for what, mostly in [described(kind)]]
+    return tuple(sorted(found, key=lambda one: (-one.times, one.what)))

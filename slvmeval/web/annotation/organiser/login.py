@@ -1,0 +1,225 @@
+"""The organiser's login: one secret, a signed session, a token in every form, and a limit on tries.
+
+Nothing here knows a worker's session: another cookie, another key, another path.
+
+What stands before every organiser's page: the login, and the token of a form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import HTTPException, Request
+from itsdangerous import BadData, URLSafeSerializer
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from slvmeval.web.annotation.security import Limiter
+from tasks.annotation.places import derived_key
+
+COOKIE = "slvmeval_organiser"
+#: A session ends after a working day.
+SESSION_HOURS = 12
+#: Wrong secrets that one address may send a minute, also at once.
+TRIES_A_MINUTE = 5
+_MOST_NAME = 80
+
+
+@dataclass(frozen=True)
+class OrganiserSession:
+    """Who is logged in.
+
+    Parameters
+    ----------
+    name
+        Name that stands beside decisions, in the organiser's own words.
+    csrf
+        Token that every form of this session carries.
+    """
+
+    name: str
+    csrf: str
+
+    def owns(self, token: str) -> bool:
+        """Return whether a form is one that this session was given."""
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self.csrf.encode())
+
+
+class Login:
+    """The secret, the sessions, and the tries.
+
+    Parameters
+    ----------
+    secret
+        What organisers know; all sessions end when it changes.
+    key
+        Key of the installation.
+    root
+        Path at which the pages lie; the cookie goes nowhere else.
+    secure
+        Whether browsers send the cookie by https only.
+    clock
+        Gives the time, UTC.
+    limiter
+        Counts wrong secrets by address.
+    """
+
+    def __init__(
+        self,
+        secret: str,
+        key: bytes,
+        root: str,
+        secure: bool,
+        clock: Callable[[], datetime],
+        limiter: Limiter,
+    ) -> None:
+        self._secret = secret.encode()
+        self._key = hmac.digest(derived_key(key, "organiser session"), self._secret, hashlib.sha256)
+        self._signer = URLSafeSerializer(self._key, salt="organiser")
+        self._root = root
+        self._secure = secure
+        self._clock = clock
+        self._limiter = limiter
+        self._ended: dict[str, datetime] = {}
+
+    def wait_s(self, request: Request) -> float:
+        """Return how many seconds this address has to wait before it may try again; 0 where it need not."""
+        return self._limiter.full("organiser", _address(request), TRIES_A_MINUTE)
+
+    def is_right(self, request: Request, secret: str) -> bool:
+        """Return whether the secret is right; a wrong one is counted. Ask `wait_s` first."""
+        if hmac.compare_digest(secret.strip().encode("utf-8", "replace"), self._secret):
+            return True
+        self._limiter.wait_s("organiser", _address(request), TRIES_A_MINUTE)
+        return False
+
+    def begin(self, response: Response, name: str) -> None:
+        """Put a new session's cookie into an answer."""
+        until = self._clock() + timedelta(hours=SESSION_HOURS)
+        said = {"id": secrets.token_urlsafe(18), "name": clean_name(name), "until": until.timestamp()}
+        response.set_cookie(
+            COOKIE,
+            str(self._signer.dumps(said)),
+            path=self._root,
+            secure=self._secure,
+            httponly=True,
+            # a link in a mail to an organiser's page leads to it; forms carry a token besides
+            samesite="lax",
+        )
+
+    def session(self, request: Request) -> OrganiserSession | None:
+        """Return the session of a request; None where there is none, or it was changed or has ended."""
+        found = self._read(request)
+        if found is None:
+            return None
+        token = hmac.new(self._key, f"csrf {found['id']}".encode(), hashlib.sha256).hexdigest()
+        return OrganiserSession(found["name"], token)
+
+    def end(self, request: Request, response: Response) -> None:
+        """End the session, also for who copied its cookie; other processes learn nothing of that."""
+        found = self._read(request)
+        if found is not None:
+            now = self._clock()
+            self._ended = {key: until for key, until in self._ended.items() if until > now}
+            self._ended[found["id"]] = now + timedelta(hours=SESSION_HOURS)
+        response.delete_cookie(COOKIE, path=self._root)
+
+    def _read(self, request: Request) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = self._signer.loads(request.cookies.get(COOKIE, ""))
+        except BadData:
+            return None
+        left = found["until"] - self._clock().timestamp()
+        # more than a whole session left: the clock was set back, and who knows by how much
+        if not 0 < left <= SESSION_HOURS * 3600 or found["id"] in self._ended:
+            return None
+        return found
+
+
+def local_path(asked: str, root: str) -> str:
+    """Return where to go after the login: only a page below `root`, whatever was asked."""
+    # a browser reads \ as / and drops control characters; no address of ours has any
+    fits = re.fullmatch(r"/[A-Za-z0-9/_.-]*(\?[A-Za-z0-9=&_.-]*)?", asked)
+    return asked if fits and asked.startswith(f"{root}/") and ".." not in asked else f"{root}/"
+
+
+def clean_name(name: str) -> str:
+    """Return a name as it is kept: one line of printable letters, at most 80."""
+    printable = "".join(letter for letter in " ".join(name.split()) if letter.isprintable())
+    return printable[:_MOST_NAME].strip()
+
+
+def _address(request: Request) -> str:
+    """Return whose tries these are; of IPv6 the network counts, as one person has very many addresses."""
+    host = request.client.host if request.client else ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    return host if address.version == 4 else str(ipaddress.ip_network(f"{address}/64", strict=False))
+
+
+Forms = dict[str, str]
+Next = Callable[[Request], Awaitable[Response]]
+
+
+def guarding(login: Login, root: str) -> Callable[[Request, Next], Awaitable[Response]]:
+    """Return a middleware: without a session there is only the login page and its style sheet.
+
+    So a page that is added later is behind the login without anybody having to think of it.
+    """
+
+    async def guard(request: Request, go_on: Next) -> Response:
+        path = _below(request)
+        request.state.session = login.session(request)
+        if request.state.session is None and path != "/login" and not path.startswith("/assets/"):
+            asked = path + (f"?{request.url.query}" if request.url.query else "")
+            # what a form sent is not kept over the login: the page that it was on is opened again
+            page = asked if request.method == "GET" else path.rpartition("/")[0] or "/"
+            return RedirectResponse(f"{root}/login?go_on={quote(root + page)}", 303)
+        answer = await go_on(request)
+        # the browser then says where a form comes from, and tells other sites nothing
+        answer.headers["Referrer-Policy"] = "same-origin"
+        return answer
+
+    return guard
+
+
+async def form(request: Request) -> Forms:
+    """Return the text fields of a form."""
+    fields = await request.form(max_files=0)
+    return {name: value for name, value in fields.items() if isinstance(value, str)}
+
+
+async def own_form(request: Request) -> Forms:
+    """Return the fields of a form that this session was given.
+
+    Raises
+    ------
+    HTTPException
+        403 if it carries no token of this session.
+    """
+    fields = await form(request)
+    if not session_of(request).owns(fields.get("csrf", "")):
+        raise HTTPException(403, "this form is not of your session: load the page anew and send it again")
+    return fields
+
+
+def session_of(request: Request) -> OrganiserSession:
+    """Return who is logged in; the guard saw to it that somebody is."""
+    session: OrganiserSession = request.state.session
+    return session
+
+
+def _below(request: Request) -> str:
+    """Return the path of a request below the place where these pages are mounted."""
+    return str(request.scope["path"]).removeprefix(str(request.scope.get("root_path", ""))) or "/"

@@ -1,0 +1,152 @@
+"""The organiser's pages as HTML: every text is escaped, and nothing is asked of another host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from fastapi import Request
+from starlette.responses import HTMLResponse
+
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.pace import Bar, when
+
+if TYPE_CHECKING:
+    from slvmeval.web.annotation.organiser.views import Views
+
+#: Where the pages are mounted.
+ROOT = "/organiser"
+
+ASSETS = Path(str(files(__package__).joinpath("assets")))
+
+
+def page(
+    request: Request,
+    name: str,
+    title: str,
+    *,
+    campaign: Campaign | None = None,
+    here: str = "",
+    status: int = 200,
+    **data: Any,
+) -> HTMLResponse:
+    """Return a page.
+
+    Parameters
+    ----------
+    request
+        Its session, if there is one, is named on the page.
+    name
+        Name of the template, without its ending.
+    campaign
+        The campaign that the page is about, if any.
+    here
+        Which of the campaign's pages it is, as the menu names it.
+    data
+        What the template needs besides.
+    """
+    views: Views = request.app.state.views
+    zone = views.zone
+
+    def local(moment: datetime | str | None, shape: str = "%a %d %b %Y, %H:%M") -> str:
+        found = when(moment) if isinstance(moment, str) else moment
+        return found.astimezone(zone).strftime(shape) if found else "–"
+
+    text = (
+        _environment()
+        .get_template(f"{name}.html.j2")
+        .render(
+            **data,
+            local=local,
+            title=title,
+            root=ROOT,
+            session=getattr(request.state, "session", None),
+            campaign=campaign,
+            here=here,
+            several=campaign is not None and len(views.campaigns()) > 1,
+        )
+    )
+    return HTMLResponse(text, status)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__ or "slvmeval.web.annotation.organiser"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "words": words,
+        "money": money,
+        "share": share,
+        "number": number,
+        "duration": duration,
+        "short": short,
+        "pair": pair,
+        "counted": counted,
+        "alpha": alpha,
+    }
+    environment.globals |= {"highest": highest}
+    return environment
+
+
+def words(name: str) -> str:
+    """Return a name of ours (``object_integrity``) as words (Object integrity)."""
+    return name.replace("_", " ").replace("-", " ").capitalize()
+
+
+def short(worker: str) -> str:
+    """Return the beginning of a worker's hash, enough to tell some thousands apart."""
+    return worker[:10]
+
+
+def number(value: float, digits: int = 0) -> str:
+    """Return a number with its thousands set apart."""
+    return f"{value:,.{digits}f}"
+
+
+def money(value: float, currency: str) -> str:
+    """Return an amount; currencies without small coins have no decimals."""
+    return f"{value:,.{0 if currency in ('JPY', 'KRW') else 2}f} {currency}"
+
+
+def share(value: float) -> str:
+    """Return a share as a percentage that is 100 only where all is there."""
+    return "100 %" if value >= 1 else f"{min(99.9, 100 * value):.1f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """Return seconds as ``1:02:03`` or ``2:03``; a dash where they are not known."""
+    if seconds is None:
+        return "–"
+    whole = round(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def highest(bars: Sequence[Bar]) -> int:
+    """Return the largest count, at least 1."""
+    return max((bar.count for bar in bars), default=0) or 1
+
+
+def pair(pair_id: str) -> str:
+    """Return the beginning of a pair's id."""
+    return pair_id[:12]
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """Return a count with its word: ``1 task``, ``2,000 tasks``."""
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def alpha(value: float | None) -> str:
+    """Return a coefficient with two digits and a real minus; a dash where there is none."""
+    return "–" if value is None else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")

@@ -1,0 +1,177 @@
+"""What each of the organiser's pages shows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from typing import Any, TypeVar
+
+from slvmeval.web.annotation.organiser.campaign_state import (
+    Facts,
+    Reading,
+    agreed_of,
+    campaign_state,
+    judged_of,
+)
+from slvmeval.web.annotation.organiser.worker_record import WorkerRow, WorkerView, worker_rows, worker_view
+from storage_schemas.errors import UserInputError
+from storage_schemas.store import Store
+from storage_schemas.votes import Decision, Standing, VotesStore
+from tasks.annotation.agreement import worker_agreement
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk import Desk
+from tasks.annotation.desk_types import Clock
+from tasks.annotation.erase import ErasedWorker, erase_worker
+from tasks.annotation.filter import counting
+from tasks.annotation.quality import WorkerQuality
+from tasks.recipe import FilterRule
+
+#: Agreement takes a second of a processor in a campaign of the paper's size, so it may be so old.
+_AGREEMENT_S = 60.0
+_WORKERS_S = 10.0
+T = TypeVar("T")
+#: Rows on one page.
+PAGE = 100
+
+
+class Views:
+    """The data of the pages, from the desk.
+
+    Parameters
+    ----------
+    shown
+        Names of the campaigns that are shown; all where there are none.
+    """
+
+    def __init__(
+        self, desk: Desk, store: Store, clock: Clock, zone: tzinfo | None, shown: Sequence[str]
+    ) -> None:
+        self.zone = zone
+        self._desk = desk
+        self._files = VotesStore(store)
+        self._clock = clock
+        self._shown = frozenset(shown)
+        self._lock = threading.Lock()
+        self._readings: dict[str, Reading] = {}
+        self._kept: dict[tuple[str, str], tuple[float, object, Any]] = {}
+
+    def campaigns(self) -> list[Campaign]:
+        """Return the campaigns that are shown."""
+        return [one for one in self._desk.campaigns() if not self._shown or one.name in self._shown]
+
+    def campaign(self, name: str) -> Campaign:
+        """Return a campaign.
+
+        Raises
+        ------
+        UserInputError
+            If there is none of this name here.
+        """
+        found = next((one for one in self.campaigns() if one.name == name), None)
+        if found is None:
+            raise UserInputError(f"there is no campaign {name!r} here")
+        return found
+
+    def progress(self, campaign: Campaign) -> dict[str, Any]:
+        """Return what the dashboard shows."""
+        facts = self._facts(campaign)
+        agreed = self._keep("agreement", facts, _AGREEMENT_S, agreed_of)
+        judged = self._judged(facts)
+        return {
+            "state": campaign_state(facts, self._clock(), zone=self.zone, agreed=agreed, judged=judged),
+        }
+
+    def workers(self, campaign: Campaign, show: str, first: int) -> dict[str, Any]:
+        """Return a page of the list of workers; `show` is a kind of `WorkerRow`, or empty for all."""
+        facts = self._facts(campaign)
+        rows = worker_rows(facts, self._judged(facts), self._alphas(facts))
+        counts = Counter(kind for row in rows for kind in row.kinds)
+        kept = [row for row in rows if not show or show in row.kinds]
+        first = max(0, min(first, len(kept) - 1))
+        return {
+            "rows": kept[first : first + PAGE],
+            "show": show,
+            "counts": counts,
+            "everybody": len(rows),
+            "found": len(kept),
+            "first": first,
+            "before": max(0, first - PAGE) if first else None,
+            "after": first + PAGE if first + PAGE < len(kept) else None,
+        }
+
+    def worker(self, campaign: Campaign, worker: str, order: str = "newest") -> WorkerView:
+        """Return what the review page shows of one worker.
+
+        Raises
+        ------
+        UserInputError
+            If the campaign knows no such worker.
+        """
+        facts = self._facts(campaign)
+        row = self._row(facts, worker)
+        return worker_view(facts, row, order)
+
+    def record(self, campaign: Campaign) -> dict[str, Any]:
+        """Return what the record shows, newest first."""
+        return {
+            "decisions": self._desk.decisions(campaign.name)[::-1],
+            "erased": self._desk.erased(campaign.name)[::-1],
+        }
+
+    def decide(self, campaign: Campaign, worker: str, standing: Standing, note: str, by: str) -> Decision:
+        """Write down a decision; errors are the desk's."""
+        return self._desk.decide(campaign.name, worker, standing, note, by)
+
+    def erase(self, campaign: Campaign, worker: str, by: str) -> ErasedWorker:
+        """Take out a worker's data, and what these pages remember of the campaign."""
+        gone = erase_worker(self._desk, self._files, campaign.name, worker, by)
+        with self._lock:
+            self._kept = {key: kept for key, kept in self._kept.items() if key[1] != campaign.name}
+        return gone
+
+    def _row(self, facts: Facts, worker: str) -> WorkerRow:
+        rows = worker_rows(facts, self._judged(facts), self._alphas(facts))
+        found = next((row for row in rows if row.worker == worker), None)
+        if found is None:
+            raise UserInputError(f"campaign {facts.campaign.name} knows no worker {worker!r}")
+        return found
+
+    def _facts(self, campaign: Campaign) -> Facts:
+        with self._lock:
+            reading = self._readings.setdefault(campaign.name, Reading(self._desk, campaign.name))
+        votes, tallies = reading.renewed()
+        name = campaign.name
+        return Facts(
+            campaign,
+            self._desk.progress(name),
+            votes,
+            self._desk.decisions(name),
+            self._desk.workers(name),
+            tallies,
+        )
+
+    def _judged(self, facts: Facts) -> list[WorkerQuality]:
+        return self._keep("workers", facts, _WORKERS_S, judged_of)
+
+    def _alphas(self, facts: Facts) -> dict[str, float | None]:
+        def made(facts: Facts) -> dict[str, float | None]:
+            # an excluded worker's agreement is asked for too: all votes take part
+            votes = counting(facts.votes, (), FilterRule())
+            return {worker: found.alpha for worker, found in worker_agreement(votes).items()}
+
+        return self._keep("alphas", facts, _AGREEMENT_S, made)
+
+    def _keep(self, what: str, facts: Facts, seconds: float, make: Callable[[Facts], T]) -> T:
+        """Return what `make` gives, or gave less than so many seconds ago with the same decisions."""
+        place = (what, facts.campaign.name)
+        state = (len(facts.decisions), facts.campaign.drop_excluded)
+        kept = self._kept.get(place)
+        if kept is None or kept[1] != state or time.monotonic() - kept[0] > seconds:
+            kept = (time.monotonic(), state, make(facts))
+            with self._lock:
+                self._kept[place] = kept
+        found: T = kept[2]
+        return found

@@ -1,0 +1,259 @@
+"""One worker as an organiser sees him: indicators with numbers and thresholds, votes beside the others'."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slvmeval.web.annotation.organiser.campaign_state import Facts, Trouble, troubles
+from storage_schemas.votes import Decision, Vote
+from tasks.annotation.quality import Flag, QualityRule, WorkerQuality
+
+_STEPS = {"A": 0, "B": 1, "C": 2}
+ORDERS = ("newest", "fastest", "apart")
+
+
+@dataclass(frozen=True)
+class WorkerRow:
+    """One line of the list.
+
+    Parameters
+    ----------
+    worker, platform, language, entered_at
+        As the desk has them; empty where votes came from files only.
+    open
+        Tasks that are open now.
+    quality
+        The indicators; None without a vote.
+    alpha
+        Agreement of the ratings with the others', None where nothing can be compared.
+    standing
+        ``excluded``, ``cleared`` or empty.
+    last_vote
+        When the newest vote came; empty where that is not known.
+    """
+
+    worker: str
+    platform: str
+    language: str
+    entered_at: str
+    open: int
+    quality: WorkerQuality | None
+    alpha: float | None
+    standing: str
+    last_vote: str
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        """What is conspicuous."""
+        return self.quality.flags if self.quality else ()
+
+    @property
+    def listed(self) -> bool:
+        """Whether a person should look."""
+        return self.quality is not None and self.quality.review
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Under which choices of the list the worker is found."""
+        found = {self.standing} if self.standing else set()
+        found |= {"flagged"} if self.flags else set()
+        found |= {"listed"} if self.listed else set()
+        return frozenset(found)
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """One of the three indicators of a worker.
+
+    Parameters
+    ----------
+    count, of
+        How often it applied, among how many tasks where it could.
+    counted
+        What is counted, and what has to be for the flag.
+    flagged
+        Whether the worker has the flag.
+    """
+
+    name: str
+    count: int
+    of: int
+    counted: str
+    threshold: str
+    flagged: bool
+
+
+@dataclass(frozen=True)
+class VoteBeside:
+    """One vote of the worker beside the others' on the same pair.
+
+    Parameters
+    ----------
+    others
+        Their ratings, sorted, such as ``AAAB``.
+    others_right, others_number
+        How many of them preferred the high-quality video.
+    apart
+        Steps between the rating and the others' most frequent one, 0 to 2; None without others.
+    time_share
+        Seconds of the task over those of its two videos.
+    fastest
+        Share of the campaign's timed votes of this aspect that were as quick or quicker, above 0 to 1.
+    is_fast
+        Whether that is within the share that the indicator calls fast.
+    """
+
+    vote: Vote
+    others: str
+    others_right: int
+    others_number: int
+    apart: int | None
+    time_share: float | None
+    fastest: float | None
+    is_fast: bool
+
+    @property
+    def right(self) -> bool:
+        """Whether the high-quality video was preferred."""
+        return self.vote.preferred == "high"
+
+
+@dataclass(frozen=True)
+class WorkerView:
+    """The review page's data."""
+
+    row: WorkerRow
+    indicators: tuple[Indicator, ...]
+    needed_flags: int
+    votes: tuple[VoteBeside, ...]
+    decisions: tuple[Decision, ...]
+    trouble: tuple[Trouble, ...]
+    order: str
+
+
+def worker_rows(
+    facts: Facts, judged: Sequence[WorkerQuality], alphas: dict[str, float | None]
+) -> list[WorkerRow]:
+    """Return all workers: those to review first, then by flags and votes; last those without a vote."""
+    last: dict[str, str] = {}
+    for vote in facts.votes:
+        last[vote.worker] = max(vote.at, last.get(vote.worker, ""))
+    platforms = {vote.worker: (vote.platform, vote.language) for vote in facts.votes}
+    seen = {one.worker: one for one in facts.workers}
+    by_worker = {one.worker: one for one in judged}
+    found = []
+    for worker in [*by_worker, *(one for one in seen if one not in by_worker)]:
+        known, quality = seen.get(worker), by_worker.get(worker)
+        decided = quality.decision.decision.value if quality and quality.decision else ""
+        platform, language = platforms.get(worker, ("", ""))
+        found.append(
+            WorkerRow(
+                worker=worker,
+                platform=known.platform if known and known.platform else platform,
+                language=known.language if known and known.language else language,
+                entered_at=known.entered_at if known else "",
+                open=known.open if known else 0,
+                quality=quality,
+                alpha=alphas.get(worker),
+                standing=known.standing if known else decided,
+                last_vote=last.get(worker, ""),
+            )
+        )
+    return found
+
+
+def indicators(quality: WorkerQuality, rule: QualityRule) -> tuple[Indicator, ...]:
+    """Return the three indicators in words, with their numbers and thresholds."""
+    easy = f"{rule.easy_agreement:.0%} of at least {rule.easy_least_votes} votes alike"
+    return (
+        Indicator(
+            "Fast",
+            quality.fast,
+            quality.timed,
+            f"tasks whose time, over the length of their videos, is among the shortest {rule.fast_share:.0%} "
+            "of their aspect",
+            f"{rule.fast_times} or more, and {rule.fast_of:.0%} of the timed tasks or more",
+            Flag.FAST in quality.flags,
+        ),
+        Indicator(
+            "Disagrees",
+            quality.disagreed,
+            quality.easy,
+            f"easy pairs ({easy}) that the worker rated {rule.apart} steps away or more; from A to C are 2",
+            f"{rule.disagrees_times} or more, and {rule.disagrees_of:.0%} of the easy pairs or more",
+            Flag.DISAGREES in quality.flags,
+        ),
+        Indicator(
+            "Inaccurate",
+            quality.solved,
+            quality.solvable,
+            f"right, of the tasks on which {rule.most_reach:.0%} of {rule.others} others or more preferred "
+            "the better video, and of gold pairs",
+            f"{rule.low_accuracy:.0%} or less, of at least {rule.low_least_votes} such tasks",
+            Flag.INACCURATE in quality.flags,
+        ),
+    )
+
+
+def worker_view(facts: Facts, row: WorkerRow, order: str) -> WorkerView:
+    """Return what the review page shows; `order` is one of `ORDERS`, the first where it is none."""
+    rule = QualityRule()
+    order = order if order in ORDERS else ORDERS[0]
+    return WorkerView(
+        row=row,
+        indicators=indicators(row.quality, rule) if row.quality else (),
+        needed_flags=rule.flags_for_review,
+        votes=tuple(_sorted(_beside(facts.votes, row.worker, rule), order)),
+        decisions=tuple(one for one in reversed(facts.decisions) if one.worker == row.worker),
+        trouble=troubles(facts.tallies.by_worker.get(row.worker, {})),
+        order=order,
+    )
+
+
+def _beside(votes: Sequence[Vote], worker: str, rule: QualityRule) -> list[VoteBeside]:
+    mine = [vote for vote in votes if vote.worker == worker]
+    pairs, aspects = {vote.pair_id for vote in mine}, {vote.aspect for vote in mine}
+    others: dict[str, list[Vote]] = defaultdict(list)
+    times: dict[str, list[float]] = defaultdict(list)
+    for vote in votes:
+        if vote.pair_id in pairs and vote.worker != worker:
+            others[vote.pair_id].append(vote)
+        if vote.aspect in aspects and (share := _time_share(vote)) is not None:
+            times[vote.aspect].append(share)
+    for some in times.values():
+        some.sort()
+    return [_one(vote, others[vote.pair_id], times[vote.aspect], rule) for vote in mine]
+
+
+def _one(vote: Vote, others: Sequence[Vote], times: Sequence[float], rule: QualityRule) -> VoteBeside:
+    ratings = "".join(sorted(other.rating for other in others))
+    most = Counter(ratings).most_common(1)
+    share = _time_share(vote)
+    fastest = None if share is None else bisect_right(times, share) / len(times)
+    return VoteBeside(
+        vote=vote,
+        others=ratings,
+        others_right=sum(other.preferred == "high" for other in others),
+        others_number=len(others),
+        apart=abs(_STEPS[vote.rating] - _STEPS[most[0][0]]) if most else None,
+        time_share=share,
+        fastest=fastest,
+        is_fast=fastest is not None and fastest <= rule.fast_share and len(times) >= rule.fast_least_votes,
+    )
+
+
+def _time_share(vote: Vote) -> float | None:
+    known = vote.total_s is not None and vote.pair_duration_s > 0
+    return vote.total_s / vote.pair_duration_s if known and vote.total_s is not None else None
+
+
+def _sorted(votes: list[VoteBeside], order: str) -> list[VoteBeside]:
+    newest = sorted(votes, key=lambda one: one.vote.at, reverse=True)
+    if order == "fastest":
+        return sorted(newest, key=lambda one: (one.fastest is None, one.fastest or 0.0))
+    if order == "apart":
+        return sorted(newest, key=lambda one: (-(one.apart or 0), one.right))
+    return newest

@@ -1,0 +1,91 @@
+"""Make a page from its template, a language and data."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import jinja2
+from markupsafe import Markup
+
+from slvmeval.web.annotation.pages.texts import texts
+from tasks.publish.gallery.data import script_json
+
+PageName = Literal["enter", "consent", "task", "done", "refused"]
+
+#: The folder of style sheets and scripts; the application serves it under `ASSETS_URL`.
+ASSETS = Path(str(files(__package__).joinpath("assets")))
+ASSETS_URL = "/assets"
+
+
+def render(name: PageName, language: str, *, folder: Path | None = None, **data: Any) -> str:
+    """Return a page as HTML.
+
+    Every page takes ``campaign`` (a `Campaign`; None only on `refused`, where none is known) and, from the
+    moment there is a session, ``csrf`` (the token for hidden fields and for the header ``X-CSRF``).
+
+    ===========  ==========================================================================================
+    page         data beside that
+    ===========  ==========================================================================================
+    ``enter``    nothing: shown where a link names no token and no platform
+    ``consent``  nothing; posts ``csrf``, ``language``, ``agree=yes``
+    ``task``     ``view`` (`Assignment.view()`), ``urls`` (``left``, ``right`` for the media; ``task``,
+                 ``play``, ``prefer``, ``confirm``, ``rate`` for the rest)
+    ``done``     ``code`` (completion code), ``answered`` (how many tasks the worker answered)
+    ``refused``  ``reason``, ``message``, ``go_on`` (URL or None)
+    ===========  ==========================================================================================
+
+    Parameters
+    ----------
+    name
+        Which page.
+    language
+        ``en`` or ``ja``.
+    folder
+        Texts of the campaign's own; see `texts`.
+    """
+    view = data.get("view")
+    words = texts(language, view["aspect"] if view else None, folder)
+    # the browser asks for all at once, not for each when the one before has named it
+    scripts = sorted(path.name for path in ASSETS.glob("*.js")) if name == "task" else []
+    template = _environment().get_template(f"{name}.html.j2")
+    embedded = Markup(script_json(_island(words.words, data))) if name == "task" else ""
+    return template.render(
+        {
+            "csrf": "",
+            **data,
+            "page": name,
+            "language": language,
+            "t": words,
+            "w": words.words,
+            "assets": ASSETS_URL,
+            "scripts": scripts,
+            "island": embedded,
+        }
+    )
+
+
+def _island(words: Any, data: dict[str, Any]) -> dict[str, Any]:
+    """Return what the page's script starts with."""
+    refused = {reason: said for reason, said in words["refused"].items() if isinstance(said, dict)}
+    return {
+        "view": data["view"],
+        "urls": data["urls"],
+        "csrf": data["csrf"],
+        "words": dict(words["script"]),
+        "refused": refused,
+        "go_on": words["refused"]["go_on"],
+    }
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__ or "slvmeval.web.annotation.pages"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

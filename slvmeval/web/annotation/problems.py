@@ -1,0 +1,139 @@
+"""What a worker is told when something may not be: a page for people, JSON for the page's script."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from tasks.annotation.desk_types import Refused, RefusedReason
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tasks.annotation.campaign import Campaign
+
+#: Reasons that lie with the way here, beside those of the desk; pages have words for each.
+NO_SESSION = "no_session"
+FORGED = "forged"
+TOO_MANY = "too_many"
+TOO_LARGE = "too_large"
+NOT_FOUND = "not_found"
+MEDIA_LINK = "media_link"
+MEDIA_GONE = "media_gone"
+PREVIEW = "preview"
+NO_PLATFORM = "no_platform"
+WRONG_HOST = "wrong_host"
+AWAY = "away"
+BROKEN = "broken"
+
+_STATUS = {
+    RefusedReason.UNKNOWN_CAMPAIGN: 404,
+    RefusedReason.UNKNOWN_WORKER: 401,
+    RefusedReason.BAD_LINK: 403,
+    RefusedReason.LINK_USED: 403,
+    RefusedReason.NO_CONSENT: 403,
+    RefusedReason.EXCLUDED: 403,
+    RefusedReason.UNKNOWN_ASSIGNMENT: 404,
+    RefusedReason.EXPIRED: 410,
+    RefusedReason.BAD_VALUE: 422,
+}
+
+#: Where a worker goes on, below the campaign's address.
+_GO_ON = {
+    RefusedReason.NO_CONSENT: "consent",
+    RefusedReason.UNKNOWN_WORKER: "enter",
+    RefusedReason.DONE: "done",
+    RefusedReason.LIMIT: "done",
+    RefusedReason.NO_TASKS: "task",
+    RefusedReason.NOTHING_DONE: "task",
+    RefusedReason.UNKNOWN_ASSIGNMENT: "task",
+    RefusedReason.EXPIRED: "task",
+    RefusedReason.OTHER_ANSWER: "task",
+    RefusedReason.NO_PREFERENCE: "task",
+}
+
+
+class Problem(Exception):
+    """A request that is answered with a reason.
+
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    reason
+        A word of this module or of the desk.
+    message
+        What is wrong and what to do, in English, for programs; people read the page's words for the reason.
+    go_on
+        Where the worker goes on, or None.
+    retry_s
+        After how many seconds the same may work.
+    """
+
+    def __init__(
+        self, status: int, reason: str, message: str, go_on: str | None = None, retry_s: float | None = None
+    ) -> None:
+        super().__init__(reason, message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.go_on = go_on
+        self.retry_s = retry_s
+
+
+def of_desk(refused: Refused, campaign: str) -> Problem:
+    """Return what a refusal of the desk is over HTTP."""
+    below = _GO_ON.get(refused.reason)
+    return Problem(
+        _STATUS.get(refused.reason, 409),
+        refused.reason.value,
+        refused.message,
+        None if below is None else f"/c/{campaign}/{below}",
+    )
+
+
+def no_session(campaign: str) -> Problem:
+    """Return the problem of somebody whom the cookie does not name."""
+    return Problem(
+        401,
+        NO_SESSION,
+        "your session has ended, or cookies are off: open the link that you were given again",
+        f"/c/{campaign}/enter",
+    )
+
+
+def wants_page(connection: HTTPConnection) -> bool:
+    """Return whether a person reads the answer: browsers ask for HTML when they open a page."""
+    return "text/html" in connection.headers.get("accept", "")
+
+
+def answer(
+    connection: HTTPConnection,
+    problem: Problem,
+    *,
+    language: str = "en",
+    campaign: Campaign | None = None,
+    csrf: str = "",
+    texts: Path | None = None,
+) -> Response:
+    """Return a problem as a page or as ``{"reason", "message", "go_on"}``."""
+    headers = {} if problem.retry_s is None else {"Retry-After": str(max(1, math.ceil(problem.retry_s)))}
+    if wants_page(connection):
+        from slvmeval.web.annotation.pages.render import render
+
+        page = render(
+            "refused",
+            language,
+            folder=texts,
+            campaign=campaign,
+            csrf=csrf,
+            reason=problem.reason,
+            message=problem.message,
+            go_on=problem.go_on,
+        )
+        return HTMLResponse(page, problem.status, headers)
+    said = {"reason": problem.reason, "message": problem.message, "go_on": problem.go_on}
+    return JSONResponse(said, problem.status, headers)

@@ -1,0 +1,307 @@
+"""What every request passes: is it meant for us, does it come from our pages, is it one too many.
+
+And what every answer carries: headers that forbid a browser everything that the pages do not need.
+
+How many requests somebody may make a minute. Each process counts for itself.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import threading
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from slvmeval.web.annotation import problems
+from slvmeval.web.annotation.problems import Problem
+from slvmeval.web.annotation.serve import Serving
+from slvmeval.web.annotation.sessions import language_for
+
+#: Whoever was counted is forgotten from so many on, where nothing is held against them.
+_MOST_KEPT = 20_000
+
+
+class Limiter:
+    """Buckets that fill evenly: who waits may do as much again.
+
+    Parameters
+    ----------
+    clock
+        Gives seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._left: dict[tuple[str, str], tuple[float, float, int]] = {}
+
+    def wait_s(self, kind: str, who: str, a_minute: int) -> float:
+        """Count one request of `who`; return 0 if it may be, else in how many seconds the next one may be.
+
+        Parameters
+        ----------
+        kind
+            What is counted: the same `who` has a bucket for each.
+        who
+            A worker or an address.
+        a_minute
+            Requests a minute, also how many may come at once; 0 is any number.
+        """
+        if not a_minute:
+            return 0.0
+        with self._lock:
+            now = self._clock()
+            left = self._now(now, self._left.get((kind, who)), a_minute)
+            allowed = left >= 1
+            self._left[kind, who] = (left - allowed, now, a_minute)
+            if len(self._left) > _MOST_KEPT:
+                self._forget(now)
+        return 0.0 if allowed else (1 - left) * 60 / a_minute
+
+    def full(self, kind: str, who: str, a_minute: int) -> float:
+        """Return in how many seconds the next request may be, counting none."""
+        with self._lock:
+            left = self._now(self._clock(), self._left.get((kind, who)), a_minute)
+        return 0.0 if not a_minute or left >= 1 else (1 - left) * 60 / a_minute
+
+    @staticmethod
+    def _now(now: float, known: tuple[float, float, int] | None, a_minute: int) -> float:
+        if known is None:
+            return float(a_minute)
+        left, then, _ = known
+        return min(float(a_minute), left + (now - then) * a_minute / 60)
+
+    def _forget(self, now: float) -> None:
+        kept = {key: one for key, one in self._left.items() if self._now(now, one, one[2]) < one[2]}
+        # all of them at their limit: the oldest go, so that memory ends somewhere
+        newest = sorted(kept.items(), key=lambda item: item[1][1])[-_MOST_KEPT // 2 :]
+        self._left = dict(newest)
+
+
+log = logging.getLogger(__name__)
+
+#: No page has a script or a style of its own; the empty icon is a data address.
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "media-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+
+PERMISSIONS_POLICY = ", ".join(
+    (
+        "fullscreen=(self)",
+        "autoplay=(self)",
+        *(
+            f"{name}=()"
+            for name in (
+                "accelerometer",
+                "browsing-topics",
+                "camera",
+                "display-capture",
+                "geolocation",
+                "gyroscope",
+                "magnetometer",
+                "microphone",
+                "midi",
+                "payment",
+                "usb",
+            )
+        ),
+    )
+)
+
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Permissions-Policy": PERMISSIONS_POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Robots-Tag": "noindex",
+}
+
+#: An answer, its comment and the intervals that were played are far smaller.
+MOST_BODY = 256 * 1024
+
+_BROKEN_RETRY_S = 15
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class RequestGuard:
+    """The outermost part of the application.
+
+    Parameters
+    ----------
+    app
+        What lies behind it.
+    serving
+        Our names and limits.
+    limiter
+        Counts requests by address.
+    """
+
+    def __init__(self, app: ASGIApp, serving: Serving, limiter: Limiter) -> None:
+        self._app = app
+        self._serving = serving
+        self._limiter = limiter
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        with_headers = _Answering(send, self._serving.secure)
+        connection = HTTPConnection(scope)
+        try:
+            self._check(scope, connection)
+            await self._app(scope, _Bounded(receive, connection.headers), with_headers)
+        except Problem as problem:
+            if with_headers.started:
+                raise
+            await self._answer(connection, problem)(scope, receive, with_headers)
+        except Exception:
+            if with_headers.started:
+                raise
+            # answered here and not further out, where our headers are unknown
+            log.exception("%s %s", scope["method"], scope["path"])
+            await self._answer(connection, broken())(scope, receive, with_headers)
+
+    def _answer(self, connection: HTTPConnection, problem: Problem) -> Response:
+        language = language_for(connection, None)
+        return problems.answer(connection, problem, language=language, texts=self._serving.texts_folder)
+
+    def _check(self, scope: Scope, connection: HTTPConnection) -> None:
+        if scope["path"] == "/health":
+            return
+        host = _hostname(connection.headers.get("host", ""))
+        if host not in self._serving.hosts:
+            raise Problem(
+                421,
+                problems.WRONG_HOST,
+                f"this server is not {host or 'nameless'}: use {self._serving.address}",
+            )
+        who = address_of(connection)
+        wait_s = self._limiter.wait_s("address", who, self._serving.address_a_minute)
+        if wait_s:
+            raise too_many(wait_s)
+        if scope["method"] not in _SAFE and not _from_here(connection.headers, self._serving):
+            raise forged()
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """Return by what requests of one place are counted: in IPv6 the network, as one person has very many."""
+    host = connection.client.host if connection.client else ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    return str(ipaddress.ip_network(f"{host}/64", strict=False)) if address.version == 6 else host
+
+
+def too_many(wait_s: float) -> Problem:
+    """Return the problem of one request too many."""
+    return Problem(
+        429, problems.TOO_MANY, f"too many requests: wait {wait_s:.0f} s, nothing is lost", retry_s=wait_s
+    )
+
+
+def broken() -> Problem:
+    """Return the problem of what nobody foresaw."""
+    return Problem(
+        500,
+        problems.BROKEN,
+        "something is wrong on the server: try again, and tell the organiser if it stays so",
+        retry_s=_BROKEN_RETRY_S,
+    )
+
+
+def forged() -> Problem:
+    """Return the problem of a request that does not come from the worker's own page."""
+    return Problem(
+        403,
+        problems.FORGED,
+        "this did not come from a page of this session: open the page again and repeat what you did",
+    )
+
+
+def _from_here(headers: Headers, serving: Serving) -> bool:
+    """Return whether a browser says that a page of ours sends this; who says nothing still needs the token.
+
+    A form on a page without referrer has the origin ``null``, in all browsers: then the other header counts.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = headers.get("origin")
+    if origin is None or origin == "null":
+        return True
+    own = {serving.address.lower(), f"http://{headers.get('host', '').lower()}"}
+    return origin.lower() in own
+
+
+def _hostname(host: str) -> str:
+    return (urlsplit(f"//{host}").hostname or "").lower() if _plain(host) else ""
+
+
+def _plain(host: str) -> bool:
+    return bool(host) and not set(host) & set("/\\@?# \t")
+
+
+class _Answering:
+    """Sends an answer with our headers; one that says itself how it may be kept is left so."""
+
+    def __init__(self, send: Send, secure: bool) -> None:
+        self._send = send
+        self._secure = secure
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("Cache-Control", "no-store")
+            if self._secure:
+                headers.setdefault("Strict-Transport-Security", "max-age=31536000")
+        await self._send(message)
+
+
+class _Bounded:
+    """Receives a request's body, up to a size."""
+
+    def __init__(self, receive: Receive, headers: Headers) -> None:
+        self._receive = receive
+        self._got = 0
+        said = headers.get("content-length", "0")
+        self._check(int(said) if said.isdecimal() and len(said) < 19 else MOST_BODY + 1)
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._got += len(message.get("body", b""))
+            self._check(self._got)
+        return message
+
+    @staticmethod
+    def _check(size: int) -> None:
+        if size > MOST_BODY:
+            raise Problem(413, problems.TOO_LARGE, f"a request may have {MOST_BODY // 1024} kB")

@@ -1,0 +1,120 @@
+"""What every part of the application shares, and how it finds out for whom it works."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, Response
+
+from slvmeval.web.annotation import problems
+from slvmeval.web.annotation.pages.render import PageName, render
+from slvmeval.web.annotation.problems import Problem
+from slvmeval.web.annotation.security import Limiter, forged, too_many
+from slvmeval.web.annotation.serve import Serving
+from slvmeval.web.annotation.sessions import CSRF_HEADER, MediaLinks, Sessions, WorkerSession
+from storage_schemas.errors import UserInputError
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk_types import Refused, RefusedReason
+
+if TYPE_CHECKING:
+    from tasks.annotation.desk import Desk
+
+
+#: Seconds for which a campaign's settings are not read again.
+_SETTINGS_S = 2.0
+
+
+@dataclass(frozen=True)
+class Site:
+    """One application: its settings, its desk, and what signs and counts."""
+
+    serving: Serving
+    desk: Desk
+    sessions: Sessions
+    links: MediaLinks
+    limiter: Limiter
+    _known: dict[str, tuple[float, Campaign]] = field(default_factory=dict)
+
+    def campaign(self, name: str) -> Campaign:
+        """Return a campaign that is open; any other name is answered as unknown.
+
+        Settings that were published again hold for the pages after `_SETTINGS_S` at the latest.
+        """
+        read_at, known = self._known.get(name, (0.0, None))
+        now = time.monotonic()
+        if known is not None and now - read_at < _SETTINGS_S:
+            return known
+        try:
+            if name in self.serving.campaigns:
+                found = self.desk.campaign(name)
+                self._known[name] = (now, found)
+                return found
+        except UserInputError:
+            # it was there when the server started, and was taken away since
+            pass
+        raise problems.of_desk(
+            Refused(
+                RefusedReason.UNKNOWN_CAMPAIGN,
+                "this study is not open here: check the link, or ask who gave it to you",
+            ),
+            name,
+        )
+
+    def session(self, connection: HTTPConnection, campaign: str) -> WorkerSession:
+        """Return whose request this is, and count it."""
+        self.campaign(campaign)
+        session = self.sessions.of(connection, campaign)
+        if session is None:
+            raise problems.no_session(campaign)
+        wait_s = self.limiter.wait_s("worker", session.worker, self.serving.worker_a_minute)
+        if wait_s:
+            raise too_many(wait_s)
+        return session
+
+    def own(self, connection: HTTPConnection, campaign: str, token: str | None = None) -> WorkerSession:
+        """Return whose request this is, where it comes from that worker's own pages.
+
+        `token` is a form's hidden field; without one the header counts.
+        """
+        session = self.session(connection, campaign)
+        said = connection.headers.get(CSRF_HEADER, "") if token is None else token
+        if not session.owns(said):
+            raise forged()
+        return session
+
+    def page(
+        self, connection: HTTPConnection, name: PageName, session: WorkerSession, **data: Any
+    ) -> Response:
+        """Return a page of a worker's session, packed if the browser takes that: prompts are long.
+
+        Packing tells nothing to whoever sees its length: no page shows what a request said.
+        """
+        made = render(
+            name,
+            session.language,
+            folder=self.serving.texts_folder,
+            campaign=self.campaign(session.campaign),
+            csrf=session.csrf,
+            **data,
+        )
+        if "gzip" not in connection.headers.get("accept-encoding", "").lower():
+            return HTMLResponse(made)
+        headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        return HTMLResponse(gzip.compress(made.encode(), 5, mtime=0), headers=headers)
+
+
+def site_of(connection: HTTPConnection) -> Site:
+    """Return the site that a request came to."""
+    found = connection.app.state.site
+    if not isinstance(found, Site):
+        raise TypeError(f"the application has no site: {found!r}")
+    return found
+
+
+def not_found() -> Problem:
+    """Return the problem of an address that is none of ours."""
+    return Problem(404, problems.NOT_FOUND, "there is no such page: open the link that you were given")

@@ -1,0 +1,353 @@
+"""The application: a list of drafts, a page for each, and the stills and videos that they show.
+
+All addresses begin with a secret that is new each time it starts, so that no other user of the machine, and
+no page of another site, can read or write anything. What a browser may do is as narrow as on the pages of
+`annotate`.
+
+Start the page on this machine, and end with the process.
+
+Stills of a video, as JPEG, made when a browser asks for them.
+"""
+
+from __future__ import annotations
+
+import hmac
+import io
+import secrets
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import jinja2
+from fastapi import APIRouter, FastAPI, Form, Request
+from fastapi.exceptions import RequestValidationError
+from PIL import Image
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+
+from slvmeval.web.annotation.security import Limiter, RequestGuard
+from slvmeval.web.annotation.serve import Serving
+from storage_schemas.errors import PrerequisiteError, SetAside, StoreError, UserInputError
+from tasks.prompt_suite.project import Draft, Project, Review
+from tasks.scoring.suites.file_video import FrameRate, OpenVideos
+from tasks.scoring.suites.video_bench.frames import evenly
+
+#: Stills of a video, its first and last frame among them.
+STILLS = 12
+#: Longer side in pixels.
+SIDE = 480
+_QUALITY = 80
+#: Stills that are kept.
+_MOST_KEPT = 20 * STILLS
+
+
+@dataclass(frozen=True)
+class Stills:
+    """Makes stills; one at a time, since videos are read by one thread at a time."""
+
+    _videos: OpenVideos = field(default_factory=lambda: OpenVideos(FrameRate(long_side=SIDE)))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _kept: OrderedDict[tuple[str, int], bytes] = field(default_factory=OrderedDict)
+
+    def times(self, path: str) -> list[float]:
+        """Return when the stills are shown, seconds.
+
+        Raises
+        ------
+        SetAside
+            If the video cannot be read.
+        """
+        with self._lock:
+            video = self._videos.open(path)
+            return [float(video.times_s[place]) for place in evenly(range(len(video)), STILLS)]
+
+    def jpeg(self, path: str, number: int) -> bytes | None:
+        """Return a still by its number from 0; None where there is none.
+
+        Raises
+        ------
+        SetAside
+            If the video cannot be read.
+        """
+        with self._lock:
+            if (path, number) not in self._kept:
+                video = self._videos.open(path)
+                places = evenly(range(len(video)), STILLS)
+                if not 0 <= number < len(places):
+                    return None
+                file = io.BytesIO()
+                Image.fromarray(video.rgb(places[number])).save(file, "JPEG", quality=_QUALITY)
+                self._kept[path, number] = file.getvalue()
+                while len(self._kept) > _MOST_KEPT:
+                    self._kept.popitem(last=False)
+            return self._kept[path, number]
+
+
+_MOST_NAME = 200
+_KEPT = {"Cache-Control": "private, max-age=3600"}
+
+
+@dataclass(frozen=True)
+class ReviewDesk:
+    """What the pages work on.
+
+    Parameters
+    ----------
+    by
+        Whose name is in the form at first.
+    secret, csrf
+        What addresses begin with, and what a form has to send.
+    """
+
+    project: Project
+    by: str = ""
+    secret: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    stills: Stills = field(default_factory=Stills)
+
+    def draft(self, prompt_id: str) -> Draft:
+        """Return a draft; answer 404 where there is none."""
+        found = self.project.draft(prompt_id)
+        if found is None:
+            raise HTTPException(404, f"there is no draft {prompt_id[:100]}")
+        return found
+
+
+def create_app(desk: ReviewDesk, serving: Serving) -> FastAPI:
+    """Return the application.
+
+    Parameters
+    ----------
+    serving
+        Only its host and port are looked at: requests under other names are refused.
+    """
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app.include_router(_router(desk), prefix="/{secret}")
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(StoreError, _on_store)
+    app.add_exception_handler(RequestValidationError, _on_unfit)
+    app.add_middleware(RequestGuard, serving=serving, limiter=Limiter())
+    return app
+
+
+def _router(desk: ReviewDesk) -> APIRouter:
+    router = APIRouter()
+
+    def let_in(secret: str) -> None:
+        if not hmac.compare_digest(secret.encode(), desk.secret.encode()):
+            raise HTTPException(404, "open the address that the command printed")
+
+    @router.get("/")
+    def overview(secret: str) -> Response:
+        let_in(secret)
+        current = desk.project.current()
+        rows = [(draft, _state(draft, current)) for draft in desk.project.drafts()]
+        return _page("overview", rows=rows, open=sum(state == "open" for _, state in rows))
+
+    @router.get("/style.css")
+    def style(secret: str) -> Response:
+        let_in(secret)
+        return Response(_asset("style.css"), media_type="text/css", headers=_KEPT)
+
+    @router.get("/keep.js")
+    def script(secret: str) -> Response:
+        let_in(secret)
+        return Response(_asset("keep.js"), media_type="text/javascript", headers=_KEPT)
+
+    @router.get("/prompt/{prompt_id}")
+    def one(secret: str, prompt_id: str) -> Response:
+        let_in(secret)
+        draft = desk.draft(prompt_id)
+        review = desk.project.approved(draft)
+        text = review.text if review is not None and review.text else draft.text
+        # who looks now says it, not who looked before
+        by = desk.by or (review.by if review is not None else "")
+        return _prompt(desk, draft, text, by, review.note if review is not None else "")
+
+    @router.post("/prompt/{prompt_id}")
+    def save(
+        secret: str,
+        prompt_id: str,
+        draft: Annotated[str, Form(max_length=_MOST_NAME)],
+        csrf: Annotated[str, Form(max_length=_MOST_NAME)],
+        verdict: Annotated[str, Form(max_length=_MOST_NAME)],
+        text: Annotated[str, Form()] = "",
+        by: Annotated[str, Form(max_length=_MOST_NAME)] = "",
+        note: Annotated[str, Form()] = "",
+        seen: Annotated[str, Form(max_length=_MOST_NAME)] = "",
+    ) -> Response:
+        let_in(secret)
+        if not hmac.compare_digest(csrf.encode(), desk.csrf.encode()):
+            raise HTTPException(403, "this did not come from a page of this run: open the page again")
+        found = desk.draft(prompt_id)
+        try:
+            desk.project.review(prompt_id, draft, verdict, text, by, note, seen)
+        except UserInputError as problem:
+            # what the person wrote stays on the page
+            return _prompt(desk, found, text, by, note, str(problem), 422)
+        return RedirectResponse(_next(desk, prompt_id), 303)
+
+    @router.get("/still/{prompt_id}/{number}")
+    def still(secret: str, prompt_id: str, number: int) -> Response:
+        let_in(secret)
+        try:
+            picture = desk.stills.jpeg(desk.draft(prompt_id).video.path, number)
+        except SetAside as problem:
+            raise HTTPException(404, problem.message) from problem
+        if picture is None:
+            raise HTTPException(404, "there is no such still")
+        return Response(picture, media_type="image/jpeg", headers=_KEPT)
+
+    @router.get("/video/{prompt_id}")
+    def video(secret: str, prompt_id: str) -> Response:
+        let_in(secret)
+        path = Path(desk.draft(prompt_id).video.path)
+        if not path.is_file():
+            raise HTTPException(404, f"{path} is not there")
+        return FileResponse(path, headers=_KEPT)
+
+    return router
+
+
+def _state(draft: Draft, current: Mapping[tuple[str, str], Review]) -> str:
+    review = current.get((draft.prompt_id, draft.digest))
+    return "open" if review is None else review.verdict
+
+
+def _next(desk: ReviewDesk, prompt_id: str) -> str:
+    """Return where a person goes on: the next open draft, else the list."""
+    current = desk.project.current()
+    open_ = [one.prompt_id for one in desk.project.drafts() if _state(one, current) == "open"]
+    later = [one for one in open_ if one > prompt_id] or open_
+    return f"/{desk.secret}/prompt/{later[0]}" if later else f"/{desk.secret}/"
+
+
+def _prompt(
+    desk: ReviewDesk, draft: Draft, text: str, by: str, note: str, problem: str = "", status: int = 200
+) -> Response:
+    review = desk.project.approved(draft)
+    unreadable, times = "", []
+    try:
+        times = desk.stills.times(draft.video.path)
+    except SetAside as refused:
+        unreadable = refused.message
+    return _page(
+        "prompt",
+        status,
+        draft=draft,
+        state="open" if review is None else review.verdict,
+        seen="" if review is None else review.id,
+        # beside what the person wrote and could not save
+        other=draft.text if review is None else review.text,
+        text=text,
+        by=by,
+        note=note,
+        problem=problem,
+        csrf=desk.csrf,
+        times=times,
+        unreadable=unreadable,
+    )
+
+
+def _on_http(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)
+    return _page("problem", problem.status_code, message=str(problem.detail))
+
+
+def _on_unfit(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, RequestValidationError)
+    first = problem.errors()[0]
+    return _page("problem", 422, message=f"{first['loc'][-1]}: {first['msg']}")
+
+
+def _on_store(request: Request, problem: Exception) -> Response:
+    return _page("problem", 500, message=str(problem))
+
+
+def _page(name: str, status: int = 200, **data: Any) -> Response:
+    return HTMLResponse(_templates().get_template(f"{name}.html.j2").render(data), status)
+
+
+@cache
+def _asset(name: str) -> bytes:
+    return files(__package__).joinpath("assets", name).read_bytes()
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__ or "slvmeval.web.prompt_review"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+#: Nobody but this machine reaches it.
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class ReviewServer:
+    """A page that can start: where it will be, and its socket."""
+
+    desk: ReviewDesk
+    serving: Serving
+    socket: socket.socket
+
+    @property
+    def address(self) -> str:
+        """What a person opens."""
+        return f"{self.serving.address}/{self.desk.secret}/"
+
+
+@contextmanager
+def prepare_review(desk: ReviewDesk, port: int) -> Iterator[ReviewServer]:
+    """Take a port; 0 takes a free one.
+
+    Raises
+    ------
+    UserInputError
+        If there is no draft.
+    PrerequisiteError
+        If the port is taken.
+    """
+    desk.project.need()
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as opened:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            opened.bind((HOST, port))
+            # a browser that is quicker than we are waits
+            opened.listen(64)
+        except OSError as problem:
+            raise PrerequisiteError(
+                f"cannot listen on {HOST}:{port} ({problem.strerror}): choose another --port, "
+                "or 0 for a free one"
+            ) from problem
+        serving = Serving(
+            store="", database="", media="", campaigns=(), host=HOST, port=opened.getsockname()[1]
+        )
+        yield ReviewServer(desk, serving, opened)
+
+
+def run_review(ready: ReviewServer) -> None:
+    """Answer until the process is told to end."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        create_app(ready.desk, ready.serving),
+        proxy_headers=False,
+        server_header=False,
+        access_log=False,
+        log_level="warning",
+        timeout_graceful_shutdown=5,
+    )
+    uvicorn.Server(config).run(sockets=[ready.socket])

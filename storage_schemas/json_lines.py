@@ -1,0 +1,212 @@
+"""Append-only files of JSON lines, one writer a file.
+
+One file (`LinesFile`), and a folder of them (`LinesFolder`).
+
+The name of a file says which process writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from storage_schemas.commit import process_alive, storage_errors, sync_path
+from storage_schemas.errors import IntegrityError
+from storage_schemas.model import Frozen
+
+_BEGUN = "begun"
+
+
+class LinesFile:
+    """Adds the answers of one process, from several threads; each is on the disk when :meth:`add` returns.
+
+    Parameters
+    ----------
+    folder
+        Where the file is made.
+    task
+        What is being asked, a word without dots; it stands in the file's name.
+    """
+
+    def __init__(self, folder: Path, task: str) -> None:
+        self._write_lock, self._sync_lock = threading.Lock(), threading.Lock()
+        self._written = self._synced = 0
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self.path = folder / f"{_host()}.{os.getpid()}.{task}.{uuid.uuid4().hex[:12]}.jsonl"
+            self._handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            sync_path(folder)
+
+    def begin(self, key: str) -> None:
+        """Note that a request is made now: if this process dies of it, that is known."""
+        self._write({_BEGUN: key})
+
+    def add(self, row: Frozen) -> None:
+        """Add an answer, or a failure."""
+        mine = self._write(row.model_dump(mode="json"))
+        # threads that wait here are served by one flush
+        with self._sync_lock, storage_errors(self.path.parent):
+            if self._synced < mine:
+                upto = self._written
+                os.fsync(self._handle)
+                self._synced = upto
+
+    def _write(self, entry: dict[str, Any]) -> int:
+        line = json.dumps(entry).encode()
+        with self._write_lock, storage_errors(self.path.parent):
+            append_line(self._handle, line)
+            self._written += 1
+            return self._written
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._handle)
+
+
+def append_line(handle: int, line: bytes) -> None:
+    """Write a line at the end of an open file, whole or not at all."""
+    begin = os.lseek(handle, 0, os.SEEK_END)
+    rest = memoryview(line + b"\n")
+    try:
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+    except OSError:
+        # half a line would spoil the next one
+        os.ftruncate(handle, begin)
+        raise
+
+
+def rows_of_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the answers in a file of lines; a torn last line was never one.
+
+    Raises
+    ------
+    IntegrityError
+        If another line is damaged.
+    """
+    return [entry for entry in _lines_of(path) if _BEGUN not in entry]
+
+
+def unanswered(path: Path) -> list[str]:
+    """Return the keys of the requests that were begun in a file and have no row there, in their order."""
+    entries = list(_lines_of(path))
+    answered = {entry["key"] for entry in entries if _BEGUN not in entry}
+    return [entry[_BEGUN] for entry in entries if _BEGUN in entry and entry[_BEGUN] not in answered]
+
+
+def _lines_of(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        try:
+            yield json.loads(line)
+        except ValueError as problem:
+            raise IntegrityError(f"{path} is damaged ({problem}): remove the line {line[:60]!r}") from problem
+
+
+def task_of(path: Path) -> str:
+    """Return what was asked in a file of lines."""
+    return path.name.split(".")[2]
+
+
+def owner_alive(path: Path) -> bool:
+    """Return whether the process that writes a file may live: of other machines nothing is known."""
+    host, pid = path.name.split(".")[:2]
+    return host != _host() or process_alive(int(pid))
+
+
+def _host() -> str:
+    return socket.gethostname().replace(".", "_")
+
+
+log = logging.getLogger(__name__)
+
+LineRow = TypeVar("LineRow", bound=Frozen)
+
+
+class LinesFolder(Generic[LineRow]):
+    """The rows in a folder, and this process's file, which is made with its first row.
+
+    One thread at a time uses it.
+
+    Parameters
+    ----------
+    folder
+        The folder; it is made when there is a row to keep.
+    model
+        What a line holds.
+    lost
+        What becomes of a line that is not whole, for a person.
+    """
+
+    def __init__(self, folder: Path, model: type[LineRow], lost: str) -> None:
+        self.folder = folder
+        self._model, self._lost = model, lost
+        self._handle: int | None = None
+        self._read_upto: dict[Path, int] = {}
+
+    def rows(self) -> Iterator[LineRow]:
+        """Give all rows, whoever added them."""
+        self._read_upto.clear()
+        yield from self.new_rows()
+        for path, upto in self._read_upto.items():
+            if _since(path, upto):
+                log.warning("%s ends with a line that is not whole: %s", path, self._lost)
+
+    def new_rows(self) -> Iterator[LineRow]:
+        """Give the rows that were added since the last call, whoever added them.
+
+        A last line without its end is being written, or never was one.
+        """
+        for path in sorted(self.folder.glob("*.jsonl")):
+            upto = self._read_upto.get(path, 0)
+            lines = _since(path, upto)
+            whole = lines[: lines.rfind(b"\n") + 1]
+            self._read_upto[path] = upto + len(whole)
+            for line in whole.split(b"\n")[:-1]:
+                try:
+                    yield self._model.model_validate_json(line)
+                except ValidationError:
+                    log.warning("%s has a line that is not whole: %s", path, self._lost)
+
+    def append(self, row: LineRow) -> None:
+        """Add a row; it is on the disk when this returns.
+
+        Raises
+        ------
+        SetAside
+            If the disk is full or cannot be written.
+        """
+        with storage_errors(self.folder):
+            if self._handle is None:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                path = self.folder / f"{uuid.uuid4().hex}.jsonl"
+                self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+                sync_path(self.folder)
+            append_line(self._handle, row.model_dump_json().encode())
+            os.fsync(self._handle)
+
+    def close(self) -> None:
+        """Close this process's file; a later row begins another one."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
+
+
+def _since(path: Path, begin: int) -> bytes:
+    """Return what a file holds from a place on; nothing where it was removed: its rows are elsewhere now."""
+    try:
+        if path.stat().st_size <= begin:
+            return b""
+        with path.open("rb") as file:
+            file.seek(begin)
+            return file.read()
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,415 @@
+"""Tables `votes` and `decisions`, and the append-only files that keep them, a folder for each campaign.
+
+A vote is what a person said of a pair; a decision is about a person.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import pyarrow as pa
+from pydantic import ValidationError
+
+from storage_schemas.commit import sync_path, write_atomic
+from storage_schemas.errors import IntegrityError, UserInputError
+from storage_schemas.ids import digest_text
+from storage_schemas.model import Frozen
+from storage_schemas.row_store import add_part, anew, new_name, parts_of, read_part
+from storage_schemas.store import Store
+
+#: A: the damage is clear in all degraded clips; B: weak, or not in all; C: failed in all (SPEC, section 4).
+Rating = Literal["A", "B", "C"]
+SideWord = Literal["high", "low"]
+#: Where a vote was given: on our own pages, or on a platform from which it came back as a file.
+Origin = Literal["web", "file"]
+
+VOTES = pa.schema(
+    [
+        ("vote_id", pa.string()),
+        ("campaign", pa.string()),
+        ("release", pa.string()),
+        ("version", pa.int32()),
+        ("pair_id", pa.string()),
+        ("source_id", pa.string()),
+        ("aspect", pa.string()),
+        ("worker", pa.string()),
+        ("platform", pa.string()),
+        ("origin", pa.string()),
+        ("language", pa.string()),
+        ("gold", pa.bool_()),
+        ("first", pa.string()),
+        ("preferred", pa.string()),
+        ("rating", pa.string()),
+        ("preference_s", pa.float64()),
+        ("total_s", pa.float64()),
+        ("watched_s", pa.float64()),
+        ("pair_duration_s", pa.float64()),
+        ("comment", pa.string()),
+        ("opened_at", pa.string()),
+        ("at", pa.string()),
+    ]
+)
+
+DECISIONS = pa.schema(
+    [
+        ("decision_id", pa.string()),
+        ("campaign", pa.string()),
+        ("worker", pa.string()),
+        ("decision", pa.string()),
+        ("note", pa.string()),
+        ("by", pa.string()),
+        ("at", pa.string()),
+    ]
+)
+
+
+class Vote(Frozen):
+    """One worker's answer on one pair.
+
+    Parameters
+    ----------
+    vote_id
+        Id of the assignment (web) or checksum of the row (file): the same vote has the same id everywhere.
+    campaign
+        Name of the campaign in which it was given.
+    worker
+        Keyed hash of who gave it, 32 hexadecimal digits.
+    platform
+        Where the worker came from: ``link``, ``prolific``, ``mturk``, or the name of a platform of one's own.
+    gold
+        Whether the pair was mixed in to see how well the worker looks; such votes are not filtered by.
+    first
+        The side that was shown on the left, or as number one.
+    preferred
+        The side that the worker called better before the intended answer was shown.
+    rating
+        What the worker said of the damage afterwards.
+    preference_s, total_s
+        Seconds from opening the task to the preference and to the rating, by the server's clock; None where a
+        platform does not say.
+    watched_s
+        Seconds of media that were really played, both videos together; None where that is not known.
+    pair_duration_s
+        Seconds of both videos together.
+    opened_at, at
+        When the task was opened and the rating stored, UTC in ISO 8601; empty where not known.
+    """
+
+    vote_id: str
+    campaign: str
+    release: str
+    version: int
+    pair_id: str
+    source_id: str
+    aspect: str
+    worker: str
+    platform: str = "link"
+    origin: Origin = "web"
+    language: str = "en"
+    gold: bool = False
+    first: SideWord
+    preferred: SideWord
+    rating: Rating
+    preference_s: float | None = None
+    total_s: float | None = None
+    watched_s: float | None = None
+    pair_duration_s: float
+    comment: str = ""
+    opened_at: str = ""
+    at: str = ""
+
+
+class Standing(StrEnum):
+    """What was decided about a worker. Stored: never rename a value."""
+
+    EXCLUDED = "excluded"
+    CLEARED = "cleared"
+
+
+class Decision(Frozen):
+    """What a person decided about a worker; the latest of a worker counts.
+
+    Parameters
+    ----------
+    note
+        Why, in the words of the person who decided.
+    by
+        Who decided.
+    """
+
+    decision_id: str
+    campaign: str
+    worker: str
+    decision: Standing
+    note: str
+    by: str
+    at: str
+
+
+RowKind = Literal["votes", "decisions"]
+VoteRow = TypeVar("VoteRow", Vote, Decision)
+_SCHEMAS: dict[RowKind, pa.Schema] = {"votes": VOTES, "decisions": DECISIONS}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Added:
+    """How many rows were new, and how many were there already."""
+
+    new: int
+    known: int
+
+
+class Erased(Frozen):
+    """What was taken out for one worker.
+
+    `mark` is a checksum of the worker's id. `at` (ISO 8601) is up to when rows are gone: the time of it, or
+    the latest row's where that lies ahead.
+    """
+
+    mark: str
+    votes: int
+    decisions: int
+    at: str
+
+
+class VotesStore:
+    """The votes and decisions of one store.
+
+    Parameters
+    ----------
+    store
+        The store; nothing is written into it before the first row.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.path = store.root / "annotation"
+
+    def campaigns(self) -> list[str]:
+        """Return the names of the campaigns that have votes or decisions."""
+        found = {path.name for kind in _SCHEMAS for path in self._folders(kind)}
+        return sorted(name for name in found if _NAME.fullmatch(name))
+
+    def votes(self, campaigns: Iterable[str] = ()) -> list[Vote]:
+        """Return the votes of these campaigns, of all where none are named, by campaign and id.
+
+        Raises
+        ------
+        IntegrityError
+            If a file is damaged.
+        """
+        return [row for name in self._named(campaigns) for row in self._rows("votes", name, Vote)]
+
+    def decisions(self, campaigns: Iterable[str] = ()) -> list[Decision]:
+        """Return the decisions of these campaigns, of all where none are named, oldest first.
+
+        Raises
+        ------
+        IntegrityError
+            If a file is damaged.
+        """
+        found = [row for name in self._named(campaigns) for row in self._rows("decisions", name, Decision)]
+        return sorted(found, key=lambda row: (moment(row.at), row.decision_id))
+
+    def add(self, votes: Iterable[Vote]) -> Added:
+        """Add the votes that are not here yet; those of a worker who was taken out stay out.
+
+        Raises
+        ------
+        IntegrityError
+            If a vote of the same id is here with another answer.
+        UserInputError
+            If a campaign's name is none.
+        """
+        return self._add("votes", list(votes), Vote)
+
+    def add_decisions(self, decisions: Iterable[Decision]) -> Added:
+        """Add the decisions that are not here yet; errors are those of :meth:`add`."""
+        return self._add("decisions", list(decisions), Decision)
+
+    def decide(self, campaign: str, worker: str, decision: Standing, note: str, by: str) -> Decision:
+        """Write down what a person decided about a worker, now; errors are those of :meth:`add`."""
+        made = Decision(
+            decision_id=uuid.uuid4().hex,
+            campaign=campaign,
+            worker=worker,
+            decision=decision,
+            note=note,
+            by=by,
+            at=_now(),
+        )
+        self.add_decisions([made])
+        return made
+
+    def erase(self, campaign: str, worker: str) -> Erased:
+        """Take out all rows of a worker; what the worker votes afterwards is taken again.
+
+        Doing it again after a crash takes out what was left.
+        """
+        votes = [row.at for row in self.votes([campaign]) if row.worker == worker]
+        decisions = [row.at for row in self.decisions([campaign]) if row.worker == worker]
+        # a row may be dated ahead of our clock, which was set back, or by a file with a wrong time zone
+        at = max([*votes, *decisions, _now()], key=moment)
+        erased = Erased(mark=_mark(campaign, worker), votes=len(votes), decisions=len(decisions), at=at)
+        # from here on nobody reads the rows any more, whatever becomes of the files
+        folder = self.path / "erased" / _checked(campaign)
+        write_atomic(folder / new_name(".json"), erased.model_dump_json().encode())
+        # another process may take out somebody else at this moment, and write anew what held both
+        while any([self._sweep(kind, campaign) for kind in _SCHEMAS]):
+            pass
+        return erased
+
+    def erased(self, campaign: str) -> list[Erased]:
+        """Return what was taken out of a campaign, oldest first.
+
+        Raises
+        ------
+        IntegrityError
+            If a file is damaged: what is gone must not come back for that.
+        """
+        folder = self.path / "erased" / _checked(campaign)
+        found = []
+        for path in sorted(folder.glob("[!.]*.json")) if folder.is_dir() else []:
+            try:
+                found.append(Erased.model_validate_json(path.read_bytes()))
+            except ValidationError as problem:
+                raise IntegrityError(f"{path} is damaged: restore it from a copy ({problem})") from problem
+        return found
+
+    def _sweep(self, kind: RowKind, campaign: str) -> bool:
+        """Write the files anew that hold rows that were taken out; return whether there were any."""
+        gone, found = self._gone(campaign), False
+        for part in self._parts(kind, campaign):
+            with suppress(FileNotFoundError):
+                table = read_part(part)
+                people = zip(table["worker"].to_pylist(), table["at"].to_pylist(), strict=True)
+                stays = [not gone.covers(worker, at) for worker, at in people]
+                if not all(stays):
+                    found = True
+                    if any(stays):
+                        add_part(self._folder(kind, campaign), table.filter(pa.array(stays)))
+                    part.unlink(missing_ok=True)
+                    sync_path(part.parent)
+        return found
+
+    # -- files ---------------------------------------------------------------------------------------
+
+    def _add(self, kind: RowKind, rows: list[Any], model: type[VoteRow]) -> Added:
+        given: dict[str, dict[str, VoteRow]] = {}
+        for row in rows:
+            held = given.setdefault(_checked(row.campaign), {})
+            _same(held.setdefault(_id(row), row), row)
+        new = 0
+        for campaign, some in given.items():
+            known = {_id(row): row for row in self._rows(kind, campaign, model)}
+            for id_ in some.keys() & known.keys():
+                _same(known[id_], some[id_])
+            gone = self._gone(campaign)
+            added = [
+                row for id_, row in some.items() if id_ not in known and not gone.covers(row.worker, row.at)
+            ]
+            if added:
+                plain = [row.model_dump(mode="json") for row in added]
+                add_part(self._folder(kind, campaign), pa.Table.from_pylist(plain, schema=_SCHEMAS[kind]))
+            new += len(added)
+        return Added(new, len(rows) - new)
+
+    def _rows(self, kind: RowKind, campaign: str, model: type[VoteRow]) -> list[VoteRow]:
+        # a worker may be taken out between listing and opening
+        tables = anew(lambda: [read_part(path) for path in self._parts(kind, campaign)])
+        gone = self._gone(campaign)
+        found: dict[str, VoteRow] = {}
+        try:
+            for table in tables:
+                for values in table.select(_SCHEMAS[kind].names).to_pylist():
+                    row = model.model_validate(values)
+                    found.setdefault(_id(row), row)
+        except (ValidationError, KeyError, ValueError) as problem:
+            raise IntegrityError(
+                f"the {kind} of campaign {campaign} in {self.path} do not fit: {problem}"
+            ) from problem
+        return [found[id_] for id_ in sorted(found) if not gone.covers(found[id_].worker, found[id_].at)]
+
+    def _parts(self, kind: RowKind, campaign: str) -> list[Path]:
+        return parts_of(self._folder(kind, campaign))
+
+    def _folder(self, kind: RowKind, campaign: str) -> Path:
+        return self.path / kind / _checked(campaign)
+
+    def _folders(self, kind: RowKind) -> list[Path]:
+        folder = self.path / kind
+        return [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+
+    def _named(self, campaigns: Iterable[str]) -> list[str]:
+        named = [campaigns] if isinstance(campaigns, str) else list(dict.fromkeys(campaigns))
+        return named or self.campaigns()
+
+    def _gone(self, campaign: str) -> _Gone:
+        marks: dict[str, datetime] = {}
+        for one in self.erased(campaign):
+            marks[one.mark] = max(moment(one.at), marks.get(one.mark, moment(one.at)))
+        return _Gone(campaign, marks)
+
+
+@dataclass(frozen=True)
+class _Gone:
+    """Up to when each worker's rows are gone, by the checksum of the worker's id."""
+
+    campaign: str
+    until: dict[str, datetime]
+
+    def covers(self, worker: str, at: str) -> bool:
+        """Whether a row was taken out; one without a time is taken for an old one."""
+        if not self.until:
+            return False
+        until = self.until.get(_mark(self.campaign, worker))
+        return until is not None and (not at or moment(at) <= until)
+
+
+def moment(at: str) -> datetime:
+    """Return a time as ISO 8601 writes it, in UTC where it says no zone; none is before all others.
+
+    Raises
+    ------
+    IntegrityError
+        If it is no time.
+    """
+    try:
+        found = datetime.fromisoformat(at) if at else datetime.min.replace(tzinfo=UTC)
+    except ValueError as problem:
+        raise IntegrityError(f"{at!r} is no time of ISO 8601") from problem
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _id(row: Vote | Decision) -> str:
+    return row.vote_id if isinstance(row, Vote) else row.decision_id
+
+
+def _same(known: Vote | Decision, given: Vote | Decision) -> None:
+    if known != given:
+        raise IntegrityError(
+            f"campaign {given.campaign}: {_id(given)} is there with other values: what was said once is not "
+            "changed; look where this file comes from"
+        )
+
+
+def _checked(campaign: str) -> str:
+    if not _NAME.fullmatch(campaign):
+        raise UserInputError(f"{campaign!r} is no name of a campaign: letters, digits, - and _, at most 64")
+    return campaign
+
+
+def _mark(campaign: str, worker: str) -> str:
+    return digest_text(f"{campaign}\n{worker}")[:32]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,223 @@
+"""A filtered release: the pairs that people kept, as a release of its own, with the votes in it.
+
+It has another name than the release it comes from, so that builds go on extending that one
+(docs/decisions/0021). Votes leave the store without ids of workers, times and comments: workers are numbered
+anew in each release, so that a release can be passed on, and holds nobody's data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from storage_schemas.commit import Manifest, commit_folder, payload_files, staging_folder
+from storage_schemas.errors import UserInputError
+from storage_schemas.ids import canonical_json, digest_text, digest_value
+from storage_schemas.pair import PairRecord
+from storage_schemas.parquet import write_rows
+from storage_schemas.provenance import provenance, utc_now
+from storage_schemas.release import RELEASE, Release, release_versions
+from storage_schemas.store import Store
+from storage_schemas.votes import VOTES, Vote
+from tasks.annotation.filter import Outcome
+from tasks.annotation.people import FILTERED_FROM, OUTCOMES_FILE, VOTES_FILE, People, filtered_from
+from tasks.publish.release import release_checksum, write_tables
+
+OUTCOMES = pa.schema(
+    [
+        ("pair_id", pa.string()),
+        ("source_id", pa.string()),
+        ("aspect", pa.string()),
+        ("verdict", pa.string()),
+        ("a", pa.int32()),
+        ("b", pa.int32()),
+        ("c", pa.int32()),
+    ]
+)
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """A filtered release, and whether this version of it is new."""
+
+    release: Release
+    new: bool
+
+
+def filtered_name(name: str) -> str:
+    """Return what a filtered release is called unless it is given another name."""
+    return f"{name}-filtered"
+
+
+def write_filtered(parent: Release, people: People, name: str | None = None) -> Filtered:
+    """Write the pairs that people kept as the next version of a release of their own.
+
+    Where nothing changed since the newest version, that one is returned.
+
+    Parameters
+    ----------
+    parent
+        The release that people looked at.
+    people
+        Their votes on it, see :func:`tasks.annotation.people.people_of`.
+    name
+        Name of the new release; :func:`filtered_name` by default.
+
+    Raises
+    ------
+    UserInputError
+        If the release is a filtered one itself, no pair stays, or the name is that of another release.
+    SetAside
+        If the disk is full or cannot be written.
+    """
+    started = time.monotonic()
+    name = filtered_name(parent.name) if name is None else name
+    _check(parent, people, name)
+    kept = {one.pair_id for one in people.outcomes if one.kept}
+    records = [record for record in parent.pairs() if record.pair_id in kept]
+    votes = anonymous(people.votes, parent.manifest.content_checksum)
+    recipe = {**parent.recipe, "annotation": people.rule.model_dump(mode="json")}
+    origin = {
+        "name": parent.name,
+        "version": parent.version,
+        "checksum": parent.manifest.content_checksum,
+    }
+    consumes = {
+        "parent": {**origin, "consumes": digest_value(parent.manifest.consumes)},
+        "rule": recipe["annotation"],
+        "pairs": release_checksum(records),
+        "votes": digest_value([vote.model_dump(mode="json") for vote in votes]),
+    }
+    info = {
+        "name": name,
+        "created_at": utc_now(),
+        "recipe": parent.info["recipe"],
+        "fps": parent.info["fps"],
+        "planned": _planned(parent, records),
+        "extends": None,
+        "licences": sorted({parent.source(record.source_id).licence for record in records}),
+        FILTERED_FROM: origin,
+    }
+    store = parent.store
+    _, same = _newest(store, name, consumes)
+    if same is not None:
+        return Filtered(same, False)
+    with staging_folder(store.staging, RELEASE) as folder:
+        _write(folder, parent, records, votes, people.outcomes)
+        (folder / "recipe.json").write_text(json.dumps(recipe, indent=1), encoding="utf-8")
+        (folder / "info.json").write_text(json.dumps(info, indent=1), encoding="utf-8")
+        while True:
+            # looked at anew each time: another process may just have written the same
+            newest, same = _newest(store, name, consumes)
+            if same is not None:
+                return Filtered(same, False)
+            number = newest + 1
+            manifest = Manifest(
+                kind=RELEASE,
+                id=f"{name}/{number}",
+                consumes=consumes,
+                content_checksum=release_checksum(records),
+                content={
+                    "pairs": len(records),
+                    "sources": len({record.source_id for record in records}),
+                    "votes": len(votes),
+                },
+                files=payload_files(folder),
+                provenance=provenance(started),
+            )
+            # a number is taken exclusively; whoever comes second looks again
+            if commit_folder(folder, store.versions(name) / str(number), manifest):
+                return Filtered(Release.open(store, name, number), True)
+
+
+def anonymous(votes: Sequence[Vote], salt: str) -> list[Vote]:
+    """Return votes without anything that leads to a person.
+
+    Workers are numbered in the order of a checksum, so that the same votes give the same numbers. Ids of
+    votes, times of day and comments go; how long an answer took stays.
+    """
+    ranked = sorted({vote.worker for vote in votes}, key=lambda worker: digest_text(f"{salt}/{worker}"))
+    numbers = {worker: f"w{place:04}" for place, worker in enumerate(ranked, 1)}
+    ordered = sorted(votes, key=lambda vote: (vote.pair_id, numbers[vote.worker], vote.campaign))
+    return [
+        vote.model_copy(
+            update={
+                "vote_id": f"v{place:06}",
+                "worker": numbers[vote.worker],
+                "comment": "",
+                "opened_at": "",
+                "at": "",
+            }
+        )
+        for place, vote in enumerate(ordered, 1)
+    ]
+
+
+def _check(parent: Release, people: People, name: str) -> None:
+    if people.filtered:
+        origin = filtered_from(parent) or {}
+        raise UserInputError(
+            f"release {parent.name} is filtered already: filter {origin.get('name')}, which it comes from"
+        )
+    if not any(one.kept for one in people.outcomes):
+        open_ = sum(one.kept is None for one in people.outcomes)
+        raise UserInputError(
+            f"people kept no pair of release {parent.name}: {open_} of {len(people.outcomes)} pairs have "
+            f"fewer than {people.rule.workers_per_pair} votes, the others were excluded"
+        )
+    if not _NAME.fullmatch(name):
+        raise UserInputError(
+            f"{name!r} is no name of a release (letters, digits, '.', '_' and '-', at most 64): "
+            "choose one with --as"
+        )
+    if name == parent.name:
+        raise UserInputError(f"a filtered release needs another name than {name!r}: choose one with --as")
+    versions = release_versions(parent.store, name)
+    if versions:
+        other = filtered_from(Release.open(parent.store, name, versions[-1]))
+        if other is None or other["name"] != parent.name:
+            what = "was built" if other is None else f"is filtered from {other['name']}"
+            raise UserInputError(f"there is a release {name}, and it {what}: choose another name with --as")
+
+
+def _newest(store: Store, name: str, consumes: Mapping[str, Any]) -> tuple[int, Release | None]:
+    """Return the newest number, 0 where there is none, and that version if it is made of just this."""
+    versions = release_versions(store, name)
+    if not versions:
+        return 0, None
+    last = Release.open(store, name, versions[-1])
+    return last.version, last if last.manifest.consumes == json.loads(canonical_json(consumes)) else None
+
+
+def _planned(parent: Release, records: Sequence[PairRecord]) -> dict[str, int]:
+    """Return by aspect how many pairs there are: a filtered release has all that it was to have."""
+    counts = Counter(record.aspect for record in records)
+    planned: Mapping[str, int] = parent.info["planned"]
+    return {aspect: counts[aspect] for aspect in planned}
+
+
+def _write(
+    folder: Path,
+    parent: Release,
+    records: Sequence[PairRecord],
+    votes: Sequence[Vote],
+    outcomes: Sequence[Outcome],
+) -> None:
+    used = {record.source_id for record in records}
+    sources = [row for row in parent.sources() if row.source_id in used]
+    clips = [row for source in sources for row in parent.clips(source.source_id)]
+    degraded = {row.degraded_clip: row for row in parent.degraded_clips()}
+    write_tables(folder, records, sources, clips, [], degraded.__getitem__)
+    write_rows(folder / VOTES_FILE, VOTES, votes)
+    rows: list[dict[str, Any]] = [{name: getattr(one, name) for name in OUTCOMES.names} for one in outcomes]
+    write_rows(folder / OUTCOMES_FILE, OUTCOMES, rows)

@@ -1,0 +1,106 @@
+"""Whether an answer is an analysis: its JSON Schema, and the checks that no schema can make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from storage_schemas.analysis import CaptionAnalysis
+from tasks.llm.answers import NotFitting, clean_text
+
+#: The agents of human actions (SLVMEval, appendix E.1).
+PEOPLE = ("person", "man", "woman")
+
+#: How much of a wrong key's name a reason has, in characters.
+_LONGEST_KEY = 80
+
+
+@cache
+def analysis_schema(most_items: int, most_letters: int) -> dict[str, Any]:
+    """Return the JSON Schema of an analysis: every key there and no other, lists and texts bounded."""
+    schema = CaptionAnalysis.model_json_schema()
+    parts = schema.get("$defs", {})
+
+    def strict(part: Mapping[str, Any]) -> dict[str, Any]:
+        if "$ref" in part:
+            return strict(parts[str(part["$ref"]).rsplit("/", 1)[1]])
+        if part["type"] == "array":
+            return {"type": "array", "items": strict(part["items"]), "maxItems": most_items}
+        if part["type"] == "object":
+            fields = {name: strict(field) for name, field in part["properties"].items()}
+            return {
+                "type": "object",
+                "properties": fields,
+                "required": list(fields),
+                "additionalProperties": False,
+            }
+        return {"type": "string", "minLength": 1, "maxLength": most_letters}
+
+    made = strict(schema)
+    made["properties"]["human_action"]["items"]["properties"]["agent"] = {
+        "type": "string",
+        "enum": list(PEOPLE),
+    }
+    return made
+
+
+def read_analysis(text: str, most_items: int, most_letters: int) -> CaptionAnalysis:
+    """Return the analysis that an answer is.
+
+    Control characters and repeated entries are left out; nothing else is changed, completed or guessed.
+
+    Raises
+    ------
+    NotFitting
+        If it is none, with the first reason.
+    """
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise NotFitting(f"it is not one JSON object and nothing else ({problem})") from problem
+    if not isinstance(values, dict):
+        raise NotFitting(f"it is a JSON {type(values).__name__} and not an object")
+    missing = [name for name in CaptionAnalysis.model_fields if name not in values]
+    if missing:
+        raise NotFitting(f"keys are missing: {', '.join(missing)}")
+    try:
+        analysis = CaptionAnalysis.model_validate(values)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        # an unknown key is the answer's own text
+        where = clean_text(".".join(map(str, first["loc"])))[:_LONGEST_KEY]
+        raise NotFitting(f"{where}: {first['msg']}") from problem
+    return _cleaned(analysis, most_items, most_letters)
+
+
+def _cleaned(analysis: CaptionAnalysis, most_items: int, most_letters: int) -> CaptionAnalysis:
+    fields: dict[str, list[Any]] = {}
+    for name, items in analysis.model_dump().items():
+        if len(items) > most_items:
+            raise NotFitting(f"{name} has {len(items)} entries, more than {most_items}")
+        cleaned = [_clean_item(name, item, most_letters) for item in items]
+        if name == "human_action":
+            cleaned = [{**item, "agent": _person(item["agent"])} for item in cleaned]
+        fields[name] = list({json.dumps(item): item for item in cleaned}.values())
+    return CaptionAnalysis.model_validate(fields)
+
+
+def _person(agent: str) -> str:
+    if agent.lower() not in PEOPLE:
+        raise NotFitting(f"human_action: the agent {agent!r} is none of {', '.join(PEOPLE)}")
+    return agent.lower()
+
+
+def _clean_item(name: str, item: Any, most_letters: int) -> Any:
+    if isinstance(item, dict):
+        return {key: _clean_item(f"{name}.{key}", text, most_letters) for key, text in item.items()}
+    text = clean_text(item)
+    if not text:
+        raise NotFitting(f"{name} has an empty entry")
+    if len(text) > most_letters:
+        raise NotFitting(f"{name} has an entry of {len(text)} characters, more than {most_letters}")
+    return text

@@ -1,0 +1,227 @@
+"""Asking a language model once, and reading its JSON answer; nothing is guessed.
+
+What answers look like, and how their parts are read; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from storage_schemas.ids import digest_value
+from storage_schemas.judgements import Failure, whole_characters
+from tasks.llm.chat import ChatAnswer, ChatClient, ChatRequest, Sampling
+from tasks.llm.servers import NotAllowed, ServerDown
+from tasks.llm.usage import NotJudged, Usage
+from tasks.llm.vision_models import VlmModel
+
+_THINKING = "<think>"
+
+
+_THOUGHT = "</think>"
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+# halves of characters, and marks that turn the direction of the text around them
+_UNSEEN = re.compile("[\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+class NotFitting(ValueError):
+    """An answer that is no analysis; the message is for whoever answers, a model or a person."""
+
+
+def split_thinking(text: str) -> tuple[str, str]:
+    """Return the thoughts at the head of an answer, where the server left them there, and the rest.
+
+    Raises
+    ------
+    NotFitting
+        If the thinking never ends.
+    """
+    stripped = text.strip()
+    # templates that open the thinking themselves leave only its end in the answer
+    if not stripped.startswith(_THINKING) and (stripped.startswith("{") or _THOUGHT not in stripped):
+        return "", stripped
+    thoughts, end, rest = stripped.removeprefix(_THINKING).partition(_THOUGHT)
+    if not end:
+        raise NotFitting("the thinking was not ended, and nothing came after it")
+    return thoughts.strip(), rest.strip()
+
+
+def clean_text(text: str) -> str:
+    """Return a text without control characters, halves of characters and turning marks, on one line."""
+    return " ".join(_UNSEEN.sub("", _CONTROL.sub(" ", text)).split())
+
+
+def has_text(text: str) -> bool:
+    """Return whether there is anything in a text that one could see."""
+    return any(letter.isprintable() and not letter.isspace() for letter in text)
+
+
+#: What servers say of a request that is too long for the model.
+_TOO_LONG = re.compile(
+    r"context|too long|too many (tokens|images)|maximum.{0,40}(length|tokens)", re.IGNORECASE
+)
+
+
+_SHOWN = 120
+
+
+def ask(
+    client: ChatClient, model: VlmModel, system: str, user: list[dict[str, Any]], schema: Mapping[str, Any]
+) -> ChatAnswer:
+    """Return a model's answer that ended by itself, its thoughts apart.
+
+    Parameters
+    ----------
+    user
+        Parts of the user's message: texts and images.
+    schema
+        JSON Schema of the answer.
+
+    Raises
+    ------
+    NotJudged
+        If there is none.
+    """
+    request = ChatRequest(
+        messages=({"role": "system", "content": system}, {"role": "user", "content": user}),
+        answer_schema=dict(schema),
+        sampling=Sampling(temperature=model.temperature, top_p=model.top_p, most_tokens=model.answer_tokens),
+        extra_body=dict(model.extra_body),
+    )
+    try:
+        answer = client.ask(request)
+    except ServerDown as problem:
+        raise NotJudged(Failure.SERVER_DOWN, str(problem)) from problem
+    except NotAllowed as problem:
+        raise NotJudged(Failure.NOT_ALLOWED, str(problem)) from problem
+    usage = usage_of(answer)
+    if answer.error is not None:
+        too_long = _TOO_LONG.search(answer.error)
+        raise NotJudged(Failure.CONTEXT_TOO_LONG if too_long else Failure.REFUSED, answer.error, usage=usage)
+    kept = {"raw": answer.text, "finish_reason": answer.finish_reason or "", "usage": usage}
+    if answer.finish_reason == "length":
+        raise NotJudged(Failure.CUT_OFF, f"cut off after {answer.tokens_out} tokens", **kept)  # type: ignore[arg-type]
+    if answer.finish_reason == "content_filter":
+        raise NotJudged(Failure.REFUSED, "the server's filter held the answer back", **kept)  # type: ignore[arg-type]
+    try:
+        thoughts, text = split_thinking(answer.text)
+    except NotFitting as problem:
+        raise NotJudged(Failure.CUT_OFF, str(problem), **kept) from problem  # type: ignore[arg-type]
+    if not text:
+        raise NotJudged(Failure.NO_ANSWER, "the answer is empty", **kept)  # type: ignore[arg-type]
+    return answer.model_copy(update={"text": text, "reasoning": answer.reasoning or thoughts})
+
+
+def usage_of(answer: ChatAnswer, frames: int = 0) -> Usage:
+    """Return what an answer took."""
+    return Usage(
+        frames=frames,
+        tokens_in=answer.tokens_in or 0,
+        tokens_out=answer.tokens_out or 0,
+        seconds=answer.seconds,
+        tries=answer.tries,
+    )
+
+
+def read_value(answer: ChatAnswer, key: str) -> str:
+    """Return the text of the one key of a JSON answer.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` for anything else: prose, more than one object, another key, a key twice.
+    """
+    try:
+        value = json.loads(answer.text, object_pairs_hook=once)
+    except (ValueError, RecursionError):
+        value = None
+    if not (isinstance(value, dict) and set(value) == {key} and isinstance(value[key], str)):
+        raise not_understood(answer, f'no JSON object {{"{key}": …}}')
+    return whole_characters(value[key])
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object; raise ValueError if a key stands twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice: which of the two is meant, nobody knows")
+    return found
+
+
+def not_understood(answer: ChatAnswer, why: str) -> NotJudged:
+    """Return the error of an answer that does not say what was asked."""
+    shown = answer.text[:_SHOWN] + ("…" if len(answer.text) > _SHOWN else "")
+    return NotJudged(
+        Failure.NOT_UNDERSTOOD,
+        f"the answer is {why}: {shown!r}",
+        raw=answer.text,
+        finish_reason=answer.finish_reason or "",
+        usage=usage_of(answer),
+    )
+
+
+def prompt_digest(*texts: str) -> str:
+    """Return the checksum of a request's texts."""
+    return digest_value(list(texts))
+
+
+def objects(required: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of an object with exactly these keys."""
+    return {
+        "type": "object",
+        "properties": dict(required),
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def text_in(value: Any, key: str) -> str:
+    """Return a text of an answer.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` if it is missing, no text, or empty.
+    """
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, str) or not found.strip():
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no text {key!r}")
+    return whole_characters(found.strip())
+
+
+def texts_in(value: Any, key: str) -> list[str]:
+    """Return a list of texts of an answer, the empty ones left out.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` if it is missing or holds something else.
+    """
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no list of texts {key!r}")
+    return [whole_characters(one.strip()) for one in found if one.strip()]
+
+
+def score_in(value: Any, low: int, high: int) -> int:
+    """Return the whole number ``score`` of an answer.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` if it is missing, no whole number, or outside the scale.
+    """
+    found = value.get("score") if isinstance(value, dict) else None
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no number 'score' but {found!r:.60}")
+    if not low <= found <= high:
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"a score of {found} is outside the scale {low} to {high}")
+    if found != int(found):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"a score of {found} is no whole number")
+    return int(found)

@@ -1,0 +1,257 @@
+"""Limits of a run that all its processes share: requests, dollars, failures in a row, and requests a minute."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from storage_schemas.ids import digest_text
+from storage_schemas.judgements import Failure
+from storage_schemas.model import Frozen
+from tasks.llm.shared_state import SharedState
+
+#: How often counts are written down where nothing is limited, in seconds.
+_FLUSH_EVERY_S = 0.5
+
+
+class Counted(Protocol):
+    """What a request took: a judgement, the score of a suite, or an answer of another kind."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why there is no answer."""
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Dollars; None where they are not known."""
+
+    @property
+    def tokens_in(self) -> int:
+        """Tokens of the request."""
+
+    @property
+    def tokens_out(self) -> int:
+        """Tokens of the answer."""
+
+
+class Limits(Frozen):
+    """Most dollars and tokens of one run, all evaluators together; None for no limit."""
+
+    usd: float | None = None
+    tokens: int | None = None
+
+
+class Spending:
+    """Counts what a run does, by evaluator, and keeps it within its limits.
+
+    Before a request is made, what it is expected to take is set aside; afterwards what it took is counted.
+    So a limit is passed by no more than requests turn out dearer than expected.
+
+    Parameters
+    ----------
+    path
+        The run's file.
+    limits
+        The limits.
+    """
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self._state, self.limits = SharedState(path), limits
+        self._lock, self._flushed = threading.Lock(), 0.0
+        self._waiting: list[tuple[str, Counted, float, int]] = []
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit at all."""
+        return self.limits.usd is not None or self.limits.tokens is not None
+
+    def reserve(self, name: str, usd: float, tokens: int) -> bool:
+        """Set aside what a request of an evaluator is expected to take; return False where it is too much.
+
+        An evaluator of which nothing is expected is stopped by a limit that is reached, once it has spent
+        something.
+        """
+        if not self.limited:
+            return True
+        with self._state.change() as state:
+            mine = _counts(state, name)
+            everyone = state["evaluators"].values()
+            spent_usd = sum(one["usd"] + one["reserved_usd"] for one in everyone)
+            spent_tokens = sum(one["tokens"] + one["reserved_tokens"] for one in everyone)
+            pays = usd > 0 or tokens > 0 or mine["usd"] > 0 or mine["tokens"] > 0
+            over_usd = self.limits.usd is not None and (
+                spent_usd + usd > self.limits.usd or spent_usd >= self.limits.usd
+            )
+            over_tokens = self.limits.tokens is not None and (
+                spent_tokens + tokens > self.limits.tokens or spent_tokens >= self.limits.tokens
+            )
+            if pays and (over_usd or over_tokens):
+                limit = f"{self.limits.usd} dollars" if over_usd else f"{self.limits.tokens} tokens"
+                mine["stopped"] = mine["stopped"] or f"the limit of {limit} is reached"
+                return False
+            mine["reserved_usd"] += usd
+            mine["reserved_tokens"] += tokens
+            return True
+
+    def release(self, name: str, usd: float, tokens: int) -> None:
+        """Give back what was set aside for a request that was not made."""
+        if self.limited:
+            with self._state.change() as state:
+                _give_back(_counts(state, name), usd, tokens)
+
+    def count(self, name: str, row: Counted, usd: float, tokens: int) -> None:
+        """Count a request that was made, for which so much was set aside; see :meth:`flush`."""
+        with self._lock:
+            self._waiting.append((name, row, usd, tokens))
+            soon = time.monotonic() - self._flushed < _FLUSH_EVERY_S
+        # where nothing is limited nobody needs it at once
+        if self.limited or not soon:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write down what was counted."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            self._flushed = time.monotonic()
+        if not waiting:
+            return
+        with self._state.change() as state:
+            for name, row, usd, tokens in waiting:
+                mine = _counts(state, name)
+                _give_back(mine, usd, tokens)
+                mine["asked"] += 1
+                mine["failed"] += row.failure is not None
+                mine["usd"] += row.cost_usd or 0.0
+                mine["tokens"] += row.tokens_in + row.tokens_out
+                mine["unpriced"] += row.cost_usd is None and row.tokens_in + row.tokens_out > 0
+
+    def stop(self, name: str, message: str) -> None:
+        """Let an evaluator make no more requests; the first message stays."""
+        with self._state.change() as state:
+            mine = _counts(state, name)
+            mine["stopped"] = mine["stopped"] or message
+
+    def stopped(self, name: str) -> str:
+        """Return why an evaluator makes no more requests; empty where it goes on."""
+        return str(self.counts().get(name, {}).get("stopped", ""))
+
+    def counts(self) -> dict[str, dict[str, Any]]:
+        """Return by evaluator: asked, failed, usd, tokens, unpriced, stopped."""
+        found: dict[str, dict[str, Any]] = self._state.read().get("evaluators", {})
+        return found
+
+    def remove(self) -> None:
+        """Remove the file."""
+        self._state.remove()
+
+
+def _counts(state: dict[str, Any], name: str) -> dict[str, Any]:
+    counts: dict[str, Any] = state.setdefault("evaluators", {}).setdefault(
+        name,
+        {
+            "asked": 0,
+            "failed": 0,
+            "usd": 0.0,
+            "tokens": 0,
+            "unpriced": 0,
+            "reserved_usd": 0.0,
+            "reserved_tokens": 0,
+            "stopped": "",
+        },
+    )
+    return counts
+
+
+def _give_back(mine: dict[str, Any], usd: float, tokens: int) -> None:
+    mine["reserved_usd"] = max(0.0, mine["reserved_usd"] - usd)
+    mine["reserved_tokens"] = max(0, mine["reserved_tokens"] - tokens)
+
+
+#: How much may gather while nothing is asked, in seconds of the rate.
+_BURST_S = 5.0
+_MINUTE = 60.0
+
+
+class RateLimit:
+    """Most requests and tokens a minute.
+
+    Parameters
+    ----------
+    folder
+        Where the bucket's file lies.
+    name
+        Whose limit it is.
+    requests_per_minute, tokens_per_minute
+        None for no limit.
+    clock, sleep
+        Wall-clock seconds, the same on all machines within about a second; and what waits.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        requests_per_minute: float | None,
+        tokens_per_minute: float | None,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._rates = {"requests": requests_per_minute, "tokens": tokens_per_minute}
+        self._state = SharedState(folder / f"{digest_text(name)[:24]}.json")
+        self._clock, self._sleep = clock, sleep
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit at all."""
+        return any(self._rates.values())
+
+    def wait(self, tokens: int, stopped: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until a request may be made that takes about so many tokens; return False where it may not.
+
+        Parameters
+        ----------
+        stopped
+            Asked now and then whether waiting has no more sense.
+        """
+        while self.limited:
+            if stopped():
+                return False
+            with self._state.change() as bucket:
+                wait_s = self._flow_in(bucket)
+                if wait_s <= 0:
+                    self._take(bucket, 1, tokens)
+                    return True
+            self._sleep(min(wait_s, 1.0))
+        return not stopped()
+
+    def correct(self, expected: int, taken: int) -> None:
+        """Note that a request took another number of tokens than was expected."""
+        if self._rates["tokens"] and expected != taken:
+            with self._state.change() as bucket:
+                self._flow_in(bucket)
+                self._take(bucket, 0, taken - expected)
+
+    def _flow_in(self, bucket: dict[str, Any]) -> float:
+        """Fill the bucket up to now; return how long a request has to wait, in seconds."""
+        now = self._clock()
+        # clocks of two machines may differ: time never runs backwards here
+        passed = max(0.0, now - bucket.get("at", now))
+        wait_s = 0.0
+        for name, per_minute in self._rates.items():
+            if not per_minute:
+                continue
+            most = max(per_minute * _BURST_S / _MINUTE, 1.0)
+            level = min(most, bucket.get(name, most) + passed * per_minute / _MINUTE)
+            bucket[name] = level
+            needed = 1.0 if name == "requests" else 0.0
+            wait_s = max(wait_s, (needed - level) * _MINUTE / per_minute)
+        bucket["at"] = max(now, bucket.get("at", now))
+        return wait_s
+
+    def _take(self, bucket: dict[str, Any], requests: int, tokens: int) -> None:
+        for name, count in (("requests", requests), ("tokens", tokens)):
+            if self._rates[name]:
+                bucket[name] -= count

@@ -1,0 +1,330 @@
+"""Pairs that a user brings: two video files, a prompt, an aspect, a gold answer; no build."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationError
+
+from storage_schemas.checksum_cache import remembered_digests
+from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.frames import ColorSpec, Planes
+from storage_schemas.ids import digest_value
+from storage_schemas.model import Frozen
+from tasks.aspects.registry import aspect_names
+from tasks.media.decode import FrameSampler, SampledFrame
+from tasks.pairs.view import Pair, Side
+from tasks.sources.base import check_id
+
+Gold = Literal["a", "b", "tie"]
+
+#: Decoded frames that a side keeps: 14 MB at 512×288.
+KEPT_FRAMES = 64
+
+
+class VideoSide(Side):
+    """A video file as a side of a pair, sampled as a source would be; nothing is read before it is touched.
+
+    Where the packets say which pictures are needed, only those are decoded, from the key frame before
+    them on. Elsewhere a frame costs decoding what lies before it, but going forward costs it once.
+
+    Parameters
+    ----------
+    path
+        The video file.
+    fps, long_side
+        Sampling rate in frames a second, and longer side in pixels.
+
+    Raises
+    ------
+    SetAside
+        When it is first touched, if the video cannot be used; see :class:`tasks.media.decode.FrameSampler`.
+    """
+
+    def __init__(self, path: Path, fps: Fraction = Fraction(1), long_side: int = 512) -> None:
+        self.path = path
+        self.fps = float(fps)
+        self._rate, self._long_side = fps, long_side
+        self._kept: OrderedDict[int, Planes] = OrderedDict()
+        self._ahead: tuple[int, Iterator[SampledFrame]] | None = None
+        # where the last read of a packet plan ended; so far back that none follows
+        self._stopped = -(1 << 40)
+        # one decoder, which threads take in turn
+        self._lock = threading.RLock()
+
+    @cached_property
+    def sampler(self) -> FrameSampler:
+        """What chooses and decodes the frames."""
+        return FrameSampler(self.path, fps=self._rate, long_side=self._long_side)
+
+    @cached_property
+    def width(self) -> int:  # type: ignore[override]
+        """Width of the frames in pixels."""
+        return self.sampler.size[0]
+
+    @cached_property
+    def height(self) -> int:  # type: ignore[override]
+        """Height of the frames in pixels."""
+        return self.sampler.size[1]
+
+    @cached_property
+    def color(self) -> ColorSpec:  # type: ignore[override]
+        """Matrix and range of the planes."""
+        return ColorSpec(self.sampler.info.matrix, self.sampler.info.full_range)
+
+    @cached_property
+    def _extent(self) -> tuple[int, int]:
+        """The sampler's number of the first frame, and the count; decodes once where only that can tell."""
+        if self.sampler.first_index is not None and self.sampler.frame_count:
+            return self.sampler.first_index, self.sampler.frame_count
+        first, count = 0, 0
+        for frame in self.sampler:
+            if not count:
+                first = frame.index
+            if count < KEPT_FRAMES:
+                self._keep(count, frame.planes)
+            count += 1
+        return first, count
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        with self._lock:
+            return self._extent[1]
+
+    @cached_property
+    def family(self) -> str:
+        """SHA-256 of the file, remembered while the file stays as it is."""
+        try:
+            return remembered_digests(self.path.parent, [self.path.name])[self.path.name]
+        except OSError as problem:
+            raise SetAside(
+                Reason.VIDEO_MISSING, f"{self.path} cannot be read ({problem.strerror}): put it back"
+            ) from problem
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        """Return the identity of frames from the file's content, the sampling and the place."""
+        sampling = f"{self.family}:{self._rate}:{self._long_side}"
+        return [f"{sampling}:{place}" for place in places]
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        """Return frames by place as ``(n, H·3/2, W)`` uint8; neighbours are decoded together.
+
+        Raises
+        ------
+        IndexError
+            If the video has no such frame.
+        """
+        with self._lock:
+            return self._read(places)
+
+    def _read(self, places: Sequence[int]) -> Planes:
+        found: dict[int, Planes] = {}
+        missing: list[int] = []
+        for place in sorted(set(places)):
+            if not 0 <= place < len(self):
+                raise IndexError(f"frame {place} of {len(self)} of {self.path}")
+            if place in self._kept:
+                self._kept.move_to_end(place)
+                found[place] = self._kept[place]
+            else:
+                missing.append(place)
+        for start, stop in _runs(missing):
+            found.update(self._decode(start, stop))
+        if not found:
+            return np.empty((0, self.height * 3 // 2, self.width), np.uint8)
+        return np.stack([found[place] for place in places])
+
+    def _decode(self, start: int, stop: int) -> dict[int, Planes]:
+        first = self._extent[0]
+        frames: dict[int, Planes] = {}
+        for frame in self._from(first + start, first + stop):
+            if first + start <= frame.index < first + stop:
+                frames[frame.index - first] = frame.planes
+                self._keep(frame.index - first, frame.planes)
+            if frame.index == first + stop - 1:
+                break
+        if len(frames) != stop - start:
+            raise SetAside(
+                Reason.VIDEO_CHANGED, f"{self.path} has fewer frames than it said: leave it alone meanwhile"
+            )
+        return frames
+
+    def _from(self, start: int, stop: int) -> Iterator[SampledFrame]:
+        """Yield the sampler's frames from `start` on, going on from where an earlier read stopped."""
+        at, frames = self._ahead or (0, iter(()))
+        if self.sampler.mode == "packet_plan":
+            # one read after the other, with a second between at most: each start anew would decode from the
+            # key frame on
+            follows, self._stopped = 0 <= start - self._stopped <= self.fps, stop
+            if not follows:
+                yield from self.sampler.frames(start, stop)
+                return
+            going_on = self._ahead is not None and 0 <= start - at <= self.fps
+        else:
+            # every start anew would decode the video from its beginning
+            going_on = self._ahead is not None and at <= start
+        if not going_on:
+            at, frames = start, self.sampler.frames(start)
+        self._ahead = None
+        for frame in frames:
+            at = frame.index + 1
+            self._ahead = (at, frames)
+            yield frame
+        self._ahead = None
+
+    def _keep(self, place: int, planes: NDArray[np.uint8]) -> None:
+        self._kept[place] = planes
+        while len(self._kept) > KEPT_FRAMES:
+            self._kept.popitem(last=False)
+
+
+def _runs(places: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield ``(start, stop)`` of each run of neighbours in sorted places."""
+    start = 0
+    for end in range(1, len(places) + 1):
+        if end == len(places) or places[end] != places[end - 1] + 1:
+            yield places[start], places[end - 1] + 1
+            start = end
+
+
+def open_brought(
+    first: Path | str,
+    second: Path | str,
+    prompt: str,
+    aspect: str,
+    gold: Gold,
+    *,
+    id_: str | None = None,
+    fps: Fraction = Fraction(1),
+    long_side: int = 512,
+) -> Pair:
+    """Open two videos as a pair, without any build; no frame is read yet.
+
+    Parameters
+    ----------
+    first, second
+        The videos a and b.
+    gold
+        Which of them is better for the aspect. The pair's `high` is that one; for a tie it is a.
+    id_
+        The pair's id; without one it is made from the names of the files, the prompt and the aspect.
+    fps, long_side
+        Sampling rate in frames a second, and longer side in pixels. A video shorter than half a second
+        needs a higher rate than 1 to have a frame.
+
+    Raises
+    ------
+    UserInputError
+        If a video is not there, or there is no such aspect, gold answer or rate.
+    """
+    first, second = Path(first), Path(second)
+    for path in (first, second):
+        if not path.is_file():
+            raise UserInputError(f"there is no video {path}")
+    if aspect not in aspect_names():
+        near = difflib.get_close_matches(aspect, aspect_names(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(aspect_names())}"
+        raise UserInputError(f"no aspect {aspect!r}: {hint}")
+    if gold not in ("a", "b", "tie"):
+        raise UserInputError(f"gold is {gold!r}: say a, b or tie")
+    if fps <= 0:
+        raise UserInputError(f"fps is {fps}: give a number above 0")
+    sides = [VideoSide(path, fps, long_side) for path in (first, second)]
+    if gold == "b":
+        sides.reverse()
+    return Pair(
+        id=id_ or f"b{digest_value([first.name, second.name, prompt, aspect])[:20]}",
+        aspect=aspect,
+        prompt=prompt,
+        high=sides[0],
+        low=sides[1],
+        high_intervals=(),
+        low_intervals=(),
+        record=None,
+        details={"gold": gold, "video_a": str(first), "video_b": str(second)},
+    )
+
+
+class FilePair(Frozen):
+    """One line of a pairs file; paths are relative to the file's folder."""
+
+    id: str
+    video_a: str = Field(min_length=1)
+    video_b: str = Field(min_length=1)
+    prompt: str
+    aspect: str
+    gold: Gold
+
+
+def read_pairs_file(path: Path, *, fps: Fraction = Fraction(1), long_side: int = 512) -> list[Pair]:
+    """Open the pairs of a JSON Lines file, one pair a line; no video is opened yet.
+
+    A line has the keys `id`, `video_a`, `video_b`, `prompt`, `aspect` and `gold` (``a``, ``b`` or ``tie``),
+    and no others; empty lines are passed over.
+
+    Raises
+    ------
+    UserInputError
+        Naming the file and the line, if the file or a video is missing or a line does not fit.
+    """
+    try:
+        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    except OSError as problem:
+        raise UserInputError(f"pairs file {path}: {problem.strerror}") from problem
+    pairs: list[Pair] = []
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            pair = _read_line(line, path.parent, fps, long_side)
+        except UserInputError as problem:
+            raise UserInputError(f"pairs file {path}, line {number}: {problem}") from problem
+        if pair.id in seen:
+            raise UserInputError(
+                f"pairs file {path}, line {number}: line {seen[pair.id]} has the id {pair.id!r} already"
+            )
+        seen[pair.id] = number
+        pairs.append(pair)
+    if not pairs:
+        raise UserInputError(f"pairs file {path} holds no pair: write one JSON object a line")
+    return pairs
+
+
+def _read_line(line: bytes, folder: Path, fps: Fraction, long_side: int) -> Pair:
+    try:
+        values: Any = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as problem:
+        raise UserInputError(f"not UTF-8 at byte {problem.start}") from problem
+    except json.JSONDecodeError as problem:
+        raise UserInputError(f"not JSON at character {problem.pos + 1}: {problem.msg}") from problem
+    if not isinstance(values, dict):
+        raise UserInputError(f"a pair is a JSON object, this is a {type(values).__name__}")
+    try:
+        brought = FilePair.model_validate(values)
+        check_id(brought.id, "id")
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        raise UserInputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from problem
+    except SetAside as problem:
+        raise UserInputError(problem.message) from problem
+    return open_brought(
+        folder / brought.video_a,
+        folder / brought.video_b,
+        brought.prompt,
+        brought.aspect,
+        brought.gold,
+        id_=brought.id,
+        fps=fps,
+        long_side=long_side,
+    )

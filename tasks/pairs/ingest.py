@@ -1,0 +1,134 @@
+"""Ingest: sample a source's frames and store them while decoding."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from storage_schemas.errors import Reason, SetAside
+from storage_schemas.frames import ColorSpec, FrameWriter
+from storage_schemas.ids import digest_file
+from storage_schemas.provenance import provenance
+from storage_schemas.release import FRAMES_FOLDER
+from storage_schemas.source import TIMELINE_FILE, Source, write_timeline_file
+from storage_schemas.store import FRAMES, TIMELINE, Store
+from tasks.media.decode import FrameSampler
+from tasks.pairs.facts import frames_consumes, frames_id, timeline_id
+from tasks.recipe import Recipe
+
+#: ``M_TRIM_THRESHOLD`` and ``M_MMAP_THRESHOLD`` of ``mallopt(3)``.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_LARGE_BYTES = 1 << 20
+_KEPT_BYTES = 32 << 20
+
+
+@cache
+def return_large_blocks() -> bool:
+    """Tell the C library to take blocks of a megabyte and more from the system, each on its own.
+
+    By itself glibc stops doing so once the first such block was freed. The index of a long film, which
+    FFmpeg lets grow piece by piece, then leaves holes as large as itself: 12 MB for three hours.
+
+    Up to 32 MB of smaller blocks stay with the process: setting the one value would fix the other at
+    128 kB, and arrays of a frame would be given back and taken anew at every step, at twice the time.
+
+    Returns
+    -------
+    bool
+        Whether the C library takes such advice; others than glibc do not need it.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)) and bool(mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES))
+
+
+log = logging.getLogger(__name__)
+
+_REPORT_EVERY_S = 10.0
+
+
+def ingest_source(
+    store: Store, source: Source, recipe: Recipe, progress: Callable[[int, int], None] | None = None
+) -> str:
+    """Store the frames and the timeline of a source, and return the frames' id.
+
+    One pass over the packets; memory does not depend on the length. Nothing is done where both are
+    there already.
+
+    Parameters
+    ----------
+    progress
+        Called with (frames so far, frames expected or 0).
+
+    Raises
+    ------
+    SetAside
+        If the video cannot be decoded to its end, or changed since the catalogue was made.
+    """
+    id_ = frames_id(source, recipe)
+    if store.has(FRAMES, id_) and store.has(TIMELINE, timeline_id(source, recipe)):
+        return id_
+    started, reported = time.monotonic(), time.monotonic()
+    return_large_blocks()
+    consumes = frames_consumes(source, recipe)
+    sampler = FrameSampler(Path(source.video), fps=recipe.fps, long_side=recipe.long_side)
+    info, (width, height) = sampler.info, sampler.size
+    expected = sampler.frame_count or 0
+    color = ColorSpec(info.matrix, info.full_range)
+    with store.stage(FRAMES, consumes) as staged:
+        writer = FrameWriter(staged.path / FRAMES_FOLDER, width, height, color, expected or None)
+        for frame in sampler:
+            writer.append(frame.planes, frame.pts_s)
+            if progress is not None:
+                progress(writer.count, expected)
+            if time.monotonic() - reported > _REPORT_EVERY_S:
+                reported = time.monotonic()
+                log.info("ingest %s: %d of %s frames", source.title, writer.count, expected or "?")
+        if not writer.count:
+            raise SetAside(Reason.NO_FRAMES, f"{source.video} has no frame to sample")
+        written = writer.finish()
+        _check_unchanged(store, source, recipe, written.checksum)
+        staged.content_checksum = written.checksum
+        staged.content = {"frames": written.count, "width": width, "height": height}
+        staged.provenance = provenance(
+            started,
+            packages=("av",),
+            decoder=sampler.mode,
+            fallback_reason=sampler.fallback_reason,
+            matrix_assumed=info.matrix_assumed,
+        )
+    with store.stage(TIMELINE, consumes) as staged:
+        write_timeline_file(staged.path / TIMELINE_FILE, writer.pts_s, writer.digests)
+        staged.content_checksum = written.checksum
+        staged.content = {
+            "frames": written.count,
+            "width": width,
+            "height": height,
+            "color": {"matrix": color.matrix, "full_range": color.full_range},
+            "duration_s": info.duration_s,
+        }
+        staged.provenance = provenance(started, packages=("av",), decoder=sampler.mode)
+    return id_
+
+
+def _check_unchanged(store: Store, source: Source, recipe: Recipe, checksum: str) -> None:
+    """Refuse frames that are not those of the catalogued file, before they are committed under its id."""
+    if digest_file(Path(source.video)) != source.content_sha256:
+        raise SetAside(
+            Reason.VIDEO_CHANGED,
+            f"{source.video} is not the file that was catalogued any more: put it back, or build again so "
+            "that it is read anew",
+        )
+    id_ = timeline_id(source, recipe)
+    if store.has(TIMELINE, id_) and store.manifest(TIMELINE, id_).content_checksum != checksum:
+        raise SetAside(
+            Reason.CHECKSUM_MISMATCH,
+            f"{source.video} gives other frames than those that its pairs were made from: use the versions "
+            "of the lock file, on the same class of processor",
+        )

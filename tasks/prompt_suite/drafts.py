@@ -1,0 +1,90 @@
+"""A draft of a prompt: a video described, then criticised and rewritten in rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from storage_schemas.judgements import Failure
+from storage_schemas.model import Frozen
+from tasks.llm.answers import objects, text_in, texts_in
+from tasks.llm.usage import NotJudged
+from tasks.prompt_suite.requests import Attempts
+from tasks.prompt_suite.settings import PromptSuiteSettings
+from tasks.scoring.instructions import filled
+from tasks.scoring.suites.locot2v.measure import instruction, numbered
+from tasks.scoring.suites.locot2v.roles import Step
+from tasks.scoring.suites.video_bench.frames import SampledVideo
+
+DESCRIBED = objects({"description": {"type": "string"}})
+FAULTS = objects({"faults": {"type": "array", "items": {"type": "string"}}})
+#: A description that is further off than this from the wished length does not fit at all: a model that
+#: answers with one sentence, or never ends, is asked anew.
+_SLACK = 2.0
+
+
+class Version(Frozen):
+    """A text on the way, and what was found wrong with it."""
+
+    text: str
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """Makes drafts."""
+
+    settings: PromptSuiteSettings
+
+    def versions(self, attempts: Attempts, film: SampledVideo) -> list[Version]:
+        """Return the versions of a description in order; the last one is the draft.
+
+        Raises
+        ------
+        NotJudged
+            If a step has no answer that fits.
+        """
+        text = attempts.ask(self._step("describe", "make_describe", "Describe this video.", film), self._read)
+        found: list[Version] = []
+        for number in range(1, self.settings.rounds + 1):
+            faults = self._faults(attempts, film, text, number)
+            found.append(Version(text=text, faults=tuple(faults)))
+            if not faults:
+                return found
+            said = f"The description:\n{text}\n\nWhat is wrong with it:\n{numbered(faults)}"
+            step = self._step(f"rewrite, round {number}", "make_rewrite", said, film)
+            text = attempts.ask(step, self._read)
+        return [*found, Version(text=text)]
+
+    def _faults(self, attempts: Attempts, film: SampledVideo, text: str, number: int) -> list[str]:
+        said = f"The description:\n{text}"
+        step = self._step(f"criticise, round {number}", "make_criticise", said, film, FAULTS)
+        return attempts.ask(step, lambda value: texts_in(value, "faults"))
+
+    def _read(self, value: Any) -> str:
+        text = text_in(value, "description")
+        count, least, most = len(text.split()), self.settings.least_words, self.settings.most_words
+        if not least / _SLACK <= count <= most * _SLACK:
+            raise NotJudged(
+                Failure.NOT_UNDERSTOOD, f"the description has {count} words, {least} to {most} are wanted"
+            )
+        return text
+
+    def _step(
+        self, name: str, told: str, text: str, film: SampledVideo, schema: Mapping[str, Any] = DESCRIBED
+    ) -> Step:
+        settings = self.settings
+        words = {"least": str(settings.least_words), "most": str(settings.most_words)}
+        middle = "word " * ((settings.least_words + settings.most_words) // 2)
+        assumed = {"faults": ["word " * 15] * 4} if schema is FAULTS else {"description": middle}
+        return Step(
+            name=name,
+            role="multimodal",
+            system=filled(instruction(told, settings.prompts), **words),
+            text=text,
+            schema=schema,
+            check=lambda value: value,
+            assumed=assumed,
+            film=film,
+        )

@@ -1,0 +1,239 @@
+"""Make prompts of videos as far as they can be made: drafts first, and what a person approved to its end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+from storage_schemas.errors import SetAside, UserInputError
+from tasks.llm.limits import Limits, Spending
+from tasks.llm.shared_state import only_one
+from tasks.llm.usage import Estimate, NotJudged, Prices, load_prices
+from tasks.prompt_suite.drafts import Drafting
+from tasks.prompt_suite.project import Draft, Project
+from tasks.prompt_suite.prompt_completion import finished_prompt
+from tasks.prompt_suite.requests import Attempts, Budget, Paying, Stopped, tokens_of
+from tasks.prompt_suite.settings import PromptSuiteSettings
+from tasks.prompt_suite.videos import SourceVideo
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import SuitePrompt
+from tasks.scoring.suites.file_video import FrameRate, OpenVideos
+from tasks.scoring.suites.locot2v.asking import Asking, Reckoning
+from tasks.scoring.suites.locot2v.roles import Roles, roles_of
+from tasks.scoring.suites.video_bench.frames import SampledVideo
+
+log = logging.getLogger(__name__)
+
+State = Literal["waiting", "left_out", "ready", "failed", "unfinished"]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What became of one video.
+
+    Parameters
+    ----------
+    state
+        ``waiting`` for a person, ``left_out`` by one, ``ready``, ``failed``, or ``unfinished`` where the run
+        ended before: the next one goes on.
+    failure, message
+        Why there is no prompt.
+    calls, tokens_in, tokens_out, usd
+        What was asked now; kept answers count nothing. No dollars where a model has no price.
+    """
+
+    prompt_id: str
+    state: State
+    prompt: SuitePrompt | None = None
+    failure: str = ""
+    message: str = ""
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float | None = 0.0
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What prompts would take; no dollars where a model has no price."""
+
+    videos: int
+    calls: int
+    images: int
+    tokens_in: int
+    tokens_out: int
+    usd: float | None
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes prompts.
+
+    Parameters
+    ----------
+    project
+        Where drafts and prompts are kept.
+    without_review
+        Whether drafts nobody looked at are taken as they are.
+    limits
+        Most dollars and tokens of one run.
+    prices
+        What tokens cost.
+    """
+
+    setup: Setup
+    settings: PromptSuiteSettings
+    project: Project
+    without_review: bool = False
+    limits: Limits = field(default_factory=Limits)
+    prices: Prices = field(default_factory=load_prices)
+    roles: Roles = field(init=False)
+    videos: OpenVideos = field(init=False)
+
+    def __post_init__(self) -> None:
+        # frozen: both are made once of what is given
+        object.__setattr__(self, "roles", roles_of(self.setup, self.settings.of_suite()))
+        object.__setattr__(self, "videos", OpenVideos(FrameRate()))
+
+    def run(
+        self,
+        videos: Sequence[SourceVideo],
+        concurrency: int = 4,
+        step: Callable[[int, int, str], None] = lambda done, total, note: None,
+    ) -> list[Made]:
+        """Make what can be made, and write the prompts that are ready; nothing is paid for twice.
+
+        Parameters
+        ----------
+        concurrency
+            Videos that are worked on at once.
+        step
+            Called with (done, all, which) after each.
+
+        Raises
+        ------
+        UserInputError
+            If another run works in the same folder.
+        PrerequisiteError
+            If a model's server is not in the profile.
+        StoreError
+            If a draft or what people said cannot be read.
+        """
+        for role in ("multimodal", "language"):
+            self.roles.calls(role)
+        # what is broken is said before anything is paid
+        self.project.drafts()
+        self.project.reviews()
+        self.project.prepare()
+        with only_one(self.project.folder / ".making") as alone:
+            if not alone:
+                raise UserInputError(f"another run makes prompts in {self.project.folder}: wait for its end")
+            budget = Budget(Spending(self.project.folder / ".spending.json", self.limits), self.prices)
+            # what a run that was killed left: limits are those of one run
+            budget.spending.remove()
+            found: list[Made] = []
+            try:
+                with ThreadPoolExecutor(max_workers=concurrency) as threads:
+                    try:
+                        for one in threads.map(partial(self.make, budget=budget), videos):
+                            found.append(one)
+                            step(len(found), len(videos), f"{one.prompt_id} {one.state}")
+                    except BaseException:
+                        # only what is under way is waited for: it is paid for
+                        budget.stop("the run was ended")
+                        threads.shutdown(cancel_futures=True)
+                        raise
+            finally:
+                budget.spending.remove()
+            self.project.keep_prompts([one.prompt for one in found if one.prompt is not None])
+        return found
+
+    def make(self, video: SourceVideo, budget: Budget) -> Made:
+        """Make one prompt as far as it can be made."""
+        asking = Asking(self.roles)
+        paying = Paying(asking, budget)
+        state: State = "failed"
+        prompt, failure, message = None, "", ""
+        try:
+            film = SampledVideo(video.digest, self.videos.open(video.path))
+            attempts = Attempts(paying, self.settings)
+            draft = self._draft(attempts, video, film)
+            base, state = self._approved(draft)
+            if base is not None:
+                prompt = finished_prompt(attempts, video.prompt_id, video.theme, base, film)
+        except Stopped as problem:
+            state, failure, message = "unfinished", problem.failure.value, problem.message
+        except NotJudged as problem:
+            state, failure, message = "failed", problem.failure.value, problem.message
+        except SetAside as problem:
+            state, failure, message = "failed", problem.reason.value, problem.message
+        if asking.calls or asking.conversation:
+            self.project.keep_conversation(video.prompt_id, _details(asking))
+        tokens_in, tokens_out = tokens_of(asking)
+        return Made(
+            prompt_id=video.prompt_id,
+            state=state,
+            prompt=prompt,
+            failure=failure,
+            message=message,
+            calls=asking.calls,
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            usd=paying.usd,
+        )
+
+    def reckon(self, videos: Sequence[SourceVideo]) -> Expected:
+        """Return what all prompts would take to their ends, in answers of usual length; nobody is asked.
+
+        A video that cannot be read, or whose kept answers never fit, counts as far as one comes with it.
+        """
+        found: list[Estimate] = []
+        paid: set[str] = set()
+        for video in videos:
+            own = self._reckoned(video)
+            # the same video twice is paid for once
+            found += [one for one in own if one.once not in paid]
+            paid |= {one.once for one in own}
+        return Expected(
+            videos=len(videos),
+            calls=sum(one.requests for one in found),
+            images=sum(one.images for one in found),
+            tokens_in=sum(one.tokens_in for one in found),
+            tokens_out=sum(one.tokens_out for one in found),
+            usd=self.prices.of(found),
+        )
+
+    def _reckoned(self, video: SourceVideo) -> list[Estimate]:
+        reckoning = Reckoning(self.roles)
+        try:
+            attempts = Attempts(reckoning, self.settings)
+            film = SampledVideo(video.digest, self.videos.open(video.path))
+            kept = self.project.draft(video.prompt_id)
+            text = Drafting(self.settings).versions(attempts, film)[-1].text
+            review = None if kept is None else self.project.approved(kept)
+            if review is None or review.verdict == "accepted":
+                base = text if review is None else review.text
+                finished_prompt(attempts, video.prompt_id, video.theme, base, film)
+        except (NotJudged, SetAside) as problem:
+            log.info("%s cannot be reckoned with to its end: %s", video.prompt_id, problem)
+        return reckoning.estimates
+
+    def _draft(self, attempts: Attempts, video: SourceVideo, film: SampledVideo) -> Draft:
+        draft = Draft(video=video, versions=tuple(Drafting(self.settings).versions(attempts, film)))
+        if self.project.draft(video.prompt_id) != draft:
+            self.project.keep_draft(draft)
+        return draft
+
+    def _approved(self, draft: Draft) -> tuple[str | None, State]:
+        review = self.project.approved(draft)
+        if review is None:
+            return (draft.text, "ready") if self.without_review else (None, "waiting")
+        return (None, "left_out") if review.verdict == "left_out" else (review.text, "ready")
+
+
+def _details(asking: Asking) -> dict[str, Any]:
+    return {"model": asking.model, **asking.details()}

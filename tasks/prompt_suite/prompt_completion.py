@@ -1,0 +1,282 @@
+"""From a text that a person approved to a prompt of the suite: events, expectations, questions, and more.
+
+Binary questions on one attribute whose good answer two requests agree on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from storage_schemas.judgements import Failure
+from tasks.llm.answers import objects, text_in, texts_in
+from tasks.llm.usage import NotJudged
+from tasks.prompt_suite.requests import Attempts
+from tasks.scoring.instructions import filled
+from tasks.scoring.suites.base import SuitePrompt
+from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
+from tasks.scoring.suites.locot2v.events import FIELDS, read_events, told
+from tasks.scoring.suites.locot2v.events import SCHEMA as EVENTS
+from tasks.scoring.suites.locot2v.herd import Question
+from tasks.scoring.suites.locot2v.human_action import ACTIONS
+from tasks.scoring.suites.locot2v.measure import entries_by_number, instruction, numbered, word_in
+from tasks.scoring.suites.locot2v.roles import Step
+from tasks.scoring.suites.video_bench.frames import SampledVideo
+
+YES_NO = ("yes", "no")
+POLARITY = {"yes": "positive", "no": "negative"}
+_WORD: Mapping[str, Any] = {"type": "string", "enum": list(YES_NO)}
+_QUESTION = objects({"question": {"type": "string"}, "good_answer": _WORD})
+ASKED = objects({"questions": {"type": "array", "items": _QUESTION}})
+_CHECKED = objects({"number": {"type": "integer"}, "reason": {"type": "string"}, "good_answer": _WORD})
+CHECKED = objects({"questions": {"type": "array", "items": _CHECKED}})
+
+
+def agreed_questions(attempts: Attempts, attribute: str, expectation: str) -> list[Question]:
+    """Return questions whose polarity a second request confirms; it is not told what the first one said.
+
+    Questions on which the two differ are dropped, and others asked for in their place.
+
+    Parameters
+    ----------
+    expectation
+        What a viewer expects, as the questions are to find out.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` if there are too few after all tries.
+    """
+    wanted, tries = attempts.settings.questions, attempts.settings.tries
+    agreed: list[Question] = []
+    dropped: list[str] = []
+    for number in range(1, tries + 1):
+        there = [one.question for one in agreed] + dropped
+        made = _made(attempts, attribute, expectation, wanted - len(agreed), there, number)
+        checked = _good_answers(attempts, attribute, expectation, [one.question for one in made])
+        for question, answer in zip(made, checked, strict=True):
+            if POLARITY[answer] == question.polarity:
+                agreed.append(question)
+            else:
+                dropped.append(question.question)
+        if len(agreed) == wanted:
+            return agreed
+    raise NotJudged(
+        Failure.NOT_UNDERSTOOD,
+        f"questions on {attribute}: after {tries} tries two requests agree on the good answer of "
+        f"{len(agreed)} questions, {wanted} are wanted",
+    )
+
+
+def _made(
+    attempts: Attempts, attribute: str, expectation: str, count: int, there: Sequence[str], number: int
+) -> list[Question]:
+    settings = attempts.settings
+    system = filled(instruction("make_questions", settings.prompts), attribute=_words(attribute))
+    text = f"Questions wanted: {count}\nThe expectation: {expectation}"
+    if there:
+        text += f"\n\nThese have been asked and are not to come again:\n{numbered(there)}"
+    name = f"questions on {attribute}" + (f", round {number}" if number > 1 else "")
+    one = {"question": "word " * 15, "good_answer": "yes"}
+    step = Step(
+        name=name,
+        role="language",
+        system=system,
+        text=text,
+        schema=ASKED,
+        check=lambda value: value,
+        assumed={"questions": [{**one, "question": f"{at} {one['question']}"} for at in range(count)]},
+    )
+    return attempts.ask(step, lambda value: read_questions(value, count, there))
+
+
+def read_questions(value: Any, count: int, there: Sequence[str] = ()) -> list[Question]:
+    """Return the questions of an answer.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` for another number of them, one that is there twice, or none at all.
+    """
+    found = value.get("questions") if isinstance(value, dict) else None
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, "the answer has no list of objects 'questions'")
+    if len(found) != count:
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has {len(found)} questions, {count} are wanted")
+    made = [
+        Question.model_validate(
+            {"question": text_in(one, "question"), "polarity": POLARITY[word_in(one, "good_answer", YES_NO)]}
+        )
+        for one in found
+    ]
+    seen = {text.casefold() for text in there}
+    for question in made:
+        if question.question.casefold() in seen:
+            raise NotJudged(Failure.NOT_UNDERSTOOD, f"the question {question.question[:80]!r} is there twice")
+        seen.add(question.question.casefold())
+    return made
+
+
+def _good_answers(
+    attempts: Attempts, attribute: str, expectation: str, questions: Sequence[str]
+) -> list[str]:
+    count = len(questions)
+    one = {"reason": "word " * 15, "good_answer": "yes"}
+    step = Step(
+        name=f"polarity of questions on {attribute}",
+        role="language",
+        system=instruction("make_polarity", attempts.settings.prompts),
+        text=f"The expectation: {expectation}\n\nThe questions:\n{numbered(questions)}",
+        schema=CHECKED,
+        check=lambda value: value,
+        assumed={"questions": [{"number": number, **one} for number in range(1, count + 1)]},
+    )
+    return attempts.ask(
+        step,
+        lambda value: [
+            word_in(entry, "good_answer", YES_NO) for entry in entries_by_number(value, "questions", count)
+        ],
+    )
+
+
+def _words(attribute: str) -> str:
+    return attribute.replace("_", " ")
+
+
+#: The three kinds of complexity of the paper's Table 1, each 0 to 10.
+COMPLEXITIES = ("semantic", "structural", "control")
+MOST_COMPLEX = 10
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_RATED = objects({"reason": _TEXT, "score": {"type": "number", "minimum": 0, "maximum": MOST_COMPLEX}})
+COMPLEXITY = objects(dict.fromkeys(COMPLEXITIES, _RATED))
+EXPECTED = objects(dict.fromkeys(HERD_NAMES, _TEXT))
+
+
+def finished_prompt(
+    attempts: Attempts, prompt_id: str, theme: str, base: str, film: SampledVideo
+) -> SuitePrompt:
+    """Return a prompt with all that the suite wants to know.
+
+    Its text is the approved one and, after it, what a viewer expects in seven attributes. That this stands
+    after it word for word is ours: the paper merges the two and does not say how.
+
+    Raises
+    ------
+    NotJudged
+        If a step has no answer that fits.
+    """
+    events = events_in(attempts, base)
+    actions = actions_in(attempts, base)
+    expected = expectations(attempts, base, film)
+    questions = {
+        name: [one.model_dump() for one in agreed_questions(attempts, name, text)]
+        for name, text in expected.items()
+    }
+    text = f"{base}\n\n{' '.join(expected.values())}"
+    return SuitePrompt(
+        prompt_id=prompt_id,
+        text=text,
+        theme=theme,
+        details={
+            "base": base,
+            "events": events,
+            "actions": actions,
+            "evaluation": expected,
+            "questions": questions,
+            "complexity": complexity_of(attempts, text),
+        },
+    )
+
+
+def events_in(attempts: Attempts, text: str) -> list[dict[str, str]]:
+    """Return the events of a text; the suite asks the same when it scores, so that this is not paid twice."""
+    settings = attempts.settings
+
+    def read(value: Any) -> list[dict[str, str]]:
+        found = read_events(value.get("events") if isinstance(value, dict) else None, settings.most_events)
+        if not found:
+            raise NotJudged(Failure.NOT_UNDERSTOOD, "there is no event")
+        return [one.model_dump() for one in found]
+
+    assumed = {"events": [dict.fromkeys(FIELDS, "word " * 10)] * 6}
+    return attempts.ask(
+        _step("events", told(settings.of_suite()), f"The text:\n{text}", EVENTS, assumed), read
+    )
+
+
+def actions_in(attempts: Attempts, text: str) -> list[str]:
+    """Return what people do in a text; there may be nothing."""
+    settings = attempts.settings
+    system = filled(instruction("actions", settings.prompts), most=str(settings.most_actions))
+
+    def read(value: Any) -> list[str]:
+        found = texts_in(value, "actions")
+        if len(found) > settings.most_actions:
+            raise NotJudged(
+                Failure.NOT_UNDERSTOOD, f"there are {len(found)} actions, {settings.most_actions} at most"
+            )
+        return found
+
+    assumed = {"actions": ["word " * 5] * 4}
+    return attempts.ask(_step("actions", system, f"The text:\n{text}", ACTIONS, assumed), read)
+
+
+def expectations(attempts: Attempts, base: str, film: SampledVideo) -> dict[str, str]:
+    """Return what a viewer expects in each of the seven attributes, from the real video."""
+    step = Step(
+        name="expectations",
+        role="multimodal",
+        system=instruction("make_expectations", attempts.settings.prompts),
+        text=f"The description:\n{base}",
+        schema=EXPECTED,
+        check=lambda value: value,
+        assumed=dict.fromkeys(HERD_NAMES, "word " * 15),
+        film=film,
+    )
+    return attempts.ask(
+        step, lambda value: {name: " ".join(text_in(value, name).split()) for name in HERD_NAMES}
+    )
+
+
+def complexity_of(attempts: Attempts, text: str) -> dict[str, float]:
+    """Return the complexity of a text by kind, each 0 to 10."""
+    assumed = {name: {"reason": "word " * 25, "score": 8} for name in COMPLEXITIES}
+    system = instruction("make_complexity", attempts.settings.prompts)
+    return attempts.ask(
+        _step("complexity", system, f"The text:\n{text}", COMPLEXITY, assumed), read_complexity
+    )
+
+
+def read_complexity(value: Any) -> dict[str, float]:
+    """Return the three scores of an answer.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` if one is missing, no number, or outside 0 to 10.
+    """
+    found = {}
+    for name in COMPLEXITIES:
+        entry = value.get(name) if isinstance(value, dict) else None
+        score = entry.get("score") if isinstance(entry, dict) else None
+        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+            raise NotJudged(Failure.NOT_UNDERSTOOD, f"{name} has no number 'score' but {score!r:.60}")
+        if not 0 <= score <= MOST_COMPLEX:
+            raise NotJudged(
+                Failure.NOT_UNDERSTOOD, f"{name} is {score}, outside the scale 0 to {MOST_COMPLEX}"
+            )
+        found[name] = float(score)
+    return found
+
+
+def _step(name: str, system: str, text: str, schema: Mapping[str, Any], assumed: Mapping[str, Any]) -> Step:
+    return Step(
+        name=name,
+        role="language",
+        system=system,
+        text=text,
+        schema=schema,
+        check=lambda value: value,
+        assumed=assumed,
+    )

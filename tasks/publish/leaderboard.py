@@ -1,0 +1,171 @@
+"""The leaderboard: a page of submissions that are in order, and what is wrong with the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from storage_schemas.ids import digest_text
+from storage_schemas.release import Release
+from tasks.publish.submission import Checked, cells_by_aspect, submission_bytes
+from tasks.report.accuracy import INTERVAL_TEXTS, LEAST_SHARE, IntervalKind, MatrixCell, marks_of
+from tasks.report.formats import csv_text, markdown_text, render
+from tasks.report.owned_folder import OwnedFolder
+from tasks.report.table import Column, Table, aspect_title
+from tasks.statistics.cells import Cell, macro_accuracy
+
+#: The file that says which files of a folder are the leaderboard's own; nothing else is ever removed.
+LIST_NAME = "leaderboard.json"
+_ORDERS = {"both": "both orders", "one": "one order", "apart": "one by one"}
+
+
+def write_leaderboard(
+    release: Release,
+    checked: Sequence[Checked],
+    target: Path,
+    *,
+    refused: Mapping[str, str] | None = None,
+    interval: IntervalKind = "clustered",
+) -> Path:
+    """Write the page with its table as CSV and Markdown, and the submissions; return the page's path.
+
+    Parameters
+    ----------
+    refused
+        What is wrong with a file, by its name; the page says it.
+    interval
+        Which interval the page shows; the CSV has all.
+
+    Raises
+    ------
+    UserInputError
+        If `target` holds something else.
+    """
+    owned = OwnedFolder(target, LIST_NAME)
+    lines = _ranked(release, checked, interval)
+    for line in lines:
+        owned.write(f"submissions/{line['slug']}.json", submission_bytes(line.pop("submission")))
+    aspects = _aspects(release)
+    table = _table(release, checked)
+    owned.write("leaderboard.csv", csv_text(table).encode())
+    owned.write("leaderboard.md", markdown_text(table).encode())
+    data = {
+        "title": f"Leaderboard of {release.name}",
+        "release": {
+            "name": release.name,
+            "version": str(release.version),
+            "pairs": f"{len(release.pairs()):,}",
+            "checksum": release.manifest.content_checksum,
+        },
+        "aspects": [aspect_title(aspect) for aspect in aspects],
+        "lines": lines,
+        "refused": refused or {},
+        "interval_note": INTERVAL_TEXTS[interval],
+        "least_share": f"{LEAST_SHARE:.0%}".replace("%", " %"),
+    }
+    owned.write("index.html", render("leaderboard.html.j2", data, script="sort.js"))
+    owned.settle()
+    return target / "index.html"
+
+
+def _aspects(release: Release) -> list[str]:
+    return list(dict.fromkeys(record.aspect for record in release.pairs()))
+
+
+def _ranked(release: Release, checked: Sequence[Checked], kind: IntervalKind) -> list[dict[str, Any]]:
+    aspects = _aspects(release)
+    held = [(one, cells_by_aspect(one.gathered)) for one in checked]
+    held.sort(key=lambda item: (-(_mean(item[1]) or -1.0), item[0].submission.card.name))
+    marks = {
+        aspect: marks_of(
+            [
+                cells[aspect].accuracy if aspect in cells and _counts(cells[aspect]) else None
+                for _, cells in held
+            ]
+        )
+        for aspect in aspects
+    }
+    means = [_mean(cells) for _, cells in held]
+    lines: list[dict[str, Any]] = []
+    for place, (one, cells) in enumerate(held):
+        submission = one.submission
+        costs = [answer.cost_usd for answer in submission.answers]
+        lines.append(
+            {
+                "place": place + 1,
+                "card": submission.card,
+                "submission": submission,
+                "slug": _slug(submission.card.name, submission_bytes(submission).decode()),
+                "orders": _ORDERS[submission.orders],
+                "made_at": submission.made_at[:10],
+                "mean": MatrixCell(means[place], mark=marks_of(means)[place]),
+                "cells": [_shown(cells.get(aspect), kind, marks[aspect][place]) for aspect in aspects],
+                "requests": len(submission.answers),
+                "failed": sum(answer.failure is not None for answer in submission.answers),
+                "usd": None if any(cost is None for cost in costs) else sum(cost or 0.0 for cost in costs),
+                "prices": submission.prices,
+            }
+        )
+    return lines
+
+
+def _shown(cell: Cell | None, kind: IntervalKind, mark: Any) -> MatrixCell:
+    return MatrixCell(None) if cell is None else MatrixCell(cell.accuracy, cell, getattr(cell, kind), mark)
+
+
+def _mean(cells: Mapping[str, Cell]) -> float | None:
+    """Return the mean of aspects; a judge that answers only what is easy has none."""
+    return macro_accuracy(list(cells.values())) if all(map(_counts, cells.values())) else None
+
+
+def _counts(cell: Cell) -> bool:
+    return cell.counted_pairs >= LEAST_SHARE * cell.pairs
+
+
+def _slug(name: str, content: str) -> str:
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40].lower() or "judge"
+    return f"{readable}-{digest_text(content)[:8]}"
+
+
+def _table(release: Release, checked: Sequence[Checked]) -> Table:
+    rows = []
+    for one in checked:
+        for aspect, cell in cells_by_aspect(one.gathered).items():
+            ends = {
+                f"{kind}_{end}": None if (interval := getattr(cell, kind)) is None else getattr(interval, end)
+                for kind in INTERVAL_TEXTS
+                for end in ("low", "high")
+            }
+            rows.append(
+                {
+                    "judge": one.submission.card.name,
+                    "settings": one.submission.settings,
+                    "aspect": aspect,
+                    "accuracy": cell.accuracy,
+                    "n": cell.n,
+                    "failed": cell.failed,
+                    **ends,
+                }
+            )
+    return Table(
+        "leaderboard",
+        f"Leaderboard of {release.name}, version {release.version}",
+        (
+            Column("judge", "judge"),
+            Column("settings", "settings", shown=False),
+            Column("aspect", "aspect", "aspect"),
+            Column("accuracy", "accuracy", "percent"),
+            *(
+                Column(f"{kind}_{end}", f"{kind} {end}", "percent", shown=kind == "clustered")
+                for kind in INTERVAL_TEXTS
+                for end in ("low", "high")
+            ),
+            Column("n", "n", "count"),
+            Column("failed", "failed", "count"),
+        ),
+        tuple(rows),
+        "Accuracies are computed from the answers that were sent in.",
+        "" if rows else "There is no submission that is in order.",
+    )

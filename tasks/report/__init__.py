@@ -1,0 +1,1 @@
+"""Judgements and scores as tables, figures and pages. Others use table, formats, owned_folder and write."""

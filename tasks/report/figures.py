@@ -1,0 +1,278 @@
+"""Figures as SVG and PDF, each drawn from a table; the same table gives the same bytes.
+
+A figure's SVG made part of a page: it takes the page's colours and letters, and its ids stay its own.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+
+from tasks.report.table import Table, aspect_title
+
+#: Ink, quiet ink and lines; the page gives them its own colours, so that a dark page has light ink.
+INK, QUIET, LINE = "#1c2027", "#59616e", "#dcdedb"
+#: Colours of evaluators (after Okabe and Ito: told apart by colour-blind readers), each with a marker.
+PALETTE = ("#1f5fae", "#c2540a", "#1b7f5c", "#a3397c", "#8a6d00", "#4a5568", "#2a8fb5", "#8c2f2f")
+_MARKERS = "os^Dv<>pPX"
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "slvmeval",
+    "pdf.fonttype": 42,
+    "font.family": "sans-serif",
+    # what matplotlib brings along: the same letters, and so the same bytes, on every machine
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.0,
+    "axes.titlesize": 9.0,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": QUIET,
+    "axes.titlecolor": INK,
+    "text.color": INK,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    # a label is shown as it was written, never as a formula
+    "text.parse_math": False,
+}
+_PANEL = (2.55, 1.95)
+_COLUMNS = 3
+#: With more curves than this their intervals are not drawn: they would hide each other. The table has them.
+_MOST_BANDS = 4
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: its files' name, what it shows, the table it is drawn from, and its files."""
+
+    name: str
+    title: str
+    table: str
+    svg: bytes
+    pdf: bytes
+
+
+def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[Figure]:
+    """Return the figures of those tables that have rows."""
+    drawn: dict[str, Callable[[Table, Sequence[str]], Canvas]] = {
+        "accuracy-by-duration": _duration,
+        "order-bias": _order,
+        "filter-accuracies": _filter,
+        "severity-clips": _clips,
+        "severity-strength": _strength,
+    }
+    figures = []
+    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+        # a name in letters that the font lacks: the SVG holds it as text, the PDF shows boxes
+        warnings.filterwarnings("ignore", message="Glyph")
+        for name, draw in drawn.items():
+            table = tables[name]
+            if table.rows:
+                canvas = draw(table, evaluators)
+                figures.append(Figure(name, table.title, name, _saved(canvas, "svg"), _saved(canvas, "pdf")))
+    return figures
+
+
+def one_figure(table: Table, draw: Callable[[Table], Canvas]) -> Figure:
+    """Return a figure that is drawn from a table, under the table's name."""
+    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")
+        canvas = draw(table)
+        return Figure(table.name, table.title, table.name, _saved(canvas, "svg"), _saved(canvas, "pdf"))
+
+
+def _saved(canvas: Canvas, form: str) -> bytes:
+    out = io.BytesIO()
+    dates = {"Date": None} if form == "svg" else {"CreationDate": None}
+    canvas.savefig(out, format=form, metadata=dates, transparent=True)
+    return out.getvalue()
+
+
+def _style(evaluators: Sequence[str], name: str) -> dict[str, Any]:
+    place = evaluators.index(name)
+    return {
+        "color": PALETTE[place % len(PALETTE)],
+        "marker": _MARKERS[place % len(_MARKERS)],
+        "markersize": 4,
+    }
+
+
+def _panels(table: Table, evaluators: Sequence[str]) -> tuple[Canvas, list[tuple[Axes, list[Any]]]]:
+    """Give a canvas with one panel an aspect, and a legend above that all share."""
+    held: dict[str, list[Any]] = {}
+    for row in table.rows:
+        held.setdefault(row["aspect"], []).append(row)
+    columns = min(_COLUMNS, len(held))
+    lines = -(-len(held) // columns)
+    shown = [name for name in evaluators if any(row["evaluator"] == name for row in table.rows)]
+    keys = -(-len(shown) // max(columns, 2))
+    top = 0.22 * keys + 0.15
+    width, height = max(_PANEL[0] * columns, 5.0), _PANEL[1] * lines + top
+    canvas = Canvas(figsize=(width, height))
+    grid = canvas.add_gridspec(
+        lines, columns, left=0.5 / width, right=1 - 0.1 / width, bottom=0.5 / height,
+        top=1 - (top + 0.25) / height, wspace=0.22, hspace=0.55,
+    )  # fmt: skip
+    handles = [Line2D([], [], linewidth=1.2, **_style(evaluators, name)) for name in shown]
+    canvas.legend(handles, shown, loc="upper left", ncols=max(columns, 2), fontsize=8.0, borderaxespad=0.2)
+    panels = []
+    for place, (aspect, rows) in enumerate(held.items()):
+        axes = canvas.add_subplot(grid[place // columns, place % columns])
+        axes.set_title(aspect_title(aspect), loc="left")
+        _accuracy_axis(axes, named=place % columns == 0)
+        panels.append((axes, rows))
+    return canvas, panels
+
+
+def _accuracy_axis(axes: Axes, named: bool) -> None:
+    axes.set_ylim(-0.02, 1.02)
+    axes.yaxis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))
+    axes.axhline(0.5, color=QUIET, linewidth=0.7, dashes=(2, 3))
+    axes.grid(axis="y", color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+    if named:
+        axes.set_ylabel("accuracy, %")
+
+
+def _curves(axes: Axes, rows: Rows, evaluators: Sequence[str], x: str) -> None:
+    for name in evaluators:
+        held = sorted((row for row in rows if row["evaluator"] == name), key=lambda row: row[x])
+        if held:
+            places = [row[x] for row in held]
+            style = _style(evaluators, name)
+            if len(evaluators) <= _MOST_BANDS:
+                lows, highs = ([row[end] for row in held] for end in ("low", "high"))
+                axes.fill_between(places, lows, highs, color=style["color"], alpha=0.08, linewidth=0)
+            axes.plot(places, [row["accuracy"] for row in held], linewidth=1.2, clip_on=False, **style)
+
+
+def _duration(table: Table, evaluators: Sequence[str]) -> Canvas:
+    canvas, panels = _panels(table, evaluators)
+    for axes, rows in panels:
+        _curves(axes, [{**row, "mean_min": row["mean_s"] / 60} for row in rows], evaluators, "mean_min")
+        axes.set_xlabel("mean duration, minutes")
+        axes.locator_params(axis="x", nbins=5)
+    return canvas
+
+
+def _clips(table: Table, evaluators: Sequence[str]) -> Canvas:
+    canvas, panels = _panels(table, evaluators)
+    for axes, rows in panels:
+        _curves(axes, rows, evaluators, "level")
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator(sorted({row["level"] for row in rows})))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_xlabel("degraded clips")
+    return canvas
+
+
+def _strength(table: Table, evaluators: Sequence[str]) -> Canvas:
+    canvas, panels = _panels(table, evaluators)
+    for axes, rows in panels:
+        _curves(axes, rows, evaluators, "level")
+        names = {row["level"]: row["strength"] for row in rows}
+        axes.set_xticks(sorted(names), [names[place] for place in sorted(names)])
+        axes.margins(x=0.15)
+    return canvas
+
+
+def _order(table: Table, evaluators: Sequence[str]) -> Canvas:
+    rows = [row for row in table.rows if row["first_rate"] is not None]
+    height = 0.3 * len(rows) + 0.75
+    canvas = Canvas(figsize=(6.2, height))
+    longest = max((len(row["evaluator"]) for row in rows), default=0)
+    left = min(0.45, 0.03 + 0.0125 * longest)
+    axes = canvas.add_axes((left, 0.5 / height, 0.97 - left, 1 - 0.6 / height))
+    for place, row in enumerate(rows):
+        style = _style(evaluators, row["evaluator"])
+        axes.plot([row["first_low"], row["first_high"]], [place, place], color=style["color"], linewidth=1.6)
+        axes.plot([row["first_rate"]], [place], linestyle="none", **{**style, "markersize": 6})
+    axes.axvline(0.5, color=QUIET, linewidth=0.7, dashes=(2, 3))
+    axes.set_xlim(0, 1)
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))
+    axes.set_xlabel("rate of “first”, %; 50 is no bias")
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_yticks(range(len(rows)), [row["evaluator"] for row in rows])
+    axes.tick_params(length=0)
+    axes.tick_params(axis="y", labelcolor=INK)
+    axes.grid(axis="x", color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines["left"].set_visible(False)
+    return canvas
+
+
+def _filter(table: Table, evaluators: Sequence[str]) -> Canvas:
+    canvas, panels = _panels(table, evaluators)
+    for axes, rows in panels:
+        axes.plot([0, 1], [0, 1], color=QUIET, linewidth=0.7, dashes=(2, 3))
+        for row in rows:
+            style = _style(evaluators, row["evaluator"])
+            axes.plot([row["unfiltered"]], [row["filtered"]], linestyle="none", clip_on=False, **style)
+        axes.set_xlim(0, 1)
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))
+        axes.set_xlabel("all pairs, %")
+        axes.set_ylabel("kept pairs, %")
+    return canvas
+
+
+_COLOURS = {
+    INK: "var(--text)",
+    QUIET: "var(--muted)",
+    LINE: "var(--line)",
+    **{colour: f"var(--e{place})" for place, colour in enumerate(PALETTE)},
+}
+
+
+def inline_svg(svg: bytes, name: str, label: str) -> str:
+    """Return the drawing as an element of a page.
+
+    Parameters
+    ----------
+    svg
+        A file that matplotlib wrote; text in it is escaped already.
+    name
+        A word that no other figure of the page has.
+    label
+        What a reader hears who does not see it.
+    """
+    text = svg.decode("utf-8")
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"\bid=\"([^\"]+)\"", rf'id="{name}-\1"', text)
+    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
+    text = re.sub(r"(xlink:href|href)=\"#([^\"]+)\"", rf'\1="#{name}-\2"', text)
+    # only in styles: a label may hold such letters
+    text = re.sub(r'style="([^"]*)"', lambda found: f'style="{_themed(found[1])}"', text)
+    size = re.search(r'viewBox="0 0 ([\d.]+)', text)
+    # letters of 12 px where there is room; on a phone they shrink, but no further than can be read
+    width = float(size[1]) if size else 400.0
+    limits = f"max-width: {1.5 * width:.0f}px; min-width: {1.15 * width:.0f}px"
+    quoted = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    opened = f'<svg role="img" aria-label="{quoted}" class="figure" style="{limits}"'
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    return text.replace("<svg", opened, 1)
+
+
+def _themed(style: str) -> str:
+    for colour, variable in _COLOURS.items():
+        style = style.replace(colour, variable)
+    return re.sub(r"font-family: [^;]*;? ?", "", style)

@@ -1,0 +1,252 @@
+"""Tables as CSV, Markdown, LaTeX and HTML; what evaluators and people wrote cannot leave its cell."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from tasks.report.accuracy import INTERVAL_TEXTS, Matrix, MatrixCell
+from tasks.report.table import NONE, Column, Table
+from tasks.statistics.intervals import printed_per_cent
+
+#: A spreadsheet takes a cell that begins so for a formula.
+_FORMULA = re.compile(r"^[=+\-@\t\r]")
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "–": "--",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "·": r"$\cdot$",
+    "≤": r"$\le$",
+    "α": r"$\alpha$",
+    "ρ": r"$\rho$",
+    "χ": r"$\chi$",
+    "²": r"$^2$",
+}
+#: What a document needs that takes the tables in.
+LATEX_PACKAGES = (r"\usepackage{booktabs}", r"\usepackage{longtable}")
+
+
+def csv_text(table: Table) -> str:
+    """Return all columns of a table with their raw values; shares are between 0 and 1."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([column.key for column in table.columns])
+    for row in table.rows:
+        writer.writerow([_raw(row.get(column.key)) for column in table.columns])
+    return out.getvalue()
+
+
+def _raw(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return repr(round(value, 10))
+    text = str(value)
+    return "'" + text if isinstance(value, str) and _FORMULA.match(text) else text
+
+
+def markdown_text(table: Table) -> str:
+    """Return a table for a README."""
+    lines = [f"**{_markdown(table.title)}**", ""]
+    if not table.rows:
+        return "\n".join([*lines, _markdown(table.empty), ""])
+    lines.append(_line([_markdown(column.title) for column in table.shown]))
+    lines.append(_line([_dashes(column) for column in table.shown]))
+    lines += [_line([_markdown(cell) for cell in row]) for row in table.cells()]
+    return "\n".join([*lines, "", _markdown(table.note), ""])
+
+
+def _dashes(column: Column) -> str:
+    return "---:" if column.is_number else "---"
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _markdown(text: str) -> str:
+    escaped = re.sub(r"([\\`*_\[\]|~])", r"\\\1", " ".join(text.split()))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def latex_text(table: Table) -> str:
+    """Return a table as a `longtable` with booktabs' rules."""
+    head = f"% {' '.join(table.title.split())}\n% needs {' '.join(LATEX_PACKAGES)}\n"
+    if not table.rows:
+        return f"{head}\\emph{{{latex(table.empty)}}}\n"
+    columns = "".join("r" if column.is_number else "l" for column in table.shown)
+    titles = " & ".join(latex(column.title) for column in table.shown)
+    lines = [f"\\begin{{longtable}}{{@{{}}{columns}@{{}}}}", "\\toprule", f"{titles} \\\\", "\\midrule"]
+    lines += ["\\endhead", "\\bottomrule", "\\endfoot"]
+    lines += [" & ".join(map(latex, row)) + r" \\" for row in table.cells()]
+    return head + "\n".join([*lines, "\\end{longtable}", ""])
+
+
+def latex(text: str) -> str:
+    """Return a text that LaTeX prints as it is; letters that pdfLaTeX lacks become a question mark."""
+    made = []
+    for sign in " ".join(text.split()):
+        if sign in _LATEX:
+            made.append(_LATEX[sign])
+        elif " " <= sign <= "~" or (ord(sign) < 0x180 and _is_accented(sign)):
+            made.append(sign)
+        else:
+            made.append("?")
+    return "".join(made)
+
+
+def _is_accented(sign: str) -> bool:
+    parts = unicodedata.decomposition(sign)
+    return (bool(parts) and not parts.startswith("<")) or sign in "ßæøåÆØÅœŒłŁ"
+
+
+def matrix_markdown(matrix: Matrix) -> str:
+    """Return aspects by evaluators for a README."""
+    lines = ["**Accuracy, per cent**", ""]
+    lines.append(_line(["aspect", *(_markdown(name) for name in matrix.evaluators)]))
+    lines.append(_line(["---", *(["---:"] * len(matrix.evaluators))]))
+    for row in (*matrix.rows, *matrix.summary):
+        cells = []
+        for shown in row.cells:
+            marked = {"best": "**{}**", "second": "_{}_", "": "{}"}[shown.mark].format(accuracy_text(shown))
+            cells.append(
+                "<br>".join(text for text in (marked, interval_text(shown), counts_text(shown)) if text)
+            )
+        lines.append(_line([_markdown(row.title), *cells]))
+    return "\n".join([*lines, "", f"**Best**, _second_. {INTERVAL_TEXTS[matrix.interval]}; n; failures.", ""])
+
+
+def matrix_latex(matrix: Matrix) -> str:
+    """Return aspects by evaluators as a `tabular`: accuracies, and below them intervals, n and failures."""
+    names = " & ".join(["aspect", *(latex(name) for name in matrix.evaluators)])
+    lines = [
+        "% Accuracy in per cent; bold: best, underlined: second.",
+        f"% {INTERVAL_TEXTS[matrix.interval]}",
+        f"% needs {LATEX_PACKAGES[0]}",
+        f"\\begin{{tabular}}{{@{{}}l*{{{len(matrix.evaluators)}}}{{r}}@{{}}}}",
+        "\\toprule",
+        f"{names} \\\\",
+    ]
+    for rows in (matrix.rows, matrix.summary):
+        lines += ["\\midrule"] if rows else []
+        for row in rows:
+            marks = {"best": "\\textbf{{{}}}", "second": "\\underline{{{}}}", "": "{}"}
+            values = [marks[cell.mark].format(latex(accuracy_text(cell))) for cell in row.cells]
+            lines.append(" & ".join([latex(row.title), *values]) + r" \\")
+            for text in (interval_text, counts_text):
+                # a row without any would be an empty line
+                if any(text(cell) for cell in row.cells):
+                    small = ["{\\scriptsize " + latex(text(cell)) + "}" for cell in row.cells]
+                    lines.append(" & ".join(["", *small]) + r" \\")
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def latex_document(names: list[str], title: str) -> str:
+    """Return a document that prints all tables, to look at them."""
+    lines = [
+        "\\documentclass[10pt]{article}",
+        "\\usepackage[a4paper,landscape,margin=15mm]{geometry}",
+        "\\usepackage[T1]{fontenc}",
+        *LATEX_PACKAGES,
+        "\\begin{document}",
+        f"\\section*{{{latex(title)}}}",
+        "\\footnotesize",
+        *(f"\\noindent\\input{{{name}}}\\par\\bigskip" for name in names),
+        "\\end{document}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def accuracy_text(shown: MatrixCell) -> str:
+    """Return a cell's accuracy in per cent."""
+    return NONE if shown.accuracy is None else printed_per_cent(shown.accuracy)
+
+
+def interval_text(shown: MatrixCell) -> str:
+    """Return a cell's interval, empty where it has none."""
+    if shown.interval is None:
+        return ""
+    return f"{printed_per_cent(shown.interval.low)}–{printed_per_cent(shown.interval.high)}"
+
+
+def counts_text(shown: MatrixCell) -> str:
+    """Return a cell's n and failures, empty where nothing was asked."""
+    if shown.cell is None:
+        return ""
+    return f"n {shown.cell.n}, {shown.cell.failed} failed"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("tasks.publish.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {
+        "accuracy_text": accuracy_text,
+        "interval_text": interval_text,
+        "counts_text": counts_text,
+        "clock": clock,
+    }
+    return environment
+
+
+def render(template: str, data: Mapping[str, Any], script: str = "") -> bytes:
+    """Return a page.
+
+    Parameters
+    ----------
+    template
+        Name of the template.
+    data
+        What the template needs.
+    script
+        Name of the one script that the page may run, if any; no other runs, whatever the data hold.
+    """
+    code = _asset(script) if script else ""
+    allowed = (
+        f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'" if code else "'none'"
+    )
+    page = (
+        _environment()
+        .get_template(template)
+        .render(
+            # our own files, which hold no data
+            css=Markup(_asset("report.css")),
+            script=Markup(code),
+            allowed=Markup(allowed),
+            **data,
+        )
+    )
+    return page.encode("utf-8", "replace")
+
+
+def _asset(name: str) -> str:
+    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as 1:02:03 or 2:03."""
+    whole = round(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

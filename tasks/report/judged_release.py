@@ -1,0 +1,193 @@
+"""What a report is about: the judgements of one release, joined with its pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.judgements import Judgement, JudgementsStore
+from storage_schemas.pair import PairRecord
+from storage_schemas.release import Release
+from tasks.annotation.people import People
+from tasks.recipe import recipe_from
+from tasks.statistics.trials import (
+    DEFAULT_TIES,
+    TiePolicy,
+    Trial,
+    TrialPair,
+    Who,
+    grouped,
+    trial_pair,
+    trials_of,
+)
+
+#: Characters of the settings' checksum that tell two settings of one evaluator apart.
+_SETTINGS = 6
+
+
+@dataclass(frozen=True)
+class JudgedRelease:
+    """Judgements and pairs of a release.
+
+    Parameters
+    ----------
+    names
+        How each evaluator is called; two settings of one name are told apart.
+    trials
+        Of the pairs at the recipe's own severity; all tables but those on severity are about them.
+    all_trials
+        Of all pairs.
+    strengths
+        Names of the strengths in use, by aspect, the weakest first.
+    main_strength
+        The recipe's strength by aspect; empty where the release has no further severities.
+    clip_levels
+        Numbers of degraded clips that the recipe names.
+    people
+        What people said of the release; None where nobody voted.
+    """
+
+    release: Release
+    rows: tuple[Judgement, ...]
+    names: Mapping[Who, str]
+    trials: tuple[Trial, ...]
+    all_trials: tuple[Trial, ...]
+    strengths: Mapping[str, tuple[str, ...]]
+    main_strength: Mapping[str, str]
+    main_clips: int
+    clip_levels: tuple[int, ...] = ()
+    ties: TiePolicy = DEFAULT_TIES
+    people: People | None = None
+
+    @property
+    def aspects(self) -> list[str]:
+        """The aspects that were judged, in the recipe's order."""
+        judged = {trial.pair.aspect for trial in self.all_trials}
+        known = [aspect for aspect in self.release.recipe.get("aspects", {}) if aspect in judged]
+        return known + sorted(judged - set(known))
+
+    def by_who(self, trials: Sequence[Trial] | None = None) -> dict[Who, list[Trial]]:
+        """Return trials by evaluator, in the order of their names."""
+        held = grouped(self.trials if trials is None else trials, lambda trial: trial.who)
+        return {who: held[who] for who in self.names if who in held}
+
+
+def load_judged_release(
+    release: Release,
+    evaluators: Collection[str] = (),
+    ties: TiePolicy = DEFAULT_TIES,
+    kept: Mapping[str, bool] | None = None,
+    judgements: Sequence[Judgement] | None = None,
+    people: People | None = None,
+) -> JudgedRelease:
+    """Return what there is on a release.
+
+    Parameters
+    ----------
+    evaluators
+        Only these, by name; all where none are given.
+    kept
+        Whether people kept a pair, by its id; a pair that is not in it was shown to nobody.
+    judgements
+        Rows to take in place of the store's.
+    people
+        What people said: they become the evaluator `human`, and say which pairs they kept unless `kept` does.
+
+    Raises
+    ------
+    UserInputError
+        If nobody judged a pair of it, or an evaluator is named that did not.
+    """
+    records = release.pairs()
+    if kept is None:
+        # of a filtered release all is kept: there is nothing to compare with
+        kept = people.kept if people is not None and not people.filtered else {}
+    pairs = [trial_pair(record, kept.get(record.pair_id)) for record in records]
+    if judgements is None:
+        store = JudgementsStore(release.store)
+        judgements = store.rows(pair_ids=[pair.pair_id for pair in pairs])
+    if people is not None:
+        here = {pair.pair_id for pair in pairs}
+        judgements = [*judgements, *(row for row in people.judgements if row.pair_id in here)]
+    known = sorted({row.evaluator for row in judgements})
+    for name in evaluators:
+        if name not in known:
+            raise UserInputError(
+                f"no judgement of release {release.name} is from {name!r}: "
+                f"there are {', '.join(known) or 'none'}"
+            )
+    rows = tuple(row for row in judgements if not evaluators or row.evaluator in evaluators)
+    if not rows:
+        raise UserInputError(
+            f"nobody has judged release {release.name}, version {release.version}: "
+            "`slvmeval evaluate` does it"
+        )
+    return replace(_gathered(release, records, rows, pairs, ties), people=people)
+
+
+def _gathered(
+    release: Release,
+    records: list[PairRecord],
+    rows: tuple[Judgement, ...],
+    pairs: list[TrialPair],
+    ties: TiePolicy,
+) -> JudgedRelease:
+    # one video pair may stand under two ids (all clips are just as many as another point has): its answer
+    # has one key, and counts for both
+    trials = trials_of([_own_key(row) for row in rows], pairs)
+    main, strengths, levels, clips = main_points(release, records)
+    return JudgedRelease(
+        release=release,
+        rows=rows,
+        names=names_of({trial.who for trial in trials}),
+        trials=tuple(trial for trial in trials if _is_main(trial.pair, main, clips)),
+        all_trials=trials,
+        strengths=strengths,
+        main_strength=main,
+        main_clips=clips,
+        clip_levels=levels,
+        ties=ties,
+    )
+
+
+def _own_key(row: Judgement) -> Judgement:
+    return row.model_copy(update={"key": f"{row.key}/{row.pair_id}"})
+
+
+def main_points(
+    release: Release, records: Sequence[PairRecord]
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]], tuple[int, ...], int]:
+    """Return the recipe's strength by aspect, the strengths in use, its numbers of clips, and the main one.
+
+    A release without further severities has one point, whatever its pairs say.
+    """
+    recipe = recipe_from(release.recipe)
+    used: dict[str, list[str]] = {}
+    for record in records:
+        used.setdefault(record.aspect, []).append(record.strength)
+    if not recipe.severity.clips and not recipe.severity.strengths:
+        return {}, {}, (), recipe.clips_per_pair
+    main = {aspect: recipe.strength_label(aspect) for aspect in used if aspect in recipe.aspects}
+    order = {aspect: list(recipe.operation(aspect).strengths) for aspect in main}
+    strengths = {aspect: _in_order(names, order.get(aspect, [])) for aspect, names in used.items()}
+    levels = {clips for clips in recipe.severity.clips if isinstance(clips, int)} | {recipe.clips_per_pair}
+    return main, strengths, tuple(sorted(levels)), recipe.clips_per_pair
+
+
+def _in_order(names: Collection[str], order: list[str]) -> tuple[str, ...]:
+    """Return names in an order; those that are not in it come last."""
+    return tuple(sorted(set(names), key=lambda n: (order.index(n) if n in order else len(order), n)))
+
+
+def _is_main(pair: TrialPair, main: Mapping[str, str], clips: int) -> bool:
+    return pair.aspect not in main or (pair.strength == main[pair.aspect] and pair.clips == clips)
+
+
+def names_of(found: Collection[Who]) -> dict[Who, str]:
+    """Return how evaluators are called, in alphabetical order."""
+    settings = grouped(sorted(found), lambda who: who[0])
+    return {
+        who: who[0] if len(settings[who[0]]) == 1 else f"{who[0]} ({who[1][:_SETTINGS] or 'none'})"
+        for who in sorted(found)
+    }

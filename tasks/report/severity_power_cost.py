@@ -1,0 +1,241 @@
+"""The tables on severity, on how many pairs a difference needs, and on what the evaluators took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from tasks.report.accuracy import Matrix
+from tasks.report.judged_release import JudgedRelease
+from tasks.report.table import Column, Table, interval_columns
+from tasks.report.tables import ASPECT, EVALUATOR
+from tasks.statistics.comparisons import FamilyMember
+from tasks.statistics.power import accuracy_shown, difference_shown, pairs_for_two_evaluators
+from tasks.statistics.severity import TARGET, SeverityLevel, by_strength, severity_curve, threshold
+from tasks.statistics.trials import Trial, TrialPair, grouped
+
+_NO_SEVERITY = "The release has one severity only: a recipe with [severity] has several."
+
+
+def severity_tables(gathered: JudgedRelease) -> tuple[Table, Table, Table]:
+    """Return accuracy by degraded clips, the thresholds on it, and accuracy by strength."""
+    clips: list[dict[str, Any]] = []
+    strengths: list[dict[str, Any]] = []
+    thresholds: list[dict[str, Any]] = []
+    for aspect in gathered.aspects if gathered.main_strength else ():
+        trials = [trial for trial in gathered.all_trials if trial.pair.aspect == aspect]
+        main = gathered.main_strength.get(aspect)
+        by_clips = [trial for trial in trials if trial.pair.strength == main]
+        level = clip_level(gathered.clip_levels, by_clips)
+        if len({level(trial.pair) for trial in by_clips}) > 1:
+            for who, some in gathered.by_who(by_clips).items():
+                head = {"aspect": aspect, "evaluator": gathered.names[who]}
+                clips += _points(head, some, level, gathered)
+                thresholds += _threshold(head, some, level, gathered)
+        places = {name: float(place) for place, name in enumerate(gathered.strengths.get(aspect, ()), 1)}
+        # the number of clips is held fixed, or two axes would be mixed
+        by_strengths = [trial for trial in trials if trial.pair.clips == gathered.main_clips]
+        if len({trial.pair.strength for trial in by_strengths}) > 1:
+            names = {place: name for name, place in places.items()}
+            for who, some in gathered.by_who(by_strengths).items():
+                head = {"aspect": aspect, "evaluator": gathered.names[who]}
+                strengths += [
+                    {**point, "strength": names[point["level"]]}
+                    for point in _points(head, some, by_strength(places), gathered)
+                ]
+    curve = (
+        Column("pairs", "pairs", "count"),
+        Column("accuracy", "accuracy", "percent"),
+        *interval_columns("95 %"),
+    )
+    return (
+        Table(
+            "severity-clips",
+            "Accuracy by number of degraded clips",
+            (ASPECT, EVALUATOR, Column("level", "clips", "number"), *curve),
+            tuple(clips),
+            "At the recipe's own strength. Pairs with as many degraded clips as may be stand together at "
+            "their median number. Wilson's interval.",
+            "" if clips else _NO_SEVERITY,
+        ),
+        Table(
+            "severity-thresholds",
+            f"Degraded clips needed for {TARGET:.0%}".replace("%", " %"),
+            (
+                ASPECT,
+                EVALUATOR,
+                Column("reached", "reached"),
+                Column("level", "clips", "number"),
+                *interval_columns("95 %", "number"),
+            ),
+            tuple(thresholds),
+            "Where a rising curve through the points crosses it. A dash at an end of the interval: it "
+            "lies outside the numbers of clips that there are.",
+            "" if thresholds else _NO_SEVERITY,
+        ),
+        Table(
+            "severity-strength",
+            "Accuracy by strength",
+            (
+                ASPECT,
+                EVALUATOR,
+                Column("strength", "strength"),
+                Column("level", "place", "count", False),
+                *curve,
+            ),
+            tuple(strengths),
+            f"With {gathered.main_clips} degraded clips; the weakest first. Wilson's interval.",
+            "" if strengths else _NO_SEVERITY,
+        ),
+    )
+
+
+def clip_level(levels: Sequence[int], trials: Sequence[Trial]) -> SeverityLevel:
+    """Return a pair's level: its number of clips where the recipe names it, else the median of all others.
+
+    A pair in which all clips that may be are degraded has a number of its own, and no curve goes through
+    points of one pair each.
+    """
+    pairs = {trial.pair for trial in trials}
+    others = [pair.clips for pair in pairs if pair.clips is not None and pair.clips not in levels]
+    middle = float(median(others)) if others else None
+
+    def level(pair: TrialPair) -> float | None:
+        if pair.clips is None:
+            return None
+        return float(pair.clips) if pair.clips in levels else middle
+
+    return level
+
+
+def _points(
+    head: dict[str, Any], trials: Sequence[Trial], level: SeverityLevel, gathered: JudgedRelease
+) -> list[dict[str, Any]]:
+    return [
+        {
+            **head,
+            "level": point.level,
+            "pairs": point.pairs,
+            "accuracy": point.accuracy,
+            "low": point.wilson.low,
+            "high": point.wilson.high,
+        }
+        for point in severity_curve(trials, level, gathered.ties)
+    ]
+
+
+def _threshold(
+    head: dict[str, Any], trials: Sequence[Trial], level: SeverityLevel, gathered: JudgedRelease
+) -> list[dict[str, Any]]:
+    seed = int(gathered.release.recipe.get("seed", 0))
+    found = threshold(trials, seed=seed, level=level, ties=gathered.ties)
+    if found is None:
+        return []
+    reached = found.reached.replace("_", " ")
+    return [{**head, "reached": reached, "level": found.level, "low": found.low, "high": found.high}]
+
+
+def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: JudgedRelease) -> Table:
+    """Return for each aspect what its number of pairs shows, and how many the two best would need."""
+    held = {
+        (member.aspect, frozenset((gathered.names[member.first], gathered.names[member.second]))): member
+        for member in members
+    }
+    rows = []
+    for row in matrix.rows:
+        ranked = sorted(
+            (place for place, cell in enumerate(row.cells) if cell.mark),
+            key=lambda place: (-(row.cells[place].accuracy or 0.0), place),
+        )
+        counted = max((cell.cell.counted_pairs for cell in row.cells if cell.cell), default=0)
+        values: dict[str, Any] = {
+            "aspect": row.aspect,
+            "pairs": counted,
+            "accuracy_shown": accuracy_shown(counted) if counted else None,
+        }
+        if len(ranked) > 1:
+            first, second = (matrix.evaluators[place] for place in ranked[:2])
+            values |= {"first": first, "second": second}
+            values |= _needed(held.get((row.aspect, frozenset((first, second)))))
+        rows.append(values)
+    return Table(
+        "power",
+        "What so many pairs can show",
+        (
+            ASPECT,
+            Column("pairs", "pairs", "count"),
+            Column("accuracy_shown", "told from a coin", "percent"),
+            Column("first", "best"),
+            Column("second", "next"),
+            Column("difference", "difference", "points"),
+            Column("discordant", "pairs that differ", "percent"),
+            Column("difference_shown", "difference shown", "points"),
+            Column("pairs_needed", "pairs needed", "count"),
+        ),
+        tuple(rows),
+        "Two-sided at 5 %, power 80 %. Told from a coin: the least accuracy that so many pairs show to "
+        "be above 50 %. Difference shown: the least one between the two best that so many pairs show; "
+        "pairs needed: to show the one that was seen. Both take the share of pairs on which the two "
+        "differ as it was seen.",
+        "" if rows else "No pair at the recipe's own severity was judged.",
+    )
+
+
+def _needed(member: FamilyMember | None) -> dict[str, Any]:
+    if member is None or not member.comparison.pairs or member.comparison.difference is None:
+        return {}
+    found = member.comparison
+    difference = abs(member.comparison.difference)
+    discordant = (found.first_better + found.second_better) / found.pairs
+    return {
+        "difference": difference,
+        "discordant": discordant,
+        "difference_shown": difference_shown(found.pairs, discordant),
+        "pairs_needed": pairs_for_two_evaluators(difference, discordant) if difference else None,
+    }
+
+
+def cost_table(gathered: JudgedRelease) -> Table:
+    """Return what each evaluator was asked, what failed, and what it took."""
+    rows = []
+    names = gathered.names
+    for who, asked in grouped(gathered.rows, lambda row: (row.evaluator, row.settings)).items():
+        failures = Counter(row.failure.value for row in asked if row.failure is not None)
+        costs = [row.cost_usd for row in asked]
+        unknown = any(cost is None for cost in costs)
+        rows.append(
+            {
+                "evaluator": names[who],
+                "settings": who[1],
+                "model": ", ".join(sorted({row.model for row in asked if row.model})),
+                "requests": len(asked),
+                "failed": sum(failures.values()),
+                "failures": ", ".join(f"{name} {count}" for name, count in sorted(failures.items())),
+                "frames": sum(row.frames for row in asked),
+                "tokens_in": sum(row.tokens_in for row in asked),
+                "tokens_out": sum(row.tokens_out for row in asked),
+                "usd": None if unknown else sum(cost or 0.0 for cost in costs),
+                "seconds": median(row.seconds for row in asked),
+            }
+        )
+    return Table(
+        "cost",
+        "What was asked, and what it took",
+        (
+            EVALUATOR,
+            Column("settings", "settings", shown=False),
+            Column("model", "model"),
+            Column("requests", "requests", "count"),
+            Column("failed", "failed", "count"),
+            Column("failures", "why"),
+            Column("frames", "frames", "count"),
+            Column("tokens_in", "tokens in", "count"),
+            Column("tokens_out", "tokens out", "count"),
+            Column("usd", "$", "money"),
+            Column("seconds", "median s", "number"),
+        ),
+        tuple(sorted(rows, key=lambda row: str(row["evaluator"]))),
+        "All judgements of this release, at every severity. A dash for dollars: a model had no price.",
+    )

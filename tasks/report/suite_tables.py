@@ -1,0 +1,402 @@
+"""Tables and figures on a suite's scores beside people's ratings, and on ratings that take no part."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+
+from storage_schemas.suite_score import SuiteScore
+from tasks.report.figures import INK, LINE, PALETTE, QUIET, Figure, one_figure
+from tasks.report.formats import csv_text, latex_text, markdown_text
+from tasks.report.owned_folder import OwnedFolder
+from tasks.report.table import Column, Table
+from tasks.scoring.suites.base import Dimension, SuitePrompt
+from tasks.scoring.suites.human_agreement import (
+    COVERS,
+    PeopleAlignment,
+    Robustness,
+    Stability,
+    people_alignment,
+    robustness,
+    stability,
+)
+from tasks.scoring.suites.human_ratings import Rating, VideoKey
+from tasks.scoring.user_files import UnusedLine
+from tasks.statistics.correlations import (
+    Correlation,
+    DimensionCorrelation,
+    complexity_correlations,
+    dimension_correlations,
+    group_means,
+)
+
+#: The file that says which files of a folder are ours; nothing else is ever removed.
+LIST_NAME = "suite-tables.json"
+#: Signs of a theme that its files' names have; no name of a file is longer than 255 bytes.
+_LONGEST = 50
+#: Scores of one dimension by repeat, then by video.
+Runs = Mapping[int, Mapping[VideoKey, float]]
+
+
+def runs_of(rows: Iterable[SuiteScore]) -> dict[str, dict[int, dict[VideoKey, float]]]:
+    """Return the scores by dimension, repeat and video; what failed is absent."""
+    found: dict[str, dict[int, dict[VideoKey, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        if row.score is not None:
+            video = VideoKey(model=row.model, prompt_id=row.prompt_id, sample=row.sample)
+            found[row.dimension][row.repeat][video] = row.score
+    return {name: dict(runs) for name, runs in found.items()}
+
+
+def means_over(runs: Runs) -> dict[VideoKey, float]:
+    """Return each video's mean over its repeats."""
+    held: dict[VideoKey, list[float]] = defaultdict(list)
+    for run in runs.values():
+        for video, score in run.items():
+            held[video].append(score)
+    return {video: math.fsum(scores) / len(scores) for video, scores in held.items()}
+
+
+def alignment_table(
+    dimensions: Sequence[Dimension],
+    runs: Mapping[str, Runs],
+    ratings: Sequence[Rating],
+    blurred: Mapping[str, Runs],
+    seed: int = 0,
+) -> Table:
+    """Return how far a suite agrees with people, with itself, and with its scores of blurred videos.
+
+    Parameters
+    ----------
+    runs, blurred
+        Scores by dimension; of blurred videos there may be none.
+    """
+    rows = []
+    for one in dimensions:
+        if one.name not in runs:
+            continue
+        scale = (math.floor(one.low), math.ceil(one.high))
+        mine = runs[one.name]
+        scores = {video: min(max(score, one.low), one.high) for video, score in means_over(mine).items()}
+        people = people_alignment(one.name, scale, ratings, scores, seed)
+        repeated = stability(scale, list(mine.values())) if len(mine) > 1 else None
+        changed = _robustness(scores, blurred.get(one.name, {}))
+        rows.append({"dimension": one.title, **_people(people), **_stable(repeated), **_moved(changed)})
+    return Table(
+        "alignment",
+        "Agreement with people",
+        (
+            Column("dimension", "dimension"),
+            Column("videos", "videos", "count"),
+            Column("ratings", "ratings", "count"),
+            Column("spearman", "Spearman ρ", "number"),
+            Column("p", "p", "p"),
+            Column("people_alpha", "α people", "number"),
+            Column("people_alpha_low", "α people from", "number", shown=False),
+            Column("people_alpha_high", "to", "number", shown=False),
+            Column("machine_alpha", "α with machine", "number"),
+            Column("machine_alpha_low", "α with machine from", "number", shown=False),
+            Column("machine_alpha_high", "to", "number", shown=False),
+            Column("difference", "mean difference", "number"),
+            Column("difference_low", "from", "number"),
+            Column("difference_high", "to", "number"),
+            Column("runs", "repeats", "count"),
+            Column("total_agreement", "TARA", "percent"),
+            Column("repeat_alpha", "α of repeats", "number"),
+            Column("blur_error", "moved by blur", "percent"),
+            Column("blur_error_of_means", "moved by blur, means", "percent", shown=False),
+        ),
+        tuple(rows),
+        "Spearman's ρ of the machine's score and the mean of a video's ratings. α: Krippendorff's, ordinal. "
+        f"Mean difference: the machine's score less a person's rating, with the middle {COVERS:.0%} of a "
+        "bootstrap. TARA: share of videos with the same score in all repeats (--repeats). Moved by blur: "
+        "mean relative change of scores of the same videos, blurred (--blur).".replace("%", " %"),
+        "" if rows else "There are no scores.",
+    )
+
+
+def _robustness(scores: Mapping[VideoKey, float], blurred: Runs) -> Robustness | None:
+    changed = means_over(blurred)
+    shared = {video: score for video, score in scores.items() if video in changed and score > 0}
+    return robustness(shared, changed) if shared else None
+
+
+def _people(found: PeopleAlignment) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "videos": found.videos,
+        "ratings": found.ratings,
+        "spearman": found.spearman.coefficient,
+        "p": found.spearman.p,
+    }
+    for key, alpha in (("people_alpha", found.people), ("machine_alpha", found.with_machine)):
+        row[key] = alpha.alpha
+        if alpha.interval is not None:
+            row |= {f"{key}_low": alpha.interval.low, f"{key}_high": alpha.interval.high}
+    if found.difference is not None:
+        inner = found.difference.interval
+        row |= {
+            "difference": found.difference.mean,
+            "difference_low": inner.low,
+            "difference_high": inner.high,
+        }
+    return row
+
+
+def _stable(found: Stability | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    return {
+        "runs": found.runs,
+        "total_agreement": found.total_agreement,
+        "repeat_alpha": found.alpha.alpha,
+    }
+
+
+def _moved(found: Robustness | None) -> dict[str, Any]:
+    return (
+        {} if found is None else {"blur_error": found.mean_error, "blur_error_of_means": found.error_of_means}
+    )
+
+
+def correlation_tables(
+    runs: Mapping[str, Runs], dimensions: Sequence[Dimension], prompts: Mapping[str, SuitePrompt]
+) -> list[Table]:
+    """Return how the dimensions go together, with prompts also by theme and by complexity."""
+    titles = {one.name: one.title for one in dimensions}
+    by_video: dict[VideoKey, dict[str, float]] = defaultdict(dict)
+    for name, mine in runs.items():
+        for video, score in means_over(mine).items():
+            by_video[video][titles.get(name, name)] = score
+    videos = sorted(by_video, key=str)
+    rows = [by_video[video] for video in videos]
+    # in the suite's order, so that dimensions of one group stand together
+    order = list(dict.fromkeys([*titles.values(), *sorted({name for row in rows for name in row})]))
+    whole = dimension_correlations(rows, _pairs(rows, order))
+    tables = [_correlations("correlations", "How dimensions go together", whole)]
+    known = [prompts.get(video.prompt_id) for video in videos]
+    themed = [(row, prompt.theme) for row, prompt in zip(rows, known, strict=True) if prompt and prompt.theme]
+    if themed:
+        means = group_means([row for row, _ in themed], [theme for _, theme in themed])
+        tables.append(
+            Table(
+                "themes",
+                "Means by theme",
+                (
+                    Column("theme", "theme"),
+                    Column("dimension", "dimension"),
+                    Column("videos", "videos", "count"),
+                    Column("mean", "mean", "number"),
+                ),
+                tuple(
+                    {"theme": one.group, "dimension": one.dimension, "videos": one.videos, "mean": one.mean}
+                    for one in means
+                ),
+            )
+        )
+        names: set[str] = set()
+        for theme in sorted({theme for _, theme in themed}):
+            held = [row for row, other in themed if other == theme]
+            found = dimension_correlations(held, _pairs(held, order))
+            tables.append(_correlations(_file_name(theme, names), f"Theme: {theme}", found))
+    complexity = [_complexity(prompt) for prompt in known]
+    if any(complexity):
+        found = complexity_correlations(rows, complexity)
+        tables.append(
+            _correlations("correlations-complexity", "Dimensions and the prompt's complexity", found)
+        )
+    return tables
+
+
+def _pairs(rows: Iterable[Mapping[str, float]], order: Iterable[str]) -> list[tuple[str, str]]:
+    there = {name for row in rows for name in row}
+    return list(combinations([name for name in order if name in there], 2))
+
+
+def _file_name(theme: str, taken: set[str]) -> str:
+    """Return a name for a theme's table that no other theme has, and note it."""
+    slug = "".join(sign if sign.isalnum() else "-" for sign in theme.lower())[:_LONGEST]
+    name, number = slug, 2
+    while name in taken:
+        name, number = f"{slug}-{number}", number + 1
+    taken.add(name)
+    return f"correlations-theme-{name}"
+
+
+def _complexity(prompt: SuitePrompt | None) -> dict[str, float]:
+    given = prompt.details.get("complexity") if prompt is not None else None
+    if not isinstance(given, Mapping):
+        return {}
+    return {
+        str(kind): float(value)
+        for kind, value in given.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def _correlations(name: str, title: str, found: Sequence[DimensionCorrelation]) -> Table:
+    kinds = ("pearson", "spearman", "kendall")
+    rows = []
+    for one in found:
+        row: dict[str, Any] = {"first": one.first, "second": one.second, "videos": one.pearson.n}
+        for kind in kinds:
+            held: Correlation = getattr(one, kind)
+            row |= {kind: held.coefficient, f"{kind}_p": held.p}
+        rows.append(row)
+    columns = [Column("first", "first"), Column("second", "second"), Column("videos", "videos", "count")]
+    for kind in kinds:
+        columns += [Column(kind, kind.capitalize(), "number"), Column(f"{kind}_p", "p", "p")]
+    return Table(
+        name,
+        title,
+        tuple(columns),
+        tuple(rows),
+        "Over the videos that have both; a video without a score takes no part. The p are not corrected for "
+        "the number of comparisons.",
+        "" if rows else "Fewer than two dimensions have scores.",
+    )
+
+
+def write_tables(target: Path, tables: Iterable[Table], figures: Iterable[Figure]) -> list[Path]:
+    """Write tables as CSV, Markdown and LaTeX and figures as SVG and PDF; return the paths.
+
+    Raises
+    ------
+    UserInputError
+        If `target` holds something else.
+    """
+    owned = OwnedFolder(target, LIST_NAME)
+    files: dict[str, bytes] = {}
+    for table in tables:
+        files |= {
+            f"{table.name}.csv": csv_text(table).encode(),
+            f"{table.name}.md": markdown_text(table).encode(),
+            f"{table.name}.tex": latex_text(table).encode(),
+        }
+    for figure in figures:
+        files |= {f"{figure.name}.svg": figure.svg, f"{figure.name}.pdf": figure.pdf}
+    for name, content in files.items():
+        owned.write(name, content)
+    owned.settle()
+    return [target / name for name in files]
+
+
+#: How a correlation is written, as in the tables.
+NUMBER = Column("value", "value", "number")
+
+
+def alignment_figure(table: Table) -> Figure:
+    """Return Spearman's ρ and α by dimension, from the table of agreement."""
+    return one_figure(table, _alignment)
+
+
+def correlation_figure(table: Table) -> Figure:
+    """Return Spearman's ρ of every two names, from a table of correlations."""
+    return one_figure(table, _grid)
+
+
+def _alignment(table: Table) -> Canvas:
+    keys = (("spearman", "Spearman ρ"), ("people_alpha", "α people"), ("machine_alpha", "α with machine"))
+    count = len(table.rows)
+    canvas = Canvas(figsize=(6.0, 0.9 + 0.42 * count), layout="constrained")
+    axes = canvas.add_subplot()
+    for offset, (key, label) in enumerate(keys):
+        points = [
+            (row[key], place + (offset - 1) * 0.2)
+            for place, row in enumerate(table.rows)
+            if row.get(key) is not None
+        ]
+        axes.plot(
+            [x for x, _ in points],
+            [y for _, y in points],
+            "osD"[offset],
+            color=PALETTE[offset],
+            markersize=5,
+            label=label,
+        )
+    axes.set_yticks(range(count), [str(row["dimension"]) for row in table.rows])
+    axes.set_ylim(count - 0.5, -0.5)
+    axes.set_xlim(-1.02, 1.02)
+    axes.axvline(0, color=QUIET, linewidth=0.7, dashes=(2, 3))
+    axes.grid(axis="x", color=LINE, linewidth=0.6)
+    canvas.legend(loc="outside upper left", ncols=3, fontsize=8.0)
+    return canvas
+
+
+def _grid(table: Table) -> Canvas:
+    rows = list(dict.fromkeys(str(row["first"]) for row in table.rows))
+    columns = list(dict.fromkeys(str(row["second"]) for row in table.rows))
+    values = np.full((len(rows), len(columns)), np.nan)
+    for row in table.rows:
+        if row["spearman"] is not None:
+            values[rows.index(str(row["first"])), columns.index(str(row["second"]))] = row["spearman"]
+    canvas = Canvas(figsize=(2.2 + 0.45 * len(columns), 1.6 + 0.34 * len(rows)), layout="constrained")
+    axes = canvas.add_subplot()
+    shown = axes.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
+    axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(rows)), rows)
+    for (down, across), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            ink = "white" if abs(value) > 0.6 else INK
+            axes.text(across, down, NUMBER.text(value), ha="center", va="center", fontsize=6.5, color=ink)
+    canvas.colorbar(shown, ax=axes, label="Spearman ρ", shrink=0.8)
+    return canvas
+
+
+#: The video has no score in the dimension in which it is rated.
+NO_SCORE = "no_score"
+_SHOWN = 3
+
+
+def without_score(ratings: Iterable[Rating], scores: Iterable[SuiteScore]) -> dict[str, list[UnusedLine]]:
+    """Return by dimension the rated videos that have no score there, with the reason where it failed.
+
+    Parameters
+    ----------
+    scores
+        The suite's rows with the settings that count, also those that failed.
+    """
+    scored: set[tuple[VideoKey, str]] = set()
+    failed: dict[tuple[VideoKey, str], str] = {}
+    for row in scores:
+        id_ = VideoKey(model=row.model, prompt_id=row.prompt_id, sample=row.sample), row.dimension
+        if row.score is not None:
+            scored.add(id_)
+        elif row.failure is not None:
+            failed[id_] = f"it failed with {row.failure.value}: {row.message}"
+    counts: dict[tuple[VideoKey, str], int] = defaultdict(int)
+    for rating in ratings:
+        if (rating.video, rating.dimension) not in scored:
+            counts[rating.video, rating.dimension] += 1
+    found: dict[str, list[UnusedLine]] = defaultdict(list)
+    for (video, dimension), count in counts.items():
+        why = failed.get((video, dimension), "it was not scored with these settings")
+        message = f"{count} rating{'s' if count > 1 else ''} of a video without a score: {why}"
+        found[dimension].append(UnusedLine(f"{video} in {dimension}", NO_SCORE, message))
+    return dict(found)
+
+
+def in_words(dimension: str, left_out: Sequence[UnusedLine]) -> str:
+    """Return in a line which rated videos of a dimension have no score."""
+    names = [one.where.removesuffix(f" in {dimension}") for one in left_out]
+    some = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    return f"{dimension}: {len(names)} rated video{'s' if len(names) > 1 else ''} without a score: {some}"
+
+
+def left_out_table(left_out: Iterable[UnusedLine]) -> Table:
+    """Return every rating that was left out, with its reason."""
+    rows = tuple({"where": one.where, "reason": one.reason, "message": one.message} for one in left_out)
+    return Table(
+        "alignment-left-out",
+        "Ratings that were left out",
+        (Column("where", "where"), Column("reason", "reason"), Column("message", "what is wrong")),
+        rows,
+        "",
+        "" if rows else "Every rating was used.",
+    )

@@ -1,0 +1,98 @@
+"""A table as all outputs share it: named columns, raw values, and how a person reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tasks.statistics.intervals import printed_per_cent
+
+#: ``aspect``: a name that is shown in words; ``percent``, ``points``: shares, shown as per cent.
+Kind = Literal["text", "aspect", "count", "percent", "points", "number", "p", "money"]
+#: What stands where there is no value.
+NONE = "–"
+#: All aspects together, where a table is by aspect.
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column; one that is not `shown` is in the CSV only."""
+
+    key: str
+    title: str
+    kind: Kind = "text"
+    shown: bool = True
+
+    def text(self, value: Any) -> str:
+        """Return a value as a person reads it."""
+        if value is None or value == "":
+            return NONE
+        match self.kind:
+            case "percent":
+                return printed_per_cent(value)
+            case "points":
+                sign = "+" if value > 0 else "−" if value < 0 else ""
+                return sign + printed_per_cent(abs(value))
+            case "number":
+                return f"{value:.2f}".replace("-", "−")
+            case "p":
+                return "< 0.001" if value < 0.001 else f"{value:.3f}"
+            case "money":
+                return f"{value:,.2f}"
+            case "count":
+                return f"{value:,}"
+            case "aspect":
+                return aspect_title(value)
+            case "text":
+                return str(value)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values stand to the right."""
+        return self.kind not in ("text", "aspect")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of raw values by column.
+
+    Parameters
+    ----------
+    name
+        Name of its files.
+    note
+        How to read it.
+    empty
+        Why it has no rows; said in its place.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    note: str = ""
+    empty: str = ""
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns that a person reads."""
+        return tuple(column for column in self.columns if column.shown)
+
+    def cells(self) -> list[list[str]]:
+        """Return the rows as a person reads them."""
+        return [[column.text(row.get(column.key)) for column in self.shown] for row in self.rows]
+
+
+def interval_columns(title: str, kind: Kind = "percent", prefix: str = "") -> tuple[Column, Column]:
+    """Return the columns of an interval's ends."""
+    return (
+        Column(f"{prefix}low", f"{title} from", kind),
+        Column(f"{prefix}high", "to", kind),
+    )
+
+
+def aspect_title(aspect: str) -> str:
+    """Return an aspect's name for a reader."""
+    return "All aspects" if aspect == ALL else aspect.replace("_", " ").capitalize()

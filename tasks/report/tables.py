@@ -1,0 +1,383 @@
+"""The tables on order, comparisons, durations, people and the filter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from tasks.annotation.agreement import agreement
+from tasks.annotation.human import PEOPLE
+from tasks.annotation.retention import retention
+from tasks.recipe import FilterRule
+from tasks.report.judged_release import JudgedRelease
+from tasks.report.table import ALL, Column, Table, interval_columns
+from tasks.statistics.cells import order_bias
+from tasks.statistics.comparisons import FamilyMember
+from tasks.statistics.correlations import FilterCorrelation, filter_correlations
+from tasks.statistics.durations import (
+    binned_correlation,
+    edged_bins,
+    equal_count_edges,
+    pair_correlation,
+    width_bins,
+)
+from tasks.statistics.trials import grouped
+
+ASPECT, EVALUATOR = Column("aspect", "aspect", "aspect"), Column("evaluator", "evaluator")
+#: A difference counts as shown from here on.
+ALPHA = 0.05
+
+_ORDER_COLUMNS = (
+    Column("both", "asked in both orders", "count"),
+    Column("equal", "of these equal", "count"),
+    Column("share_equal", "share equal", "percent"),
+    Column("first", "first", "count"),
+    Column("second", "second", "count"),
+    Column("ties", "ties", "count"),
+    Column("first_rate", "rate of first", "percent"),
+    *interval_columns("95 %", prefix="first_"),
+)
+
+
+def order_table(gathered: JudgedRelease, by_aspect: bool = False) -> Table:
+    """Return what the order of the videos does to each judge; scorers are left out."""
+    rows = []
+    for who, trials in gathered.by_who().items():
+        parts = grouped(trials, lambda trial: trial.pair.aspect) if by_aspect else {ALL: trials}
+        for aspect, some in parts.items():
+            bias = order_bias(some)
+            if not (bias.both or bias.first or bias.second or bias.ties):
+                continue
+            rows.append(
+                {
+                    "aspect": aspect,
+                    "evaluator": gathered.names[who],
+                    **{
+                        key: getattr(bias, key)
+                        for key in ("both", "equal", "share_equal", "first", "second", "ties", "first_rate")
+                    },
+                    "first_low": bias.first_interval.low if bias.first_interval else None,
+                    "first_high": bias.first_interval.high if bias.first_interval else None,
+                }
+            )
+    name = "order-bias-by-aspect" if by_aspect else "order-bias"
+    return Table(
+        name,
+        "Order bias by aspect" if by_aspect else "Order bias",
+        ((ASPECT,) if by_aspect else ()) + (EVALUATOR, *_ORDER_COLUMNS),
+        tuple(rows),
+        "Equal: the same video is preferred in both orders. A rate of first of 50 % is no bias. "
+        "The interval is clustered by source.",
+        ""
+        if rows
+        else "No evaluator here sees both videos in one request, so none can be led by their order.",
+    )
+
+
+def comparison_table(gathered: JudgedRelease, members: Iterable[FamilyMember]) -> Table:
+    """Return every comparison of two evaluators."""
+    rows = []
+    for member in members:
+        found = member.comparison
+        rows.append(
+            {
+                "aspect": member.aspect,
+                "first": gathered.names[member.first],
+                "second": gathered.names[member.second],
+                "pairs": found.pairs,
+                "first_better": found.first_better,
+                "second_better": found.second_better,
+                "equal": found.equal,
+                "difference": found.difference,
+                "low": found.interval.low if found.interval else None,
+                "high": found.interval.high if found.interval else None,
+                "test": "" if found.p is None else "exact" if found.exact else "χ²",
+                "p": found.p,
+                "p_holm": member.p_holm,
+            }
+        )
+    columns = (
+        ASPECT,
+        Column("first", "first"),
+        Column("second", "second"),
+        Column("pairs", "pairs of both", "count"),
+        Column("first_better", "first better", "count"),
+        Column("second_better", "second better", "count"),
+        Column("equal", "equal", "count"),
+        Column("difference", "difference", "points"),
+        *interval_columns("95 %", "points"),
+        Column("test", "test"),
+        Column("p", "p", "p"),
+        Column("p_holm", "p, Holm", "p"),
+    )
+    return Table(
+        "mcnemar",
+        "Comparisons of two evaluators",
+        columns,
+        tuple(rows),
+        "McNemar's test on the pairs that both answered; the comparisons of an aspect are one family for "
+        "Holm's correction. The difference is in points of accuracy, first less second; its interval is "
+        "clustered by source.",
+        "" if rows else "There is one evaluator only: nothing to compare it with.",
+    )
+
+
+def wins_table(gathered: JudgedRelease, members: Iterable[FamilyMember]) -> Table:
+    """Return on how many aspects an evaluator is shown to be better than another, as a square table."""
+    wins: Counter[tuple[str, str]] = Counter()
+    compared: Counter[tuple[str, str]] = Counter()
+    for member in members:
+        first, second = gathered.names[member.first], gathered.names[member.second]
+        compared[first, second] += 1
+        compared[second, first] += 1
+        difference = member.comparison.difference or 0.0
+        if member.p_holm is not None and member.p_holm < ALPHA and difference:
+            wins[(first, second) if difference > 0 else (second, first)] += 1
+    names = [name for name in gathered.names.values() if any(name in both for both in compared)]
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        cells = {
+            f"over_{place}": f"{wins[name, other]} of {compared[name, other]}"
+            for place, other in enumerate(names)
+            if compared[name, other]
+        }
+        rows.append({"evaluator": name, **cells})
+    columns = (EVALUATOR, *(Column(f"over_{place}", f"over {name}") for place, name in enumerate(names)))
+    return Table(
+        "better-than",
+        "Who is better than whom",
+        columns,
+        tuple(rows),
+        f"On how many aspects the row is better than the column with p < {ALPHA} after Holm's correction, "
+        "of the aspects on which both answered.",
+        "" if rows else "There is one evaluator only: nothing to compare it with.",
+    )
+
+
+def duration_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
+    """Return the correlations of duration and accuracy, and accuracy in bins for the figure."""
+    correlations, bins = [], []
+    for aspect in (ALL, *gathered.aspects):
+        trials = [t for t in gathered.trials if aspect in (ALL, t.pair.aspect)]
+        if not trials:
+            continue
+        edges = equal_count_edges(trial.pair for trial in trials)
+        for who, some in gathered.by_who(trials).items():
+            head = {"aspect": aspect, "evaluator": gathered.names[who]}
+            wide = width_bins(some, ties=gathered.ties)
+            binned, paired = binned_correlation(wide), pair_correlation(some, gathered.ties)
+            correlations.append(
+                {
+                    **head,
+                    "bins": binned.n,
+                    "rho_bins": binned.coefficient,
+                    "p_bins": binned.p,
+                    "pairs": paired.n,
+                    "rho_pairs": paired.coefficient,
+                    "p_pairs": paired.p,
+                }
+            )
+            bins += [{**head, **_bin(one)} for one in edged_bins(some, edges, gathered.ties)]
+    known = any(row["rho_pairs"] is not None for row in correlations)
+    several = len({row["low_s"] for row in bins if row["aspect"] == ALL}) > 1
+    return (
+        Table(
+            "duration-correlation",
+            "Duration and accuracy",
+            (
+                ASPECT,
+                EVALUATOR,
+                Column("bins", "bins", "count"),
+                Column("rho_bins", "ρ over bins", "number"),
+                Column("p_bins", "p", "p"),
+                Column("pairs", "pairs", "count"),
+                Column("rho_pairs", "ρ over pairs", "number"),
+                Column("p_pairs", "p", "p"),
+            ),
+            tuple(correlations) if known else (),
+            "Spearman's ρ, p two-sided. Bins are of 100 s, as pairs are drawn; each counts the same, "
+            "however few pairs it has. Over pairs every pair counts the same. A dash stands where all "
+            "accuracies or durations are equal.",
+            "" if known else "There are too few pairs, or their durations or all answers are equal.",
+        ),
+        Table(
+            "accuracy-by-duration",
+            "Accuracy by duration",
+            (
+                ASPECT,
+                EVALUATOR,
+                Column("low_s", "from s", "number"),
+                Column("high_s", "to s", "number"),
+                Column("pairs", "pairs", "count"),
+                Column("mean_s", "mean s", "number"),
+                Column("accuracy", "accuracy", "percent"),
+                *interval_columns("95 %"),
+            ),
+            tuple(bins) if several else (),
+            "Up to four bins of about as many pairs each; edges are quartiles of the pairs' durations, "
+            "the same for all evaluators. Wilson's interval.",
+            "" if several else "All pairs are of one duration.",
+        ),
+    )
+
+
+def _bin(one: Any) -> dict[str, Any]:
+    return {
+        "low_s": one.low_s,
+        "high_s": one.high_s,
+        "pairs": one.pairs,
+        "mean_s": one.mean_duration_s,
+        "accuracy": one.accuracy,
+        "low": one.wilson.low,
+        "high": one.wilson.high,
+    }
+
+
+def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
+    """Return the filter's correlations, and the accuracies behind them for the figure."""
+    judges = [trial for trial in gathered.trials if trial.who != PEOPLE]
+    found = filter_correlations(judges, gathered.ties)
+    empty = "" if found else _no_filter(gathered)
+    return (
+        Table(
+            "filter-correlation",
+            "With and without the human filter",
+            (
+                ASPECT,
+                Column("evaluators", "evaluators", "count"),
+                Column("r", "Pearson's r", "number"),
+                Column("p", "p", "p"),
+            ),
+            tuple(
+                {
+                    "aspect": one.aspect,
+                    "evaluators": one.pearson.n,
+                    "r": one.pearson.coefficient,
+                    "p": one.pearson.p,
+                }
+                for one in found
+            ),
+            "Over evaluators, between accuracy on all rated pairs and on those that people kept; people "
+            "themselves take no part.",
+            empty,
+        ),
+        Table(
+            "filter-accuracies",
+            "Accuracy with and without the human filter",
+            (
+                ASPECT,
+                EVALUATOR,
+                Column("unfiltered", "all pairs", "percent"),
+                Column("filtered", "kept pairs", "percent"),
+            ),
+            tuple(row for one in found for row in _filtered(gathered, one)),
+            "Accuracy on all rated pairs and on those that people kept.",
+            empty,
+        ),
+    )
+
+
+def _no_filter(gathered: JudgedRelease) -> str:
+    if gathered.people is None:
+        return "People have not rated these pairs yet: there is no filter to compare with."
+    if gathered.people.filtered:
+        return (
+            "This release holds only what people kept: the comparison is in the report of the release it "
+            "comes from."
+        )
+    if not gathered.people.kept:
+        return "No pair has all the votes it needs: there is no filter to compare with."
+    return "No evaluator but people answered on these pairs."
+
+
+def _filtered(gathered: JudgedRelease, one: FilterCorrelation) -> list[dict[str, Any]]:
+    return [
+        {
+            "aspect": one.aspect,
+            "evaluator": gathered.names[who],
+            "unfiltered": accuracy,
+            "filtered": one.filtered[who],
+        }
+        for who, accuracy in one.unfiltered.items()
+    ]
+
+
+_ASPECT = Column("aspect", "aspect", "aspect")
+_NOBODY = "People have not rated these pairs yet."
+
+
+def retention_table(gathered: JudgedRelease) -> Table:
+    """Return how many pairs stayed by aspect; of a filtered release, of the pairs it was filtered from."""
+    people = gathered.people
+    rule = people.rule if people is not None else None
+    rows = [] if people is None else retention(people.outcomes)
+    lead = 1 if rule is None else rule.least_lead
+    return Table(
+        "retention",
+        "What the human filter kept",
+        (
+            _ASPECT,
+            Column("initial", "pairs", "count"),
+            Column("excluded_c", "excluded by C", "count"),
+            Column("excluded_a", "excluded, A ≤ B" if lead == 1 else f"excluded, A − B < {lead}", "count"),
+            Column("undecided", "undecided", "count"),
+            Column("final", "kept", "count"),
+            Column("rate", "rate", "percent"),
+        ),
+        tuple(
+            {
+                key: getattr(row, key)
+                for key in ("aspect", "initial", "excluded_c", "excluded_a", "undecided", "final", "rate")
+            }
+            for row in rows
+        ),
+        "" if rule is None else _rule_text(rule),
+        "" if rows else _NOBODY,
+    )
+
+
+def _rule_text(rule: FilterRule) -> str:
+    return (
+        f"A pair stays with at most {rule.most_c} votes C and at least {rule.least_lead} more A than B, of "
+        f"{rule.workers_per_pair} votes or more; with fewer it is undecided. The rate is of decided pairs."
+    )
+
+
+def agreement_table(gathered: JudgedRelease) -> Table:
+    """Return how far people agree by aspect."""
+    people = gathered.people
+    rows = []
+    if people is not None:
+        recipe = gathered.release.recipe
+        for one in agreement(people.votes, int(recipe.get("seed", 0)), recipe.get("aspects", {})):
+            values = {
+                key: getattr(one, key)
+                for key in ("aspect", "pairs", "votes", "workers", "unanimous", "right")
+            }
+            for name, alpha in (("ratings", one.ratings), ("preferences", one.preferences)):
+                values[name] = alpha.alpha
+                values[f"{name}_low"] = alpha.interval.low if alpha.interval else None
+                values[f"{name}_high"] = alpha.interval.high if alpha.interval else None
+            rows.append(values)
+    return Table(
+        "agreement",
+        "How far people agree",
+        (
+            _ASPECT,
+            Column("pairs", "pairs", "count"),
+            Column("votes", "votes", "count"),
+            Column("workers", "workers", "count"),
+            Column("ratings", "ratings, α", "number"),
+            *interval_columns("95 %", "number", "ratings_"),
+            Column("unanimous", "all alike", "percent"),
+            Column("preferences", "better one, α", "number"),
+            *interval_columns("95 %", "number", "preferences_"),
+            Column("right", "right", "percent"),
+        ),
+        tuple(rows),
+        "Krippendorff's α, ordinal for A, B and C, nominal for which video is better; the interval is a "
+        "bootstrap over sources. Where nearly all answers are equal chance agrees nearly as well, and α is "
+        "low or a dash although people agree: read it beside the shares.",
+        "" if rows else _NOBODY,
+    )

@@ -1,0 +1,272 @@
+"""Write the report: pages, tables and figures, in a folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from tasks.annotation.human import PEOPLE
+from tasks.report.accuracy import (
+    DEFAULT_INTERVAL,
+    INTERVAL_TEXTS,
+    LEAST_SHARE,
+    IntervalKind,
+    Matrix,
+    accuracy_table,
+    matrix_of,
+)
+from tasks.report.disagreement import disagreements, line_of, pair_page
+from tasks.report.figures import Figure, figures_of, inline_svg
+from tasks.report.formats import (
+    csv_text,
+    latex_document,
+    latex_text,
+    markdown_text,
+    matrix_latex,
+    matrix_markdown,
+    render,
+)
+from tasks.report.judged_release import JudgedRelease
+from tasks.report.owned_folder import OwnedFolder
+from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
+from tasks.report.table import Table
+from tasks.report.tables import (
+    agreement_table,
+    comparison_table,
+    duration_tables,
+    filter_tables,
+    order_table,
+    retention_table,
+    wins_table,
+)
+from tasks.statistics.comparisons import compare_all
+
+#: The file that says which files of a folder are the report's own; nothing else is ever removed.
+LIST_NAME = "report.json"
+#: How many pairs have a page of their own.
+DISAGREEMENTS = 20
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the page; `short` is its name in the menu, `folded` are tables that are closed at first."""
+
+    id: str
+    short: str
+    title: str
+    text: str
+    tables: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+    folded: tuple[str, ...] = ()
+
+
+SECTIONS = (
+    Section(
+        "order",
+        "Order",
+        "Order of the two videos",
+        "Does a judge prefer what it sees first?",
+        ("order-bias",),
+        ("order-bias",),
+        ("order-bias-by-aspect",),
+    ),
+    Section(
+        "comparisons",
+        "Comparisons",
+        "Is one better than another?",
+        "Which differences are more than chance.",
+        ("better-than",),
+        (),
+        ("mcnemar",),
+    ),
+    Section(
+        "duration",
+        "Length",
+        "Length of the video",
+        "Up to what length can a judge be trusted?",
+        (),
+        ("accuracy-by-duration",),
+        ("duration-correlation", "accuracy-by-duration"),
+    ),
+    Section(
+        "severity",
+        "Severity",
+        "Severity of the damage",
+        "How much damage does a judge need to see it?",
+        ("severity-thresholds",),
+        ("severity-clips", "severity-strength"),
+        ("severity-clips", "severity-strength"),
+    ),
+    Section(
+        "filter",
+        "Filter",
+        "People and their filter",
+        "Which pairs people kept, whether the others would have given another picture, how far they agree.",
+        ("retention", "filter-correlation", "agreement"),
+        ("filter-accuracies",),
+        ("filter-accuracies",),
+    ),
+    Section(
+        "power", "Power", "What so many pairs can show", "Read this before a small difference.", ("power",)
+    ),
+    Section(
+        "cost", "Cost", "What was asked", "Requests, failures, tokens and dollars by evaluator.", ("cost",)
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All tables and figures of a report, before anything is written."""
+
+    gathered: JudgedRelease
+    matrix: Matrix
+    tables: dict[str, Table]
+    figures: dict[str, Figure]
+
+
+def report_of(gathered: JudgedRelease, interval: IntervalKind = DEFAULT_INTERVAL) -> Report:
+    """Return the tables and figures on a release's judgements."""
+    matrix = matrix_of(gathered, interval)
+    members = compare_all(gathered.trials, gathered.ties)
+    made = [
+        accuracy_table(gathered, matrix),
+        order_table(gathered),
+        order_table(gathered, by_aspect=True),
+        wins_table(gathered, members),
+        comparison_table(gathered, members),
+        *duration_tables(gathered),
+        retention_table(gathered),
+        *filter_tables(gathered),
+        agreement_table(gathered),
+        *severity_tables(gathered),
+        power_table(matrix, members, gathered),
+        cost_table(gathered),
+    ]
+    tables = {table.name: table for table in made}
+    figures = figures_of(tables, list(gathered.names.values()))
+    return Report(gathered, matrix, tables, {figure.name: figure for figure in figures})
+
+
+def write_report(
+    gathered: JudgedRelease,
+    target: Path,
+    *,
+    interval: IntervalKind = DEFAULT_INTERVAL,
+    private: bool = True,
+    most: int = DISAGREEMENTS,
+    progress: Progress | None = None,
+) -> Path:
+    """Write the report on a release's judgements into `target` and return the path of its first page.
+
+    Parameters
+    ----------
+    target
+        A folder: new, empty, or of an earlier report.
+    interval
+        Which interval the pages show; the CSV has all.
+    private
+        False for a report to be served: of a source that may not be redistributed it has numbers only.
+    most
+        How many of the pairs on which evaluators disagree have a page.
+    progress
+        Called with (steps done, all steps, what was done).
+
+    Raises
+    ------
+    UserInputError
+        If `target` holds something else.
+    SetAside
+        If it is full or cannot be written.
+    """
+    owned = OwnedFolder(target, LIST_NAME)
+    tell = progress or (lambda _done, _total, _what: None)
+    report = report_of(gathered, interval)
+    found = disagreements(gathered, most)
+    total = len(found) + 2
+    tell(1, total, "tables and figures")
+    _write_tables(owned, report)
+    for figure in report.figures.values():
+        owned.write(f"figures/{figure.name}.svg", figure.svg)
+        owned.write(f"figures/{figure.name}.pdf", figure.pdf)
+    marked = private and any(not row.redistributable for row in gathered.release.sources())
+    head = {"release": release_head(gathered), "marked": marked}
+    lines = [line_of(gathered, one, private) for one in found]
+    for place, one in enumerate(found):
+        page = pair_page(gathered, one, private)
+        data = {
+            **head,
+            "title": f"{page['aspect']}: {page['source']}",
+            "pair": page,
+            "before": lines[place - 1] if place else None,
+            "after": lines[place + 1] if place + 1 < len(lines) else None,
+        }
+        owned.write(f"pairs/{page['slug']}.html", render("pair.html.j2", data))
+        tell(place + 2, total, f"pair {place + 1} of {len(found)}")
+    data = {**head, "title": f"Report on {gathered.release.name}", **index_data(report, lines)}
+    owned.write("index.html", render("index.html.j2", data))
+    owned.settle()
+    tell(total, total, "done")
+    return target / "index.html"
+
+
+def _write_tables(owned: OwnedFolder, report: Report) -> None:
+    for name, table in report.tables.items():
+        owned.write(f"tables/{name}.csv", csv_text(table).encode())
+        owned.write(f"tables/{name}.md", markdown_text(table).encode())
+        owned.write(f"tables/{name}.tex", latex_text(table).encode())
+    owned.write("tables/aspects-by-evaluators.md", matrix_markdown(report.matrix).encode())
+    owned.write("tables/aspects-by-evaluators.tex", matrix_latex(report.matrix).encode())
+    names = ["aspects-by-evaluators", *report.tables]
+    head = release_head(report.gathered)
+    document = latex_document(names, f"{head['name']}, version {head['version']}")
+    owned.write("tables/all.tex", document.encode())
+
+
+def release_head(gathered: JudgedRelease) -> dict[str, str]:
+    """Return what every page says of the release."""
+    release = gathered.release
+    return {
+        "name": release.name,
+        "version": str(release.version),
+        "recipe": str(release.recipe.get("name", "")),
+        "created_at": str(release.info.get("created_at", "")),
+        "checksum": release.manifest.content_checksum,
+    }
+
+
+def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the first page shows beside the release."""
+    gathered = report.gathered
+    failed = sum(row.failure is not None for row in gathered.rows)
+    votes = sum((row.evaluator, row.settings) == PEOPLE for row in gathered.rows)
+    figures = [
+        ("Pairs judged", f"{len({row.pair_id for row in gathered.rows}):,}"),
+        ("Aspects", f"{len(gathered.aspects)}"),
+        ("Evaluators", f"{len(gathered.names)}"),
+        *([("Answers of people", f"{votes:,}")] if votes else []),
+        ("Requests", f"{len(gathered.rows) - votes:,}"),
+        ("Without an answer", f"{failed:,}"),
+    ]
+    return {
+        "figures": figures,
+        "matrix": report.matrix,
+        "interval_note": INTERVAL_TEXTS[report.matrix.interval],
+        "least_share": f"{LEAST_SHARE:.0%}".replace("%", " %"),
+        "ties": {"half": "half a point", "wrong": "nothing", "dropped": "not at all"}[gathered.ties],
+        "severities": bool(gathered.main_strength),
+        "sections": SECTIONS,
+        "tables": report.tables,
+        "drawings": {
+            # made by matplotlib, which escapes what is in it
+            name: Markup(inline_svg(figure.svg, name, f"{figure.title}; the numbers are in its table"))
+            for name, figure in report.figures.items()
+        },
+        "lines": lines,
+    }

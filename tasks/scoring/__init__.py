@@ -1,0 +1,1 @@
+"""Evaluators and suites score videos: shared types, pairs, requests and the work of a run."""

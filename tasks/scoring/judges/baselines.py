@@ -1,0 +1,245 @@
+"""Scorers that understand nothing: what one number of a video, or a coin, gets.
+
+Where one of them is right (or wrong) far more often than a coin, an aspect's pairs can be told apart without
+looking at what they show. All take the frames that every other evaluator gets. Sums are exact, so that the
+same frames in another order, or flipped, score the same to the bit and are a tie.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import cv2
+import numpy as np
+
+from storage_schemas.judgements import Failure
+from storage_schemas.rng import derived_seed
+from tasks.llm.usage import NotJudged, Usage
+from tasks.pairs.view import Side
+from tasks.scoring.base import AspectText, Comparison, PairwiseJudge, PointwiseScorer, Score
+from tasks.scoring.features import FeatureCache, Features, FrameFeature, Rows
+from tasks.scoring.judges.scenes import THRESHOLD, find_scenes, luma_changes, scene_settings
+
+JPEG_QUALITY = 90
+
+
+class FrameMeasures(FrameFeature):
+    """Of each frame: standard deviation of luma, variance of luma's Laplacian, bytes as JPEG.
+
+    The Laplacian is OpenCV's with the 3×3 kernel of four neighbours, borders mirrored. The JPEG holds the
+    frame's planes one below the other as one grey image.
+    """
+
+    name = "frame-measures"
+    dtype = "float64"
+    width = 3
+    CONTRAST, SHARPNESS, BYTES = range(3)
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the numbers depend on; the encoder may change with OpenCV."""
+        return {"version": 1, "jpeg_quality": JPEG_QUALITY, "opencv": cv2.__version__}
+
+    def compute(self, side: Side, places: Sequence[int]) -> Rows:
+        """Return the three numbers of frames, shape (n, 3)."""
+        return np.array([self._measure(frame, side.height) for frame in side.planes(places)])
+
+    @staticmethod
+    def _measure(frame: np.ndarray[Any, np.dtype[np.uint8]], height: int) -> tuple[float, float, int]:
+        luma = np.ascontiguousarray(frame[:height])
+        # OpenCV adds up 8 and 16 bit numbers as integers: the order of the pixels does not matter
+        contrast = float(cv2.meanStdDev(luma)[1][0, 0])
+        laplacian = cv2.Laplacian(luma, cv2.CV_16S, ksize=1, borderType=cv2.BORDER_REFLECT_101)
+        spread = float(cv2.meanStdDev(laplacian)[1][0, 0])
+        done, encoded = cv2.imencode(".jpg", frame, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+        if not done:
+            raise NotJudged(Failure.VIDEO_UNREADABLE, f"a frame of {frame.shape} cannot be encoded as JPEG")
+        return contrast, spread * spread, len(encoded)
+
+
+class _Baseline(PointwiseScorer):
+    """What the baselines share.
+
+    Parameters
+    ----------
+    cache
+        Where numbers of frames are kept; without one they are computed for this object alone.
+    """
+
+    measures: ClassVar[str]
+
+    def __init__(self, cache: FeatureCache | None = None) -> None:
+        self.cache = cache or FeatureCache()
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the score is."""
+        return {"measures": self.measures}
+
+    def check(self) -> None:
+        """Nothing is needed but the frames."""
+
+    def score(self, prompt: str, video: Side, aspect: AspectText) -> Score:
+        """Return the video's number, whatever the prompt and the aspect.
+
+        Raises
+        ------
+        NotJudged
+            `video_unreadable` for a video without frames.
+        """
+        start = time.perf_counter()
+        if not len(video):
+            raise NotJudged(Failure.VIDEO_UNREADABLE, "the video has no frames")
+        value, details = self.measure(video)
+        return Score(
+            value, usage=Usage(frames=len(video), seconds=time.perf_counter() - start), details=details
+        )
+
+    @abstractmethod
+    def measure(self, video: Side) -> tuple[float, dict[str, Any]]:
+        """Return the number of a video that has frames, and details."""
+
+    def _mean(self, video: Side, column: int) -> tuple[float, dict[str, Any]]:
+        found = self._frames(video)
+        return math.fsum(found.rows[:, column]) / len(video), {"features": found.counts()}
+
+    def _frames(self, video: Side) -> Features:
+        return self.cache.compute_missing(video, range(len(video)), FrameMeasures())
+
+
+class Duration(_Baseline):
+    """The longer video is better."""
+
+    name = "duration"
+    measures = "seconds: frames over their rate"
+
+    def measure(self, video: Side) -> tuple[float, dict[str, Any]]:
+        """Return the duration in seconds."""
+        return len(video) / video.fps, {}
+
+
+class Size(_Baseline):
+    """The video with more bytes is better.
+
+    A pair's videos are frames in a store, not files. What stands in for a file's size is the bytes of their
+    frames as JPEG, one by one: it follows the length and how much is in the pictures, but unlike a video
+    codec it does not see that neighbours are alike.
+    """
+
+    name = "size"
+    measures = "bytes of all frames, each as a grey JPEG of its planes"
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the score is."""
+        return {**super().settings(), "jpeg_quality": JPEG_QUALITY}
+
+    def measure(self, video: Side) -> tuple[float, dict[str, Any]]:
+        """Return the bytes."""
+        found = self._frames(video)
+        return math.fsum(found.rows[:, FrameMeasures.BYTES]), {"features": found.counts()}
+
+
+class Contrast(_Baseline):
+    """The video with more contrast is better."""
+
+    name = "contrast"
+    measures = "mean over frames of the standard deviation of luma, in 8-bit steps"
+
+    def measure(self, video: Side) -> tuple[float, dict[str, Any]]:
+        """Return the mean contrast."""
+        return self._mean(video, FrameMeasures.CONTRAST)
+
+
+class Sharpness(_Baseline):
+    """The sharper video is better."""
+
+    name = "sharpness"
+    measures = "mean over frames of the variance of the Laplacian of luma"
+
+    def measure(self, video: Side) -> tuple[float, dict[str, Any]]:
+        """Return the mean variance of the Laplacian."""
+        return self._mean(video, FrameMeasures.SHARPNESS)
+
+
+class Motion(_Baseline):
+    """The video in which more changes is better."""
+
+    name = "motion"
+    measures = "mean over neighbouring frames of the mean absolute difference of luma, in 8-bit steps"
+
+    def measure(self, video: Side) -> tuple[float, dict[str, Any]]:
+        """Return the mean difference of neighbours; 0 for a single frame, in which nothing moves."""
+        found = luma_changes(video, self.cache)
+        if not len(found.rows):
+            return 0.0, {"features": found.counts()}
+        samples = video.width * video.height * len(found.rows)
+        return math.fsum(found.rows[:, 0]) / samples, {"features": found.counts()}
+
+
+class SceneCount(_Baseline):
+    """The video with more scenes is better.
+
+    Parameters
+    ----------
+    cache
+        Where numbers of frames are kept; without one they are computed for this object alone.
+    threshold
+        What FFmpeg's scene score must exceed at a cut.
+    """
+
+    name = "scenes"
+    measures = "number of scenes"
+
+    def __init__(self, cache: FeatureCache | None = None, threshold: float = THRESHOLD) -> None:
+        super().__init__(cache)
+        self.threshold = threshold
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the score is."""
+        return {**super().settings(), **scene_settings(self.threshold)}
+
+    def measure(self, video: Side) -> tuple[float, dict[str, Any]]:
+        """Return the number of scenes: 1 for a video without a cut."""
+        scenes = find_scenes(video, self.cache, self.threshold)
+        return float(len(scenes)), {"scenes": scenes.details(), "features": scenes.changes}
+
+
+class Coin(PairwiseJudge):
+    """Says one of the two at random: the same one for the same two videos and aspect, in either order.
+
+    Parameters
+    ----------
+    seed
+        Another seed is another coin.
+    """
+
+    name = "coin"
+    both_orders = False
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the answer depends on."""
+        return {"seed": self.seed}
+
+    def check(self) -> None:
+        """Nothing is needed."""
+
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+        """Return the coin's answer; two videos that are the same to the frame are a tie."""
+        start = time.perf_counter()
+        one, other = first.identity(), second.identity()
+        usage = Usage(seconds=time.perf_counter() - start)
+        if one == other:
+            return Comparison("tie", usage=usage)
+        winner = sorted((one, other))[derived_seed("coin", self.seed, aspect.name, *sorted((one, other))) & 1]
+        return Comparison("first" if winner == one else "second", usage=usage)
+
+
+#: Every baseline by its name.
+BASELINES: dict[str, type[_Baseline] | type[Coin]] = {
+    kind.name: kind for kind in (Duration, Size, Contrast, Sharpness, Motion, SceneCount, Coin)
+}

@@ -1,0 +1,178 @@
+"""Where CLIPScore's embeddings come from: a CLIP that is loaded here, or one behind a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.errors import PrerequisiteError
+from storage_schemas.judgements import Failure
+from tasks.llm.servers import ChatServer, NotAllowed, ServerDown
+from tasks.llm.usage import NotJudged
+from tasks.media.planes import planes_to_rgb
+from tasks.models.clip import ServedClip
+from tasks.models.hub import ModelHub
+from tasks.pairs.view import Side
+from tasks.scoring.features import FrameFeature, Rows
+from tasks.scoring.judges.local_models import HubSource
+from tasks.scoring.judges.prompt_length import Tokens, check_places
+
+
+class Encoder(Tokens, Protocol):
+    """Embeds pictures and texts into one space; rows have length 1."""
+
+    @property
+    def width(self) -> int:
+        """Numbers of a row."""
+
+    def images(self, rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Return the rows of pictures ``(n, H, W, 3)``, shape (n, width)."""
+
+    def texts(self, texts: Sequence[str], most_tokens: int) -> NDArray[np.float32]:
+        """Return the rows of texts, each cut off after `most_tokens`, shape (n, width)."""
+
+
+class ClipSource(Protocol):
+    """Gives an encoder, and says which one it is."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return what embeddings depend on, JSON-able."""
+
+    def libraries(self) -> dict[str, str]:
+        """Return versions on which the last digits of embeddings depend."""
+
+    def check(self) -> None:
+        """Check, without loading anything, that it is there; raise PrerequisiteError where it is not."""
+
+    def check_length(self) -> None:
+        """Raise UserInputError where it cannot read more than it is made for."""
+
+    def encoder(self) -> Encoder:
+        """Return the encoder; asked each time, so that a loaded model can make room for another."""
+
+
+class HubClip(HubSource):
+    """A CLIP of transformers that is loaded in this process."""
+
+    kind = "clip"
+
+    def encoder(self) -> Encoder:
+        """Return the loaded model."""
+        found: Encoder = self.loaded()
+        return found
+
+    def check_length(self) -> None:
+        """Check that it has more places than its tokenizer fills, as far as its folder says so.
+
+        Raises
+        ------
+        UserInputError
+            If not: longer prompts cannot be read then.
+        """
+        if not isinstance(self._models, ModelHub):
+            return
+        folder = self._models.find(self.name).path
+        config = json.loads((folder / "config.json").read_bytes())
+        tokenizer = json.loads((folder / "tokenizer_config.json").read_bytes())
+        # 77 is what CLIP's configuration leaves out
+        places = int(config.get("text_config", {}).get("max_position_embeddings", 77))
+        check_places(places, int(tokenizer.get("model_max_length", places)))
+
+
+class ServedClipSource:
+    """A CLIP behind its own server.
+
+    Parameters
+    ----------
+    server
+        Where it answers.
+    revision, code_revision
+        What the server has to say of its model; None where it may say nothing.
+    """
+
+    def __init__(self, server: ChatServer, revision: str | None, code_revision: str | None) -> None:
+        self.revision, self.code_revision = revision, code_revision
+        self.client = ServedClip(server)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the model's name and revisions."""
+        model = {"revision": self.revision, "code_revision": self.code_revision}
+        return {"model": {self.client.server.model: model}}
+
+    def libraries(self) -> dict[str, str]:
+        """Return the versions that the server computes with, and its dtype."""
+        about = self.client.about
+        return {**about.libraries, "dtype": about.encoder.dtype}
+
+    def check(self) -> None:
+        """Ask the server once for its model.
+
+        Raises
+        ------
+        PrerequisiteError
+            If it does not answer, refuses the key, or has another model or version.
+        """
+        # a run that begins does not wait for a server that is not there
+        first = ServedClip(self.client.server.model_copy(update={"patience_s": 0.0, "timeout_s": 30.0}))
+        said = (first.about.revision, first.about.code_revision)
+        if said != (self.revision, self.code_revision):
+            raise PrerequisiteError(
+                f"model server {self.client.server.name} serves {self.client.server.model} at revision "
+                f"{said[0]} with code {said[1]}, wanted are {self.revision} and {self.code_revision}: start "
+                "it with that version, see docs/scorers.md"
+            )
+
+    def check_length(self) -> None:
+        """Check that it has places for more than it is made for; raises UserInputError where not."""
+        check_places(self.client.positions, self.client.limit)
+
+    def encoder(self) -> Encoder:
+        """Return the client."""
+        return self.client
+
+
+class ClipEmbedding(FrameFeature):
+    """The embedding of a frame by a CLIP.
+
+    Parameters
+    ----------
+    source
+        Which CLIP.
+    """
+
+    name = "clip-embedding"
+    dtype = "float32"
+
+    def __init__(self, source: ClipSource) -> None:
+        self._source = source
+
+    @cached_property
+    def width(self) -> int:
+        """How many numbers a row has."""
+        return self._source.encoder().width
+
+    def settings(self) -> dict[str, Any]:
+        """Return the model, its dtype and the libraries that make pictures ready."""
+        return {**self._source.settings(), "libraries": self._source.libraries(), "version": 1}
+
+    def compute(self, side: Side, places: Sequence[int]) -> Rows:
+        """Return the embeddings of frames by place, shape (n, `width`)."""
+        with server_failures():
+            return self._source.encoder().images(planes_to_rgb(side.planes(places), side.color))
+
+
+@contextmanager
+def server_failures() -> Iterator[None]:
+    """Turn what a server's client raises into the failure of one request."""
+    try:
+        yield
+    except ServerDown as problem:
+        raise NotJudged(Failure.SERVER_DOWN, str(problem)) from problem
+    except NotAllowed as problem:
+        raise NotJudged(Failure.NOT_ALLOWED, str(problem)) from problem

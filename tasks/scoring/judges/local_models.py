@@ -1,0 +1,101 @@
+"""Models that scorers load in their own process, by their names in a models folder."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, ClassVar
+
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from tasks.models.base import Models
+from tasks.models.device import device_of
+from tasks.models.hub import ModelHub, consumed_model
+from tasks.models.registry import MODEL_SPECS
+
+
+class HubSource:
+    """A model that lies in a models folder and is loaded in this process.
+
+    Class attributes
+    ----------------
+    kind
+        How it has to be loaded.
+
+    Parameters
+    ----------
+    models
+        The models of this process.
+    name
+        Its name in the models folder.
+    dtype
+        Of its weights and sums.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, models: Models, name: str, dtype: str) -> None:
+        self._models, self.name, self.dtype = models, name, dtype
+
+    @cached_property
+    def _identity(self) -> Any:
+        return consumed_model(self._models, self.name)[self.name]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the model's identity and dtype; where its weights are not there, what is known of them."""
+        try:
+            identity = self._identity
+        except PrerequisiteError:
+            if self.name not in MODEL_SPECS:
+                raise
+            identity = MODEL_SPECS[self.name].identity
+        return {"model": {self.name: identity}, "dtype": self.dtype}
+
+    def libraries(self) -> dict[str, str]:
+        """Return the versions of what makes pictures ready and computes."""
+        return {name: version_of(name) for name in ("torch", "transformers", "pillow")}
+
+    def check(self) -> None:
+        """Check that the weights are there and of the kind that is needed; nothing is loaded.
+
+        Raises
+        ------
+        PrerequisiteError
+            If they are missing, with the command that fetches them, or torch is not installed.
+        UserInputError
+            If it is a model of another kind.
+        """
+        if isinstance(self._models, ModelHub):
+            found = self._models.find(self.name)
+            if found.kind != self.kind:
+                raise UserInputError(
+                    f"model {self.name} is of kind {found.kind!r}, needed is one of kind {self.kind!r}: "
+                    "`slvmeval models list` has them, `slvmeval models add NAME FOLDER --kind "
+                    f"{self.kind}` adds one"
+                )
+        lacking = [name for name, found in self.libraries().items() if not found]
+        if lacking:
+            raise PrerequisiteError(
+                f"model {self.name} needs {' and '.join(lacking)}: `make env-models`, or pip install "
+                "'slvmeval[gpu]'"
+            )
+
+    def loaded(self) -> Any:
+        """Return the loaded model; ask each time, so that it can make room for another."""
+        return on_gpu(self._models).get(self.name, dtype=self.dtype)
+
+
+def on_gpu(models: Models) -> Models:
+    """Return the same models, loaded on the GPU where one is visible: for work of the pool h100.
+
+    Which device it is is seen only now, where the work is done, not where a run is planned.
+    """
+    return ModelHub(models.folders, device_of("h100")) if isinstance(models, ModelHub) else models
+
+
+@cache
+def version_of(package: str) -> str:
+    """Return the version of an installed package; empty where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

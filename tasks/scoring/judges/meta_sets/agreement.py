@@ -1,0 +1,87 @@
+"""How far evaluators agree with the gold answers of a set, ties counted and not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from storage_schemas.judgements import Judgement
+from tasks.scoring.judges.meta_sets.base import MetaPair
+from tasks.scoring.request import PairFacts
+from tasks.statistics.cells import Cell, cell_of
+from tasks.statistics.tie_margin import TieMargin, best_tie_margin
+from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, TrialPair, grouped, settled, trials_of
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One evaluator on one aspect of a set.
+
+    Parameters
+    ----------
+    with_ties
+        Better, worse and equal are three answers, and only the gold one is right.
+    without_ties
+        Over pairs whose gold answer is no tie; what an evaluator's tie counts there is the policy's.
+    calibrated
+        For scorers only; see :func:`~tasks.statistics.tie_margin.best_tie_margin`.
+    """
+
+    evaluator: str
+    settings: str
+    aspect: str
+    with_ties: Cell
+    without_ties: Cell
+    calibrated: TieMargin | None
+
+
+def agreements(
+    judgements: Iterable[Judgement],
+    facts: Sequence[PairFacts],
+    gold: Mapping[str, MetaPair],
+    ties: TiePolicy = DEFAULT_TIES,
+) -> tuple[Agreement, ...]:
+    """Return the agreement of each evaluator, by aspect, in order of first appearance.
+
+    Parameters
+    ----------
+    judgements
+        Rows on pairs of the set.
+    facts, gold
+        The set's pairs, and their comparisons by id.
+    ties
+        What an evaluator's tie counts where one video is better.
+    """
+    rows = settled(judgements)
+    pairs = [
+        TrialPair(
+            pair_id=one.pair_id,
+            source_id=one.source_id,
+            aspect=one.aspect,
+            # not known without opening the videos, and asked for by no statistic here
+            duration_s=math.nan,
+            gold_tie=gold[one.pair_id].gold == "tie",
+        )
+        for one in facts
+    ]
+    tied = {pair.pair_id: pair.gold_tie for pair in pairs}
+    found = []
+    trials = trials_of(rows, pairs)
+    by_cell = grouped(rows, lambda row: (row.evaluator, row.settings, row.aspect))
+    for key, some in grouped(trials, lambda trial: (*trial.who, trial.pair.aspect)).items():
+        scored = [
+            (row.score_high - row.score_low, tied[row.pair_id])
+            for row in by_cell[key]
+            if row.score_high is not None and row.score_low is not None
+        ]
+        finite = [one for one in scored if math.isfinite(one[0])]
+        found.append(
+            Agreement(
+                *key,
+                with_ties=cell_of(some, "wrong"),
+                without_ties=cell_of([trial for trial in some if not trial.pair.gold_tie], ties),
+                calibrated=best_tie_margin([d for d, _ in finite], [tie for _, tie in finite]),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,271 @@
+"""Clips of the proxy study: short videos joined, and one clip degraded by an aspect's operation; all of it
+lazy.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from storage_schemas.analysis import CaptionAnalysis
+from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.frames import ColorSpec, Planes
+from storage_schemas.ids import digest_text
+from storage_schemas.rng import shuffled
+from tasks.aspects.base import (
+    Aspect,
+    ClipContext,
+    ClipNotDegradable,
+    ClipSpan,
+    Operation,
+    OrderOperation,
+    Parameters,
+    PixelOperation,
+)
+from tasks.aspects.registry import aspect as find_aspect
+from tasks.media.planes import empty_planes, planes_to_rgb, rgb_to_planes, split_planes
+from tasks.models.base import Models
+from tasks.pairs.degrade_clip import absolute_difference
+from tasks.pairs.view import Side
+
+_NO_COLOUR = 128
+
+
+class ChangedSide(Side):
+    """A short clip with other pixels; all of its frames are made together when the first is wanted.
+
+    Parameters
+    ----------
+    clip
+        The clip as it was.
+    change
+        Makes planes ``(n, H·3/2, W)`` of all its frames from those of the clip.
+    name
+        What the change is, all that its pixels depend on: part of the frames' identity.
+    """
+
+    def __init__(self, clip: Side, change: Callable[[Planes], Planes], name: str) -> None:
+        self._clip, self._change, self._name = clip, change, name
+        self.width, self.height, self.color, self.fps = clip.width, clip.height, clip.color, clip.fps
+
+    @cached_property
+    def _frames(self) -> Planes:
+        frames = self._change(self._clip.planes(range(len(self._clip))))
+        frames.setflags(write=False)
+        return frames
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self._clip)
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        """Return frames by place as ``(n, H·3/2, W)`` uint8."""
+        return self._frames[list(places)]
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        """Return the identity of frames: the clip's, and the change's."""
+        # a change may depend on the whole clip and on the place in it
+        whole = digest_text(f"{self._clip.identity()}:{self._name}")
+        return [f"{whole}:{place}" for place in places]
+
+
+class JoinedSide(Side):
+    """Some of several clips one after another, on one canvas.
+
+    The canvas is the widest by the highest of all clips, so that it is the same whichever are shown. A clip
+    that is smaller lies in its middle, with black around it; one with another colour matrix or range is
+    converted to the first one's.
+
+    Parameters
+    ----------
+    clips
+        All clips, with the same number of frames a second.
+    order
+        Which of them are shown, one after another; all by default.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or their rates differ.
+    """
+
+    def __init__(self, clips: Sequence[Side], order: Sequence[int] | None = None) -> None:
+        if not clips or len({clip.fps for clip in clips}) > 1:
+            raise ValueError("clips to join have to be at least one, and of one rate")
+        self._clips = list(clips)
+        self._shown = [self._clips[at] for at in (range(len(clips)) if order is None else order)]
+        self._ends = list(accumulate(len(clip) for clip in self._shown))
+        self.width = max(clip.width for clip in clips)
+        self.height = max(clip.height for clip in clips)
+        self.color: ColorSpec = clips[0].color
+        self.fps = clips[0].fps
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return self._ends[-1] if self._ends else 0
+
+    @cached_property
+    def family(self) -> str:
+        """What both videos of a pair share: all clips that its canvas is made for."""
+        return digest_text("\n".join(clip.family for clip in self._clips))
+
+    def _locate(self, place: int) -> tuple[Side, int]:
+        if not 0 <= place < len(self):
+            raise IndexError(f"frame {place} of {len(self)}")
+        at = bisect_right(self._ends, place)
+        clip = self._shown[at]
+        return clip, place - (self._ends[at] - len(clip))
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        """Return the identity of frames: the clips', and the canvas."""
+        reach = "full" if self.color.full_range else "limited"
+        canvas = f"{self.width}x{self.height}:{self.color.matrix}:{reach}"
+        located = [self._locate(place) for place in places]
+        return [f"{clip.frame_ids([at])[0]}@{canvas}" for clip, at in located]
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        """Return frames by place as ``(n, H·3/2, W)`` uint8; neighbours in a clip are read together."""
+        located = [self._locate(place) for place in places]
+        parts: list[Planes] = []
+        start = 0
+        for end in range(1, len(located) + 1):
+            clip = located[start][0]
+            if end == len(located) or located[end][0] is not clip:
+                parts.append(self._on_canvas(clip, clip.planes([at for _, at in located[start:end]])))
+                start = end
+        return np.concatenate(parts) if parts else empty_planes(0, self.height, self.width)
+
+    def _on_canvas(self, clip: Side, planes: Planes) -> Planes:
+        if clip.color != self.color:
+            planes = rgb_to_planes(planes_to_rgb(planes, clip.color), self.color)
+        if (clip.width, clip.height) == (self.width, self.height):
+            return planes
+        canvas = empty_planes(len(planes), self.height, self.width)
+        to, given = split_planes(canvas), split_planes(np.ascontiguousarray(planes))
+        to.y[...] = 0 if self.color.full_range else 16
+        to.u[...] = to.v[...] = _NO_COLOUR
+        # even, so that chroma falls on chroma
+        top, left = ((self.height - clip.height) // 4) * 2, ((self.width - clip.width) // 4) * 2
+        to.y[:, top : top + clip.height, left : left + clip.width] = given.y
+        rows = slice(top // 2, (top + clip.height) // 2)
+        columns = slice(left // 2, (left + clip.width) // 2)
+        to.u[:, rows, columns], to.v[:, rows, columns] = given.u, given.v
+        return canvas
+
+
+class _NoModels(Models):
+    def get(self, name: str, **options: str | float | bool) -> Any:
+        raise LookupError(f"an operation without models asks for {name}")
+
+
+@dataclass(frozen=True)
+class ClipDamage:
+    """How one clip of a joined video is degraded; every draw is keyed by the seed and the prompts."""
+
+    aspect: Aspect
+    operation: Operation[Any]
+    parameters: Parameters
+    seed: int
+
+    def identity(self, couple: Sequence[str]) -> list[Any]:
+        """Return all that the degraded video depends on besides its clips, JSON-able."""
+        parameters = self.parameters.model_dump(mode="json")
+        return [self.operation.name, self.operation.version, parameters, *self._key(couple)]
+
+    def _key(self, couple: Sequence[str]) -> tuple[str | int, ...]:
+        return (self.seed, "+".join(couple), self.aspect.name)
+
+    def degraded(self, clips: Sequence[Side], couple: Sequence[str]) -> tuple[Side, dict[str, Any]]:
+        """Return the joined video with one clip degraded, and what was done.
+
+        Raises
+        ------
+        SetAside
+            If no clip can be degraded.
+        """
+        key = self._key(couple)
+        starts = [sum(len(clip) for clip in clips[:at]) for at in range(len(clips))]
+        spans = [ClipSpan(at, starts[at], len(clip)) for at, clip in enumerate(clips)]
+        done: dict[str, Any] = {"operation": self.operation.name}
+        if isinstance(self.operation, OrderOperation):
+            found = self.operation.rearrange(spans, 1, key, self.parameters)
+            return JoinedSide(clips, found.order), done | {"clips": list(found.drawn)}
+        problem: ClipNotDegradable | None = None
+        for span in shuffled(spans, *key, "clips"):
+            try:
+                changed, choice = self._changed(clips[span.index], span, key)
+            except ClipNotDegradable as reason:
+                problem = reason
+                continue
+            shown = [changed if at == span.index else clip for at, clip in enumerate(clips)]
+            return JoinedSide(shown), done | {"clips": [span.index], "choice": choice}
+        raise SetAside(
+            Reason.NOT_DIFFERENT_ENOUGH, f"no clip of {'+'.join(couple)} can be degraded: {problem}"
+        )
+
+    def _changed(self, clip: Side, span: ClipSpan, key: tuple[str | int, ...]) -> tuple[Side, dict[str, Any]]:
+        operation = self.operation
+        assert isinstance(operation, PixelOperation)
+
+        def read(place: int, count: int) -> Planes:
+            return clip.planes(range(place, place + count))
+
+        context = ClipContext(
+            span=span,
+            color=clip.color,
+            analysis=CaptionAnalysis(),
+            seed=key,
+            models=_NoModels(),
+            read=read,
+        )
+        choice = operation.choose(context, self.parameters)
+
+        def change(frames: Planes) -> Planes:
+            made = []
+            for first in range(0, len(frames), operation.frames_at_once):
+                some = frames[first : first + operation.frames_at_once]
+                if operation.works_on == "rgb":
+                    rgb = planes_to_rgb(some, clip.color)
+                    new = operation.apply(rgb, first, context, self.parameters, choice)
+                    made.append(rgb_to_planes(new, clip.color))
+                else:
+                    made.append(operation.apply(some, first, context, self.parameters, choice))
+            return np.concatenate(made)
+
+        changed = ChangedSide(
+            clip, change, f"{operation.name}:{operation.version}:{self.parameters!r}:{choice!r}"
+        )
+        before, after = (side.planes(range(len(clip))) for side in (clip, changed))
+        difference = absolute_difference(before, after) / max(before.size, 1)
+        if difference < operation.threshold:
+            raise ClipNotDegradable(
+                f"clip {span.index}: mean difference {difference:.2f} is below {operation.threshold:g}"
+            )
+        return changed, choice
+
+
+def damage_of(aspect: str, operation: str, strength: str, seed: int) -> ClipDamage:
+    """Return how the operation of an aspect degrades one clip of two.
+
+    Raises
+    ------
+    UserInputError
+        If there is no such aspect, operation or strength; or if it needs more than a clip's pictures: a
+        model, or what a long caption names.
+    """
+    found = find_aspect(aspect)
+    if not found.operations:
+        raise UserInputError(f"aspect {aspect} has no operation")
+    chosen = found.operation(operation or next(iter(found.operations)))
+    if found.needs != "nothing" or chosen.models or not isinstance(chosen, OrderOperation | PixelOperation):
+        raise UserInputError(
+            f"{aspect} by {chosen.name} needs a model or what a caption names; the study on short videos "
+            "takes aspects that need nothing, such as comprehensiveness, aesthetics or technical_quality"
+        )
+    return ClipDamage(found, chosen, chosen.parameters(strength or None), seed)

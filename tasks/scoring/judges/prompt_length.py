@@ -1,0 +1,179 @@
+"""What an evaluator does with a prompt that is longer than its model reads (SLVMEval, appendix F.2).
+
+``truncate``: the model's own limit; what comes later is not read. ``ignore-max``: all of it, up to 31,000
+tokens. ``each-truncate``: every caption, a line of the prompt each, loses its end so that the whole fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.judgements import Failure
+from tasks.llm.usage import NotJudged
+
+PromptPolicy = Literal["truncate", "ignore-max", "each-truncate"]
+POLICIES: tuple[PromptPolicy, ...] = get_args(PromptPolicy)
+
+#: Most tokens under ``ignore-max`` (SLVMEval, appendix F.2: what a GPU's memory held).
+IGNORE_MAX_TOKENS = 31_000
+
+
+class Tokens(Protocol):
+    """How a model counts a text."""
+
+    @property
+    def limit(self) -> int:
+        """Most tokens that the model is made for, with the marks at begin and end."""
+
+    @property
+    def positions(self) -> int | None:
+        """Most tokens that it can take at all; None for any number."""
+
+    def count(self, text: str) -> int:
+        """Return how many tokens a text has, with the marks at begin and end."""
+
+    def ends(self, text: str) -> Sequence[int]:
+        """Return where each token of a text ends, in characters, rising; without marks."""
+
+
+@dataclass(frozen=True)
+class FittedPrompt:
+    """A prompt as a model reads it.
+
+    Parameters
+    ----------
+    policy
+        By which it was fitted.
+    text
+        What is given to the model.
+    most_tokens
+        Where the model's tokenizer cuts it off.
+    tokens, tokens_read
+        Of the whole prompt, and of what is read.
+    captions, captions_cut
+        Lines of the prompt, and how many of them lost their end by ``each-truncate``.
+    caption_tokens
+        Most tokens of a caption by ``each-truncate``; None where none was cut.
+    """
+
+    policy: PromptPolicy
+    text: str
+    most_tokens: int
+    tokens: int
+    tokens_read: int
+    captions: int
+    captions_cut: int = 0
+    caption_tokens: int | None = None
+
+    @property
+    def cut(self) -> bool:
+        """Whether anything is not read."""
+        return self.tokens_read < self.tokens or self.captions_cut > 0
+
+    def details(self) -> dict[str, Any]:
+        """Return policy and counts, JSON-able, for a judgement's details."""
+        return {
+            "policy": self.policy,
+            "most_tokens": self.most_tokens,
+            "tokens": self.tokens,
+            "tokens_read": self.tokens_read,
+            "cut": self.cut,
+            "captions": self.captions,
+            "captions_cut": self.captions_cut,
+            "caption_tokens": self.caption_tokens,
+        }
+
+
+def check_policy(policy: str) -> PromptPolicy:
+    """Return a policy, if there is such a one.
+
+    Raises
+    ------
+    UserInputError
+        With those there are.
+    """
+    for known in POLICIES:
+        if policy == known:
+            return known
+    raise UserInputError(f"there is no prompt policy {policy!r}: choose one of {', '.join(POLICIES)}")
+
+
+def check_places(positions: int | None, limit: int) -> None:
+    """Raise UserInputError for a model that cannot take more tokens than it is made for."""
+    if positions is not None and positions <= limit:
+        raise UserInputError(
+            f"this model has places for {positions} tokens and no more, so that the prompt policy "
+            "'ignore-max' is not possible: choose truncate or each-truncate, or another model"
+        )
+
+
+def most_tokens(policy: PromptPolicy, tokens: Tokens) -> int:
+    """Return how many tokens a model reads under a policy.
+
+    Raises
+    ------
+    UserInputError
+        For ``ignore-max`` with a model that cannot take more than it is made for.
+    """
+    if policy != "ignore-max":
+        return tokens.limit
+    check_places(tokens.positions, tokens.limit)
+    return min(IGNORE_MAX_TOKENS, tokens.positions or IGNORE_MAX_TOKENS)
+
+
+def fit_prompt(prompt: str, policy: PromptPolicy, tokens: Tokens) -> FittedPrompt:
+    """Return a prompt as a model reads it.
+
+    Parameters
+    ----------
+    prompt
+        All captions, one a line.
+    policy
+        What gives way where it is too long.
+    tokens
+        How the model counts.
+
+    Raises
+    ------
+    NotJudged
+        `context_too_long` where ``each-truncate`` cannot leave one token of every caption.
+    UserInputError
+        As :func:`most_tokens`.
+    """
+    most = most_tokens(policy, tokens)
+    count = tokens.count(prompt)
+    captions = prompt.split("\n")
+    if count <= most or policy != "each-truncate":
+        return FittedPrompt(policy, prompt, most, count, min(count, most), len(captions))
+    ends = [tokens.ends(caption) for caption in captions]
+
+    def shortened(length: int) -> str:
+        return "\n".join(
+            caption if len(found) <= length else caption[: found[length - 1]]
+            for caption, found in zip(captions, ends, strict=True)
+        )
+
+    length = _longest(max(map(len, ends)), lambda length: tokens.count(shortened(length)) <= most)
+    if not length:
+        raise NotJudged(
+            Failure.CONTEXT_TOO_LONG,
+            f"{most} tokens do not hold one token of each of {len(captions)} captions (each-truncate)",
+        )
+    text = shortened(length)
+    cut = sum(len(found) > length for found in ends)
+    return FittedPrompt(policy, text, most, count, tokens.count(text), len(captions), cut, length)
+
+
+def _longest(most: int, fits: Callable[[int], bool]) -> int:
+    """Return a length up to `most` that fits, the longest where shorter texts have fewer tokens; else 0."""
+    least, above = 0, most + 1
+    while above - least > 1:
+        middle = (least + above) // 2
+        if fits(middle):
+            least = middle
+        else:
+            above = middle
+    return least

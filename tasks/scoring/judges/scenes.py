@@ -1,0 +1,144 @@
+"""Scenes of a video: the clips between the cuts that FFmpeg's scene score finds on the video's own frames.
+
+The score is that of FFmpeg's filter ``select`` (``get_scene_score`` in ``libavfilter/f_select.c``): luma's
+mean absolute difference to the frame before, in 8-bit steps, or how much that differs from the same number
+one frame earlier, whichever is smaller, over 100 and at most 1. It is computed here from the frames'
+planes, with the command's results; a cut is where ``gt(scene,threshold)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.ids import digest_text
+from tasks.pairs.view import Side
+from tasks.scoring.features import FeatureCache, Features, FrameFeature, Rows
+
+#: The paper names FFmpeg's scene filter but no number; 0.3 is decided here.
+THRESHOLD = 0.3
+
+
+class LumaChange(FrameFeature):
+    """Sum of absolute luma differences of a frame and the one before it, in 8-bit steps; exact."""
+
+    name = "luma-change"
+    dtype = "float64"
+    width = 1
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the numbers depend on."""
+        return {"version": 1}
+
+    def ids(self, side: Side, places: Sequence[int]) -> list[str]:
+        """Return the identity of each frame together with the one before it."""
+        frames = side.frame_ids(places)
+        before = side.frame_ids([place - 1 for place in places])
+        return [digest_text(f"{a}\n{b}")[:32] for a, b in zip(before, frames, strict=True)]
+
+    def compute(self, side: Side, places: Sequence[int]) -> Rows:
+        """Return the sums at places of 1 and more, shape (n, 1)."""
+        wanted = sorted({*places, *(place - 1 for place in places)})
+        luma = dict(zip(wanted, side.planes(wanted)[:, : side.height], strict=True))
+        return np.array([[cv2.norm(luma[at - 1], luma[at], cv2.NORM_L1)] for at in places])
+
+
+@dataclass(frozen=True)
+class Scenes:
+    """The scenes of a video.
+
+    Parameters
+    ----------
+    starts
+        First frame of each scene; the first is 0. Empty for a video without frames.
+    frames
+        How many frames the video has.
+    fps
+        Their rate: the cuts depend on it.
+    threshold
+        What the score must exceed.
+    changes
+        Counts of :class:`LumaChange` that were needed and computed.
+    """
+
+    starts: tuple[int, ...]
+    frames: int
+    fps: float
+    threshold: float
+    changes: dict[str, int]
+
+    def __len__(self) -> int:
+        """Return the number of scenes."""
+        return len(self.starts)
+
+    @property
+    def clips(self) -> tuple[range, ...]:
+        """The frames of each scene."""
+        ends = (*self.starts[1:], self.frames)
+        # a video without frames has no scene
+        return tuple(range(start, end) for start, end in zip(self.starts, ends, strict=False))
+
+    @property
+    def centres(self) -> tuple[int, ...]:
+        """The centre frame of each scene: frame ``n // 2`` of its n."""
+        return tuple(clip[len(clip) // 2] for clip in self.clips)
+
+    def details(self) -> dict[str, Any]:
+        """Return settings and counts, JSON-able."""
+        return {**scene_settings(self.threshold), "fps": self.fps, "frames": self.frames, "clips": len(self)}
+
+
+def scene_settings(threshold: float = THRESHOLD) -> dict[str, Any]:
+    """Return what the scenes of a given video depend on, JSON-able."""
+    return {"filter": f"select=gt(scene,{threshold:g})", "on": "the video's own frames"}
+
+
+def luma_changes(side: Side, cache: FeatureCache) -> Features:
+    """Return the :class:`LumaChange` of every frame but the first, shape (n - 1, 1)."""
+    return cache.compute_missing(side, range(1, len(side)), LumaChange())
+
+
+def scene_scores(sums: NDArray[np.float64], pixels: int) -> NDArray[np.float64]:
+    """Return FFmpeg's scene score of each frame, shape (n,).
+
+    The first frame has 0. The second has no earlier change to be compared with: FFmpeg takes 0 for it.
+
+    Parameters
+    ----------
+    sums
+        Sums of absolute luma differences to the frame before, of every frame but the first, shape (n - 1,).
+    pixels
+        Luma samples of a frame.
+    """
+    change = sums / pixels
+    jump = np.abs(np.diff(change, prepend=0.0))
+    # FFmpeg clips in single precision
+    score = np.clip((np.minimum(change, jump) / 100).astype(np.float32), 0, 1)
+    return np.concatenate([np.zeros(1), score.astype(np.float64)])
+
+
+def find_scenes(side: Side, cache: FeatureCache, threshold: float = THRESHOLD) -> Scenes:
+    """Return the scenes of a video; one that has no cut is one scene.
+
+    Memory does not grow with the length, but for a few bytes a frame. What both videos of a pair, or all
+    aspects of a source, have in common is computed once.
+
+    Parameters
+    ----------
+    side
+        The video.
+    cache
+        Where the changes between frames are kept.
+    threshold
+        What the score must exceed, from 0 to 1.
+    """
+    if not len(side):
+        return Scenes((), 0, side.fps, threshold, {"needed": 0, "computed": 0})
+    changes = luma_changes(side, cache)
+    cuts = np.flatnonzero(scene_scores(changes.rows[:, 0], side.width * side.height) > threshold)
+    return Scenes((0, *map(int, cuts)), len(side), side.fps, threshold, changes.counts())

@@ -1,0 +1,254 @@
+"""VLM judges that see frames (SLVMEval, section 5.1), and every VLM judge by its name or its model's fields."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.judgements import Judgement
+from storage_schemas.store import Store
+from tasks.llm.answer_store import AnswerStore
+from tasks.llm.answers import ask, prompt_digest, usage_of
+from tasks.llm.chat import ChatClient, client_of
+from tasks.llm.servers import Servers, check_server
+from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, of_judgements
+from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VLM_MODELS, VlmModel
+from tasks.pairs.view import Side
+from tasks.scoring.base import AspectText, Comparison, PairwiseJudge
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.instructions import CHOICE_SCHEMA, filled, prompt_text, read_choice
+from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
+from tasks.scoring.judges.frame_images import image_size, video_parts
+from tasks.scoring.judges.vlm_text import TextJudge
+
+
+class VideoJudge(PairwiseJudge):
+    """Shows a model both videos' frames and asks which is better; each pair is asked in both orders.
+
+    Parameters
+    ----------
+    name
+        What tables call it.
+    model
+        The model and how it is asked.
+    client
+        Its server.
+    cache
+        Where changes between frames are kept, by which scenes are found.
+    system, user
+        Prompts; `user` has the placeholders dimension, description and prompt.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: VlmModel,
+        client: ChatClient,
+        cache: FeatureCache,
+        system: str | None = None,
+        user: str | None = None,
+    ) -> None:
+        self.name, self.model = name, model
+        self._client, self._cache = client, cache
+        self._system = system or prompt_text("video_judge_system")
+        self._user = user or prompt_text("video_judge_user")
+        self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
+        self._measured = MeasuredTokens()
+        self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
+
+    def settings(self) -> dict[str, Any]:
+        """Return the model with its sampling, the frame policy and the prompts' checksum."""
+        return {
+            "model": self.model.settings(),
+            "frames": self._policy.model_dump(mode="json"),
+            "prompts": prompt_digest(self._system, self._user),
+        }
+
+    def check(self) -> None:
+        """Ask the server whether it has the model.
+
+        Raises
+        ------
+        PrerequisiteError
+            If it does not answer, refuses the key, or has other models only.
+        """
+        check_server(self._client.server)
+
+    def close(self) -> None:
+        """Close the connections to the server; a later request opens new ones."""
+        self._client.close()
+
+    @property
+    def concurrency(self) -> int:
+        """As many requests as the profile allows for the server."""
+        return self._client.server.concurrency
+
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+        """Return which video the model names."""
+        text = self._text(prompt, aspect)
+        chosen = self._choose(text, first, second)
+        parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
+        for place, (video, choice) in enumerate(zip((first, second), chosen, strict=True)):
+            parts += video_parts(f"{('first', 'second')[place]} video", video, choice.places, self.model)
+        shown = sum(len(choice.places) for choice in chosen)
+        try:
+            answer = ask(self._client, self.model, self._system, parts, CHOICE_SCHEMA)
+            choice_made = read_choice(answer)
+        except NotJudged as problem:
+            problem.usage = replace(problem.usage, frames=shown)
+            raise
+        return Comparison(
+            choice=choice_made,
+            raw=answer.text,
+            reasoning=answer.reasoning,
+            finish_reason=answer.finish_reason or "",
+            model=answer.model or self.model.model,
+            prompt_digest=prompt_digest(self._system, text),
+            usage=usage_of(answer, frames=shown),
+            details={
+                "frames": [choice.details() for choice in chosen],
+                "tokens": {
+                    "expected_in": self._text_tokens(text) + shown * self._frame_tokens(first),
+                    "in": answer.tokens_in or 0,
+                    "out": answer.tokens_out or 0,
+                },
+            },
+        )
+
+    def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Estimate:
+        """Return images and tokens of one comparison, with thoughts as long as measured or assumed."""
+        text = self._text(prompt, aspect)
+        images = sum(len(choice.places) for choice in self._choose(text, first, second))
+        return Estimate(
+            images=images,
+            tokens_in=self._measured.tokens_in(self._text_tokens(text) + images * self._frame_tokens(first)),
+            tokens_out=self._measured.tokens_out(aspect.name, self.model.thinking_tokens + CHOICE_TOKENS),
+            model=self.model.model,
+        )
+
+    def learn(self, rows: Sequence[Judgement]) -> str:
+        """Let estimates rest on what answers in the store took."""
+        self._measured = of_judgements(rows)
+        return self._measured.says("answers") if self._measured.answers else self.model.assumes()
+
+    def _text(self, prompt: str, aspect: AspectText) -> str:
+        return filled(self._user, dimension=aspect.dimension, description=aspect.description, prompt=prompt)
+
+    def _choose(self, text: str, first: Side, second: Side) -> Sequence[FrameChoice]:
+        left = self.model.context_tokens - self.model.answer_tokens - self._text_tokens(text)
+        limit = FrameLimit(
+            frames=self.model.most_images, tokens=left, tokens_per_frame=self._frame_tokens(first)
+        )
+        return choose_frames((first, second), self._policy, limit, self._cache)
+
+    def _text_tokens(self, text: str) -> int:
+        return self.model.text_tokens(self._system + text) + self._around
+
+    def _frame_tokens(self, video: Side) -> int:
+        return self.model.image_tokens(*image_size(video.width, video.height, self.model.image_side))
+
+
+#: Who captions for whom: GPT-5 mini for both GPT judges, Qwen3-VL for itself (SLVMEval, section 5.1).
+CAPTIONERS: Mapping[str, str] = {"gpt-5": "gpt-5-mini", "gpt-5-mini": "gpt-5-mini", "qwen3-vl": "qwen3-vl"}
+
+
+def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
+    """Return a ready model with single fields changed; with `model` among them the name may be new.
+
+    Raises
+    ------
+    UserInputError
+        If there is none of that name and the changes do not describe one.
+    """
+    fields = dict(changes or {})
+    if name in VLM_MODELS:
+        return VlmModel(**{**VLM_MODELS[name].model_dump(), **fields})
+    if "model" in fields and "server" in fields:
+        like = VLM_MODELS["qwen3-vl"].model_dump(
+            exclude={"model", "server", "extra_body", "top_p", "thinking_tokens"}
+        )
+        return VlmModel(**{**like, **fields})
+    near = difflib.get_close_matches(name, VLM_MODELS, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise UserInputError(
+        f"there is no ready VLM {name!r} ({', '.join(VLM_MODELS)}){hint} For another one give its settings "
+        "model (its id) and server (its name in model_servers)"
+    )
+
+
+def _with_client(model: VlmModel, servers: Servers) -> tuple[VlmModel, ChatClient]:
+    return model, client_of(servers.find(model.server, model.model))
+
+
+def video_judge(cache: FeatureCache, servers: Servers, vlm: str = "gpt-5", **changes: Any) -> VideoJudge:
+    """Make a video-based judge.
+
+    Parameters
+    ----------
+    vlm
+        ``gpt-5``, ``gpt-5-mini``, ``qwen3-vl``, or a name of your own with `changes`.
+    changes
+        Fields of :class:`~tasks.llm.vision_models.VlmModel`.
+    """
+    model, client = _with_client(vlm_model(vlm, changes), servers)
+    return VideoJudge(f"{vlm}-video", model, client, cache)
+
+
+def text_judge(
+    cache: FeatureCache,
+    servers: Servers,
+    store: Store,
+    vlm: str = "gpt-5",
+    captioner: str | None = None,
+    **changes: Any,
+) -> TextJudge:
+    """Make a text-based judge.
+
+    Parameters
+    ----------
+    vlm, changes
+        As for :func:`video_judge`; of another captioner only `thinking_tokens` is changed as well.
+    captioner
+        Who describes the videos; the paper's by default, else the judge itself.
+    """
+    model = vlm_model(vlm, changes)
+    by = captioner or CAPTIONERS.get(vlm)
+    thoughts = {name: value for name, value in changes.items() if name == "thinking_tokens"}
+    describing = model if by in (None, vlm) else vlm_model(str(by), thoughts)
+    captions = AnswerStore(store.root / "judgements" / "captions")
+    return TextJudge(
+        f"{vlm}-text", _with_client(model, servers), _with_client(describing, servers), cache, captions
+    )
+
+
+def gpt_5_video(cache: FeatureCache, servers: Servers, **changes: Any) -> VideoJudge:
+    """Make the video-based judge with GPT-5."""
+    return video_judge(cache, servers, "gpt-5", **changes)
+
+
+def gpt_5_mini_video(cache: FeatureCache, servers: Servers, **changes: Any) -> VideoJudge:
+    """Make the video-based judge with GPT-5 mini."""
+    return video_judge(cache, servers, "gpt-5-mini", **changes)
+
+
+def qwen3_vl_video(cache: FeatureCache, servers: Servers, **changes: Any) -> VideoJudge:
+    """Make the video-based judge with Qwen3-VL."""
+    return video_judge(cache, servers, "qwen3-vl", **changes)
+
+
+def gpt_5_text(cache: FeatureCache, servers: Servers, store: Store, **changes: Any) -> TextJudge:
+    """Make the text-based judge with GPT-5; GPT-5 mini describes."""
+    return text_judge(cache, servers, store, "gpt-5", **changes)
+
+
+def gpt_5_mini_text(cache: FeatureCache, servers: Servers, store: Store, **changes: Any) -> TextJudge:
+    """Make the text-based judge with GPT-5 mini, which describes too."""
+    return text_judge(cache, servers, store, "gpt-5-mini", **changes)
+
+
+def qwen3_vl_text(cache: FeatureCache, servers: Servers, store: Store, **changes: Any) -> TextJudge:
+    """Make the text-based judge with Qwen3-VL, which describes too."""
+    return text_judge(cache, servers, store, "qwen3-vl", **changes)

@@ -1,0 +1,257 @@
+"""Text-based VLM judge: each video is described from its frames, and a model compares the descriptions.
+
+The captioner sees frames, aspect and description and never the prompt (SLVMEval, section 5.1). A language
+model compares the two texts with the prompt, in both orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+from storage_schemas.ids import digest_value
+from storage_schemas.judgements import Judgement
+from tasks.llm.answer_store import AnswerStore, StoredAnswer
+from tasks.llm.answers import ask, prompt_digest, read_value, usage_of
+from tasks.llm.chat import ChatClient
+from tasks.llm.servers import check_server
+from tasks.llm.usage import Estimate, MeasuredTokens, ModelUsage, NotJudged, TokenCounts, of_judgements
+from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VlmModel
+from tasks.pairs.view import Side
+from tasks.scoring.base import AspectText, Comparison, PairwiseJudge
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.instructions import CHOICE_SCHEMA, filled, prompt_text, read_choice
+from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
+from tasks.scoring.judges.frame_images import image_size, video_parts
+
+#: What a captioner answers with.
+CAPTION_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"description": {"type": "string"}},
+    "required": ["description"],
+    "additionalProperties": False,
+}
+
+
+class TextJudge(PairwiseJudge):
+    """Compares descriptions of the two videos, each made once for a video and an aspect.
+
+    Parameters
+    ----------
+    name
+        What tables call it.
+    judge, captioner
+        The models, with their servers.
+    cache
+        Where changes between frames are kept, by which scenes are found.
+    captions
+        Where descriptions are kept.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        judge: tuple[VlmModel, ChatClient],
+        captioner: tuple[VlmModel, ChatClient],
+        cache: FeatureCache,
+        captions: AnswerStore,
+    ) -> None:
+        self.name = name
+        self.model, self._client = judge
+        self.captioner, self._captioner_client = captioner
+        self._cache, self._captions = cache, captions
+        self._caption_system, self._caption_user = prompt_text("caption_system"), prompt_text("caption_user")
+        self._system, self._user = prompt_text("text_judge_system"), prompt_text("text_judge_user")
+        self._measured, self._captions_measured = MeasuredTokens(), MeasuredTokens()
+        self._description_tokens: float = self.model.description_tokens
+        self._policy = FramePolicy(policy="all" if self.captioner.frames == "all" else "clips")
+
+    def settings(self) -> dict[str, Any]:
+        """Return both models with their sampling, the frame policy and the prompts' checksums."""
+        return {
+            "model": self.model.settings(),
+            "captioner": self._caption_settings(),
+            "prompts": prompt_digest(self._system, self._user),
+        }
+
+    def _caption_settings(self) -> dict[str, Any]:
+        return {
+            "model": self.captioner.settings(),
+            "frames": self._policy.model_dump(mode="json"),
+            "prompts": prompt_digest(self._caption_system, self._caption_user),
+        }
+
+    def check(self) -> None:
+        """Ask the servers whether they have their models.
+
+        Raises
+        ------
+        PrerequisiteError
+            If one does not answer, refuses the key, or has other models only.
+        """
+        for server in dict.fromkeys((self._client.server, self._captioner_client.server)):
+            check_server(server)
+
+    @property
+    def concurrency(self) -> int:
+        """As many requests as the profile allows for the judge's server."""
+        return self._client.server.concurrency
+
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+        """Return which description the model prefers; descriptions that are not there are made."""
+        captions, paid = [], []
+        for video in (first, second):
+            caption, made = self._caption(video, aspect)
+            captions.append(caption)
+            if made:
+                paid.append(ModelUsage(caption.model, caption.tokens_in, caption.tokens_out))
+        text = self._text(prompt, aspect, captions[0].text, captions[1].text)
+        frames = sum(caption.frames for caption in captions)
+        try:
+            answer = ask(
+                self._client, self.model, self._system, [{"type": "text", "text": text}], CHOICE_SCHEMA
+            )
+            choice = read_choice(answer)
+        except NotJudged as problem:
+            problem.usage = replace(problem.usage, frames=frames, others=tuple(paid))
+            raise
+        return Comparison(
+            choice=choice,
+            raw=answer.text,
+            reasoning=answer.reasoning,
+            finish_reason=answer.finish_reason or "",
+            model=answer.model or self.model.model,
+            prompt_digest=prompt_digest(self._system, text),
+            usage=replace(usage_of(answer, frames=frames), others=tuple(paid)),
+            details={
+                "captions": [caption.key for caption in captions],
+                "captioner": captions[0].model,
+                "captions_made": len(paid),
+                "tokens": {
+                    "expected_in": self._answer_tokens(text),
+                    "in": answer.tokens_in or 0,
+                    "out": answer.tokens_out or 0,
+                },
+            },
+        )
+
+    def _key(self, video: Side, aspect: AspectText) -> str:
+        return digest_value(
+            {
+                "video": video.identity(),
+                "aspect": aspect.model_dump(mode="json"),
+                "captioner": self._caption_settings(),
+            }
+        )
+
+    def _caption(self, video: Side, aspect: AspectText) -> tuple[StoredAnswer, bool]:
+        key = self._key(video, aspect)
+
+        def make() -> StoredAnswer:
+            text, choice = self._choose(video, aspect)
+            parts = [
+                {"type": "text", "text": text},
+                *video_parts("video", video, choice.places, self.captioner),
+            ]
+            answer = ask(self._captioner_client, self.captioner, self._caption_system, parts, CAPTION_SCHEMA)
+            return StoredAnswer(
+                key=key,
+                text=read_value(answer, "description"),
+                model=answer.model or self.captioner.model,
+                captioner=digest_value(self._caption_settings()),
+                aspect=aspect.name,
+                frames=len(choice.places),
+                tokens_in=answer.tokens_in or 0,
+                tokens_out=answer.tokens_out or 0,
+                seconds=answer.seconds,
+                tries=answer.tries,
+                expected_in=self._caption_tokens(text) + len(choice.places) * self._frame_tokens(video),
+            )
+
+        return self._captions.get_or_make(key, make)
+
+    def _choose(self, video: Side, aspect: AspectText) -> tuple[str, FrameChoice]:
+        text = filled(self._caption_user, dimension=aspect.dimension, description=aspect.description)
+        limit = FrameLimit(
+            frames=self.captioner.most_images,
+            tokens=self.captioner.context_tokens - self.captioner.answer_tokens - self._caption_tokens(text),
+            tokens_per_frame=self._frame_tokens(video),
+        )
+        return text, choose_frames((video,), self._policy, limit, self._cache)[0]
+
+    def _frame_tokens(self, video: Side) -> int:
+        side = self.captioner.image_side
+        return self.captioner.image_tokens(*image_size(video.width, video.height, side))
+
+    def _text(self, prompt: str, aspect: AspectText, first: str, second: str) -> str:
+        return filled(
+            self._user,
+            dimension=aspect.dimension,
+            description=aspect.description,
+            prompt=prompt,
+            first=first,
+            second=second,
+        )
+
+    def _caption_tokens(self, text: str) -> int:
+        around = MARK_TOKENS + LINE_TOKENS + self.captioner.schema_tokens
+        return self.captioner.text_tokens(self._caption_system + text) + around
+
+    def _answer_tokens(self, text: str) -> int:
+        return self.model.text_tokens(self._system + text) + MARK_TOKENS + self.model.schema_tokens
+
+    def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> list[Estimate]:
+        """Return what one comparison takes, with the descriptions that are not there yet."""
+        found: list[Estimate] = []
+        texts: list[str] = []
+        lacking = 0
+        for video in (first, second):
+            key = self._key(video, aspect)
+            kept = self._captions.find(key)
+            texts.append("" if kept is None else kept.text)
+            if kept is None:
+                lacking += 1
+                found.append(self._estimate_caption(video, aspect, key))
+        expected = self._answer_tokens(self._text(prompt, aspect, *texts))
+        expected += round(lacking * self._description_tokens)
+        answer = Estimate(
+            tokens_in=self._measured.tokens_in(expected),
+            tokens_out=self._measured.tokens_out(aspect.name, self.model.thinking_tokens + CHOICE_TOKENS),
+            model=self.model.model,
+        )
+        return [*found, answer]
+
+    def _estimate_caption(self, video: Side, aspect: AspectText, key: str) -> Estimate:
+        text, choice = self._choose(video, aspect)
+        images = len(choice.places)
+        assumed = self.captioner.thinking_tokens + self.model.description_tokens
+        return Estimate(
+            images=images,
+            tokens_in=self._captions_measured.tokens_in(
+                self._caption_tokens(text) + images * self._frame_tokens(video)
+            ),
+            tokens_out=self._captions_measured.tokens_out(aspect.name, assumed),
+            model=self.captioner.model,
+            once=key,
+        )
+
+    def learn(self, rows: Sequence[Judgement]) -> str:
+        """Let estimates rest on what answers and descriptions in the store took."""
+        self._measured = of_judgements(rows)
+        kept = self._captions.made_by(digest_value(self._caption_settings()))
+        self._captions_measured = MeasuredTokens(
+            tuple(TokenCounts(one.aspect, one.tokens_out, one.tokens_in, one.expected_in) for one in kept)
+        )
+        if kept:
+            self._description_tokens = fmean(self.model.text_tokens(one.text) for one in kept)
+        return "; ".join(
+            (
+                self._measured.says("answers") if self._measured.answers else self.model.assumes(),
+                self._captions_measured.says("descriptions")
+                if kept
+                else f"{self.captioner.assumes()}, and {self._description_tokens:,} tokens a description "
+                "(description_tokens)",
+            )
+        )

@@ -1,0 +1,299 @@
+"""The table of evaluators, those that other packages add, and the choice of some with their settings."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from pydantic import Field, ValidationError, field_validator
+
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.model import Frozen
+from tasks.plugins import added_points
+from tasks.scoring.base import Evaluator, PairwiseJudge, PointwiseScorer
+from tasks.scoring.request import settings_digest
+from tasks.scoring.setup import PROVIDED, Setup
+
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+
+
+class EvaluatorChoice(Frozen):
+    """One evaluator that runs.
+
+    Parameters
+    ----------
+    use
+        Its name in the table of evaluators.
+    label
+        What tables call it; its own name where it is empty.
+    settings
+        What its factory is given.
+    concurrency
+        Requests under way at once in one process; what the evaluator says by default.
+    requests_per_minute, tokens_per_minute
+        Most of all processes together; None for no limit.
+    """
+
+    use: str
+    label: str = ""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    concurrency: int | None = Field(default=None, ge=1, le=4096)
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    tokens_per_minute: float | None = Field(default=None, gt=0)
+
+    @field_validator("label")
+    @classmethod
+    def _plain(cls, value: str) -> str:
+        if value and not _LABEL.fullmatch(value):
+            raise ValueError("a label is letters, digits and '.', '_', '+', '-', at most 100")
+        return value
+
+
+#: Settings that say how an evaluator runs, not what it answers: they are in no key.
+HOW_IT_RUNS = ("label", "concurrency", "requests_per_minute", "tokens_per_minute")
+
+
+def choice_from_text(text: str) -> EvaluatorChoice:
+    """Return what ``NAME`` or ``NAME?key=value&key=value`` means; values are JSON, else text.
+
+    Raises
+    ------
+    UserInputError
+        If it cannot be read.
+    """
+    name, _, query = text.partition("?")
+    values: dict[str, Any] = {}
+    for part in filter(None, query.split("&")):
+        key, equals, value = part.partition("=")
+        if not equals or not key:
+            raise UserInputError(f"evaluator {text}: write NAME?key=value&key=value")
+        try:
+            values[key] = json.loads(unquote(value))
+        except json.JSONDecodeError:
+            values[key] = unquote(value)
+    return _chosen(name, values, f"evaluator {text}")
+
+
+def choices_from_file(path: Path) -> list[EvaluatorChoice]:
+    """Return the evaluators of a TOML file: a table each, named by its label, with `use` and settings.
+
+    Raises
+    ------
+    UserInputError
+        If there is no such file, or it does not fit.
+
+    Examples
+    --------
+    ::
+
+        [evaluators.clip-whole-prompt]
+        use = "clipscore"
+        policy = "each-truncate"
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise UserInputError(f"{path} cannot be read: {problem.strerror}") from problem
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise UserInputError(f"{path} is no TOML: {problem}") from problem
+    tables = values.pop("evaluators", None)
+    if (
+        values
+        or not isinstance(tables, dict)
+        or not all(isinstance(table, dict) for table in tables.values())
+    ):
+        raise UserInputError(f"{path}: write a table [evaluators.LABEL] for each evaluator, and nothing else")
+    found = []
+    for label, table in tables.items():
+        rest = {"label": label, **table}
+        found.append(_chosen(str(rest.pop("use", label)), rest, f"{path}: evaluators.{label}"))
+    return found
+
+
+def check_labels(names: Iterable[str]) -> None:
+    """Raise UserInputError where two evaluators would have the same name in tables."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise UserInputError(
+                f"{count} evaluators are called {name!r}: give them labels, such as NAME?label=other"
+            )
+
+
+def _chosen(name: str, values: Mapping[str, Any], where: str) -> EvaluatorChoice:
+    how = {key: value for key, value in values.items() if key in HOW_IT_RUNS}
+    settings = {key: value for key, value in values.items() if key not in HOW_IT_RUNS}
+    try:
+        return EvaluatorChoice(use=name, settings=settings, **how)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise UserInputError(f"{where}: {key}: {first['msg'].removeprefix('Value error, ')}") from problem
+
+
+#: Entry-point group that other packages use.
+GROUP = "slvmeval.evaluators"
+
+#: Evaluators of this project: name to ``module:factory``.
+BUILT_IN: dict[str, str] = {
+    "gpt-5-video": "tasks.scoring.judges.vlm:gpt_5_video",
+    "gpt-5-mini-video": "tasks.scoring.judges.vlm:gpt_5_mini_video",
+    "qwen3-vl-video": "tasks.scoring.judges.vlm:qwen3_vl_video",
+    "gpt-5-text": "tasks.scoring.judges.vlm:gpt_5_text",
+    "gpt-5-mini-text": "tasks.scoring.judges.vlm:gpt_5_mini_text",
+    "qwen3-vl-text": "tasks.scoring.judges.vlm:qwen3_vl_text",
+    "clipscore": "tasks.scoring.judges.clip_score:clip_score",
+    "videoscore": "tasks.scoring.judges.video_score:video_score",
+    "vlm-video": "tasks.scoring.judges.vlm:video_judge",
+    "vlm-text": "tasks.scoring.judges.vlm:text_judge",
+    "video-bench": "tasks.scoring.suites.video_bench.judge:VideoBenchJudge",
+    "locot2v-bench": "tasks.scoring.suites.locot2v.judge:locot2v_bench",
+    "duration": "tasks.scoring.judges.baselines:Duration",
+    "size": "tasks.scoring.judges.baselines:Size",
+    "contrast": "tasks.scoring.judges.baselines:Contrast",
+    "sharpness": "tasks.scoring.judges.baselines:Sharpness",
+    "motion": "tasks.scoring.judges.baselines:Motion",
+    "scenes": "tasks.scoring.judges.baselines:SceneCount",
+    "coin": "tasks.scoring.judges.baselines:Coin",
+}
+
+
+def added_evaluators() -> dict[str, EntryPoint]:
+    """Return the evaluators that installed packages add, by name; nothing is imported."""
+    return added_points(GROUP, BUILT_IN, "evaluator")
+
+
+def evaluator_names() -> tuple[str, ...]:
+    """Return the names of all evaluators, the built-in ones first; nothing is imported."""
+    return (*BUILT_IN, *added_evaluators())
+
+
+def factory(name: str) -> Callable[..., Any]:
+    """Return what makes the evaluator of that name, importing its module; raises as :func:`load_factory`."""
+    return load_factory("evaluator", name, BUILT_IN, added_evaluators())
+
+
+def load_factory(
+    what: str, name: str, built_in: Mapping[str, str], added: Mapping[str, EntryPoint]
+) -> Callable[..., Any]:
+    """Return what makes the thing of that name, importing its module.
+
+    Parameters
+    ----------
+    what
+        What such things are called: an evaluator, a suite.
+    built_in, added
+        Ours, as ``module:factory``, and those of packages, by name.
+
+    Raises
+    ------
+    UserInputError
+        If there is none, with the nearest names.
+    PrerequisiteError
+        If its module cannot be imported.
+    """
+    names = (*built_in, *added)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
+        raise UserInputError(f"no {what} {name!r}: {hint}")
+    where = built_in[name] if name in built_in else added[name].value
+    try:
+        if name in built_in:
+            module, _, attribute = where.partition(":")
+            found: Any = getattr(importlib.import_module(module), attribute)
+        else:
+            found = added[name].load()
+    except (ImportError, AttributeError) as problem:
+        raise PrerequisiteError(
+            f"{what} {name!r} cannot be loaded from {where}: {problem}; install what it needs, or "
+            "repair or uninstall its package"
+        ) from problem
+    if not callable(found):
+        raise PrerequisiteError(f"{where} is no factory: it has to be a class or a function")
+    return found  # type: ignore[no-any-return]
+
+
+def make_evaluator(chosen: EvaluatorChoice, setup: Setup) -> Evaluator:
+    """Make an evaluator with its settings; nothing is loaded yet.
+
+    Parameters
+    ----------
+    setup
+        What its factory may ask for by the names of its parameters: ``setup``, or what that has.
+
+    Raises
+    ------
+    UserInputError
+        If there is none of that name, or its settings do not fit.
+    PrerequisiteError
+        If it cannot be imported, or is none.
+    """
+    make = factory(chosen.use)
+    try:
+        takes = inspect.signature(make).parameters
+    except ValueError as problem:
+        raise PrerequisiteError(f"evaluator {chosen.use}: {make!r} is no factory: {problem}") from problem
+    given = {name: getattr(setup, name) for name in PROVIDED if name in takes}
+    if "setup" in takes:
+        given["setup"] = setup
+    _check_settings(chosen, takes, given)
+    try:
+        made = make(**given, **chosen.settings)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise UserInputError(f"evaluator {chosen.use}: {key}: {first['msg']}") from problem
+    except (TypeError, ValueError) as problem:
+        raise UserInputError(f"evaluator {chosen.use}: {problem}") from problem
+    if not isinstance(made, PairwiseJudge | PointwiseScorer):
+        raise PrerequisiteError(
+            f"evaluator {chosen.use} is a {type(made).__name__}: it has to be a PairwiseJudge or a "
+            "PointwiseScorer"
+        )
+    try:
+        settings_digest(made)
+    except Exception as problem:  # another package's code
+        raise PrerequisiteError(
+            f"evaluator {chosen.use}: its settings() are nothing that JSON can hold "
+            f"({type(problem).__name__}: {problem})"
+        ) from problem
+    return made
+
+
+def _check_settings(
+    chosen: EvaluatorChoice, takes: Mapping[str, inspect.Parameter], given: Iterable[str]
+) -> None:
+    """Raise UserInputError for a setting that the factory does not have, or that is filled in."""
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+        return
+    own = [name for name in takes if name not in given]
+    for name in chosen.settings:
+        if name not in own:
+            near = difflib.get_close_matches(name, [*own, *HOW_IT_RUNS], n=2)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(own) or 'none'}"
+            raise UserInputError(f"evaluator {chosen.use} has no setting {name!r}: {hint}")
+
+
+def check_different(evaluators: Iterable[tuple[str, Evaluator]]) -> None:
+    """Raise UserInputError where two labels stand for one evaluator with the same settings.
+
+    Their requests would be the same: each would be paid for twice, and kept under one of the labels.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for label, evaluator in evaluators:
+        other = found.setdefault((evaluator.name, settings_digest(evaluator)), label)
+        if other != label:
+            raise UserInputError(
+                f"{other} and {label} are one evaluator with the same settings: name it once; "
+                "--repeats asks it several times"
+            )

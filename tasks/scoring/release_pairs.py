@@ -1,0 +1,198 @@
+"""The pairs of a release as evaluators are asked about them, and the choice of some of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+
+from storage_schemas.errors import StoreError, UserInputError
+from storage_schemas.model import Frozen
+from storage_schemas.release import Release
+from storage_schemas.rng import keyed_rank
+from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
+from tasks.pairs.view import Pair, open_pair
+from tasks.scoring.base import AspectText
+from tasks.scoring.frame_cache import FramesKeeper, KeptSide
+from tasks.scoring.instructions import aspect_text
+from tasks.scoring.request import PairFacts, prompt_digest
+
+
+class Selection(Frozen):
+    """Which pairs of a set are judged; what is empty takes all.
+
+    Parameters
+    ----------
+    pairs
+        Ids, or unambiguous beginnings of them.
+    strengths, clips
+        Points on the axes of severity.
+    most_per_aspect
+        A keyed draw of so many pairs of each aspect; a smaller one lies within a larger one.
+    """
+
+    aspects: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()
+    strengths: tuple[str, ...] = ()
+    clips: tuple[int, ...] = ()
+    most_per_aspect: int | None = Field(default=None, ge=1)
+
+    def of(self, facts: Iterable[PairFacts]) -> list[PairFacts]:
+        """Return the pairs that are meant, by source, so that its frames are read once.
+
+        Raises
+        ------
+        UserInputError
+            If something that is named is not there, or nothing is left.
+        """
+        given = list(facts)
+        _require("aspect", self.aspects, {pair.aspect for pair in given})
+        _require("strength", self.strengths, {pair.strength for pair in given})
+        _require("number of degraded clips", self.clips, {pair.clips for pair in given})
+        ids = {_one(begin, given) for begin in self.pairs}
+        kept = [
+            pair
+            for pair in given
+            if (not ids or pair.pair_id in ids)
+            and (not self.aspects or pair.aspect in self.aspects)
+            and (not self.strengths or pair.strength in self.strengths)
+            and (not self.clips or pair.clips in self.clips)
+        ]
+        if self.most_per_aspect is not None:
+            by_aspect: dict[str, list[PairFacts]] = defaultdict(list)
+            for pair in kept:
+                by_aspect[pair.aspect].append(pair)
+            kept = [
+                pair
+                for some in by_aspect.values()
+                for pair in sorted(some, key=lambda pair: keyed_rank("evaluate", pair.pair_id))[
+                    : self.most_per_aspect
+                ]
+            ]
+        if not kept:
+            raise UserInputError("no pair is left to judge: name fewer aspects, pairs, strengths or clips")
+        return sorted(kept, key=lambda pair: (pair.source_id, pair.aspect, pair.pair_id))
+
+
+def _require(what: str, wanted: Collection[object], there: Collection[object]) -> None:
+    for value in wanted:
+        if value not in there:
+            known = ", ".join(sorted(map(str, there)))
+            raise UserInputError(f"no pair has the {what} {value!r}: there are {known or 'none'}")
+
+
+def _one(begin: str, pairs: Iterable[PairFacts]) -> str:
+    found = [pair.pair_id for pair in pairs if pair.pair_id.startswith(begin)]
+    if len(found) != 1:
+        raise UserInputError(f"{len(found)} pairs have an id like {begin!r}")
+    return found[0]
+
+
+class ReleasePairs(Frozen):
+    """The pairs of one version of a release.
+
+    Parameters
+    ----------
+    store_path, name, version
+        The store's folder, and the release.
+    """
+
+    store_path: str
+    name: str
+    version: int
+
+    @property
+    def release(self) -> Release:
+        """The release, opened once a process."""
+        return _open(self.store_path, self.name, self.version)
+
+    @property
+    def title(self) -> str:
+        """What a person reads."""
+        return f"release {self.name}, version {self.version}"
+
+    def facts(self) -> list[PairFacts]:
+        """Return what is known of all pairs."""
+        digests = {
+            row.source_id: prompt_digest(self.release.prompt(row.source_id)) for row in self.release.sources()
+        }
+        return [
+            PairFacts(
+                pair_id=record.pair_id,
+                source_id=record.source_id,
+                aspect=record.aspect,
+                dimension=record.dimension,
+                prompt_digest=digests[record.source_id],
+                high_checksum=record.high_checksum,
+                low_checksum=record.low_checksum,
+                fps=record.fps,
+                strength=record.strength,
+                clips=record.clips_degraded,
+                frames=record.high_frames + record.low_frames,
+            )
+            for record in self.release.pairs()
+        ]
+
+    def open(self, pair_id: str) -> Pair:
+        """Open a pair; no frame is read yet."""
+        pair = open_pair(self.release.store, self.release, pair_id)
+        return replace(pair, high=KeptSide(pair.high, _keeper), low=KeptSide(pair.low, _keeper))
+
+    def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
+        """Return an aspect as evaluators are told of it."""
+        return aspect_text(aspect, dimension, folder)
+
+    def check(self, wanted: Iterable[PairFacts]) -> None:
+        """Check that the release is as it was written, and that the frames of some pairs are there.
+
+        Raises
+        ------
+        IntegrityError
+            If a file of the release was changed.
+        StoreError
+            If frames were evicted.
+        """
+        self.release.check()
+        store, ids = self.release.store, {pair.pair_id for pair in wanted}
+        records = [record for record in self.release.pairs() if record.pair_id in ids]
+        clips = {s.degraded_clip for record in records for s in record.segments if s.degraded_clip}
+        there = {FRAMES: {record.frames_id for record in records}, DEGRADED_CLIP: clips}
+        for kind, wanted_ids in there.items():
+            gone = [id_ for id_ in wanted_ids if not store.has(kind, id_)]
+            if gone:
+                raise StoreError(
+                    f"{len(gone)} of {len(wanted_ids)} {kind.replace('_', ' ')} artifacts that these pairs "
+                    "consist of are not in the store: run the build again, which makes them anew"
+                )
+
+
+def pairs_of_release(store: Store, name: str | None, version: int | None) -> ReleasePairs:
+    """Return the pairs of a release, once its files are seen to be unchanged.
+
+    Parameters
+    ----------
+    name, version
+        The only release and the newest version where they are None.
+
+    Raises
+    ------
+    StoreError, UserInputError
+        If there is none.
+    IntegrityError
+        If a file of it was changed.
+    """
+    release = Release.open(store, name, version)
+    release.check()
+    return ReleasePairs(store_path=str(store.root), name=release.name, version=release.version)
+
+
+_keeper = FramesKeeper()
+
+
+@cache
+def _open(store_path: str, name: str, version: int) -> Release:
+    return Release.open(Store.open(Path(store_path)), name, version)

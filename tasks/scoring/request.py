@@ -1,0 +1,161 @@
+"""A request: one evaluator, one pair, one order, one repeat; its key says all that the answer depends on.
+
+How the requests of an evaluator become tasks: pairs of a source together, so that frames are read once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Protocol
+
+from storage_schemas.errors import PrerequisiteError
+from storage_schemas.ids import digest_text, digest_value
+from storage_schemas.judgements import Order
+from storage_schemas.rng import derived_seed
+from tasks.pairs.view import Pair
+from tasks.scoring.base import AspectText, Evaluator, PairwiseJudge
+from tasks.scoring.instructions import text_digest
+
+
+def changed_texts(pairs: PairSet, folder: str | None) -> dict[str, str]:
+    """Return by aspect the checksums of the texts that a folder has in place of those of a set of pairs."""
+    found: dict[str, str] = {}
+    if folder is None:
+        return found
+    for name, dimension in sorted({(pair.aspect, pair.dimension) for pair in pairs.facts()}):
+        try:
+            ours = text_digest(pairs.text(name, dimension, None))
+        except PrerequisiteError:  # an aspect that a package adds may have the user's only
+            continue
+        theirs = text_digest(pairs.text(name, dimension, folder))
+        if theirs != ours:
+            found[name] = theirs
+    return found
+
+
+@dataclass(frozen=True)
+class PairFacts:
+    """What is known of a pair before it is opened.
+
+    Parameters
+    ----------
+    high_checksum, low_checksum
+        Checksums of the frames of both videos.
+    strength, clips
+        Its point on the axes of severity.
+    frames
+        Frames of both videos.
+    """
+
+    pair_id: str
+    source_id: str
+    aspect: str
+    dimension: str
+    prompt_digest: str
+    high_checksum: str
+    low_checksum: str
+    fps: float
+    strength: str = ""
+    clips: int = 0
+    frames: int = 0
+
+
+class PairSet(Protocol):
+    """Pairs that evaluators are asked about; it may be sent to other processes."""
+
+    @property
+    def name(self) -> str:
+        """What a run on them is called."""
+
+    @property
+    def title(self) -> str:
+        """What a person reads."""
+
+    def facts(self) -> Sequence[PairFacts]:
+        """Return what is known of all pairs."""
+
+    def open(self, pair_id: str) -> Pair:
+        """Open a pair; no frame is read yet."""
+
+    def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
+        """Return an aspect as evaluators are told of it; a folder's ``ASPECT.txt`` comes first."""
+
+    def check(self, wanted: Iterable[PairFacts]) -> None:
+        """Check that the videos of some pairs are there, before anybody is asked."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request, without its evaluator."""
+
+    key: str
+    pair: PairFacts
+    order: Order
+    repeat: int = 0
+
+
+def settings_digest(evaluator: Evaluator) -> str:
+    """Return the checksum of an evaluator's settings and version: two of them are two evaluators."""
+    return digest_value({"version": evaluator.version, "settings": evaluator.settings()})[:16]
+
+
+def make_requests(evaluator: Evaluator, pair: PairFacts, text: AspectText, repeats: int = 1) -> list[Request]:
+    """Return the requests of an evaluator on a pair: both orders for a judge that asks for them.
+
+    Where it asks for one, the order is drawn, the same for every evaluator.
+    """
+    orders: tuple[Order, ...] = ("apart",)
+    if isinstance(evaluator, PairwiseJudge):
+        orders = ("high_first", "low_first")
+        if not evaluator.asks_both_orders(text):
+            seed = derived_seed("order", pair.high_checksum, pair.low_checksum, pair.aspect)
+            orders = (orders[seed & 1],)
+    shared = {
+        "evaluator": evaluator.name,
+        "settings": settings_digest(evaluator),
+        "high": pair.high_checksum,
+        "low": pair.low_checksum,
+        "fps": pair.fps,
+        "prompt": pair.prompt_digest,
+        "aspect": text_digest(text),
+    }
+    return [
+        Request(digest_value({**shared, "order": order, "repeat": repeat}), pair, order, repeat)
+        for repeat in range(repeats)
+        for order in orders
+    ]
+
+
+def prompt_digest(prompt: str) -> str:
+    """Return the checksum of a prompt."""
+    return digest_text(prompt)
+
+
+#: Requests of a task for each one that may be under way: few wait for the slowest at its end.
+_ROUNDS = 8
+
+
+def batches(requests: Sequence[Request], concurrency: int, most: int) -> list[tuple[Request, ...]]:
+    """Return requests in tasks: one source each, or several where that is too few requests or too many tasks.
+
+    Parameters
+    ----------
+    requests
+        In the order of their sources.
+    concurrency
+        How many the evaluator has under way at once.
+    most
+        About how many tasks there may be.
+    """
+    least = max(_ROUNDS * concurrency if concurrency > 1 else 1, math.ceil(len(requests) / max(most, 1)))
+    found: list[tuple[Request, ...]] = []
+    batch: list[Request] = []
+    for _, some in groupby(requests, key=lambda request: request.pair.source_id):
+        batch += some
+        if len(batch) >= least:
+            found.append(tuple(batch))
+            batch = []
+    return [*found, tuple(batch)] if batch else found

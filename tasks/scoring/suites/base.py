@@ -1,0 +1,198 @@
+"""What every suite is: dimensions, each of which scores one video, or all videos of one prompt together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from storage_schemas.errors import TRANSIENT_REASONS, SetAside, StoreError
+from storage_schemas.judgements import Failure
+from storage_schemas.model import Frozen
+from tasks.aspects.base import Pool
+from tasks.llm.usage import Estimate, NotJudged, Usage
+from tasks.pairs.view import Side
+
+
+class Dimension(Frozen):
+    """One dimension of a suite.
+
+    Parameters
+    ----------
+    name, title, group
+        What commands, people and the suite's table of groups call it.
+    low, high
+        Ends of its scale; more is better.
+    needs
+        What a prompt must have for it besides its text, such as ``events`` or ``questions``.
+    about
+        What the number means, in a sentence.
+    behind
+        The model or the method behind it.
+    source
+        Where it comes from: a section of the paper, or ``not from the paper``.
+    """
+
+    name: str
+    title: str
+    group: str
+    low: float
+    high: float
+    needs: tuple[str, ...] = ()
+    about: str
+    behind: str
+    source: str
+
+
+class SuitePrompt(Frozen):
+    """What the videos of one prompt were made from.
+
+    Parameters
+    ----------
+    dimensions
+        In which it is scored; in all where there are none.
+    theme
+        Its theme, for tables by theme.
+    details
+        What a suite wants to know besides: events, questions with their polarity, complexity.
+    """
+
+    prompt_id: str
+    text: str
+    dimensions: tuple[str, ...] = ()
+    theme: str = ""
+    details: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class SuiteVideo:
+    """One generated video, as a lazy frame sequence."""
+
+    model: str
+    prompt_id: str
+    sample: int
+    digest: str
+    video: Side
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"{self.model}/{self.prompt_id}#{self.sample}"
+
+
+@dataclass(frozen=True)
+class ScoredVideo:
+    """The score of one video in one dimension."""
+
+    value: float
+    usage: Usage = field(default_factory=Usage)
+    calls: int = 0
+    model: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def not_readable(problem: SetAside | StoreError | OSError) -> NotJudged:
+    """Return why there is no score where a file could not be used.
+
+    A store that is full or read-only is no fault of the video: the next run scores it.
+    """
+    passes = isinstance(problem, SetAside) and problem.reason in TRANSIENT_REASONS
+    failure = Failure.INTERNAL_ERROR if passes else Failure.VIDEO_UNREADABLE
+    return NotJudged(failure, f"{type(problem).__name__}: {problem}")
+
+
+class Scorer(ABC):
+    """Gives the scores of one dimension.
+
+    Class attributes
+    ----------------
+    pool
+        Which workers run it.
+    batch
+        ``video``: each video is scored by itself; ``prompt``: all models' videos of one prompt together.
+    """
+
+    pool: ClassVar[Pool] = "cpu"
+    batch: ClassVar[Literal["video", "prompt"]] = "video"
+
+    def __init__(self, dimension: Dimension) -> None:
+        self.dimension = dimension
+
+    @property
+    def concurrency(self) -> int:
+        """How many scores may be under way at once in one process; where a server is asked, what it takes."""
+        return 1
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Return all that scores depend on besides videos and prompt, JSON-able."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Check, without loading anything, that all it needs is there.
+
+        Raises
+        ------
+        PrerequisiteError
+            If weights or a server are missing, with what to do.
+        """
+
+    @abstractmethod
+    def score(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[ScoredVideo | NotJudged]:
+        """Return the scores of some videos of one prompt, in their order; one video where `batch` says so.
+
+        A video without a score gets the reason in its place and harms no other.
+        """
+
+    def estimate(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[Estimate]:
+        """Return what `score` will ask of models, without asking; empty where nothing is paid for.
+
+        Work that several units share has one name (`Estimate.once`); a repeat asks anew, under other names.
+        """
+        return ()
+
+
+class Suite(ABC):
+    """A set of dimensions with their scorers.
+
+    Class attributes
+    ----------------
+    name, title
+        What commands and people call it.
+    fps, long_side
+        Frames a second at which videos are given to it, ``native`` for their own, and the longer side in
+        pixels, unless the user says otherwise.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    fps: ClassVar[str] = "native"
+    long_side: ClassVar[int] = 512
+
+    @property
+    @abstractmethod
+    def dimensions(self) -> Sequence[Dimension]:
+        """All dimensions in the order of the paper's table."""
+
+    @abstractmethod
+    def scorer(self, dimension: str) -> Scorer:
+        """Return what scores a dimension; nothing is loaded yet.
+
+        Raises
+        ------
+        UserInputError
+            If there is no such dimension.
+        """
+
+    def read_prompts(self, path: Path) -> Sequence[SuitePrompt] | None:
+        """Return the prompts of a file in the form that the suite's authors publish.
+
+        None where the file has another form: then it is read as a prompts file of ours.
+        """
+        return None

@@ -1,0 +1,67 @@
+"""A video's file, slightly blurred: how far do scores move?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cv2
+
+from storage_schemas.frames import Planes
+from tasks.media.planes import split_planes
+from tasks.pairs.view import Side
+
+#: Standard deviation of the blur in pixels (not from the paper, which names none).
+BLUR_SIGMA = 1.0
+
+
+class BlurredSide(Side):
+    """A video whose pictures are slightly blurred; frames are read and blurred where they are touched.
+
+    Parameters
+    ----------
+    plain
+        The video.
+    sigma
+        Standard deviation of the Gaussian in pixels of the luma; the chroma planes have half.
+    """
+
+    def __init__(self, plain: Side, sigma: float = BLUR_SIGMA) -> None:
+        if sigma <= 0:
+            raise ValueError("a blur has a sigma above 0")
+        self._plain, self._sigma = plain, sigma
+        self.width, self.height, self.color, self.fps = plain.width, plain.height, plain.color, plain.fps
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self._plain)
+
+    @property
+    def family(self) -> str:
+        """That of the plain video: they share no frames, but what is kept of them lies together."""
+        return self._plain.family
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        """Return blurred frames by place as ``(n, H·3/2, W)`` uint8."""
+        frames = self._plain.planes(places).copy()
+        for frame in frames:
+            y, u, v = split_planes(frame)
+            for plane, sigma in ((y, self._sigma), (u, self._sigma / 2), (v, self._sigma / 2)):
+                plane[...] = cv2.GaussianBlur(plane, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)
+        return frames
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        """Return the identity of frames: that of the plain ones and the blur."""
+        return [f"{id_}:blur{self._sigma!r}" for id_ in self._plain.frame_ids(places)]
+
+
+class BlurredVideo(BlurredSide):
+    """The same blurred; its frame rate and size are read when they are touched."""
+
+    def __init__(self, plain: Side, sigma: float) -> None:
+        self._plain, self._sigma = plain, sigma
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("width", "height", "color", "fps"):
+            return getattr(self._plain, name)
+        raise AttributeError(name)

@@ -1,0 +1,128 @@
+"""A generated video's file as a lazy frame sequence, at its own frame rate unless the user says otherwise."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.model import Frozen
+from tasks.media.probe import probe
+from tasks.pairs.file_pairs import VideoSide
+from tasks.pairs.view import Side
+
+#: Frames a second where a file says nothing of its rate (a picture, say).
+UNKNOWN_RATE = Fraction(24)
+#: Videos that a process keeps open at once, besides those in use; each keeps at most 64 frames.
+OPEN_VIDEOS = 8
+
+
+class FrameRate(Frozen):
+    """How videos are sampled: part of every score's key.
+
+    Parameters
+    ----------
+    fps
+        Frames a second, such as ``2`` or ``30000/1001``; ``native`` for the file's own average rate.
+    long_side
+        Longer side in pixels.
+    blur
+        Standard deviation in pixels of a Gaussian blur, to see how far scores move; 0 for none.
+    """
+
+    fps: str = "native"
+    long_side: int = 512
+    blur: float = 0.0
+
+    @property
+    def suffix(self) -> str:
+        """What a changed video's scores are told apart by: empty where nothing is changed."""
+        return f"+blur{self.blur:g}" if self.blur else ""
+
+    def rate(self) -> Fraction | None:
+        """Return the rate, None for the file's own.
+
+        Raises
+        ------
+        UserInputError
+            If it is no number above 0.
+        """
+        if self.fps == "native":
+            return None
+        try:
+            found = Fraction(self.fps)
+        except (ValueError, ZeroDivisionError) as problem:
+            raise UserInputError(f"fps is {self.fps!r}: give a number, or native") from problem
+        if found <= 0:
+            raise UserInputError(f"fps is {self.fps}: give a number above 0, or native")
+        return found
+
+    def check(self) -> None:
+        """Raise UserInputError if it makes no sense."""
+        self.rate()
+        if self.long_side < 4 or self.long_side % 4:
+            raise UserInputError(f"long_side is {self.long_side}; give a positive multiple of 4, such as 512")
+        if not 0 <= self.blur <= 100:
+            raise UserInputError(f"blur is {self.blur}; give pixels from 0 to 100")
+
+
+class FileVideo(VideoSide):
+    """A video file; nothing is read before it is touched, and no more than 64 frames are kept.
+
+    Raises
+    ------
+    SetAside
+        When it is first touched, if the video cannot be used.
+    """
+
+    def __init__(self, path: Path, sampling: FrameRate) -> None:
+        self._given = sampling.rate()
+        super().__init__(path, self._given or UNKNOWN_RATE, sampling.long_side)
+        # the file itself says both, once it is touched
+        del self.__dict__["fps"], self.__dict__["_rate"]
+
+    @cached_property
+    def fps(self) -> float:  # type: ignore[override]
+        """Frames a second of the sequence."""
+        return float(self._rate)
+
+    @cached_property
+    def _rate(self) -> Fraction:  # type: ignore[override]
+        return self._given or probe(self.path).frame_rate or UNKNOWN_RATE
+
+
+class OpenVideos:
+    """The videos of this process by path; the latest few stay open."""
+
+    def __init__(self, sampling: FrameRate, most: int = OPEN_VIDEOS) -> None:
+        self._sampling, self._most = sampling, most
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, Side] = OrderedDict()
+
+    @property
+    def suffix(self) -> str:
+        """What is added to a video's checksum where it is changed."""
+        return self._sampling.suffix
+
+    def open(self, path: str) -> Side:
+        """Return a video; it is the same object while it stays open."""
+        with self._lock:
+            found = self._open.pop(path, None)
+            # its truth would be its length, for which it is read
+            found = self._new(path) if found is None else found
+            self._open[path] = found
+            while len(self._open) > self._most:
+                self._open.popitem(last=False)
+            return found
+
+    def _new(self, path: str) -> Side:
+        plain = FileVideo(Path(path), self._sampling)
+        if not self._sampling.blur:
+            return plain
+        # statistics, which take a second to import, come with it
+        from tasks.scoring.suites.blurred_video import BlurredVideo
+
+        return BlurredVideo(plain, self._sampling.blur)

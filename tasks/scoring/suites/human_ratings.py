@@ -1,0 +1,154 @@
+"""People's ratings of generated videos, read from any file that has a column for each thing.
+
+A row is one rating (``model, prompt_id, dimension, rater, rating``, and ``sample`` where a prompt has several
+videos of a model), or, in JSON Lines, all ratings of one video and dimension as a list ``ratings``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.model import Frozen
+from tasks.scoring.user_files import MALFORMED, UnusedLine, read_lines, read_text
+
+#: A rating of 0 says that the person could not rate the video (Video-Bench's labels).
+INVALID = "invalid_rating"
+DUPLICATE = "duplicate_rating"
+UNKNOWN = "unknown_dimension"
+
+#: Lowest and highest rating of each dimension.
+Scales = Mapping[str, tuple[int, int]]
+
+
+class VideoKey(Frozen):
+    """Which video is meant."""
+
+    model: str
+    prompt_id: str
+    sample: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.model}/{self.prompt_id}#{self.sample}"
+
+
+@dataclass(frozen=True)
+class Rating:
+    """One person's rating of one video in one dimension."""
+
+    video: VideoKey
+    dimension: str
+    rater: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """The ratings of a file, and what was left out."""
+
+    rows: tuple[Rating, ...]
+    left_out: tuple[UnusedLine, ...]
+
+
+class _UnusableRating(Exception):
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
+def load_ratings(path: Path, scales: Scales) -> Ratings:
+    """Read ratings from a CSV (``.csv``, ``.tsv``) or a JSON Lines file.
+
+    Parameters
+    ----------
+    scales
+        The ends of every dimension's scale; a rating outside is left out, as is one of an unknown dimension.
+
+    Raises
+    ------
+    UserInputError
+        If the file cannot be read, or lacks a column.
+    """
+    rows: dict[tuple[VideoKey, str, str], Rating] = {}
+    left_out: list[UnusedLine] = []
+    for where, row in _rows(path):
+        for rater, value in _values(row):
+            try:
+                rating = _rating(row, rater, value, scales)
+                key = rating.video, rating.dimension, rating.rater
+                if key in rows:
+                    raise _UnusableRating(
+                        DUPLICATE, f"{rater} rates {rating.video} in {rating.dimension} a second time"
+                    )
+            except _UnusableRating as problem:
+                left_out.append(UnusedLine(where, problem.reason, problem.message))
+                continue
+            rows[key] = rating
+    return Ratings(tuple(rows.values()), tuple(left_out))
+
+
+def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if path.suffix.lower() in (".csv", ".tsv"):
+        yield from _csv_rows(path)
+        return
+    for number, row in read_lines(path):
+        if not isinstance(row, dict):
+            raise UserInputError(f"{path}, line {number}, is no JSON object")
+        yield f"line {number}", row
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    reader = csv.DictReader(
+        io.StringIO(read_text(path)), delimiter="\t" if path.suffix.lower() == ".tsv" else ","
+    )
+    missing = {"model", "prompt_id", "dimension", "rater", "rating"} - set(reader.fieldnames or ())
+    if missing:
+        raise UserInputError(
+            f"{path} has no column {', '.join(sorted(missing))}: it has {', '.join(reader.fieldnames or ())}"
+        )
+    try:
+        for row in reader:
+            yield f"line {reader.line_num}", row
+    except csv.Error as problem:
+        raise UserInputError(f"{path}, line {reader.line_num}: {problem}") from problem
+
+
+def _values(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return rater and rating of each rating in a row."""
+    many = row.get("ratings")
+    if isinstance(many, list):
+        return [(str(place), value) for place, value in enumerate(many, 1)]
+    if isinstance(many, dict):
+        return [(str(rater), value) for rater, value in many.items()]
+    return [(str(row.get("rater") or ""), row.get("rating"))]
+
+
+def _rating(row: Mapping[str, Any], rater: str, value: Any, scales: Scales) -> Rating:
+    model, prompt_id = str(row.get("model") or ""), str(row.get("prompt_id") or "")
+    if not (model and prompt_id and rater):
+        raise _UnusableRating(MALFORMED, "a rating needs a model, a prompt_id and a rater")
+    dimension = str(row.get("dimension") or "")
+    if dimension not in scales:
+        raise _UnusableRating(UNKNOWN, f"there is no dimension {dimension!r}: there are {', '.join(scales)}")
+    sample, rated = _whole(row.get("sample") or 0), _whole(value)
+    if sample is None or rated is None:
+        raise _UnusableRating(
+            MALFORMED, f"rating {value!r} and sample {row.get('sample')!r} have to be whole numbers"
+        )
+    low, high = scales[dimension]
+    if not low <= rated <= high:
+        raise _UnusableRating(INVALID, f"{rated} is outside the scale from {low} to {high}")
+    return Rating(VideoKey(model=model, prompt_id=prompt_id, sample=sample), dimension, rater, rated)
+
+
+def _whole(value: Any) -> int | None:
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        return None
+    return int(found) if found.is_integer() and not isinstance(value, bool) else None

@@ -1,0 +1,97 @@
+"""Aesthetic quality: Aesthetic Predictor V2.5 against an upper bound (LoCoT2V-Bench, appendix B.5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from storage_schemas.errors import PrerequisiteError
+from tasks.aspects.base import Pool
+from tasks.models.aesthetic_head import AestheticHead
+from tasks.models.base import Models
+from tasks.pairs.view import Side
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.suites.base import Dimension, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.locot2v.picture_models import PictureRow, Pictures, SeenModel, feature_rows
+from tasks.scoring.suites.locot2v.pixel_metrics import Measured
+from tasks.scoring.suites.locot2v.pixel_scorers import Measurement, SeenScorer
+from tasks.scoring.suites.locot2v.visual_settings import AestheticSettings
+
+
+class AestheticQuality(SeenScorer):
+    """The mean score of a frame a second, as a share of the upper bound."""
+
+    pool: ClassVar[Pool] = "h100"
+
+    def __init__(
+        self, dimension: Dimension, models: Models, cache: FeatureCache, settings: AestheticSettings
+    ) -> None:
+        super().__init__(dimension)
+        self._settings, self._cache = settings, cache
+        self._pictures = Pictures(models, settings.pictures)
+        self._head = SeenModel(models, settings.head, ("aesthetic-head",), libraries=("torch",), gpu=False)
+
+    def settings(self) -> dict[str, Any]:
+        """Return both models, the rate and the bound."""
+        return {
+            "pictures": self._pictures.settings(),
+            "head": self._head.settings(),
+            "fps": self._settings.fps,
+            "upper_bound": self._settings.upper_bound,
+            "version": 1,
+        }
+
+    def check(self) -> None:
+        """Check that both models are there.
+
+        Raises
+        ------
+        PrerequisiteError
+            If not, with what to do.
+        """
+        self._pictures.check()
+        self._head.check()
+
+    def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
+        """Return the mean over a frame a second."""
+        places = places_at(video.video, self._settings.fps)
+        head: AestheticHead = self._head.loaded()
+        scores: list[float] = []
+        for rows in feature_rows(self._cache, video.video, places, PictureRow(self._pictures)):
+            if rows.shape[1] != head.width:
+                raise PrerequisiteError(
+                    f"{self._head.name} was made for features of {head.width} numbers, {self._pictures.name} "
+                    f"gives {rows.shape[1]}: name the SigLIP that belongs to it in seen.aesthetics.pictures"
+                )
+            scores += head.scores(rows).tolist()
+        mean = math.fsum(scores) / len(scores)
+        found = Measured(share_of_bound(mean, self._settings.upper_bound), len(scores))
+        details = {"mean": mean, "lowest": min(scores), "highest": max(scores)}
+        return Measurement(found, details, self._head.name)
+
+
+def places_at(video: Side, fps: float) -> list[int]:
+    """Return the places of so many frames a second, from the first one on; of a slower video all."""
+    step = max(1.0, video.fps / fps)
+    count = math.ceil(len(video) / step)
+    return [min(len(video) - 1, round(n * step)) for n in range(count)]
+
+
+def share_of_bound(score: float, bound: float) -> float:
+    """Return a score as a share of the bound, at least 0 and at most 1."""
+    return float(np.clip(score / bound, 0, 1))
+
+
+def upper_bound(scores: Sequence[float]) -> float:
+    """Return the mean of the best tenth, of at least one score (appendix B.5).
+
+    Examples
+    --------
+    >>> upper_bound(range(20))
+    18.5
+    """
+    best = sorted(scores, reverse=True)[: max(1, round(len(scores) / 10))]
+    return math.fsum(best) / len(best)

@@ -1,0 +1,231 @@
+"""Consistency of subjects and backgrounds within events and between them (LoCoT2V-Bench, appendix B.7).
+
+Consistency of subjects and backgrounds within events and between them (LoCoT2V-Bench, appendix B.7).
+
+Each subject (and each background) has features in frames of the events in which it was found. Within an
+event its features should stay, from one event to another they should be alike. Cosines are the paper's; how
+they are put together is not in its text, and is ours.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.errors import SetAside
+from storage_schemas.ids import digest_value
+from storage_schemas.judgements import Failure
+from tasks.aspects.base import Pool
+from tasks.llm.servers import check_server
+from tasks.llm.usage import Estimate, NotJudged
+from tasks.pairs.view import Side
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.locot2v.asking import Asking, Reckoning
+from tasks.scoring.suites.locot2v.events import UNSPECIFIED, EventClip, clips_told, event_clips
+from tasks.scoring.suites.locot2v.picture_models import Pictures, SeenModel
+from tasks.scoring.suites.locot2v.pixel_metrics import Features, Measured
+from tasks.scoring.suites.locot2v.region_features import BATCH, Boxes, ThingRow, present
+from tasks.scoring.suites.locot2v.roles import Role, roles_of
+from tasks.scoring.suites.locot2v.settings import Locot2vSettings
+from tasks.scoring.suites.locot2v.visual_settings import SeenSettings
+from tasks.scoring.suites.video_bench.frames import SampledVideo
+
+#: Features of one subject by event, each ``(frames, dimensions)``; an event without it is absent.
+ByEvent = Mapping[int, NDArray[np.float64]]
+
+
+def _unit(rows: Features) -> Features:
+    found: Features = rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
+    return found
+
+
+def within_event(rows: NDArray[np.float64]) -> float | None:
+    """Return how stable a thing is in an event: mean cosine of each frame with the first and the one before.
+
+    That is VBench's subject consistency, here of one event. None for fewer than two frames.
+    """
+    if len(rows) < 2:
+        return None
+    unit = _unit(np.asarray(rows, dtype=np.float64))
+    to_first = unit[1:] @ unit[0]
+    to_before = (unit[1:] * unit[:-1]).sum(1)
+    return float(np.clip((to_first + to_before) / 2, 0, 1).mean())
+
+
+def intra_event(things: Sequence[ByEvent]) -> Measured:
+    """Return the mean stability over things and their events."""
+    found = [
+        value for thing in things for rows in thing.values() if (value := within_event(rows)) is not None
+    ]
+    if not found:
+        return Measured(None, 0, "nothing was found in two frames of an event")
+    return Measured(math.fsum(found) / len(found), len(found))
+
+
+def between_events(thing: ByEvent) -> float | None:
+    """Return the mean cosine of a thing's mean features in every two events; None for fewer than two."""
+    means = [_unit(_unit(np.asarray(rows, dtype=np.float64)).mean(0)) for rows in thing.values() if len(rows)]
+    if len(means) < 2:
+        return None
+    values = [float(np.clip(first @ second, 0, 1)) for first, second in combinations(means, 2)]
+    return math.fsum(values) / len(values)
+
+
+def inter_event(things: Sequence[ByEvent]) -> Measured:
+    """Return the mean likeness over the things that were found in two events or more."""
+    found = [value for thing in things if (value := between_events(thing)) is not None]
+    if not found:
+        return Measured(None, 0, "nothing was found in two events")
+    return Measured(math.fsum(found) / len(found), len(found))
+
+
+#: Dimension → what is looked at, and whether within events or between them.
+KINDS: Mapping[str, tuple[str, str]] = {
+    "intra_event_subject": ("subject", "intra"),
+    "intra_event_background": ("background", "intra"),
+    "inter_event_subject": ("subject", "inter"),
+    "inter_event_background": ("background", "inter"),
+}
+_ROLES: tuple[Role, ...] = ("language", "locating")
+
+
+class EventConsistency(Scorer):
+    """How alike features of subjects, or of backgrounds, are."""
+
+    pool: ClassVar[Pool] = "h100"
+
+    def __init__(
+        self, dimension: Dimension, setup: Setup, settings: Locot2vSettings, seen: SeenSettings
+    ) -> None:
+        super().__init__(dimension)
+        self._settings, self._seen = settings, seen.consistency
+        self._part, self._where = KINDS[dimension.name]
+        self.roles, self._cache = roles_of(setup, settings), setup.cache
+        for role in _ROLES:
+            self.roles.calls(role)
+        model = self._seen.subjects if self._part == "subject" else self._seen.backgrounds
+        self._pictures = Pictures(setup.models, model)
+        detector = self._seen.detector
+        self._detector = SeenModel(setup.models, detector.model, ("detector",), dtype=detector.dtype)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the models, the instructions and the constants."""
+        given = self._settings
+        return {
+            "models": {role: self.roles.model(role).settings() for role in _ROLES},
+            "told": digest_value(dict(clips_told(given))),
+            "shown": [given.fps, given.most_frames, given.most_events],
+            "detector": self._detector.settings(),
+            "pictures": self._pictures.settings(),
+            **self._seen.model_dump(mode="json", exclude={"detector", "subjects", "backgrounds"}),
+            "version": 1,
+        }
+
+    def check(self) -> None:
+        """Check that the models are there, and ask the servers whether they have theirs.
+
+        Raises
+        ------
+        PrerequisiteError
+            If something is missing, with what to do.
+        """
+        self._pictures.check()
+        self._detector.check()
+        for server in dict.fromkeys(self.roles.calls(role).client.server for role in _ROLES):
+            check_server(server)
+
+    def score(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[ScoredVideo | NotJudged]:
+        """Return the score of each video, with its events."""
+        return [self._one(prompt, video, repeat) for video in videos]
+
+    def estimate(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[Estimate]:
+        """Return the requests for events and their intervals that are not kept."""
+        found: list[Estimate] = []
+        for video in videos:
+            reckoning = Reckoning(self.roles)
+            # what is wrong with it is said when it is scored; what was asked until then is paid for
+            with suppress(NotJudged):
+                film = SampledVideo(video.digest, video.video)
+                event_clips(reckoning, prompt, film, self._settings, repeat)
+            found += reckoning.estimates
+        return found
+
+    def _one(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int) -> ScoredVideo | NotJudged:
+        start, asking = time.perf_counter(), Asking(self.roles)
+        try:
+            clips = event_clips(
+                asking, prompt, SampledVideo(video.digest, video.video), self._settings, repeat
+            )
+            things = self._things(video.video, clips)
+        except (NotJudged, SetAside) as problem:
+            return asking.failed(problem)
+        found = (intra_event if self._where == "intra" else inter_event)(list(things.values()))
+        if found.value is None:
+            return asking.failed(NotJudged(Failure.NO_ANSWER, found.why))
+        details = {
+            "rests_on": found.steps,
+            "masks": self._seen.masks,
+            "frames_by_thing": {
+                name: {str(event): len(rows) for event, rows in by_event.items()}
+                for name, by_event in things.items()
+            },
+            **asking.details(),
+        }
+        usage = replace(asking.usage(), seconds=time.perf_counter() - start)
+        return ScoredVideo(found.value, usage, asking.calls, asking.model, details)
+
+    def _things(self, video: Side, clips: Sequence[EventClip]) -> dict[str, dict[int, NDArray[np.float64]]]:
+        """Return the features of each thing by event: of each subject by its name, or of each background."""
+        found: dict[str, dict[int, NDArray[np.float64]]] = {}
+        for clip in clips:
+            phrase = phrase_of(clip.event.subject)
+            boxes = Boxes(self._detector, phrase, self._seen) if phrase else None
+            if self._part == "subject" and boxes is None:
+                continue
+            feature = ThingRow(self._part, boxes, self._pictures, self._cache)
+            places = event_places(clip, video.fps, self._seen.fps, self._seen.most_frames)
+            rows = present(self._cache.compute_missing(video, places, feature, batch=BATCH).rows)
+            if len(rows):
+                found.setdefault(self._thing(phrase, clip), {})[clip.number] = rows
+        return found
+
+    def _thing(self, phrase: str, clip: EventClip) -> str:
+        if self._part == "subject":
+            return phrase
+        return phrase_of(clip.event.setting) if self._seen.one_background == "setting" else "background"
+
+
+def phrase_of(text: str) -> str:
+    """Return a thing's name as it is compared and looked for; empty where an event names none.
+
+    Examples
+    --------
+    >>> phrase_of(" A brown  Dog."), phrase_of("unspecified")
+    ('brown dog', '')
+    """
+    words = text.lower().strip(" .").split()
+    if words and words[0] in ("a", "an", "the"):
+        words = words[1:]
+    plain = " ".join(words)
+    return "" if plain == UNSPECIFIED else plain
+
+
+def event_places(clip: EventClip, video_fps: float, fps: float, most: int) -> list[int]:
+    """Return the frames of an event that are looked at: so many a second, two at least where it has them."""
+    length = clip.end - clip.first
+    wanted = round(length / video_fps * fps)
+    count = min(length, most, max(2, wanted))
+    return [clip.first + int((n + 0.5) * length / count) for n in range(count)]

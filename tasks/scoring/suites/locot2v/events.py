@@ -1,0 +1,268 @@
+"""Events of a text, and which frames of a video belong to each; models say both, and both are checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.judgements import Failure, whole_characters
+from storage_schemas.model import Frozen
+from tasks.llm.answers import objects
+from tasks.llm.usage import NotJudged
+from tasks.scoring.instructions import filled
+from tasks.scoring.suites.base import SuitePrompt
+from tasks.scoring.suites.locot2v.asking import Asker
+from tasks.scoring.suites.locot2v.measure import base_of, entries_by_number, instruction, numbered
+from tasks.scoring.suites.locot2v.roles import Step
+from tasks.scoring.suites.locot2v.settings import Locot2vSettings
+from tasks.scoring.suites.video_bench.frames import SampledVideo
+
+#: What a field holds of which the text says nothing: two such fields are alike.
+UNSPECIFIED = "unspecified"
+FIELDS = ("event", "subject", "setting", "action", "camera")
+_TEXT: Mapping[str, Any] = {"type": "string"}
+SCHEMA = objects({"events": {"type": "array", "items": objects(dict.fromkeys(FIELDS, _TEXT))}})
+#: Six events of usual length, each field another text.
+_ASSUMED = [{name: f"{'word ' * 10}{name} {number}" for name in FIELDS} for number in range(6)]
+
+
+class PromptEvent(Frozen):
+    """One event of a prompt or of a description."""
+
+    event: str
+    subject: str = UNSPECIFIED
+    setting: str = UNSPECIFIED
+    action: str = UNSPECIFIED
+    camera: str = UNSPECIFIED
+
+
+def read_events(value: Any, most: int) -> list[PromptEvent]:
+    """Return the events of a list of objects; an empty field is `UNSPECIFIED`.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` for anything else, an event without its sentence, or more than `most`.
+    """
+    if not isinstance(value, list):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, "there is no list of events")
+    if len(value) > most:
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"there are {len(value)} events, {most} at most are taken")
+    found = []
+    for number, one in enumerate(value, 1):
+        if not isinstance(one, Mapping):
+            raise NotJudged(Failure.NOT_UNDERSTOOD, f"event {number} is no object")
+        fields = {name: one.get(name, "") for name in FIELDS}
+        for name, text in fields.items():
+            if not isinstance(text, str) or (name == "event" and not text.strip()):
+                raise NotJudged(Failure.NOT_UNDERSTOOD, f"event {number} has no text {name!r}")
+        found.append(
+            PromptEvent(
+                **{name: whole_characters(text.strip()) or UNSPECIFIED for name, text in fields.items()}
+            )
+        )
+    return found
+
+
+def extract_events(
+    asker: Asker, name: str, text: str, settings: Locot2vSettings, repeat: int = 0
+) -> list[PromptEvent]:
+    """Return the events of a text, as the language model sees them.
+
+    Parameters
+    ----------
+    name
+        What messages call the step.
+    repeat
+        Another one asks anew.
+    """
+
+    def check(value: Any) -> list[dict[str, str]]:
+        found = value.get("events") if isinstance(value, dict) else None
+        return [one.model_dump() for one in read_events(found, settings.most_events)]
+
+    step = Step(
+        name=name,
+        role="language",
+        system=told(settings),
+        text=f"The text:\n{text}",
+        schema=SCHEMA,
+        check=check,
+        assumed={"events": _ASSUMED[: settings.most_events]},
+        what={"repeat": repeat} if repeat else {},
+    )
+    return [PromptEvent(**one) for one in asker.ask(step)]
+
+
+def told(settings: Locot2vSettings) -> str:
+    """Return how the language model is asked."""
+    return filled(instruction("events", settings.prompts), most=str(settings.most_events))
+
+
+def events_of_prompt(asker: Asker, prompt: SuitePrompt, settings: Locot2vSettings) -> list[PromptEvent]:
+    """Return the events of a prompt: its detail ``events``, else those that the language model finds.
+
+    Raises
+    ------
+    NotJudged
+        `no_answer` if it has none, `not_understood` if the detail does not fit.
+    """
+    given = prompt.details.get("events")
+    if given is None:
+        found = extract_events(asker, "events of the prompt", base_of(prompt), settings)
+    else:
+        try:
+            found = read_events(list(given) if isinstance(given, tuple) else given, settings.most_events)
+        except NotJudged as problem:
+            raise NotJudged(problem.failure, f"the prompt's events: {problem.message}") from problem
+    if not found:
+        raise NotJudged(Failure.NO_ANSWER, "the prompt has no events")
+    return found
+
+
+#: How far past the video's end an interval may reach, seconds: times are rounded (not from the paper).
+SLACK_S = 0.5
+_NUMBER: Mapping[str, Any] = {"type": "number"}
+_FOUND = objects(
+    {"number": {"type": "integer"}, "seen": {"type": "boolean"}, "start": _NUMBER, "end": _NUMBER}
+)
+CLIP_SCHEMA = objects({"events": {"type": "array", "items": _FOUND}})
+
+
+@dataclass(frozen=True)
+class EventClip:
+    """Where an event is seen.
+
+    Parameters
+    ----------
+    number
+        Place of the event among those of the prompt, from 0.
+    start_s, end_s
+        The interval, seconds of the video.
+    first, end
+        Its frames: from `first` up to, and without, `end`.
+    """
+
+    number: int
+    event: PromptEvent
+    start_s: float
+    end_s: float
+    first: int
+    end: int
+
+
+def event_clips(
+    asker: Asker, prompt: SuitePrompt, film: SampledVideo, settings: Locot2vSettings, repeat: int = 0
+) -> list[EventClip]:
+    """Return the clips of the prompt's events that are seen in a video, in the prompt's order.
+
+    Raises
+    ------
+    NotJudged
+        If the prompt has no events, the video no frames, or the model gives no intervals that fit.
+    """
+    wanted = events_of_prompt(asker, prompt, settings)
+    length = length_s(film)
+    step = Step(
+        name="locate events",
+        role="locating",
+        system=filled(
+            instruction("locate", settings.prompts),
+            length=f"{length:.1f}" if length >= 1 else f"{length:.2f}",
+        ),
+        text=f"The events:\n{numbered([one.event for one in wanted])}",
+        schema=CLIP_SCHEMA,
+        check=lambda value: read_intervals(value, len(wanted), length),
+        assumed=_assumed(len(wanted), length),
+        film=film,
+        timed=True,
+        what={"repeat": repeat},
+    )
+    return clips_of(wanted, asker.ask(step), film.video.times_s)
+
+
+def clips_told(settings: Locot2vSettings) -> Mapping[str, str]:
+    """Return how the models are asked."""
+    return {"events": events.told(settings), "locate": instruction("locate", settings.prompts)}
+
+
+def length_s(film: SampledVideo) -> float:
+    """Return how long a video lasts, in seconds.
+
+    Raises
+    ------
+    NotJudged
+        `video_unreadable` if it has no frames.
+    """
+    times = film.video.times_s
+    if not len(times):
+        raise NotJudged(Failure.VIDEO_UNREADABLE, "the video has no frames")
+    return float(times[-1] + 1 / film.video.fps)
+
+
+def read_intervals(value: Any, count: int, length: float) -> list[list[float] | None]:
+    """Return the interval of each event in seconds, None where it is not seen.
+
+    Parameters
+    ----------
+    length
+        Of the video, seconds; an interval that ends up to `SLACK_S` later is cut there.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` for another number of events, or an interval that is empty or outside the video.
+    """
+    found: list[list[float] | None] = []
+    for entry in entries_by_number(value, "events", count):
+        seen, number = entry.get("seen"), entry["number"]
+        if not isinstance(seen, bool):
+            raise NotJudged(Failure.NOT_UNDERSTOOD, f"event {number}: 'seen' is {seen!r:.40}, no truth value")
+        if not seen:
+            found.append(None)
+            continue
+        start, end = (_seconds(entry.get(name), f"event {number}: {name!r}") for name in ("start", "end"))
+        if not 0 <= start < end <= length + SLACK_S or start >= length:
+            raise NotJudged(
+                Failure.NOT_UNDERSTOOD,
+                f"event {number} from {start:g} s to {end:g} s does not lie in a video of {length:.2f} s",
+            )
+        found.append([start, min(end, length)])
+    return found
+
+
+def _seconds(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"{what} is {value!r:.40}, no number of seconds")
+    return float(value)
+
+
+def clips_of(
+    wanted: Sequence[PromptEvent], intervals: Sequence[Sequence[float] | None], times_s: NDArray[np.float64]
+) -> list[EventClip]:
+    """Return the frames that are on the screen in each interval; at least one for each that is seen.
+
+    Parameters
+    ----------
+    times_s
+        When each frame is shown, rising, seconds, shape (n,).
+    """
+    found = []
+    for number, (event, interval) in enumerate(zip(wanted, intervals, strict=True)):
+        if interval is None:
+            continue
+        start, end = interval
+        first = max(0, int(np.searchsorted(times_s, start, side="right")) - 1)
+        last = max(first + 1, int(np.searchsorted(times_s, end, side="left")))
+        found.append(EventClip(number, event, start, end, first, last))
+    return found
+
+
+def _assumed(count: int, length: float) -> dict[str, Any]:
+    one = {"seen": True, "start": 0.0, "end": length}
+    return {"events": [{"number": number, **one} for number in range(1, count + 1)]}

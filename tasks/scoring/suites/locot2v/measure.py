@@ -1,0 +1,144 @@
+"""What every measurement by words is: instructions, steps that are asked, and one number between 0 and 1."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, ClassVar
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.judgements import Failure
+from tasks.llm.usage import NotJudged
+from tasks.scoring.suites.base import Dimension, SuitePrompt
+from tasks.scoring.suites.locot2v.asking import Asker
+from tasks.scoring.suites.locot2v.roles import Role
+from tasks.scoring.suites.locot2v.settings import Locot2vSettings
+from tasks.scoring.suites.video_bench.frames import SampledVideo
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number, and what else is worth knowing."""
+
+    value: float
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Measure(ABC):
+    """Measures one dimension.
+
+    Class attributes
+    ----------------
+    roles
+        The models that it asks.
+    compares
+        Whether it compares texts by embeddings.
+    uses
+        Settings that its numbers depend on, besides models and instructions.
+    """
+
+    roles: ClassVar[Sequence[Role]]
+    compares: ClassVar[bool] = False
+    uses: ClassVar[frozenset[str]] = frozenset({"fps", "most_frames"})
+
+    def __init__(self, dimension: Dimension, settings: Locot2vSettings) -> None:
+        self.dimension, self.settings = dimension, settings
+
+    @abstractmethod
+    def told(self) -> Mapping[str, str]:
+        """Return the instructions of each step."""
+
+    @abstractmethod
+    def value(self, asker: Asker, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
+        """Return the number.
+
+        Raises
+        ------
+        NotJudged
+            If there is none.
+        """
+
+
+def base_of(prompt: SuitePrompt) -> str:
+    """Return the prompt without evaluation information: its detail ``base``, else the whole text."""
+    base = prompt.details.get("base")
+    return base.strip() if isinstance(base, str) and base.strip() else prompt.text
+
+
+def numbered(texts: Sequence[str]) -> str:
+    """Return texts as a numbered list.
+
+    Examples
+    --------
+    >>> numbered(["A man waves.", "He sits."])
+    '1. A man waves.\\n2. He sits.'
+    """
+    return "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(texts, 1))
+
+
+def entries_by_number(value: Any, key: str, count: int) -> list[Mapping[str, Any]]:
+    """Return the entries of a list of an answer in the order of their numbers, which are 1 to `count`.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` if one is missing, or there twice, or there is another number.
+    """
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no list of objects {key!r}")
+    numbers = [one.get("number") for one in found]
+    if any(isinstance(number, bool) or not isinstance(number, int) for number in numbers):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"an entry of {key!r} has no whole number")
+    if sorted(numbers) != list(range(1, count + 1)):
+        raise NotJudged(
+            Failure.NOT_UNDERSTOOD, f"the answer has entries {numbers!r:.80} of {key!r} for {count} asked"
+        )
+    return sorted(found, key=lambda one: int(one["number"]))
+
+
+def word_in(entry: Mapping[str, Any], key: str, words: Sequence[str]) -> str:
+    """Return a word of an answer that has to be one of some.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` if it is another one, or none.
+    """
+    found = entry.get(key)
+    if not isinstance(found, str) or found not in words:
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"{key!r} is {found!r:.60}: it has to be {', '.join(words)}")
+    return found
+
+
+def instruction(name: str, folder: str = "") -> str:
+    """Return an instruction.
+
+    Parameters
+    ----------
+    name
+        The file's, without ``.txt``.
+    folder
+        The user's; empty for none.
+
+    Raises
+    ------
+    UserInputError
+        If it cannot be read or is empty.
+    """
+    place = resources.files("tasks.suites.locot2v").joinpath("prompts", f"{name}.txt")
+    if folder:
+        if not Path(folder).is_dir():
+            raise UserInputError(f"prompts: {folder} is no folder")
+        own = Path(folder) / f"{name}.txt"
+        place = own if own.is_file() else place
+    try:
+        text = place.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserInputError(f"{place} cannot be read: {problem}") from problem
+    if not text:
+        raise UserInputError(f"{place} is empty: write what the model is to be told, or take the file away")
+    return text

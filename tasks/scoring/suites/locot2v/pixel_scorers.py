@@ -1,0 +1,203 @@
+"""Scorers of the dimensions that are arithmetic on pixels.
+
+What flicker and the warping error take of each step, computed together: both need the same flow.
+
+Whichever of the two dimensions comes first computes both numbers of every step and keeps them in the store
+like features of frames; the other one, in this process or in another, reads them.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+
+from storage_schemas.judgements import Failure
+from tasks.llm.usage import NotJudged, Usage
+from tasks.pairs.view import Side
+from tasks.scoring.features import FeatureCache, FrameFeature, Rows
+from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.locot2v import picture_models
+from tasks.scoring.suites.locot2v.flow import Bytes, grey, optical_flow, reduced
+from tasks.scoring.suites.locot2v.picture_models import feature_rows
+from tasks.scoring.suites.locot2v.pixel_metrics import (
+    Measured,
+    PixelSettings,
+    flicker_of,
+    motion_smoothness,
+    moving_share,
+    still_difference,
+    temporal_flicker,
+    warped_difference,
+    warping_error,
+    warping_of,
+    warping_score,
+)
+
+_FLICKER, _WARPING = 0, 1
+
+
+class FlowSteps(FrameFeature):
+    """Of a frame and the one before it: their difference if they are static, and their warping error.
+
+    A number that a step does not have is NaN.
+    """
+
+    name = "flow-steps"
+    dtype = "float64"
+    width = 2
+
+    def __init__(self, pixels: PixelSettings) -> None:
+        self._pixels = pixels
+
+    def settings(self) -> dict[str, Any]:
+        """Return the constants that the numbers depend on, and OpenCV's version."""
+        used = {"long_side", "static_px", "strongest", "flow"}
+        return {**self._pixels.model_dump(mode="json", include=used), "opencv": cv2.__version__, "version": 1}
+
+    def ids(self, side: Side, places: Sequence[int]) -> list[str]:
+        """Return the identity of each frame together with the one before it."""
+        before = side.frame_ids([place - 1 for place in places])
+        return [f"{a}\n{b}" for a, b in zip(before, side.frame_ids(places), strict=True)]
+
+    def compute(self, side: Side, places: Sequence[int]) -> Rows:
+        """Return the numbers at places of 1 and more, shape (n, 2)."""
+        return np.array([self._row(first, second) for first, second in self._frames(side, places)])
+
+    def _frames(self, side: Side, places: Sequence[int]) -> Iterator[tuple[Bytes, Bytes]]:
+        last, frame = -1, None
+        for place in places:
+            before = frame if frame is not None and last == place - 1 else self._frame(side, place - 1)
+            last, frame = place, self._frame(side, place)
+            yield before, frame
+
+    def _frame(self, side: Side, place: int) -> Bytes:
+        return reduced(side.rgb(place), self._pixels.long_side)
+
+    def _row(self, first: Bytes, second: Bytes) -> tuple[float, float]:
+        forward = optical_flow(grey(first), grey(second), self._pixels.flow)
+        return (
+            still_difference(first, second, forward, self._pixels),
+            warped_difference(first, second, forward, self._pixels),
+        )
+
+
+class KeptSteps:
+    """Flicker and warping error of videos, by steps that are kept."""
+
+    def __init__(self, cache: FeatureCache, pixels: PixelSettings) -> None:
+        self._cache, self._pixels, self._feature = cache, pixels, FlowSteps(pixels)
+
+    def flicker(self, video: Side) -> Measured:
+        """Return what :func:`~tasks.scoring.suites.locot2v.pixel_metrics.temporal_flicker` does."""
+        if not _kept(video):
+            return temporal_flicker(video, self._pixels)
+        return flicker_of(self._column(video, _FLICKER))
+
+    def warping(self, video: Side) -> Measured:
+        """Return what :func:`~tasks.scoring.suites.locot2v.pixel_metrics.warping_error` does."""
+        if not _kept(video):
+            return warping_error(video, self._pixels)
+        return warping_of(self._column(video, _WARPING))
+
+    def _column(self, video: Side, which: int) -> Iterator[float]:
+        for rows in feature_rows(self._cache, video, range(1, len(video)), self._feature):
+            yield from rows[:, which].tolist()
+
+
+def _kept(video: Side) -> bool:
+    """Return whether the steps of a video are kept; of others each dimension computes only its own number."""
+    return len(video) - 1 <= picture_models.MOST_KEPT
+
+
+class Measurement:
+    """A value with details, or why there is none; what scorers of videos give."""
+
+    def __init__(self, found: Measured, details: Mapping[str, Any] | None = None, model: str = "") -> None:
+        self.found, self.details, self.model = found, dict(details or {}), model
+
+    def scored(self, frames: int, seconds: float) -> ScoredVideo | NotJudged:
+        """Return it as a suite keeps it."""
+        usage = Usage(frames=frames, seconds=seconds)
+        if self.found.value is None:
+            return NotJudged(Failure.NO_ANSWER, self.found.why, usage=usage)
+        details = {"rests_on": self.found.steps, **self.details}
+        return ScoredVideo(self.found.value, usage=usage, model=self.model, details=details)
+
+
+class SeenScorer(Scorer):
+    """Scores each video by itself, from what is seen in it."""
+
+    @abstractmethod
+    def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
+        """Return the value of one video."""
+
+    def score(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[ScoredVideo | NotJudged]:
+        """Return the values of videos; a video without frames has none."""
+        return [self._one(prompt, video) for video in videos]
+
+    def _one(self, prompt: SuitePrompt, video: SuiteVideo) -> ScoredVideo | NotJudged:
+        start = time.perf_counter()
+        frames = len(video.video)
+        if not frames:
+            return NotJudged(Failure.VIDEO_UNREADABLE, "the video has no frames")
+        return self.measure(prompt, video).scored(frames, time.perf_counter() - start)
+
+
+class PixelScorer(SeenScorer):
+    """Flicker, dynamic degree, motion smoothness, warping error: OpenCV on one core, nothing is loaded."""
+
+    def __init__(
+        self, dimension: Dimension, cache: FeatureCache, pixels: PixelSettings, worst_warping: float
+    ) -> None:
+        super().__init__(dimension)
+        self._pixels, self._worst = pixels, worst_warping
+        self._steps = KeptSteps(cache, pixels)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the constants."""
+        worst = {"worst_warping": self._worst} if self.dimension.name == "warping_error" else {}
+        return {"pixels": self._pixels.model_dump(mode="json"), **worst, "version": 1}
+
+    def check(self) -> None:
+        """Nothing is needed."""
+
+    def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
+        """Return the value of one video."""
+        return _METRICS[self.dimension.name](self, video.video)
+
+    def _flicker(self, video: Side) -> Measurement:
+        return Measurement(self._steps.flicker(video), {"frames": len(video)})
+
+    def _dynamic(self, video: Side) -> Measurement:
+        share = moving_share(video, self._pixels)
+        if share.value is None:
+            return Measurement(share)
+        moves = float(share.value >= self._pixels.moving_share)
+        return Measurement(Measured(moves, share.steps), {"moving_share": share.value})
+
+    def _smoothness(self, video: Side) -> Measurement:
+        return Measurement(motion_smoothness(video, self._pixels))
+
+    def _warping(self, video: Side) -> Measurement:
+        error = self._steps.warping(video)
+        if error.value is None:
+            return Measurement(error)
+        score = warping_score(error.value, self._worst)
+        return Measurement(Measured(score, error.steps), {"error": error.value})
+
+
+_METRICS: Mapping[str, Callable[[PixelScorer, Side], Measurement]] = {
+    "temporal_flickering": PixelScorer._flicker,
+    "dynamic_degree": PixelScorer._dynamic,
+    "motion_smoothness": PixelScorer._smoothness,
+    "warping_error": PixelScorer._warping,
+}
+#: Dimensions that a :class:`PixelScorer` scores.
+PIXEL_DIMENSIONS = tuple(_METRICS)

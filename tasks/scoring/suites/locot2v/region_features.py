@@ -1,0 +1,160 @@
+"""Subjects and backgrounds of frames as rows of features: what lies in a box, and what lies outside of all.
+
+The paper cuts subjects out by masks of Grounded-SAM-2. Here Grounding DINO's boxes stand in for the masks: a
+subject comes with what is behind it in its box, a background lacks all of the box.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage_schemas.frames import Planes
+from tasks.media.planes import planes_to_rgb
+from tasks.models.base import Box, Detector
+from tasks.models.residence import Batches
+from tasks.pairs.view import Side
+from tasks.scoring.features import FeatureCache, FrameFeature, Rows
+from tasks.scoring.suites.locot2v.picture_models import Pictures, SeenModel
+from tasks.scoring.suites.locot2v.visual_settings import ConsistencySettings
+
+#: Boxes of a frame that are kept, the best ones, each as left, top, right, bottom and score.
+MOST_BOXES = 8
+_NUMBERS = 5
+#: Frames that are decoded, and held, at once.
+BATCH = 8
+
+
+class Boxes(FrameFeature):
+    """Where a phrase's things are in a frame; both dimensions of subjects and of backgrounds share them."""
+
+    name = "boxes"
+    width = MOST_BOXES * _NUMBERS
+
+    def __init__(self, detector: SeenModel, phrase: str, settings: ConsistencySettings) -> None:
+        self._detector, self._phrase, self._settings = detector, phrase, settings
+
+    def settings(self) -> dict[str, Any]:
+        """Return the detector, the phrase and the thresholds."""
+        return {
+            **self._detector.settings(),
+            "phrase": self._phrase,
+            "box_threshold": self._settings.box_threshold,
+            "text_threshold": self._settings.text_threshold,
+            "libraries": self._detector.libraries(),
+            "version": 1,
+        }
+
+    def compute(self, side: Side, places: Sequence[int]) -> Rows:
+        """Return the best boxes of frames by place; a row ends in zeros where there are fewer."""
+        detector: Detector = self._detector.loaded()
+        rgb = planes_to_rgb(side.planes(places), side.color)
+        given = self._settings
+
+        def work(batch: slice) -> list[list[Box]]:
+            return detector.find(rgb[batch], self._phrase, given.box_threshold, given.text_threshold)
+
+        return np.stack([box_row(found) for found in Batches(BATCH, owner=detector).run(len(places), work)])
+
+
+def box_row(boxes: Sequence[Box]) -> NDArray[np.float32]:
+    """Return the best boxes as a row."""
+    row = np.zeros((MOST_BOXES, _NUMBERS), np.float32)
+    for place, box in enumerate(boxes[:MOST_BOXES]):
+        row[place] = box.left, box.top, box.right, box.bottom, box.score
+    return row.ravel()
+
+
+def corners_of(row: NDArray[Any], height: int, width: int) -> list[tuple[int, int, int, int]]:
+    """Return the boxes of a row in whole pixels: left, top, right, bottom; each at least a pixel large."""
+    found = []
+    for left, top, right, bottom, score in np.asarray(row, dtype=np.float64).reshape(-1, _NUMBERS):
+        if score > 0:
+            x, y = min(width - 1, math.floor(left)), min(height - 1, math.floor(top))
+            found.append(
+                (x, y, max(x + 1, min(width, math.ceil(right))), max(y + 1, min(height, math.ceil(bottom))))
+            )
+    return found
+
+
+def cut_out(rgb: Planes, row: NDArray[Any]) -> Planes | None:
+    """Return what lies in the best box, ``(h, w, 3)``; None where nothing was found."""
+    boxes = corners_of(row, *rgb.shape[:2])
+    if not boxes:
+        return None
+    left, top, right, bottom = boxes[0]
+    found: Planes = rgb[top:bottom, left:right]
+    return found
+
+
+def without(rgb: Planes, row: NDArray[Any]) -> Planes | None:
+    """Return a frame whose boxes are filled with the mean colour of the rest; None where no pixel is left."""
+    outside = np.ones(rgb.shape[:2], np.bool_)
+    for left, top, right, bottom in corners_of(row, *rgb.shape[:2]):
+        outside[top:bottom, left:right] = False
+    if not outside.any():
+        return None
+    if outside.all():
+        return rgb
+    filled = rgb.copy()
+    filled[~outside] = np.round(rgb[outside].mean(0)).astype(np.uint8)
+    return filled
+
+
+class ThingRow(FrameFeature):
+    """Features of a frame's subject, or of its background: 1 and the features, or zeros where there is none.
+
+    Parameters
+    ----------
+    part
+        ``subject`` or ``background``.
+    boxes
+        Where subjects are; None for a background of which nothing is to be filled.
+    """
+
+    def __init__(self, part: str, boxes: Boxes | None, pictures: Pictures, cache: FeatureCache) -> None:
+        self.name = f"{part}-features"
+        self._part, self._boxes, self._pictures, self._cache = part, boxes, pictures, cache
+
+    @cached_property
+    def width(self) -> int:
+        """How many numbers a row has: the features and one that says whether there are any."""
+        return 1 + int(self._pictures.encoder().width)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the boxes' settings and the model of features."""
+        return {
+            "boxes": None if self._boxes is None else self._boxes.settings(),
+            **self._pictures.settings(),
+            "libraries": self._pictures.libraries(),
+            "version": 1,
+        }
+
+    def compute(self, side: Side, places: Sequence[int]) -> Rows:
+        """Return the rows of frames by place."""
+        width = self.width
+        empty = np.zeros((len(places), Boxes.width), np.float32)
+        boxes = empty
+        if self._boxes is not None:
+            boxes = self._cache.compute_missing(side, places, self._boxes, batch=BATCH).rows
+        rgb = planes_to_rgb(side.planes(places), side.color)
+        parted = cut_out if self._part == "subject" else without
+        encoder = self._pictures.encoder()
+        rows = np.zeros((len(places), width), np.float32)
+        for row, frame, where in zip(rows, rgb, boxes, strict=True):
+            picture = parted(frame, where)
+            if picture is not None:
+                # pieces differ in size, so one by one
+                row[0], row[1:] = 1.0, encoder.images(np.ascontiguousarray(picture)[None])[0]
+        return rows
+
+
+def present(rows: Rows) -> NDArray[np.float64]:
+    """Return the features of the frames in which there are any, shape (n, dimensions)."""
+    found: NDArray[np.float64] = rows[rows[:, 0] > 0, 1:].astype(np.float64)
+    return found

@@ -1,0 +1,196 @@
+"""Text alignment: a video's description against its prompt, as a whole and event by event."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from storage_schemas.judgements import Failure
+from tasks.llm.answers import objects, text_in
+from tasks.llm.usage import NotJudged
+from tasks.scoring.suites.base import SuitePrompt
+from tasks.scoring.suites.locot2v import events
+from tasks.scoring.suites.locot2v.asking import Asker
+from tasks.scoring.suites.locot2v.events import events_of_prompt, extract_events
+from tasks.scoring.suites.locot2v.measure import Measure, Value, base_of, instruction
+from tasks.scoring.suites.locot2v.roles import Role, Step
+from tasks.scoring.suites.locot2v.settings import MatchSettings
+from tasks.scoring.suites.video_bench.frames import SampledVideo
+
+SCHEMA = objects({"description": {"type": "string"}})
+#: An answer of usual length, about 250 words.
+_ASSUMED = {"description": "word " * 250}
+
+
+def describe(asker: Asker, film: SampledVideo, folder: str, repeat: int) -> str:
+    """Return what a model says is seen in a video.
+
+    Raises
+    ------
+    NotJudged
+        If it says nothing.
+    """
+    step = Step(
+        name="describe",
+        role="multimodal",
+        system=instruction("describe", folder),
+        text="Describe this video.",
+        schema=SCHEMA,
+        check=lambda value: text_in(value, "description"),
+        assumed=_ASSUMED,
+        film=film,
+        what={"repeat": repeat},
+    )
+    return str(asker.ask(step))
+
+
+class OverallAlignment(Measure):
+    """Cosine of the embeddings of the description and of the prompt's base; below 0 counts as 0."""
+
+    roles: ClassVar[Sequence[Role]] = ("multimodal",)
+    compares: ClassVar[bool] = True
+
+    def told(self) -> Mapping[str, str]:
+        """Return how the model is asked to describe."""
+        return {"describe": instruction("describe", self.settings.prompts)}
+
+    def value(self, asker: Asker, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
+        """Return how near the description is to the prompt."""
+        description = describe(asker, film, self.settings.prompts, repeat)
+        cosine = float(asker.compare([([base_of(prompt)], [description])])[0][0, 0])
+        details: dict[str, Any] = {"cosine": cosine}
+        return Value(max(0.0, cosine), details)
+
+
+#: The fields that are compared one by one; the description of the event is compared apart.
+FIELDS = ("subject", "setting", "action", "camera")
+
+Similarities = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One event of the prompt and the event of the video that it was matched with."""
+
+    prompt_event: int
+    video_event: int
+    description: float
+    fields: float
+
+    @property
+    def score(self) -> float:
+        """Likeness of the descriptions times the mean likeness of the fields."""
+        return self.description * self.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The best matching, and what it is worth.
+
+    Parameters
+    ----------
+    inversions, most_inversions
+        Pairs of matches whose order in the video is not that of the prompt, and how many there could be.
+    value
+        Between 0 and 1; None where the prompt has no events.
+    """
+
+    matches: tuple[Match, ...]
+    inversions: int
+    most_inversions: int
+    value: float | None
+
+
+def match_events(
+    description: Similarities, fields: Similarities, settings: MatchSettings | None = None
+) -> Matched:
+    """Return the matching of greatest weight and the score of event-level alignment.
+
+    Parameters
+    ----------
+    description
+        Likeness of descriptions, ``(prompt events, video events)``; below 0 counts as 0.
+    fields
+        Likeness of each field, ``(fields, prompt events, video events)``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit.
+    """
+    chosen = settings or MatchSettings()
+    if fields.ndim != 3 or fields.shape[1:] != description.shape:
+        raise ValueError(f"fields of shape {fields.shape} do not fit descriptions of {description.shape}")
+    if not description.shape[0]:
+        return Matched((), 0, 0, None)
+    told = np.clip(description, 0, 1)
+    shared = np.clip(fields, 0, 1).mean(0)
+    rows, columns = linear_sum_assignment(told * shared, maximize=True)
+    matches = tuple(
+        Match(int(row), int(column), float(told[row, column]), float(shared[row, column]))
+        for row, column in zip(rows, columns, strict=True)
+    )
+    found = inversions([match.video_event for match in matches])
+    most = len(matches) * (len(matches) - 1) // 2
+    over = len(matches) if chosen.over == "matched" else description.shape[0]
+    mean = math.fsum(match.score for match in matches) / over if over else 0.0
+    return Matched(matches, found, most, mean * (1 - chosen.order_penalty * (found / most if most else 0.0)))
+
+
+def inversions(order: Sequence[int]) -> int:
+    """Return how many pairs stand in the wrong order.
+
+    Examples
+    --------
+    >>> inversions([0, 1, 2]), inversions([2, 1, 0]), inversions([1, 0, 2])
+    (0, 3, 1)
+    """
+    return sum(order[first] > order[second] for second in range(len(order)) for first in range(second))
+
+
+class EventAlignment(Measure):
+    """Mean worth of the matched events, less a penalty for their order; 0 where the video has no events."""
+
+    roles: ClassVar[Sequence[Role]] = ("multimodal", "language")
+    compares: ClassVar[bool] = True
+    uses: ClassVar[frozenset[str]] = Measure.uses | {"most_events", "matching"}
+
+    def told(self) -> Mapping[str, str]:
+        """Return how the models are asked to describe and to find events."""
+        return {
+            "describe": instruction("describe", self.settings.prompts),
+            "events": events.told(self.settings),
+        }
+
+    def value(self, asker: Asker, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
+        """Return how well the video's events fit the prompt's."""
+        wanted = events_of_prompt(asker, prompt, self.settings)
+        description = describe(asker, film, self.settings.prompts, repeat)
+        seen = extract_events(asker, "events of the video", description, self.settings, repeat)
+        told, *fields = asker.compare(
+            [
+                ([getattr(one, name) for one in wanted], [getattr(one, name) for one in seen])
+                for name in ("event", *FIELDS)
+            ]
+        )
+        found = match_events(told, np.stack(fields), self.settings.matching)
+        if found.value is None:
+            raise NotJudged(Failure.NO_ANSWER, "the prompt has no events")
+        matches = [
+            {
+                "prompt": wanted[match.prompt_event].event,
+                "video": seen[match.video_event].event,
+                "events": [match.prompt_event, match.video_event],
+                "description": match.description,
+                "fields": match.fields,
+            }
+            for match in found.matches
+        ]
+        counts = {"prompt": len(wanted), "video": len(seen), "inversions": found.inversions}
+        return Value(found.value, {"matches": matches, "counts": counts})

@@ -1,0 +1,138 @@
+"""Scorers that compare features of whole frames, and which scorer a dimension of pixels or features has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from storage_schemas.errors import UserInputError
+from tasks.aspects.base import Pool
+from tasks.models.base import Models
+from tasks.scoring.features import FeatureCache, Rows
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import Dimension, Scorer, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.locot2v.aesthetic_quality import AestheticQuality
+from tasks.scoring.suites.locot2v.event_consistency import KINDS, EventConsistency
+from tasks.scoring.suites.locot2v.picture_models import PictureRow, Pictures, feature_rows
+from tasks.scoring.suites.locot2v.pixel_metrics import Features, Measured, cosines
+from tasks.scoring.suites.locot2v.pixel_scorers import PIXEL_DIMENSIONS, Measurement, PixelScorer, SeenScorer
+from tasks.scoring.suites.locot2v.settings import Locot2vSettings
+from tasks.scoring.suites.locot2v.technical_quality import TechnicalQuality
+from tasks.scoring.suites.locot2v.transitions import find_cuts, transition_smoothness, transitions
+from tasks.scoring.suites.locot2v.visual_settings import PictureModel, SeenSettings, seen_settings
+
+#: Cuts of which details are kept with a score.
+_TOLD = 200
+
+
+class FeatureScorer(SeenScorer):
+    """Loads a model of pictures."""
+
+    pool: ClassVar[Pool] = "h100"
+
+    def __init__(
+        self, dimension: Dimension, models: Models, cache: FeatureCache, model: PictureModel
+    ) -> None:
+        super().__init__(dimension)
+        self._pictures, self._cache = Pictures(models, model), cache
+
+    def settings(self) -> dict[str, Any]:
+        """Return the model."""
+        return {"pictures": self._pictures.settings(), "version": 1}
+
+    def check(self) -> None:
+        """Check that the model is there.
+
+        Raises
+        ------
+        PrerequisiteError
+            If not, with what to do.
+        """
+        self._pictures.check()
+
+
+class SemanticConsistency(FeatureScorer):
+    """The mean cosine of neighbouring frames' features, at least 0 (EvalCrafter's CLIP-Temp)."""
+
+    def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
+        """Return the mean over neighbours."""
+        side = video.video
+        found = neighbour_cosines(
+            feature_rows(self._cache, side, range(len(side)), PictureRow(self._pictures))
+        )
+        return Measurement(found, model=self._pictures.name)
+
+
+def neighbour_cosines(parts: Iterable[Rows]) -> Measured:
+    """Return the mean cosine of neighbouring rows that come in parts, at least 0."""
+    last: Features | None = None
+    values: list[float] = []
+    for part in parts:
+        rows = np.asarray(part, dtype=np.float64)
+        joined = rows if last is None else np.concatenate([last, rows])
+        values += cosines(joined).tolist()
+        last = joined[-1:]
+    if not values:
+        return Measured(None, 0, "a video of one frame has no neighbours")
+    mean = math.fsum(values) / len(values)
+    return Measured(min(1.0, max(0.0, mean)), len(values))
+
+
+class TransitionSmoothness(FeatureScorer):
+    """How smooth pixels, structure, features and motion are about each cut."""
+
+    def __init__(
+        self, dimension: Dimension, models: Models, cache: FeatureCache, settings: SeenSettings
+    ) -> None:
+        super().__init__(dimension, models, cache, settings.transition_pictures)
+        self._cuts, self._transitions = settings.cuts, settings.transitions
+
+    def settings(self) -> dict[str, Any]:
+        """Return the model and the constants."""
+        return {
+            **super().settings(),
+            "cuts": self._cuts.model_dump(mode="json"),
+            "transitions": self._transitions.model_dump(mode="json"),
+        }
+
+    def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
+        """Return the mean over cuts; a video without one has no score."""
+        side, feature = video.video, PictureRow(self._pictures)
+
+        def features_of(places: Sequence[int]) -> Features:
+            rows = list(feature_rows(self._cache, side, places, feature))
+            return np.concatenate(rows).astype(np.float64)
+
+        found = transitions(side, find_cuts(side, self._cuts), features_of, self._transitions)
+        told = [{"frame": one.place, "smoothness": one.smoothness} for one in found[:_TOLD]]
+        return Measurement(transition_smoothness(found), {"cuts": told}, self._pictures.name)
+
+
+def seen_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) -> Scorer:
+    """Return the scorer of a dimension; nothing is loaded yet.
+
+    Raises
+    ------
+    UserInputError
+        If a setting does not fit, or it is no dimension of pixels and features.
+    PrerequisiteError
+        If the profile does not name a model's server.
+    """
+    chosen = seen_settings(settings.seen)
+    if dimension.name in PIXEL_DIMENSIONS:
+        return PixelScorer(dimension, setup.cache, chosen.pixels, chosen.worst_warping)
+    if dimension.name in KINDS:
+        return EventConsistency(dimension, setup, settings, chosen)
+    models, cache = setup.models, setup.cache
+    if dimension.name == "aesthetic_quality":
+        return AestheticQuality(dimension, models, cache, chosen.aesthetics)
+    if dimension.name == "technical_quality":
+        return TechnicalQuality(dimension, models, chosen.technical)
+    if dimension.name == "semantic_consistency":
+        return SemanticConsistency(dimension, models, cache, chosen.semantic_pictures)
+    if dimension.name == "transition_smoothness":
+        return TransitionSmoothness(dimension, models, cache, chosen)
+    raise UserInputError(f"{dimension.name} is no dimension of pixels and features")

@@ -1,0 +1,165 @@
+"""Settings of the dimensions of pixels and features; what the paper leaves open is marked so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.model import Frozen
+from tasks.scoring.suites.locot2v.pixel_metrics import PixelSettings
+from tasks.scoring.suites.locot2v.transitions import CutSettings, TransitionSettings
+
+
+class PictureModel(Frozen):
+    """A model that gives features of pictures.
+
+    Parameters
+    ----------
+    model
+        Its name in a models folder: of kind ``clip`` (CLIP, SigLIP) or ``picture-features`` (DINO).
+    dtype
+        Of its weights and sums.
+    """
+
+    model: str
+    dtype: Literal["bfloat16", "float16", "float32"] = "float32"
+
+
+_SIGLIP = PictureModel(model="siglip-so400m-patch14-384")
+_CLIP = PictureModel(model="clip-vit-large-patch14")
+_DINO = PictureModel(model="dinov2-base")
+
+
+class AestheticSettings(Frozen):
+    """Aesthetic quality.
+
+    Parameters
+    ----------
+    pictures
+        The SigLIP that the predictor stands on; another one makes no sense with the published head.
+    head
+        The predictor's head in a models folder, of kind ``aesthetic-head``.
+    fps
+        Frames a second that are scored (the paper: 1).
+    upper_bound
+        Score that counts as 1: the paper takes the mean of the best tenth of a set of pictures and does not
+        print it. Not from the paper: 10, the end of the predictor's scale;
+        :mod:`tasks.scoring.suites.locot2v.aesthetics_bound` computes it from your pictures.
+    """
+
+    pictures: PictureModel = _SIGLIP
+    head: str = "aesthetic-predictor-v2.5"
+    fps: float = Field(default=1.0, gt=0)
+    upper_bound: float = Field(default=10.0, gt=0)
+
+
+class TechnicalSettings(Frozen):
+    """Technical quality.
+
+    Parameters
+    ----------
+    model
+        DOVER++ as an ONNX file in a models folder, of kind ``dover``.
+    score
+        The technical branch alone, or both branches together as DOVER's authors weigh them. The paper says
+        DOVER++ without saying which. Not from the paper: technical.
+    piece_s
+        Pieces of a video are shorter than so many seconds (the paper: 10).
+    clips
+        Clips that the technical branch sees of a piece, where the file leaves it open (DOVER's options: 3).
+    technical_mean, technical_deviation, aesthetic_mean, aesthetic_deviation, technical_weight
+        How the branches' raw numbers are brought to one scale before the logistic function: those that
+        DOVER's authors give for DOVER. They give none for DOVER++. Not from the paper.
+    """
+
+    model: str = "dover-plus-plus"
+    score: Literal["technical", "fused"] = "technical"
+    piece_s: float = Field(default=10.0, gt=0)
+    clips: int = Field(default=3, ge=1, le=16)
+    technical_mean: float = 0.1107
+    technical_deviation: float = Field(default=0.07355, gt=0)
+    aesthetic_mean: float = -0.08285
+    aesthetic_deviation: float = Field(default=0.03774, gt=0)
+    technical_weight: float = Field(default=0.6104, ge=0, le=1)
+
+
+class ConsistencySettings(Frozen):
+    """Consistency of subjects and backgrounds.
+
+    Parameters
+    ----------
+    detector
+        A Grounding DINO in a models folder, of kind ``detector``.
+    masks
+        ``boxes``: a subject is what lies in its box, and the background a frame whose boxes are filled. A
+        stand-in for the paper's masks of Grounded-SAM-2, which are not implemented.
+    box_threshold, text_threshold
+        Least score of a box, and of a word in it (Grounding DINO's own defaults; not from the paper).
+    subjects, backgrounds
+        What gives features of subjects (VBench: DINO) and of backgrounds (VBench: CLIP); not from the paper.
+    one_background
+        What counts as one background, whose features in several events are compared: ``all`` events of a
+        video, or those with the same words for their ``setting``. Not from the paper: all, since events
+        seldom name a place in the same words; a prompt that wants a change of place lowers it then.
+    fps
+        Frames a second of an event that are looked at. Not from the paper.
+    most_frames
+        Most frames of one event; of longer ones an even choice. Not from the paper.
+    """
+
+    detector: PictureModel = PictureModel(model="grounding-dino-base")
+    masks: Literal["boxes"] = "boxes"
+    box_threshold: float = Field(default=0.35, ge=0, le=1)
+    text_threshold: float = Field(default=0.25, ge=0, le=1)
+    subjects: PictureModel = _DINO
+    backgrounds: PictureModel = _CLIP
+    one_background: Literal["all", "setting"] = "all"
+    fps: float = Field(default=1.0, gt=0)
+    most_frames: int = Field(default=64, ge=2)
+
+
+class SeenSettings(Frozen):
+    """Settings of all dimensions of pixels and features.
+
+    Parameters
+    ----------
+    pixels
+        Flicker, dynamic degree, motion smoothness and warping error.
+    worst_warping
+        Warping error that counts as 0. Not from the paper.
+    cuts, transitions, transition_pictures
+        Transition smoothness: how cuts are found, what is compared, and the model of features (SigLIP).
+    semantic_pictures
+        Whose features semantic consistency compares (EvalCrafter: CLIP).
+    aesthetics, technical, consistency
+        The other dimensions.
+    """
+
+    pixels: PixelSettings = PixelSettings()
+    worst_warping: float = Field(default=0.05, gt=0)
+    cuts: CutSettings = CutSettings()
+    transitions: TransitionSettings = TransitionSettings()
+    transition_pictures: PictureModel = _SIGLIP
+    semantic_pictures: PictureModel = _CLIP
+    aesthetics: AestheticSettings = AestheticSettings()
+    technical: TechnicalSettings = TechnicalSettings()
+    consistency: ConsistencySettings = ConsistencySettings()
+
+
+def seen_settings(values: Mapping[str, Any]) -> SeenSettings:
+    """Return the settings that a user gave.
+
+    Raises
+    ------
+    UserInputError
+        For one that there is not, or whose value does not fit.
+    """
+    try:
+        return SeenSettings.model_validate(dict(values))
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        where = ".".join(["seen", *map(str, first["loc"])])
+        raise UserInputError(f"locot2v-bench: {where}: {first['msg']}") from problem

@@ -1,0 +1,198 @@
+"""Which file is which model's video of which prompt: said by a manifest, never guessed from a file's name."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storage_schemas.checksum_cache import remembered_digests
+from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.model import Frozen
+from tasks.media.probe import probe
+from tasks.scoring.judges.meta_sets.base import Videos
+from tasks.scoring.user_files import MALFORMED, UnusedLine, read_rows
+
+#: Names under which a manifest is looked for in the videos' folder.
+NAMES = ("manifest.csv", "manifest.jsonl", "manifest.tsv")
+#: What counts as a video where a first manifest is written.
+VIDEO_SUFFIXES = (".mp4", ".mov", ".webm", ".mkv", ".avi", ".gif", ".m4v")
+#: A video whose prompt is in no row of the prompts file; a prompt of which there is no video.
+NO_PROMPT, NO_VIDEO = "no_such_prompt", "prompt_without_video"
+_COLUMNS = ("model", "prompt_id", "sample", "file")
+
+
+class VideoEntry(Frozen):
+    """One video of the manifest.
+
+    Parameters
+    ----------
+    path
+        The file, absolute.
+    digest
+        Its SHA-256.
+    unreadable
+        Why it cannot be used; empty where it can.
+    """
+
+    model: str
+    prompt_id: str
+    sample: int
+    path: str
+    digest: str = ""
+    unreadable: str = ""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"{self.model}/{self.prompt_id}#{self.sample}"
+
+
+@dataclass(frozen=True)
+class VideoManifest:
+    """The videos, by prompt, model and sample, and what was left out."""
+
+    videos: tuple[VideoEntry, ...]
+    left_out: tuple[UnusedLine, ...] = ()
+
+
+def find_manifest(videos: Path) -> Path:
+    """Return the manifest in the videos' folder.
+
+    Raises
+    ------
+    UserInputError
+        If there is none, with how to get one.
+    """
+    if not videos.is_dir():
+        raise UserInputError(f"there is no folder {videos}")
+    for name in NAMES:
+        if (videos / name).is_file():
+            return videos / name
+    raise UserInputError(
+        f"{videos} has no {NAMES[0]} or {NAMES[1]} that says which file is which model's video of "
+        f"which prompt: `slvmeval suite manifest --videos {videos}` writes a first one, "
+        "whose column prompt_id you fill in"
+    )
+
+
+def load_manifest(path: Path, videos: Path, models: Sequence[str] = ()) -> VideoManifest:
+    """Read a manifest, CSV or JSON Lines: ``model``, ``prompt_id``, ``file``, and ``sample`` (0 by default).
+
+    Each file is read once for its checksum and looked at; one that is missing, or leaves the folder, is left
+    out, one that is no video stays, marked `unreadable`.
+
+    Parameters
+    ----------
+    videos
+        The folder in which the files lie.
+    models
+        Only of these; of all where there are none.
+
+    Raises
+    ------
+    UserInputError
+        If the manifest cannot be read, lacks a column, names no video of a model that is asked for, or holds
+        no video at all.
+    """
+    finder = Videos(videos)
+    found: dict[tuple[str, str, int], VideoEntry] = {}
+    left_out: list[UnusedLine] = []
+    known_models: set[str] = set()
+    for where, row in read_rows(path, ("model", "prompt_id", "file")):
+        try:
+            model, prompt_id, sample, file = _cells(row)
+            known_models.add(model)
+            if models and model not in models:
+                continue
+            entry = _entry(finder, model, prompt_id, sample, file)
+        except ValueError as problem:
+            left_out.append(UnusedLine(where, MALFORMED, str(problem)))
+            continue
+        except SetAside as problem:
+            left_out.append(UnusedLine(where, problem.reason.value, problem.message))
+            continue
+        key = (model, prompt_id, sample)
+        if key in found:
+            message = f"{entry.name} has a file already ({found[key].path}): number further ones in `sample`"
+            left_out.append(UnusedLine(where, Reason.DUPLICATE_ID.value, message))
+        found.setdefault(key, entry)
+    for model in models:
+        if model not in known_models:
+            raise UserInputError(
+                f"{path} has no model {model!r}: it has {', '.join(sorted(known_models)) or 'none'}"
+            )
+    if not found:
+        wrong = f": {left_out[0].where}: {left_out[0].message}" if left_out else ""
+        raise UserInputError(f"{path} names no video that is there{wrong}")
+    order = sorted(found.values(), key=lambda one: (one.prompt_id, one.sample, one.model))
+    return VideoManifest(tuple(order), tuple(left_out))
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, str, int, str]:
+    """Return model, prompt, sample and file of a row; raise ValueError where they do not fit."""
+    cells = {name: str(row.get(name, "")).strip() for name in ("model", "prompt_id", "file")}
+    empty = [name for name, value in cells.items() if not value or row.get(name) is None]
+    if empty:
+        raise ValueError(f"{', '.join(empty)} is empty: fill it in")
+    given = row.get("sample")
+    sample = 0 if given is None or given == "" else given
+    try:
+        number = int(str(sample))
+    except ValueError:
+        number = -1
+    if number < 0 or number >= 2**31 or isinstance(sample, bool):
+        raise ValueError(f"sample is {given!r}: give a whole number from 0")
+    return cells["model"], cells["prompt_id"], number, cells["file"]
+
+
+def _entry(finder: Videos, model: str, prompt_id: str, sample: int, file: str) -> VideoEntry:
+    path = finder.find(file).resolve()
+    try:
+        digest = remembered_digests(path.parent, [path.name])[path.name]
+    except OSError as problem:
+        raise SetAside(Reason.VIDEO_MISSING, f"{path} cannot be read ({problem.strerror})") from problem
+    unreadable = ""
+    try:
+        probe(path)
+    except SetAside as problem:
+        unreadable = f"{problem.reason.value}: {problem.message}"
+    return VideoEntry(
+        model=model,
+        prompt_id=prompt_id,
+        sample=sample,
+        path=str(path),
+        digest=digest,
+        unreadable=unreadable,
+    )
+
+
+def draft_manifest(videos: Path) -> tuple[str, int]:
+    """Return a first manifest of a folder as CSV, and how many files it has; a person fills in `prompt_id`.
+
+    The first folder in a file's path is taken for the model's name; which prompt a video was made from no
+    name tells, so that column is empty.
+
+    Raises
+    ------
+    UserInputError
+        If there is no folder, or no video in it.
+    """
+    if not videos.is_dir():
+        raise UserInputError(f"there is no folder {videos}")
+    files = sorted(
+        path.relative_to(videos)
+        for path in videos.rglob("*")
+        if path.suffix.lower() in VIDEO_SUFFIXES and path.is_file()
+    )
+    if not files:
+        raise UserInputError(f"{videos} has no file that ends in {', '.join(VIDEO_SUFFIXES)}")
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for file in files:
+        writer.writerow([file.parts[0] if len(file.parts) > 1 else "", "", "0", file.as_posix()])
+    return out.getvalue(), len(files)

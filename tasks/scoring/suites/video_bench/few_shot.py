@@ -1,0 +1,158 @@
+"""Few-shot scoring: the videos of one prompt in one request, each a measure for the others (section 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from storage_schemas.judgements import Failure
+from tasks.llm.answers import objects, score_in
+from tasks.llm.usage import NotJudged
+from tasks.scoring.instructions import filled
+from tasks.scoring.suites.base import Dimension
+from tasks.scoring.suites.video_bench.asking import Asker, Step
+from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.video_bench.instructions import BATCH_SECTIONS, sections_of, text_of
+from tasks.scoring.suites.video_bench.settings import Rest, VideoBenchSettings
+
+#: What the reason of one score has, about: a guess.
+_REASON = "word " * 40
+
+
+@dataclass(frozen=True)
+class VideoGroup:
+    """The videos of one request, by their places.
+
+    Parameters
+    ----------
+    counted
+        Whose scores are taken.
+    measures
+        Shown after them only as a measure.
+    """
+
+    counted: tuple[int, ...]
+    measures: tuple[int, ...] = ()
+
+    @property
+    def shown(self) -> tuple[int, ...]:
+        """All of them, in their order."""
+        return (*self.counted, *self.measures)
+
+
+def video_groups(count: int, shots: int, rest: Rest) -> list[VideoGroup]:
+    """Return `count` videos in batches of at most `shots`; see the setting ``rest``."""
+    if rest == "even" and count:
+        number = -(-count // shots)
+        ends = [count * at // number for at in range(number + 1)]
+        return [VideoGroup(tuple(range(*ends[at : at + 2]))) for at in range(number)]
+    found = [VideoGroup(tuple(range(at, min(at + shots, count)))) for at in range(0, count, shots)]
+    if rest == "fill" and len(found) > 1:
+        last = found[-1].counted
+        found[-1] = VideoGroup(last, tuple(range(shots - len(last))))
+    return found
+
+
+class FewShot:
+    """Scores the videos of one prompt together, in one quality dimension.
+
+    Raises
+    ------
+    UserInputError
+        If its criteria do not fit.
+    """
+
+    def __init__(self, dimension: Dimension, settings: VideoBenchSettings) -> None:
+        self.dimension, self._settings = dimension, settings
+        sections = sections_of(dimension.name, BATCH_SECTIONS, settings.criteria)
+        told = {name.replace(" ", "_"): text for name, text in sections.items()}
+        template = text_of("few_shot", "prompts", settings.criteria)
+        self.system = filled(template, **told, low=f"{dimension.low:g}", high=f"{dimension.high:g}")
+        scale = list(range(int(dimension.low), int(dimension.high) + 1))
+        one = objects(
+            {
+                "video": {"type": "integer"},
+                "reason": {"type": "string"},
+                "score": {"type": "integer", "enum": scale},
+            }
+        )
+        self._schema = objects({"scores": {"type": "array", "items": one}})
+        self._assumed = scale[0]
+
+    def score(
+        self, asker: Asker, prompt: str, films: Sequence[SampledVideo], repeat: int = 0
+    ) -> list[int | NotJudged]:
+        """Return the scores of the videos of one request, in their order.
+
+        A score that is none takes the place of that video alone.
+
+        Raises
+        ------
+        NotJudged
+            If the request has no answer, or scores for the wrong number of videos.
+        """
+        count = len(films)
+        numbers = range(1, count + 1)
+        text = f"There are {count} videos." if count > 1 else "There is one video."
+        if self._settings.quality_prompt:
+            text += f" The prompt: {prompt}"
+        assumed = [{"video": number, "reason": _REASON, "score": self._assumed} for number in numbers]
+
+        read: list[int | NotJudged] = []
+
+        def check(value: Any) -> list[int | NotJudged]:
+            read[:] = [self._one(entry) for entry in scores_of(value, count)]
+            odd = next((one for one in read if isinstance(one, NotJudged)), None)
+            if odd is not None:
+                # such an answer is not kept: asked again, the model may do better
+                raise odd
+            return list(read)
+
+        step = Step(
+            name="few-shot",
+            role="multimodal",
+            system=self.system,
+            text=text,
+            films={f"video {number}": film for number, film in zip(numbers, films, strict=True)},
+            schema=self._schema,
+            check=check,
+            assumed={"scores": assumed},
+            what={"step": "few-shot", "repeat": repeat},
+        )
+        try:
+            found: list[int | NotJudged] = asker.ask(step)
+        except NotJudged:
+            if not read:
+                raise
+            # the other videos of the answer keep their scores
+            return list(read)
+        return found
+
+    def _one(self, entry: Mapping[str, Any]) -> int | NotJudged:
+        try:
+            return score_in(entry, int(self.dimension.low), int(self.dimension.high))
+        except NotJudged as problem:
+            return problem
+
+
+def scores_of(value: Any, count: int) -> list[Any]:
+    """Return the entries of an answer in the order of the videos.
+
+    Raises
+    ------
+    NotJudged
+        `not_understood` unless there is exactly one for each video: whose is missing, nobody guesses.
+    """
+    entries = value.get("scores") if isinstance(value, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, "the answer has no list 'scores'")
+    if len(entries) != count:
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"{len(entries)} scores were given for {count} videos")
+    by_number = {entry.get("video"): entry for entry in entries if isinstance(entry.get("video"), int)}
+    if set(by_number) != set(range(1, count + 1)):
+        named = ", ".join(str(entry.get("video")) for entry in entries)
+        raise NotJudged(
+            Failure.NOT_UNDERSTOOD, f"scores were given for videos {named} in place of 1 to {count}"
+        )
+    return [by_number[number] for number in range(1, count + 1)]

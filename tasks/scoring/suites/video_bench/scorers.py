@@ -1,0 +1,288 @@
+"""The two kinds of scorers: one video by chain of query, all videos of a prompt by few-shot scoring."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+from storage_schemas.errors import SetAside, StoreError
+from storage_schemas.ids import digest_value
+from storage_schemas.judgements import Failure
+from storage_schemas.rng import shuffled
+from tasks.llm.servers import check_server
+from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
+from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo, not_readable
+from tasks.scoring.suites.video_bench.asking import Asking, Reckoning, Roles, UnreadableVideo
+from tasks.scoring.suites.video_bench.chain_of_query import ChainOfQuery
+from tasks.scoring.suites.video_bench.few_shot import FewShot, VideoGroup, video_groups
+from tasks.scoring.suites.video_bench.frames import SampledVideo
+
+
+class VideoBenchScorer(Scorer):
+    """What both kinds share: the models and their servers."""
+
+    def __init__(self, dimension: Dimension, roles: Roles) -> None:
+        super().__init__(dimension)
+        self.roles = roles
+
+    @property
+    def concurrency(self) -> int:
+        """As many as the profile allows for the multimodal model's server."""
+        return self.roles.multimodal.client.server.concurrency
+
+    @abstractmethod
+    def told(self) -> dict[str, str]:
+        """Return the instructions of each step."""
+
+    @property
+    @abstractmethod
+    def asked(self) -> Sequence[Literal["multimodal", "language"]]:
+        """Which models are asked."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return models, frames, batches and the checksum of the instructions."""
+        given = self.roles.settings.model_dump(
+            mode="json", exclude={"multimodal", "language", "criteria", "grid"}
+        )
+        grid = self.roles.settings.grid_of(self.dimension.name)
+        return {
+            "models": {role: self.roles.model(role).settings() for role in self.asked},
+            "told": digest_value(self.told()),
+            "grid": None if grid is None else grid.model_dump(mode="json", exclude={"dimensions"}),
+            **{name: value for name, value in given.items() if name in self._uses},
+        }
+
+    #: Settings that its scores depend on.
+    _uses: ClassVar[frozenset[str]] = frozenset({"fps", "most_frames"})
+
+    def check(self) -> None:
+        """Ask the servers whether they have their models.
+
+        Raises
+        ------
+        PrerequisiteError
+            If one does not answer, refuses the key, or has other models only.
+        """
+        for server in dict.fromkeys(self.roles.calls(role).client.server for role in self.asked):
+            check_server(server)
+
+
+class AlignmentScorer(VideoBenchScorer):
+    """Scores one video against its prompt by chain of query."""
+
+    _uses = VideoBenchScorer._uses | {"questions", "chained_questions"}
+
+    def __init__(self, dimension: Dimension, roles: Roles) -> None:
+        super().__init__(dimension, roles)
+        self.chain = ChainOfQuery(dimension, roles.settings)
+
+    def told(self) -> dict[str, str]:
+        """Return the instructions of the five steps."""
+        return dict(self.chain.systems)
+
+    @property
+    def asked(self) -> Sequence[Literal["multimodal", "language"]]:
+        """Both."""
+        return ("multimodal", "language")
+
+    def score(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[ScoredVideo | NotJudged]:
+        """Return the score of each video, with the whole conversation."""
+        return [self.score_film(prompt.text, SampledVideo(one.digest, one.video), repeat) for one in videos]
+
+    def score_film(self, prompt: str, film: SampledVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
+        """Return the score of one video, or why there is none."""
+        asking = Asking(self.roles)
+        try:
+            with _readable():
+                value = self.chain.score(asking, prompt, film, repeat)
+        except NotJudged as problem:
+            # whatever step it lies with: all that was paid and said until then
+            return NotJudged(
+                problem.failure,
+                problem.message,
+                problem.raw,
+                problem.finish_reason,
+                asking.usage(),
+                asking.calls,
+                asking.details(),
+            )
+        return ScoredVideo(value, asking.usage(), asking.calls, asking.model, asking.details())
+
+    def estimate(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[Estimate]:
+        """Return the requests of each video whose answers are not kept."""
+        films = [SampledVideo(one.digest, one.video) for one in videos]
+        return [one for film in films for one in self.reckon(prompt.text, film, repeat)]
+
+    def reckon(self, prompt: str, film: SampledVideo, repeat: int = 0) -> list[Estimate]:
+        """Return the requests for one video whose answers are not kept."""
+        reckoning = Reckoning(self.roles)
+        self.chain.score(reckoning, prompt, film, repeat)
+        return reckoning.estimates
+
+
+class QualityScorer(VideoBenchScorer):
+    """Scores all videos of a prompt together by few-shot scoring."""
+
+    batch: ClassVar[Literal["video", "prompt"]] = "prompt"
+    _uses = VideoBenchScorer._uses | {"shots", "rest", "order", "quality_prompt"}
+
+    def __init__(self, dimension: Dimension, roles: Roles) -> None:
+        super().__init__(dimension, roles)
+        self.few_shot = FewShot(dimension, roles.settings)
+
+    def told(self) -> dict[str, str]:
+        """Return the instructions of the one step."""
+        return {"few-shot": self.few_shot.system}
+
+    @property
+    def asked(self) -> Sequence[Literal["multimodal", "language"]]:
+        """The multimodal one alone."""
+        return ("multimodal",)
+
+    def score(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[ScoredVideo | NotJudged]:
+        """Return the scores of all videos; what a request took is shared by the videos it scored."""
+        films = [SampledVideo(one.digest, one.video) for one in videos]
+        found: dict[int, ScoredVideo | NotJudged] = {}
+        usable = []
+        for place, film in enumerate(films):
+            try:
+                with _readable():
+                    if not len(film.video):
+                        raise NotJudged(Failure.VIDEO_UNREADABLE, "the video has no frames")
+                usable.append(place)
+            except NotJudged as problem:
+                found[place] = problem
+        order = self._order(usable, films)
+        for batch in video_groups(len(order), self.roles.settings.shots, self.roles.settings.rest):
+            places = VideoGroup(
+                tuple(order[at] for at in batch.counted), tuple(order[at] for at in batch.measures)
+            )
+            found |= self._score_readable(prompt.text, films, places, repeat)
+        return [found[place] for place in range(len(films))]
+
+    def _score_readable(
+        self, prompt: str, films: Sequence[SampledVideo], batch: VideoGroup, repeat: int
+    ) -> dict[int, ScoredVideo | NotJudged]:
+        """Return the scores of a batch; a video that turns out to be damaged harms no other."""
+        found: dict[int, ScoredVideo | NotJudged] = {}
+        while batch.counted:
+            try:
+                return found | self.score_batch(prompt, films, batch, repeat)
+            except UnreadableVideo as problem:
+                place = batch.shown[problem.number]
+                if place in batch.counted:
+                    found[place] = problem
+                batch = VideoGroup(
+                    tuple(one for one in batch.counted if one != place),
+                    tuple(one for one in batch.measures if one != place),
+                )
+        return found
+
+    def score_batch(
+        self, prompt: str, films: Sequence[SampledVideo], batch: VideoGroup, repeat: int = 0
+    ) -> dict[int, ScoredVideo | NotJudged]:
+        """Return the scores of the counted videos of one request, by place.
+
+        Raises
+        ------
+        Unreadable
+            If frames of one of them cannot be read; nothing was asked then.
+        """
+        asking = Asking(self.roles)
+        shown = batch.shown
+        try:
+            with _readable():
+                values = self.few_shot.score(asking, prompt, [films[place] for place in shown], repeat)
+        except UnreadableVideo:
+            raise
+        except NotJudged as problem:
+            values = [problem] * len(shown)
+        usages = _shared(asking.usage(), len(batch.counted))
+        found: dict[int, ScoredVideo | NotJudged] = {}
+        for at, (place, usage) in enumerate(zip(batch.counted, usages, strict=True)):
+            value = values[at]
+            details = {
+                **asking.details(),
+                "video": at + 1,
+                "videos": len(shown),
+                "measures": len(batch.measures),
+            }
+            calls = asking.calls if at == 0 else 0
+            if isinstance(value, NotJudged):
+                message = value.message.removeprefix("few-shot: ")
+                found[place] = NotJudged(
+                    value.failure,
+                    f"few-shot: {message}",
+                    value.raw,
+                    value.finish_reason,
+                    usage,
+                    calls,
+                    details,
+                )
+                continue
+            found[place] = ScoredVideo(value, usage, calls, asking.model, details)
+        return found
+
+    def _order(self, places: Sequence[int], films: Sequence[SampledVideo]) -> list[int]:
+        if self.roles.settings.order == "given":
+            return list(places)
+        # by content alone: neither the models' names nor their order in the manifest have a say
+        ranked = sorted(places, key=lambda place: films[place].digest)
+        return shuffled(ranked, "video-bench", *(films[place].digest for place in ranked))
+
+    def estimate(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[Estimate]:
+        """Return the requests whose answers are not kept."""
+        films = [SampledVideo(one.digest, one.video) for one in videos]
+        order = self._order(range(len(films)), films)
+        found: list[Estimate] = []
+        for batch in video_groups(len(order), self.roles.settings.shots, self.roles.settings.rest):
+            found += self.reckon(prompt.text, [films[order[at]] for at in batch.shown], repeat)
+        return found
+
+    def reckon(self, prompt: str, films: Sequence[SampledVideo], repeat: int = 0) -> list[Estimate]:
+        """Return the request for one batch, if its answer is not kept."""
+        reckoning = Reckoning(self.roles)
+        self.few_shot.score(reckoning, prompt, films, repeat)
+        return reckoning.estimates
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turn what a damaged video, or a store that is full, raises into a failure."""
+    try:
+        yield
+    except (SetAside, StoreError, OSError) as problem:
+        raise not_readable(problem) from problem
+
+
+def _shared(usage: Usage, count: int) -> list[Usage]:
+    """Return what a request took in `count` parts, as even as whole tokens can be."""
+
+    def part(total: int, at: int) -> int:
+        return total * (at + 1) // count - total * at // count
+
+    return [
+        replace(
+            usage,
+            frames=part(usage.frames, at),
+            tokens_in=part(usage.tokens_in, at),
+            tokens_out=part(usage.tokens_out, at),
+            seconds=usage.seconds / count,
+            others=tuple(
+                ModelUsage(one.model, part(one.tokens_in, at), part(one.tokens_out, at))
+                for one in usage.others
+            ),
+        )
+        for at in range(count)
+    ]

@@ -1,0 +1,127 @@
+"""Files that users bring: their lines and rows, each with the place where it stands, and which cannot be used.
+
+Rows of a user's file, CSV or JSON Lines alike, with the place where each stands.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storage_schemas.errors import UserInputError
+
+#: A row of the file does not have the form that its set publishes.
+MALFORMED = "malformed_row"
+
+
+@dataclass(frozen=True)
+class UnusedLine:
+    """A row, or a comparison of it, that cannot be used.
+
+    Parameters
+    ----------
+    where
+        Its id or line.
+    reason
+        A member of :class:`~storage_schemas.errors.Reason`, or one of this module's.
+    message
+        What is wrong, for a person.
+    """
+
+    where: str
+    reason: str
+    message: str
+
+
+def read_text(path: Path) -> str:
+    """Return a file's text, a mark at its beginning dropped.
+
+    Raises
+    ------
+    UserInputError
+        If it cannot be read or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as problem:
+        raise UserInputError(f"{path} cannot be read: {problem.strerror}") from problem
+    except UnicodeDecodeError as problem:
+        raise UserInputError(f"{path} is not UTF-8 at byte {problem.start}") from problem
+
+
+def read_lines(path: Path) -> list[tuple[int, Any]]:
+    """Return the values of a JSON Lines file with the numbers of their lines; empty lines are passed over.
+
+    Raises
+    ------
+    UserInputError
+        Naming the line, if one is no JSON.
+    """
+    found = []
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if line.strip():
+            try:
+                found.append((number, json.loads(line)))
+            except (json.JSONDecodeError, RecursionError) as problem:
+                raise UserInputError(f"{path}, line {number}, is no JSON: {problem}") from problem
+    return found
+
+
+def first_there(folder: Path, names: Sequence[str], what: str) -> Path:
+    """Return the first of some paths in a folder that exists.
+
+    Raises
+    ------
+    UserInputError
+        If none does, or the folder is none.
+    """
+    if not folder.is_dir():
+        raise UserInputError(f"there is no folder {folder}")
+    for name in names:
+        if (folder / name).exists():
+            return folder / name
+    raise UserInputError(f"{folder} has no {what}: it has to have one of {', '.join(names)}")
+
+
+_SIGNS = {".csv": ",", ".tsv": "\t"}
+
+
+def read_rows(path: Path, needed: Collection[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the rows of a CSV (``.csv``, ``.tsv``) or a JSON Lines file, each with ``line N``.
+
+    Parameters
+    ----------
+    needed
+        Columns that a CSV has to have.
+
+    Raises
+    ------
+    UserInputError
+        If the file cannot be read, lacks a column, or has a line that is no object.
+    """
+    sign = _SIGNS.get(path.suffix.lower())
+    if sign is None:
+        for number, row in read_lines(path):
+            if not isinstance(row, dict):
+                raise UserInputError(f"{path}, line {number}, is no JSON object")
+            yield f"line {number}", row
+        return
+    reader = csv.DictReader(io.StringIO(read_text(path)), delimiter=sign)
+    columns = [name.strip() for name in reader.fieldnames or ()]
+    reader.fieldnames = columns
+    missing = sorted(set(needed) - set(columns))
+    if missing:
+        raise UserInputError(
+            f"{path} has no column {', '.join(missing)}: it has {', '.join(columns) or 'none'}"
+        )
+    try:
+        for row in reader:
+            # a line with too few cells has None, one with too many a list under None
+            yield f"line {reader.line_num}", {name: value or "" for name, value in row.items() if name}
+    except csv.Error as problem:
+        raise UserInputError(f"{path}, line {reader.line_num}: {problem}") from problem
