@@ -65,7 +65,9 @@ class FlowProgress(BuildProgress):
         if stage in self._artifacts:
             update_progress_artifact(self._artifacts[stage], progress=share, description=says)
         else:
-            made = create_progress_artifact(progress=share, key=f"progress-{_key(stage)}", description=says)
+            made = create_progress_artifact(
+                progress=share, key=f"progress-{artifact_key(stage)}", description=says
+            )
             self._artifacts[stage] = cast(UUID, made)
 
 

@@ -25,7 +25,7 @@ from storage_schemas.model import Frozen
 from tasks.aspects.base import CUSTOM, Operation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.captions.analyser import AnalyserRecipe
-from tasks.models.hub import ModelCheck
+from tasks.models.base import Models
 
 
 class FilterRule(Frozen):
@@ -383,7 +383,7 @@ def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
     return recipe
 
 
-def check_recipe(recipe: Recipe, check: ModelCheck) -> None:
+def check_recipe(recipe: Recipe, check: Models) -> None:
     """Look at every model that the operations of a recipe load."""
     for name in recipe.aspects:
         for point in recipe.points(name):

@@ -85,7 +85,7 @@ def show_release(board: RunBoard, build: Build, result: BuildResult, says: str) 
             partial(
                 create_markdown_artifact,
                 f"### {aspect}\n\n![High quality above, degraded below]({sheet})\n",
-                key=f"sheet-{key}-{_key(aspect)}",
+                key=f"sheet-{key}-{artifact_key(aspect)}",
                 description=f"{aspect}: high quality above, degraded below",
             ),
         )

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli import terminal as shared
 
 if TYPE_CHECKING:
     from tasks.models.hub import FoundModel, ModelHub
@@ -28,17 +27,17 @@ _WORTH_A_LINE = 100_000_000
 @contextmanager
 def file_bar(what: str) -> Iterator[FileProgress]:
     """Give a function that is told (bytes done, all bytes, file) before each file."""
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-    terminal = sys.stderr.isatty()
-    bars = FileProgress(
+    is_terminal = sys.stderr.isatty()
+    bars = Progress(
         TextColumn("{task.description:<10}"),
         BarColumn(),
         DownloadColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.fields[note]}", markup=False),
-        console=shared.console(stderr=True),
-        disable=not terminal,
+        console=terminal.console(stderr=True),
+        disable=not is_terminal,
         transient=True,
     )
     with bars:
@@ -46,8 +45,8 @@ def file_bar(what: str) -> Iterator[FileProgress]:
 
         def step(done: int, total: int, path: str) -> None:
             bars.update(task, completed=done, total=total, note=path)
-            if not terminal and total >= _WORTH_A_LINE:
-                shared.tell(f"{what} {shared.size_text(done)} of {shared.size_text(total)}: {path}")
+            if not is_terminal and total >= _WORTH_A_LINE:
+                terminal.tell(f"{what} {terminal.size_text(done)} of {terminal.size_text(total)}: {path}")
 
         yield step
 
@@ -82,7 +81,7 @@ def list_models(
     terminal.say(f"models in {', '.join(map(str, hub.folders))}")
     for row in rows:
         terminal.say(f"{row['name']}: {row['role']}")
-        memory = f"needs {shared.size_text(row['memory_bytes'])} of memory" if row["memory_bytes"] else ""
+        memory = f"needs {terminal.size_text(row['memory_bytes'])} of memory" if row["memory_bytes"] else ""
         facts = (
             row["kind"],
             terminal.size_text(row["bytes"]) if row["bytes"] else "",
@@ -147,7 +146,7 @@ def fetch(
     from tasks.models.registry import model_spec
 
     folder, spec = _folders(models, profile)[0], model_spec(name)
-    terminal.tell(f"fetching {name} ({shared.size_text(spec.size)}, {spec.origin}) into {folder}")
+    terminal.tell(f"fetching {name} ({terminal.size_text(spec.size)}, {spec.origin}) into {folder}")
     with file_bar("comparing") as step:
         place = fetch_model(
             name,

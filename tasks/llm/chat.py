@@ -1,4 +1,5 @@
-"""Chat completions of an OpenAI-compatible server: requests and answers, many at once, or single ones from any
+"""Chat completions of an OpenAI-compatible server: requests and answers, many at once, or single ones from
+any
 thread.
 """
 
@@ -122,8 +123,6 @@ _CONNECT_S = 10.0
 #: First and longest pause of the back-off, seconds.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _PASSING = frozenset({408, 409, 429})
-
-__all__ = ["Asking", "ChatAnswer", "ChatRequest", "ChatServer", "OnAnswer", "Sampling", "ask_all"]
 
 
 #: Called with a request's place and its answer, in the order of arrival; returns what is to be asked next in

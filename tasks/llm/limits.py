@@ -1,4 +1,6 @@
-"""Limits of a run that all its processes share: requests, dollars, failures in a row, and requests a minute."""
+"""Limits of a run that all its processes share: requests, dollars, failures in a row, and requests a
+minute.
+"""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def load_prices(path: str | None = None) -> Prices:
     UserInputError
         If it cannot be read or does not fit.
     """
-    place = resources.files("tasks.evaluators").joinpath("prices.toml") if path is None else Path(path)
+    place = resources.files("tasks.llm").joinpath("prices.toml") if path is None else Path(path)
     try:
         return Prices.model_validate(tomllib.loads(place.read_text(encoding="utf-8")))
     except OSError as problem:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from pydantic import Field
 
 from storage_schemas.model import Frozen
-from tasks.llm.vision_models import VlmModel
 
 #: Qwen3-VL's processor enlarges images with fewer pixels (``shortest_edge`` of its preprocessor's file).
 QWEN_LEAST_PIXELS = 65_536

@@ -32,7 +32,7 @@ from tasks.pairs.draw import PairJob
 from tasks.pairs.facts import SourceFacts
 from tasks.pairs.intervals import degraded_intervals, reordered, replaced, units
 
-log_frame_progress = logging.getLogger("tasks.pairs.degrade")
+log = logging.getLogger(__name__)
 
 #: Least time between two lines of one clip, in seconds.
 EVERY_S = 30.0
@@ -81,7 +81,7 @@ class FrameProgress:
         due = now - self._said >= EVERY_S
         if (ended and (self._always or now - self._began >= EVERY_S)) or (due and not ended):
             self._said = now
-            log_frame_progress.info("%s", self._line(now - self._began))
+            log.info("%s", self._line(now - self._began))
 
     def _line(self, seconds: float) -> str:
         speed = self._done / max(seconds, 1e-6)
@@ -99,8 +99,6 @@ def _time(seconds: float) -> str:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
-
-log = logging.getLogger(__name__)
 
 PAIR_FILE = "pair.json"
 

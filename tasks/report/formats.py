@@ -196,7 +196,7 @@ def counts_text(shown: MatrixCell) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tasks.publish.report"),
+        loader=jinja2.PackageLoader("tasks.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

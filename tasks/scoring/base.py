@@ -46,7 +46,7 @@ class Comparison:
     finish_reason: str = ""
     model: str = ""
     prompt_digest: str = ""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -56,7 +56,7 @@ class Score:
 
     value: float
     model: str = ""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     details: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -38,7 +38,7 @@ def aspect_text(name: str, dimension: str, folder: str | None = None) -> AspectT
     PrerequisiteError
         If there is none: an aspect that a package adds needs one of the user's.
     """
-    places = [resources.files("tasks.evaluators").joinpath("descriptions", f"{name}.txt")]
+    places = [resources.files("tasks.scoring").joinpath("descriptions", f"{name}.txt")]
     if folder is not None:
         if not Path(folder).is_dir():
             raise UserInputError(f"descriptions: {folder} is no folder")
@@ -75,7 +75,7 @@ CHOICE_SCHEMA: Mapping[str, Any] = {
 @cache
 def prompt_text(name: str) -> str:
     """Return one of our prompts, ``tasks/scoring/prompts/NAME.txt``."""
-    return (files("tasks.evaluators") / "prompts" / f"{name}.txt").read_text(encoding="utf-8").strip()
+    return (files("tasks.scoring") / "prompts" / f"{name}.txt").read_text(encoding="utf-8").strip()
 
 
 def filled(template: str, **values: str) -> str:

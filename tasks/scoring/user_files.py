@@ -1,4 +1,5 @@
-"""Files that users bring: their lines and rows, each with the place where it stands, and which cannot be used.
+"""Files that users bring: their lines and rows, each with the place where it stands, and which cannot be
+used.
 
 Rows of a user's file, CSV or JSON Lines alike, with the place where each stands.
 """

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.annotate import database as annotate_shared
-from slvmeval.cli.annotate import exchange, filter, workers
+from slvmeval.cli.annotate import database as databases
+from slvmeval.cli.annotate import exchange, filter
 
 annotate = typer.Typer(
     no_args_is_help=True, help="People look at pairs, and a release is filtered by what they say."
@@ -18,9 +18,8 @@ annotate = typer.Typer(
 
 def register(parent: typer.Typer) -> None:
     """Add the group."""
-    exchange.register_annotate_exchange(annotate)
+    exchange.register(annotate)
     filter.register(annotate)
-    workers.register_annotate_organise(annotate)
     parent.add_typer(annotate, name="annotate", rich_help_panel="Releases")
 
 
@@ -76,7 +75,7 @@ def serve(
         int,
         typer.Option("--per-address", min=0, help="Most requests from an address a minute; 0: any number."),
     ] = 6000,
-    database: annotate_shared.DatabaseOption = None,
+    database: databases.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.annotate import exchange
 from slvmeval.cli.annotate.database import DatabaseOption, one_campaign, opened_desk
 
 if TYPE_CHECKING:
@@ -44,6 +43,9 @@ def register(annotate: typer.Typer) -> None:
     """Add the commands."""
     annotate.command()(export)
     annotate.command(name="import")(import_)
+    annotate.command()(publish)
+    annotate.command()(translate)
+    annotate.command()(collect)
 
 
 def export(
@@ -211,14 +213,6 @@ def _wording(language: str, folder: Path | None) -> Callable[[PairTask], dict[st
 
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-
-
-def register_annotate_exchange(annotate: typer.Typer) -> None:
-    """Add the commands."""
-    annotate.command()(publish)
-    annotate.command()(translate)
-    exchange.register(annotate)
-    annotate.command()(collect)
 
 
 def publish(

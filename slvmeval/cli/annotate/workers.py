@@ -31,11 +31,6 @@ if TYPE_CHECKING:
 COLUMNS = ("code", "answers", "standing", "platform", "session", "worker")
 
 
-def register_annotate_codes(annotate: typer.Typer) -> None:
-    """Add the command."""
-    annotate.command()(codes)
-
-
 def codes(
     campaign: CampaignArgument = None,
     out: Annotated[
@@ -92,6 +87,10 @@ def register(annotate: typer.Typer) -> None:
     annotate.command()(quality)
     annotate.command()(exclude)
     annotate.command()(clear)
+    annotate.command()(codes)
+    status.register(annotate)
+    annotate.command()(links)
+    annotate.command()(erase)
 
 
 def quality(
@@ -257,14 +256,6 @@ def _print_workers(
     terminal.console().print(terminal.table(f"{len(shown)} of {count} workers", columns, rows, numbers=6))
     reviews = sum(one.review for one in shown)
     terminal.say(f"{reviews} to review: {rule.flags_for_review} flags or more, and nobody has decided yet")
-
-
-def register_annotate_organise(annotate: typer.Typer) -> None:
-    """Add the commands."""
-    status.register(annotate)
-    annotate.command()(links)
-    annotate.command()(erase)
-    annotate_codes.register_annotate_codes(annotate)
 
 
 def links(

@@ -48,6 +48,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(rich_help_panel="Build")(build)
     app.command(rich_help_panel="Build")(retry)
+    app.command(rich_help_panel="Start here")(demo)
 
 
 def build(
@@ -141,11 +142,6 @@ def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quie
     for what, path in paths.items():
         terminal.say(f"{what + ':':<9} {path}")
     return result.exit_code
-
-
-def register_demo(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(rich_help_panel="Start here")(demo)
 
 
 def demo(

@@ -169,8 +169,8 @@ def _print(found: dict[str, Any]) -> None:
         f"sources:   {sources['usable']} usable, {sources['with_work']} with work, "
         f"{len(sources['set_aside'])} set aside",
         f"frames:    {frames['to_decode']} to decode, {frames['to_degrade']} to degrade",
-        f"bytes:     {shared.size_text(needed['needed'])} needed at most, "
-        f"{shared.size_text(needed['free'])} free below {found['store']}",
+        f"bytes:     {terminal.size_text(needed['needed'])} needed at most, "
+        f"{terminal.size_text(needed['free'])} free below {found['store']}",
         f"GPU hours: {_hours_text(found['gpu_hours'])}",
     )
     for row in sources["set_aside"]:

@@ -20,6 +20,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(rich_help_panel=DEPLOY_PANEL)(deploy)
+    app.command(rich_help_panel=DEPLOY_PANEL)(run)
 
 
 def deploy(
@@ -158,11 +159,6 @@ def _say_made(what: str, name: str, made: bool) -> None:
     terminal.say(f"{what + ':':<11} {name} ({'made' if made else 'up to date'})")
 
 
-def register_run(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(rich_help_panel=DEPLOY_PANEL)(run)
-
-
 def run(
     name: Annotated[
         str,
@@ -197,7 +193,7 @@ def run(
         deployment = deployment_runs.find_deployment(client, name)
         values = deployment_runs.parameters_from(parameters or (), deployment)
         started = deployment_runs.start(client, deployment, values)
-        terminal.say(f"run {started.name} of {name}: {deployed_runs.page(started)}")
+        terminal.say(f"run {started.name} of {name}: {deployment_runs.page(started)}")
         waiting = deployment_runs.nobody_takes_it(client, deployment)
         if waiting:
             terminal.tell(waiting)

@@ -20,6 +20,7 @@ app = typer.Typer(no_args_is_help=True, help="What is sent to SLURM.")
 def register(parent: typer.Typer) -> None:
     """Add the group."""
     parent.add_typer(app, name="slurm", rich_help_panel="On a cluster")
+    parent.command(name="serve-llm", rich_help_panel="On a cluster")(serve_llm)
 
 
 @app.command()
@@ -57,11 +58,6 @@ def script(
 CAPTION_ANALYSIS = "caption-analysis"
 #: What recipes can call a server.
 SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def register_serve_llm(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="serve-llm", rich_help_panel="On a cluster")(serve_llm)
 
 
 def serve_llm(

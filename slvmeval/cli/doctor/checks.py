@@ -187,7 +187,7 @@ def check_versions(
 ) -> Iterator[Finding]:
     """Check the versions outside of which something is known to break."""
     good = []
-    for name, least, below, why in wanted:
+    for name, least, below, reason in wanted:
         try:
             found = installed(name)
         except PackageNotFoundError:
@@ -196,7 +196,9 @@ def check_versions(
         if _parts(least) <= _parts(found) < _parts(below):
             good.append(f"{name} {found}")
         else:
-            yield Finding(name, CheckVerdict.FAIL, f"{found} is not in [{least}, {below}), {why}: {INSTALL}")
+            yield Finding(
+                name, CheckVerdict.FAIL, f"{found} is not in [{least}, {below}), {reason}: {INSTALL}"
+            )
     yield Finding("versions", CheckVerdict.OK, ", ".join(good))
 
 

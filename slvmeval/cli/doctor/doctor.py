@@ -48,7 +48,7 @@ def doctor(
         terminal.say(
             "all good"
             if not counts[CheckVerdict.FAIL]
-            else f"{counts[Verdict.FAIL]} things have to be mended"
+            else f"{counts[CheckVerdict.FAIL]} things have to be mended"
         )
     if any(finding.verdict is CheckVerdict.FAIL for finding in findings):
         raise typer.Exit(1)

@@ -5,13 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from infra.profile import Profile
-from slvmeval.cli.doctor.finding import CheckVerdict, Finding
-
-if TYPE_CHECKING:
-    pass
 
 
 class CheckVerdict(StrEnum):

@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(rich_help_panel=EVALUATE_PANEL)(evaluate)
     app.command(name="evaluators", rich_help_panel=EVALUATE_PANEL)(list_evaluators)
+    app.add_typer(judgements, name="judgements", rich_help_panel="Judges")
 
 
 def list_evaluators(as_json: terminal.JsonOption = False) -> None:
@@ -272,15 +273,10 @@ def _totals(rows: list[EvaluatorEstimate]) -> tuple[str, ...]:
     return (*(f"{count:.0f}" for count in sums), f"{sum(priced):.2f}{more}")
 
 
-app = typer.Typer(no_args_is_help=True, help="The answers of evaluators, as a file.")
+judgements = typer.Typer(no_args_is_help=True, help="The answers of evaluators, as a file.")
 
 
-def register_judgements(parent: typer.Typer) -> None:
-    """Add the group."""
-    parent.add_typer(app, name="judgements", rich_help_panel="Judges")
-
-
-@app.command(name="export")
+@judgements.command(name="export")
 def export_judgements(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", dir_okay=False, help="A Parquet file; replaced if it is there.")
@@ -298,7 +294,7 @@ def export_judgements(
     terminal.say(f"{count} judgements: {file}")
 
 
-@app.command(name="import")
+@judgements.command(name="import")
 def import_judgements(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `judgements export` wrote.")],
     store: terminal.StoreOption = None,

@@ -28,11 +28,6 @@ TiesOption = Annotated[
 ]
 
 
-def register_proxy_study(group: typer.Typer) -> None:
-    """Add the command to its group."""
-    group.command(name="proxy-study")(proxy_study)
-
-
 def proxy_study(
     fetv: Annotated[
         Path, typer.Argument(metavar="FETV", help="Folder with FETV's scores, prompts and videos.")
@@ -201,7 +196,7 @@ SetArgument = Annotated[
 
 def register(parent: typer.Typer) -> None:
     """Add the group."""
-    proxy_study.register_proxy_study(app)
+    app.command(name="proxy-study")(proxy_study)
     parent.add_typer(app, name="meta-sets", rich_help_panel="Judges")
 
 
@@ -271,7 +266,7 @@ def check(
 @app.command()
 def agreement(
     where: SetArgument,
-    ties: proxy_study.TiesOption = "half",
+    ties: TiesOption = "half",
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
@@ -287,7 +282,7 @@ def agreement(
     from tasks.scoring.judges.meta_sets.agreement import agreements
     from tasks.scoring.judges.meta_sets.provider import meta_set_from_text
 
-    policy = proxy_study.tie_policy(ties)
+    policy = tie_policy(ties)
     pairs = meta_set_from_text(where)
     gold = pairs.meta_pairs()
     rows = JudgementsStore(terminal.open_store(store, profile)).rows(pair_ids=list(gold))
@@ -317,10 +312,10 @@ def agreement(
         (
             one.evaluator,
             one.with_ties.pairs,
-            proxy_study.percent(one.with_ties.accuracy),
+            percent(one.with_ties.accuracy),
             one.without_ties.pairs,
-            proxy_study.percent(one.without_ties.accuracy),
-            proxy_study.percent(None if one.calibrated is None else one.calibrated.agreement),
+            percent(one.without_ties.accuracy),
+            percent(None if one.calibrated is None else one.calibrated.agreement),
             one.with_ties.failed,
             one.aspect,
         )

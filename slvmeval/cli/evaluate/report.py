@@ -17,6 +17,8 @@ from slvmeval.cli.store.publish import OutOption
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(rich_help_panel="Judges")(report)
+    app.add_typer(submissions, name="submission", rich_help_panel="Judges")
+    app.command(rich_help_panel="Judges")(leaderboard)
 
 
 def report(
@@ -87,7 +89,9 @@ def report(
         typer.launch(page.as_uri())
 
 
-app = typer.Typer(no_args_is_help=True, help="A judge's answers on a release, as one file with its card.")
+submissions = typer.Typer(
+    no_args_is_help=True, help="A judge's answers on a release, as one file with its card."
+)
 
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", dir_okay=False, help="The submission, a JSON file.")
@@ -98,13 +102,7 @@ ReleaseOption = Annotated[
 ]
 
 
-def register_submission(parent: typer.Typer) -> None:
-    """Add the commands."""
-    parent.add_typer(app, name="submission", rich_help_panel="Judges")
-    parent.command(rich_help_panel="Judges")(leaderboard)
-
-
-@app.command()
+@submissions.command()
 def make(
     file: FileArgument,
     evaluator: Annotated[str, typer.Option("--evaluator", "-e", metavar="NAME", help="Whose answers.")],
@@ -158,7 +156,7 @@ def make(
     terminal.say(f"{len(made.answers)} answers, {failed} of them failures: {file}")
 
 
-@app.command()
+@submissions.command()
 def check(
     file: FileArgument,
     release: ReleaseOption = None,

@@ -61,7 +61,7 @@ def status(
         (kind, size["count"], terminal.size_text(size["bytes"])) for kind, size in found["sizes"].items()
     ]
     terminal.console().print(terminal.table("what takes the space", ("kind", "number", "bytes"), sizes, 2))
-    terminal.say(f"{shared.size_text(found['bytes_free'])} free")
+    terminal.say(f"{terminal.size_text(found['bytes_free'])} free")
 
 
 def status_values(store: Store) -> dict[str, Any]:

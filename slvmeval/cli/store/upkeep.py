@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(rich_help_panel="Releases")(verify)
+    app.command(name="gc", rich_help_panel="The store")(collect)
+    app.add_typer(schemas, name="schema", rich_help_panel="The store")
 
 
 def verify(
@@ -77,11 +79,6 @@ def verify(
         raise typer.Exit(1)
 
 
-def register_gc(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="gc", rich_help_panel="The store")(collect)
-
-
 def collect(
     frames: Annotated[
         bool, typer.Option("--frames", help="Drop the sources' frames; they are made again when wanted.")
@@ -130,14 +127,14 @@ def collect(
         freed.append(drop_features(opened, dry_run))
     for item in freed:
         if item.count:
-            terminal.say(f"{item.kind + ':':<15} {item.count:>6}  {shared.size_text(item.bytes):>10}")
+            terminal.say(f"{item.kind + ':':<15} {item.count:>6}  {terminal.size_text(item.bytes):>10}")
     word = "would be freed" if dry_run else "freed"
-    terminal.say(f"{shared.size_text(sum(item.bytes for item in freed))} {word} in {opened.root}")
+    terminal.say(f"{terminal.size_text(sum(item.bytes for item in freed))} {word} in {opened.root}")
     if not (frames or encoded or features or unreferenced):
         terminal.say("more can go with --frames, --encoded, --features and --unreferenced (see --help)")
 
 
-app = typer.Typer(no_args_is_help=True, help="The form of what is stored and of the settings.")
+schemas = typer.Typer(no_args_is_help=True, help="The form of what is stored and of the settings.")
 
 
 class SchemaName(StrEnum):
@@ -148,12 +145,7 @@ class SchemaName(StrEnum):
     TABLES = "tables"
 
 
-def register_schema(parent: typer.Typer) -> None:
-    """Add the group."""
-    parent.add_typer(app, name="schema", rich_help_panel="The store")
-
-
-@app.command()
+@schemas.command()
 def show(
     what: Annotated[
         SchemaName, typer.Argument(help="recipe and profile as JSON Schema, tables as Arrow schemas.")
@@ -205,7 +197,7 @@ def table_schemas() -> dict[str, pa.Schema]:
     }
 
 
-@app.command()
+@schemas.command()
 def migrate(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,

@@ -39,6 +39,8 @@ def register(app: typer.Typer) -> None:
     app.command()(manifest)
     app.command()(leaderboard)
     app.command()(scores)
+    app.command()(alignment)
+    app.command()(correlations)
 
 
 def manifest(
@@ -166,12 +168,6 @@ def suite_of_file(path: Path, name: str | None) -> tuple[Suite | None, list[Suit
 
 
 _SHOWN = 10
-
-
-def register_suite_alignment(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(alignment)
-    app.command()(correlations)
 
 
 def alignment(

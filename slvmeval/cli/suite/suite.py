@@ -47,8 +47,7 @@ app = typer.Typer(
 
 def register(parent: typer.Typer) -> None:
     """Add the group."""
-    scores.register_suite_alignment(app)
-    scores.register_suite_alignment(app)
+    scores.register(app)
     prompts.register(app)
     for name in SUITES:
         app.command(name=name)(suite_command(name))

@@ -11,7 +11,7 @@ from slvmeval.web.annotation import problems
 from slvmeval.web.annotation.pages.render import render
 from slvmeval.web.annotation.problems import Problem
 from slvmeval.web.annotation.security import address_of, too_many
-from slvmeval.web.annotation.sessions import WorkerSession, language_for
+from slvmeval.web.annotation.sessions import BrowserSession, language_for
 from slvmeval.web.annotation.site import Site, site_of
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk_types import Refused, RefusedReason, WorkerSession
@@ -156,7 +156,7 @@ def _offered(site: Site, campaign: str, language: str) -> str:
     return language
 
 
-def _on(site: Site, session: WorkerSession, language: str, target: str) -> Response:
+def _on(site: Site, session: BrowserSession, language: str, target: str) -> Response:
     response = RedirectResponse(target, 303)
     site.sessions.keep(response, session, language=language)
     return response
@@ -171,7 +171,7 @@ def done(request: Request, campaign: str) -> Response:
     return site.page(request, "done", session, code=code, answered=answered(site, session))
 
 
-def answered(site: Site, session: WorkerSession) -> int:
+def answered(site: Site, session: BrowserSession) -> int:
     """Return how many tasks a worker has answered."""
     rows = site.desk.workers(session.campaign)
     return next((row.votes for row in rows if row.worker == session.worker), 0)

@@ -14,7 +14,6 @@ from pathlib import Path
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
-from starlette.responses import Response
 
 from slvmeval.web.annotation import problems
 from slvmeval.web.annotation.pages.render import ASSETS, ASSETS_URL

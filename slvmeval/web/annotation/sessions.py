@@ -24,7 +24,7 @@ MOST_AGE_S = 14 * 24 * 3600
 
 
 @dataclass(frozen=True)
-class WorkerSession:
+class BrowserSession:
     """A worker who has entered a campaign; `csrf` is known to the worker's pages only."""
 
     campaign: str
@@ -52,23 +52,23 @@ class Sessions:
         self._signer = URLSafeTimedSerializer(derived_key(key, "session"), salt="worker")
         self._secure = secure
 
-    def start(self, response: Response, campaign: str, worker: str, language: str) -> WorkerSession:
+    def start(self, response: Response, campaign: str, worker: str, language: str) -> BrowserSession:
         """Make a session and put its cookie into an answer."""
-        session = WorkerSession(campaign, worker, language, secrets.token_urlsafe(18))
+        session = BrowserSession(campaign, worker, language, secrets.token_urlsafe(18))
         self.keep(response, session)
         return session
 
-    def keep(self, response: Response, session: WorkerSession, **changes: str) -> None:
+    def keep(self, response: Response, session: BrowserSession, **changes: str) -> None:
         """Put the cookie of a session, with other values if there are any, into an answer."""
         value = self._signer.dumps(asdict(replace(session, **changes)))
         path = f"/c/{session.campaign}"
         response.set_cookie(COOKIE, value, path=path, secure=self._secure, httponly=True, samesite="lax")
 
-    def of(self, connection: HTTPConnection, campaign: str) -> WorkerSession | None:
+    def of(self, connection: HTTPConnection, campaign: str) -> BrowserSession | None:
         """Return the session of a request; None where there is none, or it was changed or is too old."""
         try:
             said = self._signer.loads(connection.cookies.get(COOKIE, ""), max_age=MOST_AGE_S)
-            session = WorkerSession(**said)
+            session = BrowserSession(**said)
         except (BadData, TypeError):
             return None
         return session if session.campaign == campaign else None

@@ -15,7 +15,7 @@ from slvmeval.web.annotation.pages.render import PageName, render
 from slvmeval.web.annotation.problems import Problem
 from slvmeval.web.annotation.security import Limiter, forged, too_many
 from slvmeval.web.annotation.serve import Serving
-from slvmeval.web.annotation.sessions import CSRF_HEADER, MediaLinks, Sessions, WorkerSession
+from slvmeval.web.annotation.sessions import CSRF_HEADER, BrowserSession, MediaLinks, Sessions
 from storage_schemas.errors import UserInputError
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk_types import Refused, RefusedReason
@@ -64,7 +64,7 @@ class Site:
             name,
         )
 
-    def session(self, connection: HTTPConnection, campaign: str) -> WorkerSession:
+    def session(self, connection: HTTPConnection, campaign: str) -> BrowserSession:
         """Return whose request this is, and count it."""
         self.campaign(campaign)
         session = self.sessions.of(connection, campaign)
@@ -75,7 +75,7 @@ class Site:
             raise too_many(wait_s)
         return session
 
-    def own(self, connection: HTTPConnection, campaign: str, token: str | None = None) -> WorkerSession:
+    def own(self, connection: HTTPConnection, campaign: str, token: str | None = None) -> BrowserSession:
         """Return whose request this is, where it comes from that worker's own pages.
 
         `token` is a form's hidden field; without one the header counts.
@@ -87,7 +87,7 @@ class Site:
         return session
 
     def page(
-        self, connection: HTTPConnection, name: PageName, session: WorkerSession, **data: Any
+        self, connection: HTTPConnection, name: PageName, session: BrowserSession, **data: Any
     ) -> Response:
         """Return a page of a worker's session, packed if the browser takes that: prompts are long.
 

@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from slvmeval.web.annotation.entry import answered
-from slvmeval.web.annotation.sessions import MediaLink, WorkerSession
+from slvmeval.web.annotation.sessions import BrowserSession, MediaLink
 from slvmeval.web.annotation.site import Site, site_of
 from tasks.annotation.desk import Assignment
 from tasks.annotation.desk_types import Refused, RefusedReason
@@ -69,7 +69,7 @@ def task_page(request: Request, campaign: str) -> Response:
     return site.page(request, "task", session, view=assignment.view(), urls=urls(site, assignment))
 
 
-def _instead(site: Site, session: WorkerSession, reason: RefusedReason) -> str | None:
+def _instead(site: Site, session: BrowserSession, reason: RefusedReason) -> str | None:
     """Return where a worker without a task goes: there is a code for whoever has answered something."""
     if reason is RefusedReason.NO_CONSENT:
         return f"/c/{session.campaign}/consent"

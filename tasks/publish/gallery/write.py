@@ -1,4 +1,6 @@
-"""Write the gallery of a release: pages, scripts, videos and pictures, unless it shows this version already."""
+"""Write the gallery of a release: pages, scripts, videos and pictures, unless it shows this version
+already.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Which frames of a video an evaluator is shown.
 
-``clips``: the centre frame of each scene (:mod:`tasks.scoring.judges.scenes`), and where a limit is still passed
+``clips``: the centre frame of each scene (:mod:`tasks.scoring.judges.scenes`), and where a limit is still
+passed
 a random subset of them, drawn once and for all by the video's content and the settings. ``all``: every
 frame, and the policy ``clips`` only where all of them do not fit.
 """

@@ -1,4 +1,6 @@
-"""VLM judges that see frames (SLVMEval, section 5.1), and every VLM judge by its name or its model's fields."""
+"""VLM judges that see frames (SLVMEval, section 5.1), and every VLM judge by its name or its model's
+fields.
+"""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from PIL import Image
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import ENCODED, FRAMES
-from tasks.publish.gallery import write_gallery
 from tasks.publish.gallery.data import script_json
+from tasks.publish.gallery.write import write_gallery
 from tasks.report.pictures import GUTTER, TILE_WIDTH, contact_sheet
 
 FREE, SECRET = "film/<b>one</b>", "secret two"

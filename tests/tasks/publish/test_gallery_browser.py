@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tasks.publish.gallery import write_gallery
+from tasks.publish.gallery.write import write_gallery
 
 pytestmark = pytest.mark.browser
 

@@ -20,7 +20,6 @@ from urllib.parse import quote
 
 from fastapi import HTTPException, Request
 from itsdangerous import BadData, URLSafeSerializer
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from slvmeval.web.annotation.security import Limiter

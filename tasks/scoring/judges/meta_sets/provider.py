@@ -1,4 +1,6 @@
-"""The table of meta-evaluation sets, a user's own pairs, and a set as pairs that evaluators are asked about."""
+"""The table of meta-evaluation sets, a user's own pairs, and a set as pairs that evaluators are asked
+about.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ def meta_set(name: str) -> MetaSet:
 @cache
 def descriptions() -> dict[str, dict[str, str]]:
     """Return what evaluators are told of the sets' own aspects: set → aspect → text."""
-    file = resources.files("tasks.evaluators.meta_sets").joinpath("aspects.toml")
+    file = resources.files("tasks.scoring.judges.meta_sets").joinpath("aspects.toml")
     found: dict[str, dict[str, str]] = tomllib.loads(file.read_text(encoding="utf-8"))
     return found
 

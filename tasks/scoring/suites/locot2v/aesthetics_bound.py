@@ -1,6 +1,7 @@
 """The upper bound of aesthetic quality: how the predictor scores the best tenth of a folder of pictures.
 
-``python -m tasks.scoring.suites.locot2v.aesthetics_bound FOLDER --models DIR`` prints it. The paper's pictures are
+``python -m tasks.scoring.suites.locot2v.aesthetics_bound FOLDER --models DIR`` prints it. The paper's
+pictures are
 the part ``data_1024_10K`` of Text-to-Image-2M, which you place yourself.
 """
 

@@ -188,7 +188,7 @@ def event_clips(
 
 def clips_told(settings: Locot2vSettings) -> Mapping[str, str]:
     """Return how the models are asked."""
-    return {"events": events.told(settings), "locate": instruction("locate", settings.prompts)}
+    return {"events": told(settings), "locate": instruction("locate", settings.prompts)}
 
 
 def length_s(film: SampledVideo) -> float:

@@ -210,7 +210,7 @@ def _pool(suite: Locot2vBench, dimension: str, mapping: Mapping[str, str]) -> Po
 
 def aspect_dimensions() -> dict[str, str]:
     """Return our mapping of aspects to dimensions."""
-    text = resources.files("tasks.evaluators").joinpath("locot2v_aspects.toml").read_text("utf-8")
+    text = resources.files("tasks.scoring.suites.locot2v").joinpath("locot2v_aspects.toml").read_text("utf-8")
     return {str(aspect): str(dimension) for aspect, dimension in tomllib.loads(text).items()}
 
 

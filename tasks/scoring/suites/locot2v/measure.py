@@ -129,7 +129,7 @@ def instruction(name: str, folder: str = "") -> str:
     UserInputError
         If it cannot be read or is empty.
     """
-    place = resources.files("tasks.suites.locot2v").joinpath("prompts", f"{name}.txt")
+    place = resources.files("tasks.scoring.suites.locot2v").joinpath("prompts", f"{name}.txt")
     if folder:
         if not Path(folder).is_dir():
             raise UserInputError(f"prompts: {folder} is no folder")

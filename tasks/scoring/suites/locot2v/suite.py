@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 #: What scores pixels and features: ``seen_scorer(dimension, setup, settings)`` with a
 #: :class:`~tasks.scoring.suites.base.Dimension`, a :class:`~tasks.scoring.setup.Setup` and the suite's
 #: :class:`~tasks.scoring.suites.locot2v.settings.Locot2vSettings`.
-_SEEN = "tasks.scoring.suites.locot2v.visual_scorers"
+_VISUAL_SCORERS = "tasks.scoring.suites.locot2v.visual_scorers"
 SeenScorer = Callable[[Dimension, Setup, Locot2vSettings], Scorer]
 
 
@@ -81,11 +81,12 @@ class Locot2vBench(Suite):
 
 
 def _seen_scorer(dimension: Dimension) -> SeenScorer:
-    if importlib.util.find_spec(_SEEN) is None:
+    if importlib.util.find_spec(_VISUAL_SCORERS) is None:
         raise PrerequisiteError(
-            f"{dimension.name} cannot be scored: this installation has no {_SEEN}; install the whole package"
+            f"{dimension.name} cannot be scored: this installation has no {_VISUAL_SCORERS}; "
+            "install the whole package"
         )
-    found: SeenScorer = importlib.import_module(_SEEN).seen_scorer
+    found: SeenScorer = importlib.import_module(_VISUAL_SCORERS).seen_scorer
     return found
 
 

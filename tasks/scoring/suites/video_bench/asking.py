@@ -105,7 +105,8 @@ class Roles:
         Raises
         ------
         NotJudged
-            As :func:`~tasks.scoring.suites.video_bench.frames.shown_frames`, or `context_too_long` for a text alone.
+            As :func:`~tasks.scoring.suites.video_bench.frames.shown_frames`, or
+            `context_too_long` for a text alone.
         """
         model = self.model(step.role)
         tokens = model.text_tokens(step.system + step.text) + MARK_TOKENS + model.schema_tokens

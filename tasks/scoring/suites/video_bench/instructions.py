@@ -42,7 +42,7 @@ def text_of(name: str, kind: str, folder: str = "") -> str:
     UserInputError
         If it cannot be read or is empty.
     """
-    place = resources.files("tasks.suites.video_bench").joinpath(kind, f"{name}.txt")
+    place = resources.files("tasks.scoring.suites.video_bench").joinpath(kind, f"{name}.txt")
     if folder:
         if not Path(folder).is_dir():
             raise UserInputError(f"criteria: {folder} is no folder")

@@ -201,7 +201,11 @@ class VideoBenchJudge(PairwiseJudge):
 
 def aspect_dimensions() -> dict[str, str]:
     """Return our mapping of aspects to dimensions."""
-    text = resources.files("tasks.evaluators").joinpath("video_bench_aspects.toml").read_text("utf-8")
+    text = (
+        resources.files("tasks.scoring.suites.video_bench")
+        .joinpath("video_bench_aspects.toml")
+        .read_text("utf-8")
+    )
     return {str(aspect): str(dimension) for aspect, dimension in tomllib.loads(text).items()}
 
 

@@ -1,1 +1,0 @@
-"""How far a suite's scores agree with people's ratings, with themselves, and under small changes."""

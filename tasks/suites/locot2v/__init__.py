@@ -1,1 +1,0 @@
-"""LoCoT2V-Bench: long videos of complex prompts, in 26 dimensions of five groups."""

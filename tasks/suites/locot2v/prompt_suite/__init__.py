@@ -1,1 +1,0 @@
-"""A prompt suite from a user's own videos: drafts, a person's correction, and what the suite needs."""
