@@ -10,7 +10,8 @@ from typing import Any
 import jinja2
 import pytest
 
-from slvmeval.web.annotation.pages import ASSETS, ASSETS_URL, render, texts
+from slvmeval.web.annotation.pages.render import ASSETS, ASSETS_URL, render
+from slvmeval.web.annotation.pages.texts import texts
 from tasks.annotation.campaign import Campaign
 from tests.slvmeval.annotation.pages.films import EVIL
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slvmeval.web.annotation import problems
-from slvmeval.web.annotation.pages import check_texts, texts
+from slvmeval.web.annotation.pages.texts import check_texts, texts
 from slvmeval.web.annotation.pages.texts import ASPECT_KEYS
 from storage_schemas.errors import UserInputError
 from tasks.annotation.desk_types import RefusedReason

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slvmeval.web.annotation.pages import ASSETS
+from slvmeval.web.annotation.pages.render import ASSETS
 from tasks.annotation.media_files import write_alike
 from tasks.annotation.tasks import PromptClip
 from tests.slvmeval.annotation.pages.conftest import Shown
