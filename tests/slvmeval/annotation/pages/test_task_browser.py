@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slvmeval.web.annotation.pages import texts
+from slvmeval.web.annotation.pages.texts import texts
 from storage_schemas.votes import Vote
 from tasks.annotation.desk import Desk
 from tasks.annotation.intervals import Stretch
