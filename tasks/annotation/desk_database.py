@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
-from tasks.annotation.tables import CAMPAIGNS, COUNTERS, META, METADATA, TABLES_VERSION
+from tasks.annotation.tables import COUNTERS, META, METADATA, TABLES_VERSION
 
 #: The append-only tables, in the order in which a transaction takes numbers: two never wait for each other.
 Stream = Literal["votes", "decisions", "erased", "events"]
@@ -74,13 +74,6 @@ class Database:
                 if not on_disk and not self._lite:
                     connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
                 yield connection
-
-    def locked(self, campaign: str, connection: Connection) -> str | None:
-        """Return a campaign's settings and hold its queue until the transaction ends."""
-        row = connection.execute(
-            CAMPAIGNS.select().where(CAMPAIGNS.c.campaign == campaign).with_for_update()
-        ).first()
-        return None if row is None else str(row.settings)
 
     def forget(self) -> None:
         """Let what was deleted leave the files too, as far as we can: SQLite keeps a journal."""

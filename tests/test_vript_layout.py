@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slvmeval.demo.vript_fixture import write_vript_layout
 from storage_schemas.errors import UserInputError
+from tests.vript_layout import write_vript_layout
 
 CLIPS = [
     {"start_s": 0.5, "end_s": 4.0, "caption": "A close-up shows a fox. The camera pans left. It runs."},

@@ -1,7 +1,6 @@
-"""Make a store as schema version 1 wrote it: one source, its frames, a degraded clip, a pair, a release.
+"""Write a small store by hand, as docs/storage-format.md has it: what is stored is told from how it is made.
 
-In version 1 the `files` of a manifest said the size of each payload file and nothing else, and there was no
-`provenance`. Ids and payloads were as they are now.
+One source, its frames, a degraded clip, a pair and a release.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from storage_schemas.frames import ColorSpec, Planes, write_frames
-from storage_schemas.ids import artifact_id, digest_frame, digest_frames
+from storage_schemas.frames import ColorSpec, Planes
+from storage_schemas.ids import artifact_id, digest_file, digest_frame, digest_frames
 from storage_schemas.pair import DEGRADED_CLIPS, EDITS, PAIRS, DegradedClipRow, PairRecord, Segment
 from storage_schemas.parquet import write_rows
 from storage_schemas.set_aside import SET_ASIDE
 from storage_schemas.source import CLIPS, SOURCES, ClipRow, SourceRow
+from tests.frame_arrays import write_frames
 
 COLOR = ColorSpec("bt709")
 COUNT, FIRST, LENGTH = 12, 4, 5
@@ -28,7 +28,7 @@ def picture(number: int) -> Planes:
     return np.random.default_rng(number).integers(0, 256, (24, 32), dtype=np.uint8)
 
 
-def make_store_v1(root: Path) -> str:
+def write_store(root: Path) -> str:
     """Write the store at `root`, and return the id of its pair."""
     root.mkdir(parents=True)
     (root / "store.json").write_text('{"schema_version": 1}')
@@ -73,7 +73,7 @@ def _finish(
     folder: Path, kind: str, id_: str, consumes: dict[str, Any], checksum: str, content: dict[str, Any]
 ) -> None:
     files = {
-        str(path.relative_to(folder)): path.stat().st_size
+        str(path.relative_to(folder)): {"bytes": path.stat().st_size, "sha256": digest_file(path)}
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
@@ -85,6 +85,7 @@ def _finish(
         "content_checksum": checksum,
         "content": content,
         "files": files,
+        "provenance": {},
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
