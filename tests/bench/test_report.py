@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.bench.__main__ import FIGURES, main
-from tests.bench.measuring import ROOT, Usage, compare, run
-from tests.bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
+from bench.__main__ import FIGURES, main
+from bench.measuring import ROOT, Usage, compare, run
+from bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
 
 
 def measured(ratio: float) -> Measured:
@@ -104,6 +104,6 @@ def test_a_child_that_fails_says_why() -> None:
 
 
 def test_it_runs_as_make_bench_runs_it() -> None:
-    command = [sys.executable, "-m", "tests.bench", "--help"]
+    command = [sys.executable, "-m", "bench", "--help"]
     said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     assert "orchestrated_over_direct" in said

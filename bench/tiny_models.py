@@ -1,4 +1,4 @@
-"""``python -m tests.bench.tiny_models NAME …``: seconds a frame and peak memory of the models' code.
+"""``python -m bench.tiny_models NAME …``: seconds a frame and peak memory of the models' code.
 
 The checkpoints are tiny and random, so the figures say nothing about the real models: they show when the code
 around them gets slower or larger. Each model runs in a process of its own, on one thread.
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.bench.measuring import run
+from bench.measuring import run
 
 FRAMES = 8
 
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(_measured(arguments[1])))
         return 0
     for name in arguments or MODELS:
-        usage = run([sys.executable, "-m", "tests.bench.tiny_models", "--here", name])
+        usage = run([sys.executable, "-m", "bench.tiny_models", "--here", name])
         print(json.dumps({**usage.said, "peak_mb": round(usage.peak_mb)}), flush=True)
     return 0
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from infra.executor import SINGLE_THREADED
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 #: Python keeps compiled modules, as it does unless it is told not to, and does so beside what it measures.
 PYTHON = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "bench" / "pycache")}
@@ -82,8 +82,8 @@ def run(command: Sequence[str | Path], environment: dict[str, str] | None = None
 
 
 def child(*arguments: str | Path, environment: dict[str, str] | None = None) -> Usage:
-    """Run one piece of work of :mod:`tests.bench.child` in a process of its own."""
-    return run([sys.executable, "-m", "tests.bench.child", *arguments], environment)
+    """Run one piece of work of :mod:`bench.child` in a process of its own."""
+    return run([sys.executable, "-m", "bench.child", *arguments], environment)
 
 
 def compare(

@@ -9,9 +9,9 @@ import av
 import numpy as np
 from av.video.frame import VideoFrame
 
+from bench.report import Measured
+from bench.settings import Settings
 from tasks.media.decode import FrameSampler
-from tests.bench.report import Measured
-from tests.bench.settings import Settings
 from tests.tasks.media.corpus import CASES
 from tests.tasks.media.reference import Planes, filtered_frames, told_graph
 from tests.tasks.media.test_decode import MENDED_CLOCK, TURNED, command_choice, command_frames

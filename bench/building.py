@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bench.measuring import Usage, child, compare, run
+from bench.media import ingested
+from bench.report import Measured
+from bench.settings import Settings
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import FRAMES_FOLDER, Release
 from storage_schemas.store import DEGRADED_CLIP, Store
 from tasks.aspects.base import PixelOperation
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.pairs.view import open_record
-from tests.bench.measuring import Usage, child, compare, run
-from tests.bench.media import ingested
-from tests.bench.report import Measured
-from tests.bench.settings import Settings
 from tests.frame_arrays import write_frames
 
 SEVEN = "the seven aspects that need neither network nor diffusion"
@@ -87,7 +87,7 @@ def build7_over_script(settings: Settings) -> Measured:
     edits.write_text(json.dumps(_edits(release)), encoding="utf-8")
 
     def scripted() -> Usage:
-        script = [sys.executable, "-m", "tests.bench.plain_script"]
+        script = [sys.executable, "-m", "bench.plain_script"]
         with settings.scratch() as scratch:
             return run([*script, settings.films.bunny, edits, scratch])
 
@@ -101,7 +101,7 @@ def build7_over_script(settings: Settings) -> Measured:
         compared.numerator,
         compared.denominator,
         "CPU s",
-        f"a process that builds a release of {SEVEN} over tests/bench/plain_script.py, which makes the same "
+        f"a process that builds a release of {SEVEN} over bench/plain_script.py, which makes the same "
         "seven videos one by one with ffmpeg and OpenCV",
         [settings.films.bunny.name],
         {

@@ -1,6 +1,6 @@
 """Many sources that only sleep, through the flow's own machinery: what the orchestrator itself costs.
 
-``python -m tests.bench.simulated flow|direct SOURCES WORKERS`` prints one line of JSON.
+``python -m bench.simulated flow|direct SOURCES WORKERS`` prints one line of JSON.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How much of CLIPScore's work is shared: embeddings computed over those that every video alone would need.
 
-``python -m tests.bench.clip_embeddings STORE [RELEASE]`` with a tiny CLIP of random weights: which frames are
+``python -m bench.clip_embeddings STORE [RELEASE]`` with a tiny CLIP of random weights: which frames are
 embedded depends on the videos only, not on the model.
 """
 

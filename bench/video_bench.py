@@ -1,4 +1,4 @@
-"""Calls and tokens of Video-Bench for a video and a dimension: ``python -m tests.bench.video_bench``.
+"""Calls and tokens of Video-Bench for a video and a dimension: ``python -m bench.video_bench``.
 
 Seven models' videos of one prompt, 512×288 at 24 frames a second, are scored by a server that counts the
 tokens of the text with GPT-4o's vocabulary and 85 for an image in low detail. How long answers are is assumed

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tests.bench.films import Films
+from bench.films import Films
 
 
 @dataclass(frozen=True)

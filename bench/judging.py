@@ -1,4 +1,4 @@
-"""Judgements a second of a VLM judge: ``python -m tests.bench.judging``.
+"""Judgements a second of a VLM judge: ``python -m bench.judging``.
 
 The server answers each request after 50 ms, with 32 requests in flight. The videos are stored ones of 60
 frames and 12 scenes each, 512×288; every pair is asked in both orders. ``again`` asks the same pairs once
@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from bench.asking import CONCURRENCY, DELAY_S, slow_server
 from storage_schemas.frames import ColorSpec
 from storage_schemas.model import ModelServer
 from tasks.llm.servers import Servers
@@ -20,7 +21,6 @@ from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.judges.vlm import video_judge
-from tests.bench.asking import CONCURRENCY, DELAY_S, slow_server
 from tests.tasks.evaluators.sides import FrameList
 
 PAIRS, SCENES, FRAMES = 40, 12, 5

@@ -1,6 +1,6 @@
 """The same seven videos as one would make them by hand: ffmpeg and OpenCV, one video after the other.
 
-``python -m tests.bench.plain_script VIDEO EDITS.json FOLDER``: for each aspect decode the film at 1 frame a
+``python -m bench.plain_script VIDEO EDITS.json FOLDER``: for each aspect decode the film at 1 frame a
 second and 512 px, change the frames that the edits name, and encode the whole again.
 """
 

@@ -1,6 +1,6 @@
 """The pieces of work that are measured, each run in a process of its own.
 
-``python -m tests.bench.child WORK ARGUMENT …`` does one and prints one line of JSON about itself; `cpu_s`
+``python -m bench.child WORK ARGUMENT …`` does one and prints one line of JSON about itself; `cpu_s`
 there is the CPU time of the work alone, without starting Python and importing libraries.
 """
 

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.bench.measuring import Usage, child, compare, run
-from tests.bench.report import Measured
-from tests.bench.settings import Settings
+from bench.measuring import Usage, child, compare, run
+from bench.report import Measured
+from bench.settings import Settings
 
 WORKERS = "2"
 #: Orchestration has its price a stage, however long the source; the paper's last 1,141 s on average.
@@ -63,7 +63,7 @@ def overhead_growth(settings: Settings) -> Measured:
         with settings.scratch() as scratch:
             flow, direct = (
                 run(
-                    [sys.executable, "-m", "tests.bench.simulated", way, str(sources), WORKERS],
+                    [sys.executable, "-m", "bench.simulated", way, str(sources), WORKERS],
                     _quiet(scratch / "prefect"),
                 ).said
                 for way in ("flow", "direct")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from bench.building import pixel_pairs, seven_release
+from bench.measuring import child
+from bench.report import Measured
+from bench.settings import Settings
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
-from tests.bench.building import pixel_pairs, seven_release
-from tests.bench.measuring import child
-from tests.bench.report import Measured
-from tests.bench.settings import Settings
 
 ORDER = ("comprehensiveness", "temporal_flow")
 

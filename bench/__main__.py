@@ -1,6 +1,6 @@
 """``make bench``: measure the figures and write ``ratios.json``.
 
-``python -m tests.bench --only KEY`` measures one and leaves the others as they were, so a run that was
+``python -m bench --only KEY`` measures one and leaves the others as they were, so a run that was
 stopped is finished by naming what is missing (``--missing``).
 """
 
@@ -15,11 +15,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.bench import building, exactness, media, orchestration, publishing
-from tests.bench.films import Films
-from tests.bench.measuring import ROOT, child
-from tests.bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
-from tests.bench.settings import Settings
+from bench import building, exactness, media, orchestration, publishing
+from bench.films import Films
+from bench.measuring import ROOT, child
+from bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
+from bench.settings import Settings
 
 #: Every figure: how it is measured, and what it is to be.
 FIGURES: dict[str, tuple[Callable[[Settings], Measured], Aim]] = {
@@ -62,7 +62,7 @@ def measure(keys: Sequence[str], settings: Settings, out: Path) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print the table, and return 1 if ffmpeg is missing or something could not be measured."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="measure the figures")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="measure the figures")
     parser.add_argument("--only", nargs="+", choices=FIGURES, metavar="KEY", help=", ".join(FIGURES))
     parser.add_argument("--missing", action="store_true", help="only what ratios.json does not have")
     parser.add_argument("--runs", type=int, help="how often each figure is measured")

@@ -1,4 +1,4 @@
-"""Requests a second of the chat client, and what is lost under faults: ``python -m tests.bench.asking``.
+"""Requests a second of the chat client, and what is lost under faults: ``python -m bench.asking``.
 
 The server of the first figure is a process of its own that answers each request after 50 ms; the client is
 bound by its concurrency then, or by its own CPU. The second is the same with every answer kept on the disk.
@@ -30,7 +30,7 @@ from tasks.llm.chat import ChatRequest, ask_all
 from tasks.llm.servers import Servers
 from tests.tiny_models.faulty_server import RED_BALL, FaultyServer, Reply
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 DELAY_S, CONCURRENCY = 0.05, 32
 REQUESTS, CAPTIONS = 4000, 1000
 RECIPE = AnalyserRecipe(name="llm", parameters={"model": "tiny"})
@@ -77,7 +77,7 @@ async def serve(text: str) -> None:
 @contextmanager
 def slow_server(text: str) -> Iterator[str]:
     """Give the address of a server in a process of its own that answers with a text after `DELAY_S`."""
-    command = [sys.executable, "-m", "tests.bench.asking", "serve", text]
+    command = [sys.executable, "-m", "bench.asking", "serve", text]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -1,4 +1,4 @@
-"""Votes a second of many workers at once: ``python -m tests.bench.annotating``.
+"""Votes a second of many workers at once: ``python -m bench.annotating``.
 
 The server is a process of its own, on SQLite and then on PostgreSQL; its clock runs 2,000 times as fast, so
 that nobody waits for a film to be played. A worker does task after task, eleven requests a vote: the page

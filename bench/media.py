@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from bench.measuring import Comparison, Usage, child, compare, run
+from bench.report import Measured
+from bench.settings import Settings
 from storage_schemas.ids import digest_file
 from tasks.media.decode import FrameSampler
-from tests.bench.measuring import Comparison, Usage, child, compare, run
-from tests.bench.report import Measured
-from tests.bench.settings import Settings
 
 
 def _sampled_by_ffmpeg(video: Path) -> Usage:

@@ -1,4 +1,4 @@
-"""CPU seconds that arithmetic metrics of LoCoT2V-Bench take: ``python -m tests.bench.suite_metrics``.
+"""CPU seconds that arithmetic metrics of LoCoT2V-Bench take: ``python -m bench.suite_metrics``.
 
 The video is a minute of *Big Buck Bunny* with cuts, coded anew at 512×288 and 24 frames a second. Each figure
 holds decoding, in a process of its own with one thread; ``read`` is decoding to RGB alone. Of
@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from bench.films import Films, run_ffmpeg
+from bench.measuring import ROOT, run
 from tasks.pairs.view import Side
 from tasks.scoring.suites.file_video import FileVideo, FrameRate
-from tests.bench.films import Films, run_ffmpeg
-from tests.bench.measuring import ROOT, run
 
 WIDTH, HEIGHT, FPS = 512, 288, 24
 #: Where the minute begins in the film, seconds.
@@ -135,7 +135,7 @@ def keep(path: Path, row: dict[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the metrics, print a line each, and keep each beside those that were measured before."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.suite_metrics")
+    parser = argparse.ArgumentParser(prog="python -m bench.suite_metrics")
     parser.add_argument("--only", nargs="+", choices=METRICS, metavar="METRIC", help=", ".join(METRICS))
     parser.add_argument("--minutes", type=int, default=1)
     parser.add_argument("--films", type=Path, help="folder with the film; fetched without it")
@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out.mkdir(parents=True, exist_ok=True)
     film = film_of(Films.find(chosen.films, out / "films", ROOT / "build" / "demo"), chosen.minutes)
     for name in chosen.only or METRICS:
-        used = run([sys.executable, "-m", "tests.bench.suite_metrics", "--only", name, "--here", film])
+        used = run([sys.executable, "-m", "bench.suite_metrics", "--only", name, "--here", film])
         keep(out / f"suite_metrics_{chosen.minutes}_min.json", used.said)
         print(f"{name:40} {used.said['cpu_s_a_minute']:8.2f} s  {used.said['peak_mb']:5} MB", flush=True)
     return 0
