@@ -19,7 +19,7 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable, Parameters, PixelOperation, Pool
 from tasks.aspects.prompt_templates import checked_template, default_text, filled
-from tasks.media.color_names import named_colours, rgb_to_lab, said_colours
+from tasks.media.color_names import field_colours, named_colours, rgb_to_lab
 from tasks.media.planes import Rgb
 from tasks.models.base import ImageEditor, Models
 from tasks.models.residence import Batches
@@ -98,7 +98,7 @@ def colour_choices(analysis: CaptionAnalysis) -> list[tuple[str, str]]:
     by_thing: dict[str, set[str]] = defaultdict(set)
     for entry in analysis.color:
         # the words of the thing count too: a "white" "red-roofed house" has two colours
-        by_thing[entry.object] |= said_colours(entry.color) | named_colours(entry.object)
+        by_thing[entry.object] |= field_colours(entry.color) | named_colours(entry.object)
     return [(next(iter(colours)), thing) for thing, colours in by_thing.items() if len(colours) == 1]
 
 
