@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import time
 import traceback
@@ -60,7 +61,7 @@ def measure(keys: Sequence[str], settings: Settings, out: Path) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the table, and return 1 if something could not be measured."""
+    """Measure, print the table, and return 1 if ffmpeg is missing or something could not be measured."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="measure the figures")
     parser.add_argument("--only", nargs="+", choices=FIGURES, metavar="KEY", help=", ".join(FIGURES))
     parser.add_argument("--missing", action="store_true", help="only what ratios.json does not have")
@@ -70,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, default=Path("build/bench"), help="where ratios.json goes")
     chosen = parser.parse_args(arguments)
+    if shutil.which("ffmpeg") is None:
+        print("no ffmpeg command, against which the figures are measured: install ffmpeg", file=sys.stderr)
+        return 1
     out: Path = chosen.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     films = Films.find(chosen.films, out / "films", ROOT / "build" / "demo")

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from storage_schemas.frames import write_frames
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import FRAMES_FOLDER, Release
 from storage_schemas.store import DEGRADED_CLIP, Store
@@ -20,6 +19,7 @@ from tests.bench.measuring import Usage, child, compare, run
 from tests.bench.media import ingested
 from tests.bench.report import Measured
 from tests.bench.settings import Settings
+from tests.frame_arrays import write_frames
 
 SEVEN = "the seven aspects that need neither network nor diffusion"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.bench.__main__ import FIGURES
+from tests.bench.__main__ import FIGURES, main
 from tests.bench.measuring import ROOT, Usage, compare, run
 from tests.bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
 
@@ -66,6 +66,16 @@ def test_the_table_names_every_figure(tmp_path: Path) -> None:
     text = StringIO()
     print_report(report, list(FIGURES), Console(file=text, width=200))
     assert all(key in text.getvalue() for key in FIGURES)
+
+
+def test_without_an_ffmpeg_command_one_sentence_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["--out", str(tmp_path / "out")]) == 1
+    missing = "no ffmpeg command, against which the figures are measured: install ffmpeg\n"
+    assert capsys.readouterr().err == missing
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_ratio_is_the_median_of_neighbours() -> None:
