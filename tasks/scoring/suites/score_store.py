@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
-from storage_schemas.row_store import RowStore, one_each, read_part, write_part
+from storage_schemas.row_store import RowStore, best_rows, read_part, write_part
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SUITE_SCORES, SuiteScore
 from tasks.scoring.user_files import read_rows
@@ -43,7 +43,7 @@ class ScoresStore(RowStore):
     @staticmethod
     def settled(table: pa.Table) -> pa.Table:
         """Return one row for each key and video, by dimension, settings, model, prompt and sample."""
-        return one_each(table, _ID, "score", _ORDER)
+        return best_rows(table, _ID, "score", _ORDER)
 
     def table(self, suite: str = "") -> pa.Table:
         """Return one row a score as an Arrow table, by dimension, settings, model, prompt and sample.
