@@ -1,6 +1,7 @@
-"""What a flow is, declared once: what it is given, what runs, what its pages show. Nothing here imports Prefect.
+"""What a flow is, declared once: what it is given, what runs, what its pages show.
 
-:func:`run_flow` runs it for a command, :mod:`flows.shell` for a deployment and on a Prefect server.
+:func:`run_flow` runs it for a command, :mod:`flows.shell` for a deployment and on a Prefect server. Nothing
+here imports Prefect, which takes seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs a declared flow under Prefect: as a deployment's run on a worker, and for a command in its own process."""
+"""Run a declared flow under Prefect: for a deployment on a worker, for a command in its own process."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def run_on_server(
     options: OptionsT,
     site: Profile,
 ) -> ResultT:
-    """Run what is prepared in this process, as a flow on the server that is set, else on one that ends with it.
+    """Run what is prepared as a flow of this process, on the server that is set, else on one of its own.
 
     Parameters
     ----------

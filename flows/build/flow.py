@@ -45,7 +45,7 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
         return RunLabel(name, (f"recipe:{recipe}", f"release:{release}"), release)
 
     def artifacts(self, run: Build, result: BuildResult) -> Iterator[Artifact]:
-        """Show what was made: in words, as a table with reasons, its folder, and a contact sheet an aspect."""
+        """Show what was made: in words, as a table with reasons, its folder, a contact sheet an aspect."""
         release = result.release
         name, summary = release.name, release.summary()
         key, says, path = artifact_key(name), result.in_words(), str(release.path)
@@ -53,9 +53,8 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
         yield Artifact(f"result-{key}", says, markdown=says)
         yield Artifact(f"summary-{key}", f"Release {version}", rows=summary_rows(summary))
         # no link: from a page of a server, browsers open no files
-        yield Artifact(
-            f"release-{key}", f"Folder of release {version}: {path}", markdown=f"```\n{path}\n```\n"
-        )
+        folder = f"```\n{path}\n```\n"
+        yield Artifact(f"release-{key}", f"Folder of release {version}: {path}", markdown=folder)
         for aspect in summary:
             # frames of an older source may have been evicted since
             records = [r for r in release.pairs(aspect) if run.store.has(FRAMES, r.frames_id)]
