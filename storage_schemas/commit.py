@@ -21,8 +21,8 @@ from storage_schemas.errors import Reason, SetAside, StoreError
 from storage_schemas.ids import digest_file
 from storage_schemas.model import Frozen
 
-#: Version of everything under a store's folder; see ``storage_schemas/migrations.py``.
-SCHEMA_VERSION = 2
+#: Version of everything under a store's folder; a store of any other version is refused.
+SCHEMA_VERSION = 1
 
 MANIFEST_NAME = "manifest.json"
 

@@ -16,7 +16,7 @@ and the attributes `matrix` and `full_range`. Every inner chunk carries a CRC-32
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -278,17 +278,3 @@ class FrameReader:
             return digest_frame(self.read(place)[0]) == int(self.digests[place])
         except IntegrityError:
             return False
-
-
-def write_frames(
-    path: Path, frames: Iterable[Planes], pts_s: Iterable[float], color: ColorSpec
-) -> WrittenFrames:
-    """Write frames of one size, ``(H·3/2, W)`` each, as a frame array and return what it holds."""
-    writer: FrameWriter | None = None
-    for planes, pts in zip(frames, pts_s, strict=True):
-        if writer is None:
-            writer = FrameWriter(path, planes.shape[1], planes.shape[0] * 2 // 3, color)
-        writer.append(planes, pts)
-    if writer is None:
-        raise ValueError("a frame array needs at least one frame")
-    return writer.finish()

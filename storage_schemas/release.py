@@ -88,7 +88,7 @@ class Release:
         if manifest.schema_version != SCHEMA_VERSION:
             raise StoreError(
                 f"release {name} version {number} has schema version {manifest.schema_version}, "
-                f"this program reads {SCHEMA_VERSION}: see `slvmeval schema migrate`"
+                f"this program reads {SCHEMA_VERSION}: use the slvmeval that made it"
             )
         return cls(store, name, number, manifest)
 

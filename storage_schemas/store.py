@@ -115,15 +115,10 @@ class Store:
         """
         store = cls(root)
         version = store.schema_version()
-        if version > SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise StoreError(
-                f"{store.root} has schema version {version}, this program knows up to {SCHEMA_VERSION}: "
-                "use a newer slvmeval for this store"
-            )
-        if version < SCHEMA_VERSION:
-            raise StoreError(
-                f"{store.root} has the older schema version {version}: "
-                f"`slvmeval schema migrate --store {store.root}` brings it to version {SCHEMA_VERSION}"
+                f"{store.root} has schema version {version}, this program reads {SCHEMA_VERSION}: "
+                "use the slvmeval that made it, or choose another folder with --store"
             )
         return store
 

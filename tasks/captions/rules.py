@@ -286,6 +286,8 @@ def _text(caption: str) -> str:
         ends = [found.end() for found in _SENTENCE_END.finditer(text)]
         text = text[: ends[-1]] if ends else text
     text = _ENDLESS.sub(" ", text).strip()
+    # half of a pair, which JSON can hold, is no character: spaCy cannot encode it
+    text = text.encode("utf-8", "replace").decode("utf-8")
     return text if is_english(text) else ""
 
 

@@ -199,19 +199,6 @@ class FrameSampler:
         )
 
 
-def sample_frames(
-    path: Path,
-    *,
-    fps: Fraction = Fraction(1),
-    long_side: int = 512,
-    mode: Literal["auto", "full"] = "auto",
-    start: int = 0,
-    stop: int | None = None,
-) -> Iterator[SampledFrame]:
-    """Frames of a video file at ``fps``; see :class:`FrameSampler`."""
-    return FrameSampler(path, fps=fps, long_side=long_side, mode=mode).frames(start, stop)
-
-
 def _no_frames(path: Path) -> SetAside:
     return SetAside(
         Reason.NO_FRAMES, f"{path}: too short for one frame at this rate; use a longer video or a higher fps"

@@ -338,17 +338,6 @@ class PacketPlan:
         return int(self.seek_to[int(self.idr[: packet + 1].sum()) - 1])
 
 
-def plan_packets(path: Path, fps: Fraction) -> PacketPlan | Unsafe:
-    """Read all packets of a file and plan the decoding of its frames at ``fps``.
-
-    Raises
-    ------
-    SetAside
-        The file cannot be opened or read.
-    """
-    return probe_and_plan(path, fps)[1]
-
-
 def probe_and_plan(path: Path, fps: Fraction) -> tuple[VideoInfo, PacketPlan | Unsafe]:
     """Describe a file as :func:`tasks.media.probe.probe` does, and plan, in one pass over its packets.
 

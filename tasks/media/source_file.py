@@ -24,6 +24,13 @@ from storage_schemas.errors import Reason, SetAside
 from tasks.media.frame_rule import round_half_away
 
 _EBML, _SEGMENT = 0x1A45DFA3, 0x18538067
+_TS_PACKET, _TS_SYNC = 188, 0x47
+#: Bytes before and after a transport packet: none, a time stamp before it (M2TS), check bytes behind it.
+_TS_FRAMINGS = ((0, 0), (4, 0), (0, 16))
+#: How many packets in a row, up to the file's end, have to begin with the sync byte.
+_TS_IN_A_ROW = 8
+#: How far back the start of the last picture is looked for; one that says its length has at most 64 KiB.
+_TS_TAIL = 1 << 20
 
 
 def looks_like_mp4(path: Path) -> bool:
@@ -32,9 +39,20 @@ def looks_like_mp4(path: Path) -> bool:
         return file.read(8)[4:] in {b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip"}
 
 
-def is_cut_off(path: Path) -> bool:
-    """Whether an MP4, Matroska or RIFF (AVI) file is shorter than it says; False for other formats."""
+def is_cut_off(path: Path, pid: int | None = None) -> bool:
+    """Whether an MP4, Matroska, RIFF (AVI) or transport stream file is shorter than it says.
+
+    False for other formats, and for a transport stream that ends with a packet where nothing says that more
+    should follow.
+
+    Parameters
+    ----------
+    pid
+        Packet identifier of the video, if the file is an MPEG transport stream.
+    """
     end = path.stat().st_size
+    if pid is not None:
+        return _transport_stream_is_cut_off(path, end, pid)
     with path.open("rb") as file:
         head = file.read(8)
         if head[:4] == b"RIFF":
@@ -103,6 +121,39 @@ def _matroska_end(file: BinaryIO, end: int) -> int:
 def _vint_length(first: int) -> int:
     """Bytes of an EBML number that starts with this byte, 0 if there is none."""
     return 9 - first.bit_length() if first else 0
+
+
+def _transport_stream_is_cut_off(path: Path, end: int, pid: int) -> bool:
+    """Whether the last transport packet is not whole, or the last picture, where it says its length."""
+    with path.open("rb") as file:
+        file.seek(max(0, end - _TS_TAIL))
+        tail = file.read(_TS_TAIL)
+    for before, after in _TS_FRAMINGS:
+        step = before + _TS_PACKET + after
+        for last in range(len(tail) - 1, max(len(tail) - 1 - step, -1), -1):
+            row = tail[last::-step][:_TS_IN_A_ROW]
+            if len(row) == _TS_IN_A_ROW and set(row) == {_TS_SYNC}:
+                if last + _TS_PACKET + after != len(tail):
+                    return True
+                return _last_picture_is_cut_off(tail, range(last, -1, -step), pid)
+    return False  # no packet at the end: trailing rubbish, which players ignore too
+
+
+def _last_picture_is_cut_off(tail: bytes, packets: range, pid: int) -> bool:
+    """Whether the last packetised elementary stream (PES) packet of `pid` has fewer bytes than it says."""
+    held = 0
+    for start in packets:
+        packet = tail[start : start + _TS_PACKET]
+        if packet[0] != _TS_SYNC:  # damage: nothing is known about what lies before it
+            return False
+        if int.from_bytes(packet[1:3], "big") & 0x1FFF != pid or not packet[3] & 0x10:
+            continue
+        payload = packet[5 + packet[4] if packet[3] & 0x20 else 4 :]
+        held += len(payload)
+        if packet[1] & 0x40:  # a PES packet begins here
+            length = int.from_bytes(payload[4:6], "big")
+            return payload[:3] == b"\0\0\1" and length > 0 and held < 6 + length
+    return False
 
 
 #: Containers that hold their own media. Playlists (HLS, DASH, concat) and image sequences name other
@@ -240,14 +291,14 @@ def open_video(path: Path) -> Iterator[OpenVideo]:
     Raises
     ------
     SetAside
-        Missing, empty, not a video, no video stream, no decoder, or an MP4 that was cut off.
+        Missing, empty, not a video, no video stream, no decoder, or a file that is shorter than it says.
     """
     with _open(path) as container:
         stream = _choose_stream(path, container)
         for other in container.streams:
             if other.index != stream.index:
                 other.discard = Discard.all
-        if is_cut_off(path):
+        if is_cut_off(path, stream.id if container.format.name == "mpegts" else None):
             raise SetAside(
                 Reason.TRUNCATED_VIDEO,
                 f"{path}: the file is shorter than it says itself; get the whole file",

@@ -162,9 +162,3 @@ def macro_accuracy(cells: Sequence[Cell]) -> float | None:
     """
     accuracies = [cell.accuracy for cell in cells if cell.accuracy is not None]
     return sum(accuracies) / len(accuracies) if accuracies and len(accuracies) == len(cells) else None
-
-
-def pooled_accuracy(cells: Sequence[Cell]) -> float | None:
-    """Return the accuracy over the units of all cells together: large aspects count more."""
-    n = sum(cell.n for cell in cells)
-    return sum(cell.accuracy * cell.n for cell in cells if cell.accuracy is not None) / n if n else None

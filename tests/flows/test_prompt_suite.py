@@ -29,6 +29,7 @@ def make_prompts(**given: Any) -> PromptsResult:
     return run_flow(PROMPTS, parameters.options(site), site, direct=True, quiet=True)
 
 
+@pytest.mark.slow
 def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
     short_film(ffmpeg, tmp_path / "videos" / "a.mp4", 1.0)
     (tmp_path / "videos" / "b.mp4").write_bytes(b"no video")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -162,14 +163,21 @@ def test_no_accepted_answer_is_asked_for_twice_after_a_kill(
     source = source_of(*captions)
     (tmp_path / "source.json").write_text(source.model_dump_json())
     script = Path(__file__).with_name("analyse_source.py")
-    with FaultyServer(lambda *_: Reply(delay_s=0.05)) as server:
+    killed = threading.Event()
+
+    def until_killed(number: int, _: object) -> Reply:
+        # so that it is never done before it is killed
+        return Reply() if number < killed_after + 3 or killed.is_set() else Reply(delay_s=60)
+
+    with FaultyServer(until_killed) as server:
         command = [str(script), str(store.root), str(tmp_path / "source.json"), server.url, "4"]
         process = subprocess.Popen(
             [sys.executable, *command], env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT
         )
         wait_for(lambda: len(server.seen) >= killed_after + 4)
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(10)
+        process.wait()
+        killed.set()
         with AnswerJournal(journal_folder(store, source)) as journal:
             kept = set(journal.read())
         assert killed_after <= len(kept) < len(captions)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
-from tasks.media.decode import FrameSampler, sample_frames
+from tasks.media.decode import FrameSampler
 from tasks.pairs.file_pairs import KEPT_FRAMES, VideoSide, open_brought, read_pairs_file
 
 LONG_SIDE = 64
@@ -53,7 +53,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def expected(path: Path) -> list[Any]:
-    return [frame.planes for frame in sample_frames(path, long_side=LONG_SIDE)]
+    return [frame.planes for frame in FrameSampler(path, long_side=LONG_SIDE)]
 
 
 @pytest.mark.parametrize("name", ["film.mp4", "old.mpg", "short.mp4"])

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from storage_schemas.errors import Reason, StoreError
-from storage_schemas.frames import FrameReader, Planes, write_frames
+from storage_schemas.frames import FrameReader, Planes
 from storage_schemas.ids import artifact_id
 from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, VERIFIED, Store
 from tasks.pairs.degrade import low_checksum, read_pair
 from tasks.pairs.verify import expected_intervals, verified_consumes, verify_deep, verify_pairs
+from tests.frame_arrays import write_frames
 from tests.tasks.pairs.synthetic import ASPECTS, COLOR, Made, picture
 
 
