@@ -113,6 +113,10 @@ class Annotation:
         """Return the sources of which a video is missing."""
         return [task for task in self.shown.media if not is_written(self.release.store.root, task)]
 
+    def idle(self) -> bool:
+        """Return whether no video has to be written."""
+        return not self.missing()
+
     def run(self, open_executor: Callable[[], Executor]) -> AnnotationResult:
         """Do all that is asked for and due.
 
