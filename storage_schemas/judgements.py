@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 from pydantic import Field, ValidationError, field_validator
 
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
-from storage_schemas.json_lines import rows_of_lines
 from storage_schemas.model import Frozen
-from storage_schemas.row_store import RowStore, anew, one_each, read_part, write_part
+from storage_schemas.row_store import RowStore, read_part, write_part
 from storage_schemas.store import Store
 
 #: In which order the two videos were shown; a scorer sees one at a time, so it has none.
@@ -179,10 +178,6 @@ def preferred(choice: Choice, order: Order) -> Preferred:
     return "high" if (choice == "first") == (order != "low_first") else "low"
 
 
-#: Key of a request, and id of the pair that it was made for.
-RowId = tuple[str, str]
-
-
 class JudgementsStore(RowStore):
     """The judgements of one store.
 
@@ -193,16 +188,13 @@ class JudgementsStore(RowStore):
     """
 
     schema = JUDGEMENTS
+    ids = ("key", "pair_id")
+    answer = "preferred"
+    order = ("evaluator", "settings", "pair_id", "order", "repeat")
+    transient = TRANSIENT_FAILURES
 
     def __init__(self, store: Store) -> None:
         super().__init__(store.root / "judgements")
-        self._keys: dict[str, dict[RowId, str]] = {}
-
-    @staticmethod
-    def settled(table: pa.Table) -> pa.Table:
-        """Return one row for each key and pair, by evaluator, settings, pair, order and repeat."""
-        by = ("evaluator", "settings", "pair_id", "order", "repeat")
-        return one_each(table, ("key", "pair_id"), "preferred", by)
 
     def rows(
         self, evaluators: Collection[str] = (), pair_ids: Collection[str] = (), keys: Collection[str] = ()
@@ -231,31 +223,6 @@ class JudgementsStore(RowStore):
             if some:
                 table = table.filter(pc.is_in(table[name], value_set=pa.array(list(some), pa.string())))
         return self.settled(table)
-
-    def known(self) -> dict[RowId, str]:
-        """Return of every row why there is no answer, empty where there is one; see :func:`is_settled`."""
-
-        def read() -> dict[RowId, str]:
-            found: dict[RowId, str] = {}
-            for path in self.lines_files():
-                for row in rows_of_lines(path):
-                    _note(found, (row["key"], row["pair_id"]), row["failure"])
-            for path in self.part_files():
-                for id_, failure in self._keys_of(path).items():
-                    _note(found, id_, failure)
-            return found
-
-        return anew(read)
-
-    def _keys_of(self, path: Path) -> dict[RowId, str]:
-        """Return the keys of a part; a part never changes, so they are read once."""
-        if path.name not in self._keys:
-            columns = read_part(path, ["key", "pair_id", "failure"]).to_pydict()
-            keys: dict[RowId, str] = {}
-            for key, pair_id, failure in zip(*columns.values(), strict=True):
-                _note(keys, (key, pair_id), failure)
-            self._keys[path.name] = keys
-        return self._keys[path.name]
 
     def export(self, path: Path) -> int:
         """Write all rows as one Parquet file, for others; return how many.
@@ -333,10 +300,3 @@ def is_settled(failure: str | None, retry: bool = False) -> bool:
     if failure is None:
         return False
     return not failure or (failure not in TRANSIENT_FAILURES and not retry)
-
-
-def _note(found: dict[RowId, str], id_: RowId, failure: str | None) -> None:
-    """Note a row; an answer counts more than a failure, and one that would come again more than another."""
-    before = found.get(id_)
-    if before is None or not failure or (before and not is_settled(before)):
-        found[id_] = failure or ""

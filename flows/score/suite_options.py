@@ -19,7 +19,7 @@ from storage_schemas.model import Frozen, ModelServer
 from storage_schemas.store import Store
 from tasks.llm.limits import Limits
 from tasks.scoring.suites.registry import factory, suite_names
-from tasks.scoring.suites.run import SuiteChoice
+from tasks.scoring.suites.scoring import SuiteChoice
 
 
 class SuiteOptions(Frozen):
