@@ -5,7 +5,6 @@ A finished Parquet file is written whole or not at all, and never changed.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -75,7 +74,7 @@ def write_part(path: Path, table: pa.Table) -> None:
 def names_of_parts(folder: Path) -> list[str]:
     """Return the names of the finished files in a folder, the oldest first."""
     try:
-        names = os.listdir(folder)
+        names = [path.name for path in folder.iterdir()]
     except FileNotFoundError:
         return []
     # while it is written its name begins with a dot
@@ -217,8 +216,8 @@ class RowStore:
     def known_to(self, task: str, ids: Collection[RowId]) -> dict[RowId, str]:
         """Return the same of some rows, as one task has to know it.
 
-        Its run left out what was settled before, and no other task of that run has the same rows. So only what
-        earlier tries of this task wrote is read, also where another run packed it meanwhile.
+        Its run left out what was settled before, and no other task of that run has the same rows. So only
+        what earlier tries of this task wrote is read, also where another run packed it meanwhile.
         """
         run = task.partition("-")[0]
 
@@ -239,7 +238,7 @@ class RowStore:
         return anew(read)
 
     def _note(self, found: dict[RowId, str], id_: RowId, failure: str | None) -> None:
-        """Note a row; an answer counts more than a failure, and one that would come again more than another."""
+        """Note a row; an answer counts more than a failure, a lasting one more than a transient one."""
         before = found.get(id_)
         if before is None or not failure or (before and before in self.transient):
             found[id_] = failure or ""

@@ -328,8 +328,6 @@ def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = 
     """
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
-    wanted = {
-        (request.key, request.pair.pair_id) for judge in evaluation.judges for request in judge.units
-    }
+    wanted = {(request.key, request.pair.pair_id) for judge in evaluation.judges for request in judge.units}
     rows = evaluation.judgements.rows(keys=[key for key, _ in wanted]) if wanted else []
     return proxy_result(study, [row for row in rows if (row.key, row.pair_id) in wanted], ties)

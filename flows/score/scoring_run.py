@@ -116,7 +116,7 @@ class ScoringRun(ABC, Generic[U]):
             )
 
     def copy_known(self) -> None:
-        """Let an answer, or a failure that would come again, stand for identical units, also of other sets."""
+        """Let an answer, or a failure that would come again, stand for identical units of any set."""
         known, retry = self.rows.known(), self.work.retry
         by_key: dict[str, RowId] = {}
         # an answer counts more than a failure

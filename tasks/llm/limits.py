@@ -92,7 +92,10 @@ class Spending:
             )
             if pays and (over_usd or over_tokens):
                 limit = f"{self.limits.usd} dollars" if over_usd else f"{self.limits.tokens} tokens"
-                why = self._too_small(usd, tokens) or f"the limit of {limit} is reached: the same command goes on"
+                why = (
+                    self._too_small(usd, tokens)
+                    or f"the limit of {limit} is reached: the same command goes on"
+                )
                 mine["stopped"] = mine["stopped"] or why
                 return False
             mine["reserved_usd"] += usd

@@ -35,8 +35,6 @@ from tasks.scoring.request import PairFacts
 PAIRS = 5
 #: Requests over which a rate is taken.
 SPAN = 400
-#: Where the second rate is taken.
-LATER = 4_000
 
 
 class Grey(Side):
@@ -89,6 +87,9 @@ class Watched(InlineExecutor):
         handle = super().submit(name, pool, function, *arguments)
         count = sum(outcome.made for outcome in handle.result())
         self.made.append((time.perf_counter(), self.made[-1][1] + count))
+        if self.made[-1][1] // SPAN > self.made[-2][1] // SPAN:
+            done = self.made[-1][1] // SPAN * SPAN
+            print(f"at {done}: {self.rate(done - SPAN):.1f} a second", flush=True)
         return handle
 
     def rate(self, begin: int) -> float:
@@ -113,7 +114,6 @@ def main(sources: int) -> None:
         seconds = time.perf_counter() - began
     total = watched.made[-1][1]
     print(f"{total} requests in {seconds:.1f} s, {total / seconds:.1f} a second")
-    print(f"first {SPAN}: {watched.rate(0):.1f} a second; after {LATER}: {watched.rate(LATER):.1f} a second")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from storage_schemas.store import Store
 from storage_schemas.suite_score import SUITE_SCORES, SuiteScore
 from tasks.scoring.user_files import read_rows
 
+
 class ScoresStore(RowStore):
     """The scores of one store; nothing is written into it before the first score."""
 

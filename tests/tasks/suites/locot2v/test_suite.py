@@ -13,8 +13,8 @@ import pytest
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside, UserInputError
 from storage_schemas.frames import Planes
 from storage_schemas.judgements import Failure
-from tasks.llm.limits import Limits
 from tasks.llm.usage import Prices
+from tasks.scoring.engine import Task, answer_stage
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
 from tasks.scoring.suites.estimate import estimate_dimension
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
