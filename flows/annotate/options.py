@@ -12,8 +12,8 @@ from flows.worker_site import check_absolute, site_of_worker
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen, ModelServer
-from tasks.annotation.places import database_url
-from tasks.annotation.translate import TranslationParameters, read_prompt
+from tasks.annotation.installation import database_url
+from tasks.annotation.translation import TranslationParameters, read_prompt
 
 #: When the release is filtered: as soon as every pair has its votes, now by what there is, or not at all.
 FilterTime = Literal["complete", "now", "never"]

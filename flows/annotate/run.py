@@ -17,11 +17,9 @@ from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.votes import VotesStore
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.chosen_campaign import choose_campaign
-from tasks.annotation.collect import Collected, collect
-from tasks.annotation.desk import Desk
+from tasks.annotation.desk.desk import Desk
 from tasks.annotation.filtered_release import write_filtered
-from tasks.annotation.kept_translations import KeptTranslations
+from tasks.annotation.installation import installation_key
 from tasks.annotation.media import (
     MediaOutcome,
     MediaTask,
@@ -30,12 +28,12 @@ from tasks.annotation.media import (
     is_written,
     media_stage,
 )
-from tasks.annotation.people import people_of
-from tasks.annotation.places import installation_key
-from tasks.annotation.publish import PublishResult, Showing, publish, showing
-from tasks.annotation.translate import TranslationResult, translate_captions
+from tasks.annotation.publish import PublishResult, Showing, choose_campaign, publish, showing
+from tasks.annotation.sync import Collected, collect
+from tasks.annotation.translation import KeptTranslations, TranslationResult, translate_captions
 from tasks.llm.servers import Servers
 from tasks.pairs.stages import Stage
+from tasks.votes.release_votes import read_release_votes
 
 _VIDEOS = Stage("videos", "cpu", cast(Any, media_stage))
 _TRANSLATE = "translate"
@@ -97,7 +95,7 @@ class Annotation:
         settings = Path(asked.campaign_settings) if asked.campaign_settings else None
         self.release, self.campaign = choose_campaign(
             Store.open(Path(asked.store)),
-            self.desk.campaigns(),
+            self.desk.campaigns.all(),
             asked.release,
             asked.version,
             asked.campaign,
@@ -202,7 +200,7 @@ class Annotation:
         name = self.campaign.name
         if name not in VotesStore(self.release.store).campaigns():
             return f"Nobody has voted in campaign {name} yet, so nothing is filtered."
-        people = people_of(self.release, [name])
+        people = read_release_votes(self.release, [name])
         if people is None:
             return f"Nobody has voted on a pair of release {self.release.name} yet, so nothing is filtered."
         made = write_filtered(self.release, people, self.options.filtered or None)

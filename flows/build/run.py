@@ -33,7 +33,6 @@ from storage_schemas.release import Release
 from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
 from storage_schemas.source import ClipRow, Source, SourceRow
 from storage_schemas.store import TIMELINE, Store
-from tasks.annotation.people import filtered_from
 from tasks.captions.analyser import AnalyserRecipe
 from tasks.captions.stage import is_analysed, make_analyser
 from tasks.llm.servers import Servers
@@ -56,6 +55,7 @@ from tasks.pairs.stages import (
 from tasks.publish.release import ReleaseMoved, source_rows, write_release
 from tasks.recipe import Recipe, check_recipe
 from tasks.sources.registry import open_sources
+from tasks.votes.release_votes import filtered_from
 
 
 def check_server(store: Store, sources: Iterable[Source], recipe: AnalyserRecipe, servers: Servers) -> None:

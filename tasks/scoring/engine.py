@@ -1,8 +1,8 @@
 """The engine that answers units of work: key, kept answer, limits, row. Every kind of scoring runs on it.
 
 A *unit* is what is answered at once: one request to a judge, one video in one dimension. A *kind* of work
-knows how its units are estimated, answered and written down. A *task* holds units that one process answers; only
-paths, ids and small frozen models go in and come out, so that any executor can run it in any process.
+knows how its units are estimated, answered and written down. A *task* holds units that one process answers;
+only paths, ids and small frozen models go in and come out, so that any executor can run it in any process.
 
 Rules, the same for every kind:
 

@@ -1,4 +1,4 @@
-"""Judgements of pairs as a kind of work: a request is put to its evaluator and made a row, whatever happens."""
+"""Judgements of pairs as a kind of work: a request is put to its evaluator, and always becomes a row."""
 
 from __future__ import annotations
 

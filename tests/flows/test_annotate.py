@@ -21,13 +21,13 @@ from storage_schemas.model import ModelServer
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, Store
 from storage_schemas.votes import VotesStore
-from tasks.annotation.desk import Desk
-from tasks.annotation.exchange import import_answers
-from tasks.annotation.mapping import AnswerMapping
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.exchange.answers import import_answers
+from tasks.annotation.exchange.mapping import AnswerMapping
+from tasks.annotation.exchange.task_table import Slots
+from tasks.annotation.installation import database_url, installation_key, media_folder
 from tasks.annotation.media import media_tasks
-from tasks.annotation.places import database_url, installation_key, media_folder
-from tasks.annotation.slots import Slots
-from tasks.annotation.translate import TranslationParameters
+from tasks.annotation.translation import TranslationParameters
 from tasks.publish.release import write_release
 from tasks.recipe import load_recipe
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
@@ -63,7 +63,7 @@ def vote(store: Path, folder: Path, ratings: dict[str, str], campaign: str = "sm
     with Desk.open(database_url(store), key) as desk:
         rows = [
             {"task": slots.slot(task.pair_id, n).id, "worker": n, "preferred": "high", "rating": rating}
-            for task in desk.tasks(campaign)
+            for task in desk.campaigns.tasks(campaign)
             for n, rating in enumerate(ratings.get(task.aspect, "A" * len(ratings["aesthetics"])), 1)
         ]
         path = folder / "answers.jsonl"
@@ -73,7 +73,7 @@ def vote(store: Path, folder: Path, ratings: dict[str, str], campaign: str = "sm
 
 def shown(store: Path, campaign: str = "small-1") -> dict[str, Any]:
     with Desk.open(database_url(store), installation_key(store)) as desk:
-        return {task.pair_id: task for task in desk.tasks(campaign)}
+        return {task.pair_id: task for task in desk.campaigns.tasks(campaign)}
 
 
 def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None:

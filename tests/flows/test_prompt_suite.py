@@ -19,6 +19,7 @@ MODEL = '{"model": "tiny", "server": "s"}'
 SETTINGS = (f"multimodal={MODEL}", f"language={MODEL}", "rounds=1", "least_words=8", "most_words=30")
 
 
+@pytest.mark.slow
 def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
     short_film(ffmpeg, tmp_path / "videos" / "a.mp4", 1.0)
     (tmp_path / "videos" / "b.mp4").write_bytes(b"no video")

@@ -14,9 +14,9 @@ from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.votes import Standing, VotesStore
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk import Desk
-from tasks.annotation.places import database_url, installation_key
-from tests.tasks.annotation.voting import vote, votes_on
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import database_url, installation_key
+from tests.tasks.votes.voting import vote, votes_on
 
 #: What people say of the six pairs, in the release's order.
 RATINGS = ("AAAAA", "AAABB", "AAAAC", "ABBBB", "AAAAB", "AAA")
@@ -210,12 +210,12 @@ def test_thresholds_can_be_others(release: Release, run: Run, tmp_path: Path) ->
 def test_the_desk_hears_of_a_decision_at_once(release: Release, run: Run) -> None:
     root = release.store.root
     with Desk.open(database_url(root), installation_key(root)) as desk:
-        desk.publish(Campaign(name="spring", release=release.name, version=release.version), [])
-        worker = desk.enter("spring", "prolific", "somebody").worker
+        desk.organiser.publish(Campaign(name="spring", release=release.name, version=release.version), [])
+        worker = desk.workers.enter("spring", "prolific", "somebody").worker
     code, out, _ = run("annotate", "exclude", "spring", worker[:10], "--note", "asked to stop")
     assert code == 0 and worker in out
     with Desk.open(database_url(root), installation_key(root)) as desk:
-        (row,) = desk.decisions("spring")
+        (row,) = desk.decisions.read("spring")
     assert row.decision is Standing.EXCLUDED
     # what is collected later is the same row
     assert VotesStore(release.store).decisions() == [row]

@@ -105,7 +105,7 @@ def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
 def test_what_cannot_be_compared_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = Store.create(tmp_path / "store")
     assert run(store, "compare") == 1
-    assert "no analysis of rules is in this store" in capsys.readouterr().err
+    assert "this store has no analysis by rules" in capsys.readouterr().err
     assert run(store, "show", "s1") == 1
     assert "no analysis of source 's1'" in capsys.readouterr().err
 

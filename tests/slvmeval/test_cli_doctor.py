@@ -55,7 +55,7 @@ def test_versions_outside_of_what_works_fail() -> None:
     assert findings["versions"].message == "zarr 3.1.10, sqlalchemy 2.0.58"
 
 
-def test_a_folder_of_something_else_and_a_newer_store_fail(tmp_path: Path) -> None:
+def test_a_folder_of_something_else_and_a_store_of_another_version_fail(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "file").write_text("x", encoding="utf-8")
@@ -64,7 +64,7 @@ def test_a_folder_of_something_else_and_a_newer_store_fail(tmp_path: Path) -> No
     store = Store.create(tmp_path / "store")
     (store.root / "store.json").write_text('{"schema_version": 99}', encoding="utf-8")
     (finding,) = check_store(store.root)
-    assert finding.verdict is CheckVerdict.FAIL and "use a newer slvmeval" in finding.message
+    assert finding.verdict is CheckVerdict.FAIL and "use the slvmeval that made it" in finding.message
 
 
 def test_wrong_weights_fail(tmp_path: Path) -> None:

@@ -97,9 +97,8 @@ def test_nothing_is_taken_from_under_a_running_build(
         assert run(store, "--frames") == 1
         assert "a build is running" in capsys.readouterr().err
         assert run(store, "--frames", "--dry-run") == 0
-        for words in (["schema", "migrate"], ["verify", "--repair"]):
-            assert main([*words, "--store", str(store.root)]) == 1
-            assert f"{' '.join(words)} would take away" in capsys.readouterr().err
+        assert main(["verify", "--repair", "--store", str(store.root)]) == 1
+        assert "verify --repair would take away" in capsys.readouterr().err
     assert FRAMES in kinds(store)
     assert run(store, "--frames") == 0
 

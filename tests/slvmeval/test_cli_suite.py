@@ -75,8 +75,22 @@ def test_from_a_folder_to_a_leaderboard(
     assert main(["suite", "scores", str(tmp_path / "scores.xls"), *store]) == 1
     assert json.loads((tmp_path / "scores.jsonl").read_text().splitlines()[0])["suite"] == "planted"
     # a blur is another set of scores, kept apart
-    assert main([*words, "--workers", "1", "--blur", "1", "--dimension", "beauty"]) == 0
+    assert main([*words, "--direct", "--workers", "1", "--blur", "1", "--dimension", "beauty"]) == 0
     assert ScoresStore(Store.open(tmp_path / "store")).suites() == ["planted", "planted+blur1"]
+
+
+@pytest.mark.slow
+def test_scores_are_made_by_a_flow_unless_it_is_direct(
+    tmp_path: Path, ffmpeg: str, planted_suite: Path, capsys: Capture
+) -> None:
+    short_film(ffmpeg, tmp_path / "videos" / "anna.mp4", 1.0, 0)
+    (tmp_path / "videos" / "manifest.csv").write_text("model,prompt_id,file\nanna,p1,anna.mp4\n")
+    (tmp_path / "prompts.csv").write_text("prompt_id,text\np1,A ball\n")
+    words = ["suite", "planted", "--videos", str(tmp_path / "videos"), "--store", str(tmp_path / "store")]
+    words += ["--prompts", str(tmp_path / "prompts.csv"), "--dimension", "length", "--quiet"]
+    assert main([*words, "--workers", "1", "--blur", "1"]) == 0
+    assert "A planted suite: 1 videos" in capsys.readouterr().out
+    assert ScoresStore(Store.open(tmp_path / "store")).suites() == ["planted+blur1"]
 
 
 @pytest.fixture

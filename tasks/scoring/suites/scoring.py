@@ -1,4 +1,4 @@
-"""Scores of videos as a kind of work: a unit is put to its scorer and made rows, whatever happens."""
+"""Scores of videos as a kind of work: a unit is put to its scorer, and always becomes rows."""
 
 from __future__ import annotations
 

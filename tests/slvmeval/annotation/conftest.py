@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tasks.annotation.tasks import PairTask
+from tasks.annotation.pair_task import PairTask
 from tests.slvmeval.annotation.pieces import Browser, Hands, pair, put_up, running
 
 

@@ -19,9 +19,9 @@ import psutil
 
 from slvmeval.web.annotation.serve import Serving
 from storage_schemas.votes import Vote
-from tasks.annotation.desk import Desk
-from tasks.annotation.places import installation_key
-from tasks.annotation.tasks import PromptClip
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import installation_key
+from tasks.annotation.pair_task import PromptClip
 from tests.slvmeval.annotation.pieces import BEGAN_VARIABLE, NAME, Browser, fast_clock, pair, put_up
 
 ROOT = Path(__file__).parents[3]
@@ -178,7 +178,7 @@ def _watch(_: float) -> None:
 def stored(serving: Serving) -> list[Vote]:
     """Return the votes that the database has, once the server is gone."""
     with Desk.open(serving.database, installation_key(serving.root), fast_clock) as desk:
-        return [vote for _, vote in desk.votes(NAME)]
+        return [vote for _, vote in desk.votes.read(NAME)]
 
 
 def check_nothing_lost(ran: Ran, votes: list[Vote], most_on_a_pair: int = 5) -> None:

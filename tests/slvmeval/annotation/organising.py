@@ -12,9 +12,9 @@ import httpx
 
 from slvmeval.web.annotation.serve import organiser_secret
 from storage_schemas.votes import Vote
-from tasks.annotation.desk import Desk
-from tasks.annotation.places import installation_key
-from tasks.annotation.tasks import PairTask
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import installation_key
+from tasks.annotation.pair_task import PairTask
 from tests.slvmeval.annotation.conftest import Study
 from tests.slvmeval.annotation.pieces import NAME, PAGE, hidden
 

@@ -23,10 +23,9 @@ from slvmeval.web.annotation.app import create_app
 from slvmeval.web.annotation.serve import Serving, options
 from storage_schemas.store import Store
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk import Desk
-from tasks.annotation.intervals import Stretch
-from tasks.annotation.places import database_url, installation_key, media_folder
-from tasks.annotation.tasks import PairTask, PromptClip
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import database_url, installation_key, media_folder
+from tasks.annotation.pair_task import PairTask, PromptClip, Stretch
 
 NAME = "study"
 PAGE = {"Accept": "text/html,application/xhtml+xml"}
@@ -94,8 +93,8 @@ def put_up(
     url = database_url(root, database)
     campaign = Campaign.model_validate({"name": NAME, "release": "demo", "version": 1, **settings})
     with Desk.open(url, installation_key(root)) as desk:
-        desk.publish(campaign, pairs)
-        tokens = desk.invite(NAME, links)
+        desk.organiser.publish(campaign, pairs)
+        tokens = desk.organiser.invite(NAME, links)
     serving = Serving(
         store=str(root),
         database=url,

@@ -13,8 +13,9 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from slvmeval.web.annotation import files
-from tasks.annotation.desk import Desk
-from tasks.annotation.places import installation_key, media_folder
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.viewing import Viewing
+from tasks.annotation.installation import installation_key, media_folder
 from tests.slvmeval.annotation.conftest import Study
 from tests.slvmeval.annotation.pieces import NAME, SECONDS, Browser, pair
 
@@ -22,8 +23,8 @@ from tests.slvmeval.annotation.pieces import NAME, SECONDS, Browser, pair
 def file_at(study: Study, browser: Browser, place: str) -> Path:
     """Return the file that is shown at a place, from the desk's own books."""
     with Desk.open(study.serving.database, installation_key(study.root), study.clock) as desk:
-        (worker,) = desk.workers(NAME)
-        assignment = desk.assignment(NAME, worker.worker, browser.data["view"]["id"])
+        (worker,) = desk.organiser.workers(NAME)
+        assignment = desk.answers.assignment(NAME, worker.worker, browser.data["view"]["id"])
         return media_folder(study.root) / assignment.file_at("left" if place == "left" else "right")
 
 
@@ -129,13 +130,13 @@ def test_the_desk_is_told_what_was_sent_and_nothing_else(
     study.begin(pairs=1)
     browser = study.worker()
     told: list[tuple[str, int, int]] = []
-    before = Desk.serve
+    before = Viewing.serve
 
-    def serve(self: Desk, campaign: str, assignment: str, place: str, first: int, last: int) -> None:
+    def serve(self: Viewing, campaign: str, assignment: str, place: str, first: int, last: int) -> None:
         told.append((place, first, last))
         before(self, campaign, assignment, place, first, last)
 
-    monkeypatch.setattr(Desk, "serve", serve)
+    monkeypatch.setattr(Viewing, "serve", serve)
     get(browser, "left", Range="bytes=100-199")
     get(browser, "right", Range="bytes=-10")
     size = file_at(study, browser, "right").stat().st_size

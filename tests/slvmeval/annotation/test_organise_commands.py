@@ -24,7 +24,7 @@ def busy(study: Study) -> Iterator[Study]:
     pairs = [pair(number, aspect=ASPECTS[number % 5]) for number in range(40)]
     study.begin(pairs=pairs, pay_per_task=0.5, currency="EUR")
     with desk(study) as opened:
-        opened.add_votes(NAME, votes_of_a_week(study, pairs))
+        opened.votes.add(NAME, votes_of_a_week(study, pairs))
     yield study
 
 
@@ -91,12 +91,12 @@ def test_a_completion_code_can_be_checked_before_paying(
     busy: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with desk(busy) as opened:
-        came = opened.enter(NAME, "prolific", "5f3c9a", session="=1+1").worker
-        idle = opened.enter(NAME, "prolific", "77aa01").worker
+        came = opened.workers.enter(NAME, "prolific", "5f3c9a", session="=1+1").worker
+        idle = opened.workers.enter(NAME, "prolific", "77aa01").worker
         (first, *_) = votes_of_a_week(busy, busy.pairs)
         answer = first.model_copy(update={"worker": came, "vote_id": "f" * 32})
-        assert opened.add_votes(NAME, [answer]).accepted == 1
-        code = opened.finish(NAME, came)
+        assert opened.votes.add(NAME, [answer]).accepted == 1
+        code = opened.workers.finish(NAME, came)
     out = tmp_path / "codes.csv"
     assert run(busy, "codes", NAME, "--out", str(out)) == 0
     rows = {row["worker"]: row for row in csv.DictReader(out.read_text(encoding="utf-8").splitlines())}
@@ -125,18 +125,18 @@ def test_a_worker_is_erased_by_the_id_on_the_platform_in_all_campaigns(
     busy: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with desk(busy) as opened:
-        worker = opened.enter(NAME, "prolific", "5f3c9a").worker
-        other = opened.campaign(NAME).model_copy(update={"name": "autumn"})
-        opened.publish(other, busy.pairs[:2])
-        assert opened.enter("autumn", "prolific", "5f3c9a").worker == worker
-        opened.decide("autumn", worker, Standing.CLEARED, "fine", "Aya")
+        worker = opened.workers.enter(NAME, "prolific", "5f3c9a").worker
+        other = opened.campaigns.get(NAME).model_copy(update={"name": "autumn"})
+        opened.organiser.publish(other, busy.pairs[:2])
+        assert opened.workers.enter("autumn", "prolific", "5f3c9a").worker == worker
+        opened.organiser.decide("autumn", worker, Standing.CLEARED, "fine", "Aya")
     assert run(busy, "erase", "--platform", "prolific", "--identity", "5f3c9a", "--yes", "--json") == 0
     gone = json.loads(capsys.readouterr().out)
     assert [(row["campaign"], row["decisions"]) for row in gone] == [("autumn", 1), (NAME, 0)]
     assert {row["worker"] for row in gone} == {worker}
     with desk(busy) as opened:
         for name in ("autumn", NAME):
-            assert worker not in {one.worker for one in opened.workers(name)}
+            assert worker not in {one.worker for one in opened.organiser.workers(name)}
     assert run(busy, "erase", "--platform", "prolific", "--identity", "5f3c9a", "--yes") == 1
     assert "nothing is stored of worker" in capsys.readouterr().err
 
@@ -146,7 +146,7 @@ def test_erasing_asks_and_takes_votes_out_of_the_store_too(
 ) -> None:
     files = VotesStore(Store.open(busy.root))
     with desk(busy) as opened:
-        files.add([vote for _, vote in opened.votes(NAME)])
+        files.add([vote for _, vote in opened.votes.read(NAME)])
     answers = iter(["no", HASTY[:10]])
     monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
     assert run(busy, "erase", "badbad") == 1
@@ -157,41 +157,43 @@ def test_erasing_asks_and_takes_votes_out_of_the_store_too(
     assert "0001-badbadba" in said
     assert all(vote.worker != HASTY for vote in files.votes([NAME]))
     with desk(busy) as opened:
-        assert [row.votes for row in opened.erased(NAME)] == [14]
+        assert [row.votes for row in opened.organiser.erased(NAME)] == [14]
         # what was collected in between does not bring them back
-        assert files.add([vote for _, vote in opened.votes(NAME)]).new == 0
+        assert files.add([vote for _, vote in opened.votes.read(NAME)]).new == 0
 
 
 def test_what_a_crash_left_is_taken_out_the_next_time(
     busy: Study, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.annotation.desk import Desk
+    from tasks.annotation.desk.organiser import Organiser
 
     files = VotesStore(Store.open(busy.root))
     with desk(busy) as opened:
-        files.add([vote for _, vote in opened.votes(NAME)])
+        files.add([vote for _, vote in opened.votes.read(NAME)])
 
     def dies(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Desk, "erase", dies)
+        patched.setattr(Organiser, "erase", dies)
         run(busy, "erase", HASTY, "--yes")
     assert all(vote.worker != HASTY for vote in files.votes([NAME]))
     assert run(busy, "erase", HASTY, "--yes") == 0
     with desk(busy) as opened:
-        assert all(vote.worker != HASTY for _, vote in opened.votes(NAME))
+        assert all(vote.worker != HASTY for _, vote in opened.votes.read(NAME))
 
 
 def test_a_campaign_that_has_only_files_is_erased_from_too(busy: Study) -> None:
     files = VotesStore(Store.open(busy.root))
     with desk(busy) as opened:
-        votes = [vote.model_copy(update={"campaign": "older"}) for _, vote in opened.votes(NAME)]
+        votes = [vote.model_copy(update={"campaign": "older"}) for _, vote in opened.votes.read(NAME)]
     files.add(votes)
     assert run(busy, "erase", CAREFUL, "--campaign", "older", "--yes") == 0
     assert all(vote.worker != CAREFUL for vote in files.votes(["older"]))
     with desk(busy) as opened:
-        assert any(vote.worker == CAREFUL for _, vote in opened.votes(NAME)), "only the one that was named"
+        assert any(vote.worker == CAREFUL for _, vote in opened.votes.read(NAME)), (
+            "only the one that was named"
+        )
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,7 @@ def test_a_campaign_that_has_only_files_is_erased_from_too(busy: Study) -> None:
 def test_whom_to_erase_is_said_in_one_way(busy: Study, words: tuple[str, ...]) -> None:
     assert run(busy, "erase", *words, "--yes") in (1, 2)
     with desk(busy) as opened:
-        assert opened.erased(NAME) == []
+        assert opened.organiser.erased(NAME) == []
 
 
 def test_an_id_that_begins_like_others_is_not_enough(busy: Study, capsys: pytest.CaptureFixture[str]) -> None:

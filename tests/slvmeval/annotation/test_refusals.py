@@ -9,9 +9,12 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from storage_schemas.votes import Standing
-from tasks.annotation.desk import Desk
-from tasks.annotation.places import installation_key
-from tasks.annotation.tasks import PairTask
+from tasks.annotation.desk.answers import Answers
+from tasks.annotation.desk.campaigns import Campaigns
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.queue import Queue
+from tasks.annotation.installation import installation_key
+from tasks.annotation.pair_task import LONGEST_COMMENT, PairTask
 from tests.slvmeval.annotation.conftest import Study
 from tests.slvmeval.annotation.pieces import NAME, PAGE, SECONDS, Browser, hidden, pair, reason
 
@@ -41,7 +44,7 @@ def test_a_cheat_who_answers_without_watching_is_refused(study: Study) -> None:
     assert reason(browser.send("confirm", number=0), 409) == "not_seen"
     assert reason(browser.send("rate", rating="A"), 409) == "not_seen"
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
-        assert desk.votes(NAME) == []
+        assert desk.votes.read(NAME) == []
 
 
 @pytest.mark.parametrize(
@@ -59,7 +62,7 @@ def test_a_cheat_who_answers_without_watching_is_refused(study: Study) -> None:
         ("confirm", {"number": -1}),
         ("confirm", {"number": True}),
         ("rate", {"rating": "D"}),
-        ("rate", {"rating": "A", "comment": "x" * 2001}),
+        ("rate", {"rating": "A", "comment": "x" * (LONGEST_COMMENT + 1)}),
         ("rate", []),
     ],
 )
@@ -183,8 +186,8 @@ def test_a_database_that_goes_away_is_said_and_nobody_is_thrown_out(
         raise OperationalError("SELECT", {}, Exception("the server closed the connection"))
 
     with monkeypatch.context() as patched:
-        for name in ("next", "campaign", "campaigns", "rate"):
-            patched.setattr(Desk, name, away)
+        for where, name in ((Queue, "next"), (Campaigns, "get"), (Campaigns, "all"), (Answers, "rate")):
+            patched.setattr(where, name, away)
         reply = browser.http.get(f"/c/{NAME}/task")
         assert reason(reply, 503) == "away" and int(reply.headers["retry-after"]) > 0
         page = browser.open("task")
@@ -201,7 +204,7 @@ def test_what_nobody_foresaw_is_said_and_logged(
     study.begin()
     browser = study.worker()
     with monkeypatch.context() as patched:
-        patched.setattr(Desk, "next", lambda *_: 1 / 0)
+        patched.setattr(Queue, "next", lambda *_: 1 / 0)
         reply = browser.http.get(f"/c/{NAME}/task")
         assert reason(reply, 500) == "broken" and "ZeroDivisionError" not in reply.text
         page = browser.open("task")
@@ -215,7 +218,7 @@ def test_a_worker_who_was_erased_is_asked_to_come_in_again(study: Study) -> None
     study.begin()
     browser = study.worker()
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
-        desk.erase(NAME, desk.workers(NAME)[0].worker)
+        desk.organiser.erase(NAME, desk.organiser.workers(NAME)[0].worker)
     reply = browser.http.get(f"/c/{NAME}/task")
     assert reason(reply, 401) == "unknown_worker" and reply.json()["go_on"] == f"/c/{NAME}/enter"
 
@@ -224,8 +227,8 @@ def test_an_excluded_worker_is_told_and_gets_nothing_more(study: Study) -> None:
     study.begin(pairs=3)
     browser = study.worker()
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
-        (worker,) = desk.workers(NAME)
-        desk.decide(NAME, worker.worker, Standing.EXCLUDED, "too fast", "me")
+        (worker,) = desk.organiser.workers(NAME)
+        desk.organiser.decide(NAME, worker.worker, Standing.EXCLUDED, "too fast", "me")
     assert reason(browser.http.get(f"/c/{NAME}/task"), 403) == "excluded"
     page = browser.open("task")
     assert page.status_code == 403 and 'data-reason="excluded"' in page.text
@@ -269,7 +272,7 @@ def test_texts_of_data_sets_and_workers_are_shown_as_text(study: Study) -> None:
         assert "<script>alert" not in page and "<img src=x" not in page and "49" not in page.split("{{7")[0]
         assert page.count("<script") == page.count("</script>")
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
-        ((_, vote),) = desk.votes(NAME)
+        ((_, vote),) = desk.votes.read(NAME)
     assert vote.comment == EVIL
     # JSON answers are never taken for pages
     reply = browser.http.get(f"/c/{NAME}/enter", params={"token": EVIL})

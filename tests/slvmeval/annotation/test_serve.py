@@ -18,8 +18,8 @@ from slvmeval.web.annotation.serve import Serving, organiser_secret, prepare
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from storage_schemas.store import Store
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk import Desk
-from tasks.annotation.places import database_url, installation_key, media_folder
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import database_url, installation_key, media_folder
 from tests.slvmeval.annotation.pieces import NAME, Browser, pair, put_up
 
 ROOT = Path(__file__).parents[3]
@@ -61,7 +61,7 @@ def test_another_name_than_what_is_published(published: Serving) -> None:
 def test_a_name_is_a_campaign_or_a_release(published: Serving) -> None:
     other = Campaign(name="other", release="demo", version=2)
     with Desk.open(published.database, installation_key(published.root)) as desk:
-        desk.publish(other, [pair(0)])
+        desk.organiser.publish(other, [pair(0)])
     for name, campaigns in ((NAME, (NAME,)), ("demo", ("other", NAME)), (None, ("other", NAME))):
         with prepare(published.at(port=0), name, private=True) as ready:
             assert ready.serving.campaigns == campaigns
@@ -72,7 +72,7 @@ def test_words_that_are_missing_are_said_before_the_first_worker_comes(
 ) -> None:
     with Desk.open(published.database, installation_key(published.root)) as desk:
         other = Campaign(name="other", release="demo", version=1)
-        desk.publish(other, [pair(0).model_copy(update={"aspect": "of_a_package"})])
+        desk.organiser.publish(other, [pair(0).model_copy(update={"aspect": "of_a_package"})])
     said = refused(published.at(campaigns=()), "other")
     assert "of_a_package" in said
     assert "no folder" in refused(published.at(campaigns=(), texts=str(tmp_path / "none")), NAME)
@@ -149,7 +149,9 @@ def test_licences_hold_unless_the_organiser_says_more(judged_store: Path) -> Non
     serving = Serving(str(store.root), database_url(store.root), str(media_folder(store.root)), (), port=0)
     with Desk.open(serving.database, installation_key(store.root)) as desk:
         campaign = Campaign(name="all", release=release.name, version=release.version)
-        desk.publish(campaign, [pair(0, source_id=source), pair(1, source_id="gone-from-the-release")])
+        desk.organiser.publish(
+            campaign, [pair(0, source_id=source), pair(1, source_id="gone-from-the-release")]
+        )
     said = refused(serving, "all", private=False)
     assert f"{1 if free[source] else 2} pairs of campaign all" in said and "--private-audience" in said
     with prepare(serving, "all", private=True):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.annotation.desk import Desk
-from tasks.annotation.places import installation_key
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import installation_key
 from tests.slvmeval.annotation.conftest import Study
 from tests.slvmeval.annotation.pieces import NAME, PAGE, SECONDS, Browser, hidden, island
 
 
 def votes(study: Study) -> list[object]:
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
-        return [vote for _, vote in desk.votes(NAME)]
+        return [vote for _, vote in desk.votes.read(NAME)]
 
 
 def test_from_the_link_to_the_code(study: Study) -> None:
@@ -147,8 +147,8 @@ def test_workers_of_platforms_come_by_parameters_where_that_is_allowed(
         page = browser.open("enter", params=asked)
         assert page.url.path.endswith("/consent") and not page.url.query
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
-        (worker,) = desk.workers(NAME)
-        (entered,) = [event for event in desk.events(NAME) if event.kind == "entered"]
+        (worker,) = desk.organiser.workers(NAME)
+        (entered,) = [event for event in desk.events.read(NAME) if event.kind == "entered"]
     assert worker.platform == platform
     # whoever reads the database does not learn who it was
     assert asked[next(iter(asked))] not in f"{worker}{entered}"

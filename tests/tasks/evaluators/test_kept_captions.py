@@ -49,7 +49,7 @@ def test_processes_that_want_the_same_captions_make_each_once(tmp_path: Path) ->
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    made = [key for process in processes for key in process.communicate(timeout=30)[0].split()]
+    made = [key for process in processes for key in process.communicate(timeout=120)[0].split()]
     assert [process.returncode for process in processes] == [0, 0]
     assert sorted(made) == ["a", "b", "c"]
 
@@ -67,7 +67,7 @@ def test_a_caption_is_made_again_where_its_process_was_killed(tmp_path: Path) ->
     assert not found, "another process is making it"
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    waiting.join(10)
+    waiting.join(60)
     assert found == [(caption("a"), True)]
     process.stdin.close()
     process.stdout.close()

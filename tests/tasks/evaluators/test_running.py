@@ -103,7 +103,7 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
     )
     setup = Setup(store_path=str(tmp_path))
     added[:] = [("mine", "no_such_module:x")]
-    assert registry.evaluator_names()[-1] == "mine"
+    assert list(registry.added_evaluators()) == ["mine"]
     with pytest.raises(PrerequisiteError, match="cannot be loaded from no_such_module:x"):
         registry.make_evaluator(choice_from_text("mine"), setup)
     added[:] = [("mine", "builtins:dict")]
@@ -114,10 +114,10 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
         registry.make_evaluator(choice_from_text("mine"), setup)
     added[:] = [("coin", "builtins:dict")]
     with pytest.raises(PrerequisiteError, match="the name of a built-in evaluator"):
-        registry.evaluator_names()
+        registry.added_evaluators()
     added[:] = [("mine", "builtins:dict"), ("mine", "builtins:list")]
     with pytest.raises(PrerequisiteError, match="both add the evaluator 'mine'"):
-        registry.evaluator_names()
+        registry.added_evaluators()
 
 
 # -- texts -------------------------------------------------------------------------------------------

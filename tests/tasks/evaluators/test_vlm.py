@@ -306,7 +306,14 @@ def test_the_server_is_asked_before_any_work(videos: tuple[FrameList, FrameList]
 
 
 def test_many_threads_share_a_client(videos: tuple[FrameList, FrameList]) -> None:
-    with FaultyServer(lambda number, body: Reply(FIRST, delay_s=0.05)) as server:
+    together = threading.Barrier(3, timeout=60)
+
+    def three_at_once(number: int, body: dict[str, Any]) -> Reply:
+        if number < 3:
+            together.wait()
+        return Reply(FIRST)
+
+    with FaultyServer(three_at_once) as server:
         asked = judge(server)
         threads = [threading.Thread(target=lambda: asked.compare(PROMPT, *videos, COLOUR)) for _ in range(12)]
         for thread in threads:

@@ -60,7 +60,11 @@ def test_a_request_says_all_that_was_asked_and_the_answer_all_that_came() -> Non
 
 
 def test_so_many_are_in_flight_and_each_is_answered_in_its_place() -> None:
-    def echo(_: int, body: dict[str, Any]) -> Reply:
+    together = threading.Barrier(5, timeout=60)
+
+    def echo(number: int, body: dict[str, Any]) -> Reply:
+        if number < 5:
+            together.wait()
         return Reply(body["messages"][0]["content"], delay_s=0.02)
 
     requests = [ChatRequest(messages=({"role": "user", "content": str(n)},)) for n in range(50)]
@@ -111,12 +115,12 @@ def test_retry_after_is_obeyed(as_date: bool) -> None:
     with FaultyServer([Reply(status=429, headers={"Retry-After": wait}), Reply("fine")]) as server:
         (answer,) = ask(server)
     assert answer.tries == 2
-    assert 0.9 < server.seen[1].at - server.seen[0].at < 3
+    assert server.seen[1].at - server.seen[0].at > 0.9
 
 
 def test_an_answer_that_takes_too_long_is_asked_for_again() -> None:
-    with FaultyServer([Reply(delay_s=1.0), Reply("fine")]) as server:
-        (answer,) = ask(server, timeout_s=0.4)
+    with FaultyServer([Reply(delay_s=30.0), Reply("fine")]) as server:
+        (answer,) = ask(server, timeout_s=1.5)
     assert (answer.text, answer.tries) == ("fine", 2)
 
 

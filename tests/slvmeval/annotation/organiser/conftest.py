@@ -15,6 +15,6 @@ def organiser(study: Study) -> Iterator[Organiser]:
     pairs = [pair(number, aspect=ASPECTS[number % 5]) for number in range(40)]
     study.begin(pairs=pairs, pay_per_task=0.5, currency="EUR")
     with desk(study) as opened:
-        opened.add_votes(NAME, votes_of_a_week(study, pairs))
+        opened.votes.add(NAME, votes_of_a_week(study, pairs))
     with Organiser(study) as somebody:
         yield somebody

@@ -119,4 +119,4 @@ def test_a_form_needs_the_sessions_token(study: Study, organiser: Organiser) -> 
     )
     assert reply.status_code == 403
     with desk(study) as opened:
-        assert opened.decisions(NAME) == [] and opened.erased(NAME) == []
+        assert opened.decisions.read(NAME) == [] and opened.organiser.erased(NAME) == []

@@ -45,7 +45,7 @@ def test_progress_is_renewed_by_itself(page: Any, study: Study) -> None:
     # the script says so, once it runs
     page.locator("#live-note").get_by_text("Numbers are renewed every 15 seconds.").wait_for()
     with desk(study) as opened:
-        assert opened.erase(NAME, HASTY).votes == 14
+        assert opened.organiser.erase(NAME, HASTY).votes == 14
     # the script looks again as soon as somebody comes back to the page
     again = "document.dispatchEvent(new Event('visibilitychange'))"
     page.get_by_text("As a table").first.click()
@@ -77,7 +77,7 @@ def test_a_worker_is_found_reviewed_and_excluded(page: Any, study: Study) -> Non
     page.get_by_role("link", name="Record").click()
     assert "too fast, and wrong <b>everywhere</b>" in page.locator("main").inner_text()
     with desk(study) as opened:
-        assert [row.by for row in opened.decisions(NAME)] == ["Aya"]
+        assert [row.by for row in opened.decisions.read(NAME)] == ["Aya"]
 
 
 def test_nothing_needs_scrolling_sideways_and_everything_is_reached_by_keyboard(

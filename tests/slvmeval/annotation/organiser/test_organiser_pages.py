@@ -12,7 +12,8 @@ from sqlalchemy.exc import OperationalError
 
 from storage_schemas.store import Store
 from storage_schemas.votes import Standing, VotesStore
-from tasks.annotation.desk import Desk
+from tasks.annotation.desk import organiser as organisers
+from tasks.annotation.desk.campaigns import Campaigns
 from tests.slvmeval.annotation.conftest import Study
 from tests.slvmeval.annotation.organising import (
     CAREFUL,
@@ -139,17 +140,17 @@ def test_a_decision_has_a_note_and_stays_on_record(study: Study, organiser: Orga
         {"standing": "excluded"},
         {"note": "why"},
         {"standing": "hanged", "note": "why"},
-        {"standing": "excluded", "note": "x" * 2001},
+        {"standing": "excluded", "note": "x" * (organisers.LONGEST_NOTE + 1)},
     ):
         assert organiser.post(f"/workers/{HASTY}/decide", **fields).status_code == 422, fields
     with desk(study) as opened:
-        assert opened.decisions(NAME) == []
+        assert opened.decisions.read(NAME) == []
     reply = organiser.post(f"/workers/{HASTY}/decide", standing="excluded", note="too fast, and wrong")
     shown = words(organiser.http.get(reply.headers["location"]))
     assert "Written down: excluded. This worker gets no further tasks. Votes that were given stay." in shown
     organiser.post(f"/workers/{HASTY}/decide", standing="cleared", note="the network was slow")
     with desk(study) as opened:
-        made = [(row.worker, row.decision, row.note, row.by) for row in opened.decisions(NAME)]
+        made = [(row.worker, row.decision, row.note, row.by) for row in opened.decisions.read(NAME)]
     assert made == [
         (HASTY, Standing.EXCLUDED, "too fast, and wrong", "Aya"),
         (HASTY, Standing.CLEARED, "the network was slow", "Aya"),
@@ -163,7 +164,7 @@ def test_a_decision_has_a_note_and_stays_on_record(study: Study, organiser: Orga
 def test_an_excluded_worker_gets_no_further_task(study: Study, organiser: Organiser) -> None:
     browser = study.worker()
     with desk(study) as opened:
-        (worker,) = [one.worker for one in opened.workers(NAME) if one.platform == "link"]
+        (worker,) = [one.worker for one in opened.organiser.workers(NAME) if one.platform == "link"]
     organiser.log_in()
     organiser.post(f"/workers/{worker}/decide", standing="excluded", note="asked to leave")
     reply = browser.http.get(f"/c/{NAME}/task", headers={"Accept": "application/json"})
@@ -175,7 +176,7 @@ def test_where_votes_are_dropped_the_page_says_so_and_counts_them_no_more(study:
     pairs = [pair(number) for number in range(20)]
     study.begin(pairs=pairs, drop_excluded=True)
     with desk(study) as opened:
-        opened.add_votes(NAME, votes_of_a_week(study, pairs))
+        opened.votes.add(NAME, votes_of_a_week(study, pairs))
     with Organiser(study) as somebody:
         somebody.log_in()
         assert "70 of 100" in words(somebody.page())
@@ -187,7 +188,7 @@ def test_where_votes_are_dropped_the_page_says_so_and_counts_them_no_more(study:
 def test_erasing_needs_the_name_typed_and_takes_out_everything(study: Study, organiser: Organiser) -> None:
     files = VotesStore(Store.open(study.root))
     with desk(study) as opened:
-        files.add([vote for _, vote in opened.votes(NAME)])
+        files.add([vote for _, vote in opened.votes.read(NAME)])
     organiser.log_in()
     organiser.post(f"/workers/{HASTY}/decide", standing="excluded", note="NOTE-OF-HASTY")
     assert "14 votes with their comments" in words(organiser.page(f"/workers/{HASTY}/erase"))
@@ -222,7 +223,9 @@ def test_only_campaigns_that_are_served_are_shown(study: Study) -> None:
     study.begin(pairs=3, serving={"campaigns": (NAME, "autumn", "gone")})
     with desk(study) as opened:
         for name in ("autumn", "hidden"):
-            opened.publish(opened.campaign(NAME).model_copy(update={"name": name}), study.pairs)
+            opened.organiser.publish(
+                opened.campaigns.get(NAME).model_copy(update={"name": name}), study.pairs
+            )
     with Organiser(study) as somebody:
         somebody.log_in()
         page = somebody.http.get("/organiser/")
@@ -241,7 +244,7 @@ def test_a_database_that_is_away_is_said_to_be_away(organiser: Organiser, monkey
     def away(*_: object, **__: object) -> None:
         raise OperationalError("SELECT secret", {}, Exception("gone"))
 
-    monkeypatch.setattr(Desk, "campaigns", away)
+    monkeypatch.setattr(Campaigns, "all", away)
     for reply in (
         organiser.page(),
         organiser.http.get("/organiser/"),
@@ -259,7 +262,7 @@ def test_what_nobody_foresaw_is_answered_too(organiser: Organiser, monkeypatch: 
     def fails(*_: object) -> None:
         raise ZeroDivisionError("in the middle")
 
-    monkeypatch.setattr(Desk, "erased", fails)
+    monkeypatch.setattr(organisers.Organiser, "erased", fails)
     reply = organiser.page("/record")
     assert reply.status_code == 500 and "its log says what" in words(reply)
     assert (

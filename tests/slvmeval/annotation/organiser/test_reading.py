@@ -11,7 +11,8 @@ from slvmeval.web.annotation.organiser import campaign_state
 from slvmeval.web.annotation.organiser.campaign_state import OTHER, REFUSED, Reading, described
 from slvmeval.web.annotation.organiser.pages import alpha, duration, money, share
 from storage_schemas.votes import Vote
-from tasks.annotation.desk import Desk, RefusedReason
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.refusals import RefusalReason
 from tests.slvmeval.annotation.pieces import NAME, pair, put_up
 
 KEY = b"k" * 32
@@ -20,14 +21,14 @@ KEY = b"k" * 32
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     serving, _ = put_up(tmp_path / "store", [pair(number) for number in range(4)], 1)
-    from tasks.annotation.places import installation_key
+    from tasks.annotation.installation import installation_key
 
     with Desk.open(serving.database, installation_key(serving.root)) as opened:
         yield opened
 
 
 def vote(desk: Desk, number: int, worker: str) -> Vote:
-    task = desk.tasks(NAME)[number]
+    task = desk.campaigns.tasks(NAME)[number]
     return Vote(
         vote_id=f"{number}-{worker[:4]}",
         campaign=NAME,
@@ -46,18 +47,17 @@ def vote(desk: Desk, number: int, worker: str) -> Vote:
 
 def test_only_what_is_new_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int]] = []
-    for name in ("votes", "events"):
-        whole = getattr(Desk, name)
+    for name, log in (("votes", desk.votes), ("events", desk.events)):
 
-        def noted(self: Desk, campaign: str, after: int = 0, *, _n=name, _w=whole, **more: int) -> object:  # type: ignore[no-untyped-def]
+        def noted(campaign: str, after: int = 0, *, _n=name, _w=log.read, **more: int) -> object:  # type: ignore[no-untyped-def]
             asked.append((_n, after))
-            return _w(self, campaign, after=after, **more)
+            return _w(campaign, after=after, **more)
 
-        monkeypatch.setattr(Desk, name, noted)
+        monkeypatch.setattr(log, "read", noted)
     known = Reading(desk, NAME)
-    desk.add_votes(NAME, [vote(desk, 0, "a" * 32)])
+    desk.votes.add(NAME, [vote(desk, 0, "a" * 32)])
     assert [one.worker[0] for one in known.renewed()[0]] == ["a"]
-    desk.add_votes(NAME, [vote(desk, 0, "b" * 32), vote(desk, 1, "a" * 32)])
+    desk.votes.add(NAME, [vote(desk, 0, "b" * 32), vote(desk, 1, "a" * 32)])
     assert [one.worker[0] for one in known.renewed()[0]] == ["a", "b", "a"]
     assert [after for name, after in asked if name == "votes"] == [0, 1]
     events = [after for name, after in asked if name == "events"]
@@ -65,44 +65,44 @@ def test_only_what_is_new_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_who_is_erased_is_forgotten_here_too(desk: Desk) -> None:
-    worker = desk.enter(NAME, "prolific", "somebody").worker
-    desk.consent(NAME, worker, "en")
+    worker = desk.workers.enter(NAME, "prolific", "somebody").worker
+    desk.workers.consent(NAME, worker, "en")
     with pytest.raises(Exception, match="not_looked"):
-        desk.prefer(NAME, worker, desk.next(NAME, worker).id, "left")
-    desk.add_votes(NAME, [vote(desk, 3, "b" * 32)])
+        desk.answers.prefer(NAME, worker, desk.queue.next(NAME, worker).id, "left")
+    desk.votes.add(NAME, [vote(desk, 3, "b" * 32)])
     known = Reading(desk, NAME)
     _, tallies = known.renewed()
     assert tallies.counts == {"refused: not_looked": 1}
     assert tallies.by_worker == {worker: {"refused: not_looked": 1}}
-    desk.erase(NAME, worker)
+    desk.organiser.erase(NAME, worker)
     votes, tallies = known.renewed()
     assert [one.worker for one in votes] == ["b" * 32]
     assert not tallies.counts and not tallies.by_worker
-    desk.erase(NAME, "b" * 32)
+    desk.organiser.erase(NAME, "b" * 32)
     assert known.renewed()[0] == []
 
 
 def test_many_events_are_read_in_pieces(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign_state, "_EVENTS_AT_ONCE", 2)
     for number in range(5):
-        worker = desk.enter(NAME, "prolific", f"{number}").worker
-        desk.consent(NAME, worker, "en")
-        assignment = desk.next(NAME, worker)
+        worker = desk.workers.enter(NAME, "prolific", f"{number}").worker
+        desk.workers.consent(NAME, worker, "en")
+        assignment = desk.queue.next(NAME, worker)
         with pytest.raises(Exception, match="not_looked"):
-            desk.prefer(NAME, worker, assignment.id, "left")
+            desk.answers.prefer(NAME, worker, assignment.id, "left")
     assert Reading(desk, NAME).renewed()[1].counts == {"refused: not_looked": 5}
 
 
 def test_what_was_given_is_not_changed_by_what_is_read_next(desk: Desk) -> None:
     known = Reading(desk, NAME)
     votes, tallies = known.renewed()
-    desk.add_votes(NAME, [vote(desk, 0, "a" * 32)])
+    desk.votes.add(NAME, [vote(desk, 0, "a" * 32)])
     known.renewed()
     assert votes == [] and not tallies.counts
 
 
 def test_everything_that_can_happen_has_words() -> None:
-    assert set(REFUSED) == set(RefusedReason)
+    assert set(REFUSED) == set(RefusalReason)
     assert [described(f"refused: {reason.value}") for reason in REFUSED] == list(REFUSED.values())
     assert described("expired") == OTHER["expired"] and described("claim_cut") == OTHER["claim_cut"]
     assert described("refused: of_a_newer_version") == ("Of a newer version", "")

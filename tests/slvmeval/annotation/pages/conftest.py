@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tasks.annotation.desk_types import utc
-from tasks.annotation.places import media_folder
-from tasks.annotation.tasks import PairTask
+from tasks.annotation.desk.database import utc
+from tasks.annotation.installation import media_folder
+from tasks.annotation.pair_task import PairTask
 from tests.slvmeval.annotation.pages.films import filmed_pair, films
 from tests.slvmeval.annotation.pages.visitor import Visitor
 from tests.slvmeval.annotation.pieces import put_up, running

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.annotation.intervals import Stretch
 from tasks.annotation.media import byte_index, write_alike
-from tasks.annotation.tasks import PairTask, PromptClip
+from tasks.annotation.pair_task import PairTask, PromptClip, Stretch
 
 SECONDS = 60
 #: The low side is a negative here.

@@ -10,9 +10,9 @@ import pytest
 
 from slvmeval.web.annotation.pages.texts import texts
 from storage_schemas.votes import Vote
-from tasks.annotation.desk import Desk
-from tasks.annotation.intervals import Stretch
-from tasks.annotation.places import installation_key
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import installation_key
+from tasks.annotation.pair_task import Stretch
 from tests.slvmeval.annotation.pages.conftest import Shown
 from tests.slvmeval.annotation.pages.films import DAMAGED, EVIL
 from tests.slvmeval.annotation.pages.visitor import Visitor
@@ -26,7 +26,7 @@ FOCUSED = "document.activeElement"
 
 def votes(shown: Shown) -> list[Vote]:
     with Desk.open(shown.serving.database, installation_key(shown.root)) as desk:
-        return [vote for _, vote in desk.votes(NAME)]
+        return [vote for _, vote in desk.votes.read(NAME)]
 
 
 def side_of(visitor: Visitor, place: str) -> str:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from slvmeval.web.annotation import problems
-from slvmeval.web.annotation.pages.texts import check_texts, texts
-from slvmeval.web.annotation.pages.texts import ASPECT_KEYS
+from slvmeval.web.annotation.pages.texts import ASPECT_KEYS, check_texts, texts
 from storage_schemas.errors import UserInputError
-from tasks.annotation.desk_types import RefusedReason
+from tasks.annotation.desk.refusals import RefusalReason
 from tasks.aspects.registry import BUILT_IN
 
 LANGUAGES = ("en", "ja")
@@ -47,7 +46,7 @@ def test_both_languages_say_the_same_things() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_aspect_and_every_reason_has_words(language: str) -> None:
     check_texts([language], BUILT_IN)
-    reasons = {reason.value for reason in RefusedReason}
+    reasons = {reason.value for reason in RefusalReason}
     reasons |= {value for name, value in vars(problems).items() if name.isupper() and isinstance(value, str)}
     known = texts(language).words["refused"]
     assert reasons <= set(known)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tasks.annotation.places import media_folder
+from tasks.annotation.installation import media_folder
 from tests.slvmeval.annotation.pages.conftest import Shown
 from tests.slvmeval.annotation.pages.test_task_browser import votes
 from tests.slvmeval.annotation.pages.visitor import Visitor

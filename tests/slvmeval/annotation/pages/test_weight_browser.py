@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from slvmeval.web.annotation.pages.render import ASSETS
-from tasks.annotation.media_files import write_alike
-from tasks.annotation.tasks import PromptClip
+from tasks.annotation.media import write_alike
+from tasks.annotation.pair_task import PromptClip
 from tests.slvmeval.annotation.pages.conftest import Shown
 from tests.slvmeval.annotation.pages.films import filmed_pair
 from tests.slvmeval.annotation.pages.visitor import Visitor

@@ -84,7 +84,7 @@ class Visitor:
         self.page.wait_for_url("**/task")
         self.wait("['left', 'right'].every((id) => document.getElementById(id).readyState >= 1)")
 
-    def wait(self, expression: str, seconds: float = 20, page: Any = None) -> None:
+    def wait(self, expression: str, seconds: float = 60, page: Any = None) -> None:
         """Wait until an expression is true; the pages' policy forbids Playwright's own way, which is eval."""
         shown = page or self.page
         end = time.monotonic() + seconds

@@ -10,17 +10,16 @@ from storage_schemas.frames import ColorSpec, Planes
 from tasks.media.planes import rgb_to_planes
 from tasks.scoring.suites.locot2v.flow import FlowSettings, optical_flow, reduced, visible, warp
 from tasks.scoring.suites.locot2v.pixel_metrics import (
-    dynamic_degree,
     interpolated,
     motion_smoothness,
     moving_share,
     sampled,
-    semantic_consistency,
     strongest_flow,
     temporal_flicker,
     warping_error,
     warping_score,
 )
+from tasks.scoring.suites.locot2v.visual_scorers import neighbour_cosines
 from tests.tasks.evaluators.sides import FrameList
 
 W, H = 128, 96
@@ -71,7 +70,7 @@ def test_a_still_video_does_not_flicker_and_does_not_move() -> None:
     still = side([window(5)] * 5)
     flicker = temporal_flicker(still)
     assert flicker.value == 1.0 and flicker.steps == 4
-    assert dynamic_degree(still).value == 0.0
+    assert moving_share(still).value == 0.0
     assert warping_error(still).value == pytest.approx(0, abs=1e-6)
     assert motion_smoothness(still).value == pytest.approx(1, abs=1e-3)
 
@@ -90,8 +89,8 @@ def test_moving_frames_take_no_part_in_flicker() -> None:
 
 def test_a_panning_video_moves() -> None:
     # 6 pixels at 256 of the shorter side are 2.25 at 96
-    assert dynamic_degree(panned(4, 8)).value == 1.0
-    assert dynamic_degree(panned(1, 8)).value == 0.0
+    assert moving_share(panned(4, 8)).value == 1.0
+    assert moving_share(panned(1, 8)).value == 0.0
     assert moving_share(side([window(0)] * 4 + [window(6), window(12)])).value == pytest.approx(2 / 5)
 
 
@@ -125,13 +124,13 @@ def test_motion_costs_no_warping_error_but_a_cut_does() -> None:
 
 def test_semantic_consistency_is_the_mean_cosine() -> None:
     rows = np.array([[1.0, 0], [1, 0], [0, 2], [3, 3]])
-    assert semantic_consistency(rows).value == pytest.approx((1 + 0 + np.sqrt(0.5)) / 3)
-    assert semantic_consistency(rows[:1]).value is None
+    assert neighbour_cosines([rows]).value == pytest.approx((1 + 0 + np.sqrt(0.5)) / 3)
+    assert neighbour_cosines([rows[:1]]).value is None
 
 
 def test_one_frame_has_no_value_anywhere() -> None:
     one = side([window(0)])
-    for metric in (temporal_flicker, dynamic_degree, motion_smoothness, warping_error):
+    for metric in (temporal_flicker, moving_share, motion_smoothness, warping_error):
         found = metric(one)
         assert found.value is None and found.why
 

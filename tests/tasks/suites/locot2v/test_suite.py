@@ -18,7 +18,15 @@ from tasks.scoring.engine import Task, answer_stage
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
 from tasks.scoring.suites.estimate import estimate_dimension
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
-from tasks.scoring.suites.locot2v.dimensions import BY_NAME, GROUPS, HERD_NAMES
+from tasks.scoring.suites.locot2v.dimensions import (
+    ALIGNMENT,
+    BY_NAME,
+    CLARITY,
+    HERD,
+    HERD_NAMES,
+    STATIC,
+    TEMPORAL,
+)
 from tasks.scoring.suites.locot2v.suite import Locot2vBench
 from tasks.scoring.suites.locot2v.text_scorers import MEASURES
 from tasks.scoring.suites.manifest import load_manifest
@@ -54,7 +62,7 @@ WHOLE = SuitePrompt(prompt_id="p", text="-", details={**PROMPT.details, "questio
 
 def test_there_are_26_dimensions_from_0_to_1_in_five_groups() -> None:
     assert [list(Counter(one.group for one in BY_NAME.values()).items())] == [
-        list(zip(GROUPS, (2, 2, 11, 4, 7), strict=True))
+        [(STATIC, 2), (ALIGNMENT, 2), (TEMPORAL, 11), (CLARITY, 4), (HERD, 7)]
     ]
     assert {(one.low, one.high) for one in BY_NAME.values()} == {(0, 1)}
     assert all(one.about.endswith(".") and one.behind and one.source for one in BY_NAME.values())
