@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from tasks.llm import meter
 from tasks.llm.limits import Limits, Spending
+from tasks.llm.meter import Meter
 from tasks.llm.usage import Price, Prices
-from tasks.prompt_suite import requests
 from tasks.prompt_suite.maker import Made
-from tasks.prompt_suite.requests import Budget
 from tasks.prompt_suite.videos import SourceVideo, load_videos
 from tests.storage_schemas.full_disk import fill
 from tests.tasks.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, FIRST, Author, maker
@@ -132,14 +132,14 @@ def test_a_refused_key_ends_the_run(tmp_path: Path, two: tuple[SourceVideo, ...]
 def test_a_server_that_answers_nothing_ends_the_run(
     tmp_path: Path, two: tuple[SourceVideo, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests, "MOST_IN_A_ROW", 1)
+    monkeypatch.setattr(meter, "MOST_IN_A_ROW", 1)
     with FaultyServer(Author(lambda step, text, count: Reply(status=503))) as server:
         found = make(tmp_path, server, two, Limits(), Prices())
     assert [(one.state, one.failure) for one in found] == [
         ("failed", "server_down"),
         ("unfinished", "server_down"),
     ]
-    assert found[1].message.startswith("1 requests in a row failed; when that is mended the same command")
+    assert found[1].message.startswith("1 requests in a row failed; once that is fixed the same command")
 
 
 def test_a_store_that_is_full_ends_the_run_and_what_was_paid_is_said(
@@ -175,9 +175,9 @@ def test_a_run_that_is_ended_makes_no_further_request(
 ) -> None:
     """Only the request that is under way is waited for, and kept."""
     ended, under_way = threading.Event(), threading.Event()
-    stop = Budget.stop
+    stop = Meter.stop
 
-    def stopping(self: Budget, why: str) -> None:
+    def stopping(self: Meter, why: str) -> None:
         stop(self, why)
         ended.set()
 
@@ -195,7 +195,7 @@ def test_a_run_that_is_ended_makes_no_further_request(
     def interrupt(done: int, total: int, note: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Budget, "stop", stopping)
+    monkeypatch.setattr(Meter, "stop", stopping)
     author = Author(odd)
     with FaultyServer(author) as server:
         maker(tmp_path, server).run(two[:1])

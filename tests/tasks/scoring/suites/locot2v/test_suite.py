@@ -13,8 +13,8 @@ import pytest
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside, UserInputError
 from storage_schemas.frames import Planes
 from storage_schemas.judgements import Failure
-from tasks.llm.limits import Limits
 from tasks.llm.usage import Prices
+from tasks.scoring.engine import Task, answer_stage
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
 from tasks.scoring.suites.estimate import estimate_dimension
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
@@ -33,7 +33,7 @@ from tasks.scoring.suites.manifest import load_manifest
 from tasks.scoring.suites.plan import applicable, bring_together, settings_of, units_of
 from tasks.scoring.suites.prompts import load_prompts
 from tasks.scoring.suites.registry import make_suite
-from tasks.scoring.suites.run import SuiteChoice, SuiteTask, SuiteWork, score_stage
+from tasks.scoring.suites.scoring import SuiteChoice, SuiteWork
 from tasks.scoring.suites.score_store import ScoresStore
 from tests.tasks.scoring.judges.short_films import short_film, write_lines
 from tests.tasks.scoring.sides import FrameList, flat
@@ -272,15 +272,15 @@ def test_a_whole_run_on_files_and_nothing_twice(tmp_path: Path, ffmpeg: str) -> 
             scorer = made.scorer(name)
             wanted, _ = applicable(material, scorer.dimension)
             units = units_of(material, wanted, name, settings_of(made.name, scorer, sampling))
-            tasks.append(SuiteTask(f"task-{name}", name, name, tuple(units)))
+            tasks.append(Task(f"task-{name}", name, name, tuple(units)))
             row = estimate_dimension(scorer, units, OpenVideos(sampling), Prices(), paid)
             calls.append(row.calls)
         # what is asked of the prompt counts once for both videos
         assert calls == [7, 6, 4, 3] and not server.seen
 
         def run(number: int) -> int:
-            work = SuiteWork(f"run{number}", choice, sampling, Prices(), Limits())
-            made = sum(score_stage(work, task, ()).made for task in tasks)
+            work = SuiteWork(f"run{number}", choice.store_path, choice=choice, sampling=sampling)
+            made = sum(answer_stage(work, task).made for task in tasks)
             ScoresStore(site.store).pack()
             return made
 
