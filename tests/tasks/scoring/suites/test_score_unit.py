@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tasks.scoring.suites.score_unit import score_unit
 
 from storage_schemas.errors import IntegrityError, Reason, SetAside
 from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
@@ -15,7 +16,6 @@ from tasks.scoring.suites.file_video import FrameRate, OpenVideos
 from tasks.scoring.suites.locot2v.dimensions import BY_NAME
 from tasks.scoring.suites.manifest import VideoEntry
 from tasks.scoring.suites.plan import ScoringUnit
-from tasks.scoring.suites.score_unit import score_unit
 
 
 class Failing(Scorer):
