@@ -101,7 +101,7 @@ def answer(value: dict[str, Any], failed: bool = False) -> dict[str, Any]:
         (lambda v: v["accuracies"]["dynamics_degree"].update(accuracy=1.0), "it states 100.00 %, n"),
         (lambda v: v["accuracies"]["dynamics_degree"].update(failed=0), "and its answers give"),
         (lambda v: v["accuracies"].pop("dynamics_degree"), "dynamics_degree: it has answers"),
-        (lambda v: v["accuracies"].update(colour={"accuracy": 1, "n": 1, "failed": 0}), "is not a judged aspect"),
+        (lambda v: v["accuracies"].update(colour={"accuracy": 1, "n": 1, "failed": 0}), "not a judged"),
         (lambda v: v["release"].update(checksum="0" * 64), "it is about release wide, version 1 .0{12}"),
         (lambda v: v["card"].update(url="javascript:alert(1)"), "begins with https"),
         (lambda v: v["card"].update(name="x" * 101), "at most 100 characters"),
