@@ -186,7 +186,7 @@ class Annotation:
                 self.progress.say(f"no videos of {outcome.source_id}: {outcome.rows[0]}")
             return False
 
-        def died(item: Item[MediaTask], message: str) -> MediaOutcome:
+        def died(item: Item[MediaWork, MediaTask, MediaOutcome], message: str) -> MediaOutcome:
             return MediaOutcome(item.source.id, rows=(message,))
 
         work = MediaWork(str(store.root), self.release.name, self.release.version)

@@ -44,7 +44,7 @@ from tasks.pairs.release_plan import Candidate, SourceSummary, check_space, draw
 from tasks.pairs.stages import (
     INSPECT,
     STAGES,
-    Stage,
+    SourceStage,
     StageResult,
     Work,
     ingest_key,
@@ -526,7 +526,7 @@ class Build:
             ]
         return StageResult(source.id, stage, rows=tuple(rows))
 
-    def _made_in(self, pair: PlannedPair, stage: Stage) -> bool:
+    def _made_in(self, pair: PlannedPair, stage: SourceStage) -> bool:
         return stage.name == "verify" or self.work.pool_of(pair.aspect, pair.pool) == stage.pool
 
 

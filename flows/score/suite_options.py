@@ -23,7 +23,7 @@ from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from tasks.llm.limits import Limits
 from tasks.scoring.suites.registry import factory, suite_names
-from tasks.scoring.suites.run import SuiteChoice
+from tasks.scoring.suites.scoring import SuiteChoice
 
 
 class SuiteOptions(RunOptions):

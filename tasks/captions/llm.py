@@ -1,8 +1,7 @@
-"""Caption analysis by a language model behind an OpenAI-compatible server, as the paper does it.
+"""Caption analysis by a language model behind an OpenAI-compatible server, as in the paper.
 
-The paper's model is Qwen3-8B, thinking, behind vLLM with a JSON Schema (SLVMEval, appendix E.1). An answer
-that is no analysis is never mended here: the model is told why it does not fit and asked again, with another
-seed.
+The paper uses Qwen3-8B with thinking, served by vLLM with a JSON Schema (SLVMEval, appendix E.1). An
+invalid answer is never repaired: the model gets the reason and is asked again, with another seed.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling, ask_all
 from tasks.llm.servers import ChatServer, Servers, check_server
 
 PROMPT_FILE = Path(__file__).parent / "prompts" / "caption_analysis.txt"
-#: The paper's model, and the revision that this project pins.
+#: The paper's model, and the revision pinned by this project.
 MODEL, REVISION = "Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"
 
-# How much of an answer that does not fit is shown to the model that gave it.
+# Maximum characters of an invalid answer that are shown to the model again.
 _SHOWN = 4000
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 _SPACE = re.compile(r"\s")
@@ -41,7 +40,7 @@ _SPACE = re.compile(r"\s")
 
 @cache
 def default_prompt() -> str:
-    """Return the instruction that is used where a recipe names none."""
+    """Return the default instruction."""
     return PROMPT_FILE.read_text(encoding="utf-8").strip()
 
 
@@ -51,23 +50,23 @@ class LlmParameters(Frozen):
     Parameters
     ----------
     model, revision
-        The model, and its revision: what the server is expected to serve. Servers do not tell the revision.
+        The model and revision that the server is expected to serve. Servers do not report the revision.
     server
         The server's name in ``[model_servers]`` of the profile.
     prompt
         The instruction.
     thinking
-        Whether the model thinks before it answers (paper: yes).
+        Whether the model reasons before it answers (paper: yes).
     temperature, top_p, top_k, min_p, repetition_penalty
         The paper's values (appendix E.1).
     tries
-        How often a caption is asked about until an answer fits.
+        Maximum attempts per caption until an answer is valid.
     most_characters
-        Of longer captions only whole sentences up to here are asked about (the paper's have about 1,000).
+        Longer captions are truncated to whole sentences within this limit (the paper's have about 1,000).
     most_tokens
-        Longest answer with its thoughts, in tokens.
+        Maximum tokens of an answer, including its reasoning.
     most_items, most_letters
-        Longest list and longest text in an analysis.
+        Maximum length of a list and of a text in an analysis.
     """
 
     model: str = Field(default=MODEL, min_length=1)
@@ -100,9 +99,9 @@ class LlmAnalyser(CaptionAnalyser):
     Parameters
     ----------
     parameters
-        What is asked and how.
+        Model, instruction and sampling settings.
     servers
-        Where the server of the recipe's name is looked for, when it is needed.
+        Servers by name, used when a request is made.
     """
 
     name: ClassVar[str] = "llm"
@@ -115,11 +114,11 @@ class LlmAnalyser(CaptionAnalyser):
         self._servers = servers or Servers()
 
     def consumes(self) -> dict[str, Any]:
-        """Return name and version, the model, and all that it is asked with."""
+        """Return name and version, the model, and all request settings."""
         return {**super().consumes(), **self._parameters.model_dump(mode="json", exclude={"server"})}
 
     def check(self) -> None:
-        """Look for the client library; no server is asked for it.
+        """Check that the client library is installed; no server is contacted.
 
         Raises
         ------
@@ -130,33 +129,33 @@ class LlmAnalyser(CaptionAnalyser):
             raise PrerequisiteError("caption analysis by a language model needs openai: pip install openai")
 
     def check_server(self) -> None:
-        """Ask the server once whether it is there and has the model.
+        """Check once that the server is available and has the model.
 
         Raises
         ------
         PrerequisiteError
-            If not, with what to do.
+            If not; the message says what to do.
         """
         check_server(self._servers.find(self._parameters.server, self._parameters.model))
 
     def analyse(
         self, captions: Sequence[str], journal: AnswerJournal | None = None
     ) -> list[CaptionAnalysis | NotAnalysed]:
-        """Ask about all captions that the journal has no answer to, many at once; equal ones once.
+        """Analyse all captions without an answer in the journal, concurrently; equal captions once.
 
         Raises
         ------
         PrerequisiteError
-            If the server cannot be used; what it answered until then is in the journal.
+            If the server cannot be used; answers received before are in the journal.
         """
-        kept = {} if journal is None else journal.read()
-        asked = {
+        answers = {} if journal is None else journal.read()
+        texts = {
             digest_text(caption): _text(caption, self._parameters.most_characters) for caption in captions
         }
         open_ = [
             _Question(digest, text, self._parameters)
-            for digest, text in asked.items()
-            if text and digest not in kept
+            for digest, text in texts.items()
+            if text and digest not in answers
         ]
         failed: dict[str, NotAnalysed] = {}
 
@@ -168,7 +167,7 @@ class LlmAnalyser(CaptionAnalyser):
             if isinstance(took, NotAnalysed):
                 failed[question.digest] = took
             else:
-                kept[question.digest] = took
+                answers[question.digest] = took
                 if journal is not None:
                     journal.append(took)
             return None
@@ -176,35 +175,35 @@ class LlmAnalyser(CaptionAnalyser):
         if open_:
             server = self._servers.find(self._parameters.server, self._parameters.model)
             ask_all(server, [question.request() for question in open_], on_answer)
-            _check_not_all_refused(server, [question.digest for question in open_], failed, kept)
+            _check_not_all_refused(server, [question.digest for question in open_], failed, answers)
         results: list[CaptionAnalysis | NotAnalysed] = []
         for caption in captions:
             digest = digest_text(caption)
-            if not asked[digest]:
+            if not texts[digest]:
                 results.append(CaptionAnalysis())
             else:
-                results.append(failed[digest] if digest in failed else kept[digest].analysis)
+                results.append(failed[digest] if digest in failed else answers[digest].analysis)
         return results
 
 
 def _check_not_all_refused(
-    server: ChatServer, asked: Sequence[str], failed: Mapping[str, NotAnalysed], kept: Collection[str]
+    server: ChatServer, digests: Sequence[str], failed: Mapping[str, NotAnalysed], answered: Collection[str]
 ) -> None:
-    """Raise PrerequisiteError where a server refused all of several captions for one reason, as it stands.
+    """Raise PrerequisiteError if a server rejected all of several captions for the same reason.
 
-    Then the reason is none of the captions': it does not know a field of the request, for instance.
+    The cause is then not a caption but, for instance, an unknown field of the request.
     """
-    reasons = {failed[digest].message for digest in asked if digest in failed and failed[digest].refused}
-    if len(asked) > 2 and len(reasons) == 1 and not any(digest in kept for digest in asked):
+    reasons = {failed[digest].message for digest in digests if digest in failed and failed[digest].refused}
+    if len(digests) > 2 and len(reasons) == 1 and not any(digest in answered for digest in digests):
         raise PrerequisiteError(
-            f"model server {server.name} at {server.base} refused all {len(asked)} captions of a source "
-            f"alike: {reasons.pop()}. If it is a field that it does not know, set that parameter of "
-            "caption_analysis to what it takes, or use a server that knows it (vLLM does)"
+            f"model server {server.name} at {server.base} rejected all {len(digests)} captions of a source "
+            f"for the same reason: {reasons.pop()}. If it does not support a field, change that parameter of "
+            "caption_analysis, or use a server that supports it (vLLM does)"
         )
 
 
 class _Question:
-    """One caption until an answer fits: how often it was asked about, why answers did not fit."""
+    """One caption with its attempts and the reasons why answers were rejected."""
 
     def __init__(self, digest: str, text: str, parameters: LlmParameters) -> None:
         self.digest = digest
@@ -214,7 +213,7 @@ class _Question:
         self._answers: list[ChatAnswer] = []
 
     def request(self) -> ChatRequest:
-        """Return what is asked next: the caption, and what was wrong with the last answer."""
+        """Return the next request: the caption, and the reason for rejecting the last answer."""
         parameters = self._parameters
         messages: list[dict[str, Any]] = [
             {"role": "system", "content": parameters.prompt},
@@ -232,7 +231,7 @@ class _Question:
             sampling=Sampling(
                 temperature=parameters.temperature,
                 top_p=parameters.top_p,
-                # by the caption and the try alone, so that no result depends on the order of the answers
+                # depends only on caption and attempt, so that results do not depend on the order of answers
                 seed=derived_seed("caption-analysis", self.digest, len(self._refused)) % 2**31,
                 most_tokens=parameters.most_tokens,
             ),
@@ -245,7 +244,7 @@ class _Question:
         )
 
     def take(self, answer: ChatAnswer) -> CaptionAnswer | NotAnalysed | ChatRequest:
-        """Return the accepted answer, or what is to be asked next, or that this caption is given up."""
+        """Return the accepted answer, the next request, or the final failure of this caption."""
         self._answers.append(answer)
         if answer.error is not None:
             return NotAnalysed(message=answer.error, refused=True)
@@ -257,7 +256,9 @@ class _Question:
             return self.request()
         reasons = "; ".join(dict.fromkeys(self._refused))
         count = len(self._refused)
-        return NotAnalysed(message=f"{self._parameters.model} gave no analysis in {count} tries: {reasons}")
+        return NotAnalysed(
+            message=f"{self._parameters.model} gave no analysis in {count} attempts: {reasons}"
+        )
 
     def _accepted(self, answer: ChatAnswer) -> CaptionAnswer:
         parameters = self._parameters
@@ -290,25 +291,25 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 
 def _as_data(text: str) -> str:
-    """Return a caption as a JSON object, in which nothing can end the message that it stands in."""
+    """Return a caption as a JSON object that cannot end the surrounding message."""
     return _without_marks(json.dumps({"caption": text}, ensure_ascii=False))
 
 
 def _without_marks(text: str) -> str:
-    # `<|im_end|>` and the like in a text would be read as the end of the message; JSON has another spelling
+    # `<|im_end|>` and similar marks would end the message; JSON allows another spelling
     return text.replace("<", "\\u003c")
 
 
 def _text(caption: str, most: int) -> str:
-    """Return what is asked about: all, or whole sentences, or at least whole words of a longer caption."""
-    # halves of characters, which JSON can name, cannot be sent
+    """Return the caption, truncated to whole sentences or at least whole words if too long."""
+    # lone surrogates, which JSON can represent, cannot be sent
     text = caption.encode("utf-8", "replace").decode("utf-8").strip()
     if len(text) <= most:
         return text if has_text(text) else ""
     cut = text[:most]
     for end in (_SENTENCE_END, _SPACE):
-        places = [found.end() for found in end.finditer(cut)]
-        # an early end would cost most of the caption
+        places = [match.end() for match in end.finditer(cut)]
+        # ending that early would lose most of the caption
         if places and places[-1] > most // 2:
             return cut[: places[-1]].strip()
     return cut

@@ -14,8 +14,8 @@ from flows.prompts.flow import PROMPTS
 from flows.prompts.run import PromptsParameters, PromptsResult
 from infra.prefect_server import prefect_server
 from storage_schemas.errors import UserInputError
-from tests.tasks.evaluators.short_films import short_film
-from tests.tasks.suites.locot2v.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, Author
+from tests.tasks.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, Author
+from tests.tasks.scoring.judges.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer
 
 MODEL = '{"model": "tiny", "server": "s"}'

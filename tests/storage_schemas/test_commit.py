@@ -153,7 +153,7 @@ def test_only_what_dead_processes_left_is_cleared(store: Store, run_python: RunP
 
 def test_a_stranger_in_staging_is_left_alone(store: Store) -> None:
     (store.staging / "my-notes").mkdir(parents=True)
-    with pytest.raises(StoreError, match="my-notes is not one of ours"):
+    with pytest.raises(StoreError, match="my-notes was not made by slvmeval"):
         store.clear_abandoned()
 
 

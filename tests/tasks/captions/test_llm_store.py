@@ -104,7 +104,7 @@ def test_a_caption_that_fails_sets_the_source_aside_and_the_next_run_asks_for_it
     with FaultyServer(plan) as server, pytest.raises(SetAside) as problem:
         analyse(store, source, server)
     assert problem.value.reason is Reason.CAPTION_NOT_ANALYSED
-    assert "caption of clip 1 of film: tiny gave no analysis in 3 tries" in problem.value.message
+    assert "caption of clip 1 of film: tiny gave no analysis in 3 attempts" in problem.value.message
     assert not is_analysed(store, source, RECIPE)
     with FaultyServer() as server:
         assert len(analyse(store, source, server)) == 3
@@ -135,7 +135,7 @@ def test_the_torn_end_of_a_journal_is_asked_for_again(store: Store, caplog: pyte
     with FaultyServer() as server:
         analyse(store, source, server)
         assert [seen.caption for seen in server.seen] == ["two"]
-    assert "is not whole" in caplog.text
+    assert "incomplete line" in caplog.text
 
 
 def test_two_writers_never_share_a_file(tmp_path: Path) -> None:

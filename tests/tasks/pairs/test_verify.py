@@ -101,7 +101,7 @@ def test_a_flipped_byte_in_a_degraded_clip_harms_its_pair_alone(source: Made) ->
     assert found[record.pair_id].reason is Reason.VERIFICATION_FAILED
     assert "frames 0…" in found[record.pair_id].message
     assert not source.store.has(VERIFIED, artifact_id(VERIFIED, verified_consumes(record.pair_id)))
-    assert any("not what its manifest promises" in problem for problem in verify_deep(source.store, record))
+    assert any("does not match its manifest" in problem for problem in verify_deep(source.store, record))
 
 
 def test_a_degraded_clip_that_is_gone_is_found(source: Made) -> None:
@@ -313,5 +313,5 @@ def test_a_pair_file_that_cannot_be_read_harms_no_other(source: Made) -> None:
 def test_deep_finds_a_record_that_is_not_the_stored_one(source: Made) -> None:
     record = source.pair("temporal_flow")
     tampered(source, record, strength="weak")
-    assert any("not what its manifest promises" in problem for problem in verify_deep(source.store, record))
+    assert any("does not match its manifest" in problem for problem in verify_deep(source.store, record))
     assert read_pair(source.store, record.pair_id).strength == "weak"
