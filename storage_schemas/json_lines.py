@@ -13,7 +13,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import ValidationError
 
@@ -22,6 +22,13 @@ from storage_schemas.errors import IntegrityError
 from storage_schemas.model import Frozen
 
 _BEGUN = "begun"
+
+
+class StoredRow(Protocol):
+    """A row as a frozen model."""
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """Return its fields, JSON-able in the mode ``json``."""
 
 
 class LinesFile:
@@ -48,8 +55,8 @@ class LinesFile:
         """Record that a request starts, so that it is known if the process dies during it."""
         self._write({_BEGUN: key})
 
-    def add(self, row: Frozen) -> None:
-        """Append an answer or a failure."""
+    def add(self, row: StoredRow) -> None:
+        """Add an answer, or a failure."""
         mine = self._write(row.model_dump(mode="json"))
         # one flush serves all threads waiting here
         with self._sync_lock, storage_errors(self.path.parent):
@@ -88,25 +95,45 @@ def rows_of_lines(path: Path) -> list[dict[str, Any]]:
 
     Raises
     ------
+    FileNotFoundError
+        If it is gone.
     IntegrityError
         If another line is damaged.
     """
-    return [entry for entry in _lines_of(path) if _BEGUN not in entry]
+    return lines_since(path, 0)[0]
+
+
+def lines_since(path: Path, begin: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the answers in a file of lines from a place on, and the place where whole lines end.
+
+    Raises
+    ------
+    FileNotFoundError, IntegrityError
+        As :func:`rows_of_lines`.
+    """
+    entries, upto = _entries(path, begin)
+    return [entry for entry in entries if _BEGUN not in entry], upto
 
 
 def unanswered(path: Path) -> list[str]:
-    """Return the keys of requests that a file records as started but not finished, in order."""
-    entries = list(_lines_of(path))
+    """Return the keys of the requests that were begun in a file and have no row there, in their order."""
+    entries, _ = _entries(path)
     answered = {entry["key"] for entry in entries if _BEGUN not in entry}
     return [entry[_BEGUN] for entry in entries if _BEGUN in entry and entry[_BEGUN] not in answered]
 
 
-def _lines_of(path: Path) -> Iterator[dict[str, Any]]:
-    for line in path.read_bytes().split(b"\n")[:-1]:
+def _entries(path: Path, begin: int = 0) -> tuple[list[dict[str, Any]], int]:
+    with path.open("rb") as file:
+        file.seek(begin)
+        lines = file.read()
+    whole = lines[: lines.rfind(b"\n") + 1]
+    entries = []
+    for line in whole.split(b"\n")[:-1]:
         try:
-            yield json.loads(line)
+            entries.append(json.loads(line))
         except ValueError as problem:
             raise IntegrityError(f"{path} is damaged ({problem}): remove the line {line[:60]!r}") from problem
+    return entries, begin + len(whole)
 
 
 def task_of(path: Path) -> str:

@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from pydantic import Field, ValidationError, field_validator
 
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
-from storage_schemas.json_lines import rows_of_lines
 from storage_schemas.model import Frozen
-from storage_schemas.row_store import RowStore, best_rows, read_part, retry_read, write_part
+from storage_schemas.row_store import RowStore, read_part, write_part
 from storage_schemas.store import Store
 
 #: Presentation order of the two videos; none for scorers, which see one video at a time.
@@ -178,10 +177,6 @@ def preferred(choice: Choice, order: Order) -> Preferred:
     return "high" if (choice == "first") == (order != "low_first") else "low"
 
 
-#: Key of a request and id of its pair.
-RowId = tuple[str, str]
-
-
 class JudgementsStore(RowStore):
     """The judgements of one store.
 
@@ -192,16 +187,13 @@ class JudgementsStore(RowStore):
     """
 
     schema = JUDGEMENTS
+    ids = ("key", "pair_id")
+    answer = "preferred"
+    order = ("evaluator", "settings", "pair_id", "order", "repeat")
+    transient = TRANSIENT_FAILURES
 
     def __init__(self, store: Store) -> None:
         super().__init__(store.root / "judgements")
-        self._keys: dict[str, dict[RowId, str]] = {}
-
-    @staticmethod
-    def settled(table: pa.Table) -> pa.Table:
-        """Return one row per key and pair, sorted by evaluator, settings, pair, order and repeat."""
-        by = ("evaluator", "settings", "pair_id", "order", "repeat")
-        return best_rows(table, ("key", "pair_id"), "preferred", by)
 
     def rows(
         self, evaluators: Collection[str] = (), pair_ids: Collection[str] = (), keys: Collection[str] = ()
@@ -230,31 +222,6 @@ class JudgementsStore(RowStore):
             if some:
                 table = table.filter(pc.is_in(table[name], value_set=pa.array(list(some), pa.string())))
         return self.settled(table)
-
-    def known(self) -> dict[RowId, str]:
-        """Return the failure of every row, empty for an answer; see :func:`is_settled`."""
-
-        def read() -> dict[RowId, str]:
-            failures: dict[RowId, str] = {}
-            for path in self.lines_files():
-                for row in rows_of_lines(path):
-                    _note(failures, (row["key"], row["pair_id"]), row["failure"])
-            for path in self.part_files():
-                for id_, failure in self._keys_of(path).items():
-                    _note(failures, id_, failure)
-            return failures
-
-        return retry_read(read)
-
-    def _keys_of(self, path: Path) -> dict[RowId, str]:
-        """Return the keys of a part; parts never change, so each is read once."""
-        if path.name not in self._keys:
-            columns = read_part(path, ["key", "pair_id", "failure"]).to_pydict()
-            keys: dict[RowId, str] = {}
-            for key, pair_id, failure in zip(*columns.values(), strict=True):
-                _note(keys, (key, pair_id), failure)
-            self._keys[path.name] = keys
-        return self._keys[path.name]
 
     def export(self, path: Path) -> int:
         """Write all rows to one Parquet file; return their number.
@@ -332,10 +299,3 @@ def is_settled(failure: str | None, retry: bool = False) -> bool:
     if failure is None:
         return False
     return not failure or (failure not in TRANSIENT_FAILURES and not retry)
-
-
-def _note(failures: dict[RowId, str], id_: RowId, failure: str | None) -> None:
-    """Record a row: answers take precedence over failures, permanent failures over transient ones."""
-    before = failures.get(id_)
-    if before is None or not failure or (before and not is_settled(before)):
-        failures[id_] = failure or ""

@@ -6,9 +6,8 @@ A Parquet file is written atomically and never changed.
 from __future__ import annotations
 
 import uuid
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,10 +19,19 @@ import pyarrow.parquet as pq
 
 from storage_schemas.commit import storage_errors, sync_path
 from storage_schemas.errors import IntegrityError
-from storage_schemas.json_lines import LinesFile, owner_alive, rows_of_lines, task_of, unanswered
-from storage_schemas.model import Frozen
+from storage_schemas.json_lines import (
+    LinesFile,
+    StoredRow,
+    lines_since,
+    owner_alive,
+    rows_of_lines,
+    task_of,
+    unanswered,
+)
 
 T = TypeVar("T")
+#: What tells a row apart: the values of :attr:`RowStore.ids`, the row's key first.
+RowId = tuple[Any, ...]
 #: How often reading is retried if files were replaced meanwhile.
 _TRIES = 5
 
@@ -63,15 +71,24 @@ def write_part(path: Path, table: pa.Table) -> None:
         sync_path(path.parent)
 
 
+def names_of_parts(folder: Path) -> list[str]:
+    """Return the names of the finished files in a folder, the oldest first."""
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+    # while it is written its name begins with a dot
+    return sorted(name for name in names if name.endswith(".parquet") and not name.startswith("."))
+
+
 def parts_of(folder: Path) -> list[Path]:
-    """Return the finished files in a folder, oldest first; empty if the folder does not exist."""
-    # names of files being written start with a dot
-    return sorted(folder.glob("[!.]*.parquet")) if folder.is_dir() else []
+    """Return the finished files in a folder, the oldest first; none where there is no folder."""
+    return [folder / name for name in names_of_parts(folder)]
 
 
-def add_part(folder: Path, table: pa.Table) -> None:
-    """Write rows to a new file in a folder."""
-    write_part(folder / new_name(".parquet"), table)
+def add_part(folder: Path, table: pa.Table, task: str = "") -> None:
+    """Write rows as one more file of a folder; its name says which task made them, if one did."""
+    write_part(folder / new_name(f"~{task}.parquet" if task else ".parquet"), table)
 
 
 def new_name(ending: str) -> str:
@@ -119,24 +136,43 @@ def best_rows(table: pa.Table, ids: Sequence[str], answer: str, order: Sequence[
 SMALL_PART = 50_000
 
 
-class RowStore(ABC):
-    """Rows of one schema in a folder; nothing is written before the first row.
+class RowStore:
+    """The rows of one schema in a folder; nothing is written before the first row.
+
+    Files of rows that runs have finished never change, so an instance reads each once; of files that grow it
+    reads what was added.
 
     Parameters
     ----------
     path
         The folder.
+
+    Class attributes
+    ----------------
+    ids
+        The columns that tell rows apart, ``key`` first.
+    answer
+        The column that is null in a failure.
+    order
+        Columns by which rows are sorted.
+    transient
+        Failures that lie with the machine or the budget: tried again by the next run.
     """
 
     schema: ClassVar[pa.Schema]
+    ids: ClassVar[tuple[str, ...]]
+    answer: ClassVar[str]
+    order: ClassVar[tuple[str, ...]]
+    transient: ClassVar[Collection[str]]
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._parts_read: dict[str, dict[RowId, str]] = {}
+        self._lines_read: dict[Path, tuple[int, dict[RowId, str]]] = {}
 
-    @staticmethod
-    @abstractmethod
-    def settled(table: pa.Table) -> pa.Table:
-        """Return the current rows, without superseded ones, sorted."""
+    def settled(self, table: pa.Table) -> pa.Table:
+        """Return of all rows those that count, in their order: one for each id."""
+        return best_rows(table, self.ids, self.answer, self.order)
 
     @property
     def running(self) -> Path:
@@ -165,6 +201,65 @@ class RowStore(ABC):
 
         return retry_read(read)
 
+    def known(self) -> dict[RowId, str]:
+        """Return of every row why there is no answer, empty where there is one."""
+
+        def read() -> dict[RowId, str]:
+            found: dict[RowId, str] = {}
+            for rows in [*map(self._of_lines, self.lines_files()), *map(self._of_part, self.part_files())]:
+                for id_, failure in rows.items():
+                    self._note(found, id_, failure)
+            return found
+
+        return retry_read(read)
+
+    def known_to(self, task: str, ids: Collection[RowId]) -> dict[RowId, str]:
+        """Return the same of some rows, as one task has to know it.
+
+        Its run left out what was settled before, and no other task of that run has the same rows. So only
+        what earlier tries of this task wrote is read, also where another run packed it meanwhile.
+        """
+        run = task.partition("-")[0]
+
+        def concerns(part: str) -> bool:
+            maker = part.partition("~")[2].removesuffix(".parquet")
+            return maker == task or maker.partition("-")[0] != run
+
+        def read() -> dict[RowId, str]:
+            found: dict[RowId, str] = {}
+            lines = [path for path in self.lines_files() if task_of(path) == task]
+            parts = [self.parts / name for name in names_of_parts(self.parts) if concerns(name)]
+            for rows in [*map(self._of_lines, lines), *map(self._of_part, parts)]:
+                for id_ in ids:
+                    if id_ in rows:
+                        self._note(found, id_, rows[id_])
+            return found
+
+        return retry_read(read)
+
+    def _note(self, found: dict[RowId, str], id_: RowId, failure: str | None) -> None:
+        """Note a row; an answer counts more than a failure, a lasting one more than a transient one."""
+        before = found.get(id_)
+        if before is None or not failure or (before and before in self.transient):
+            found[id_] = failure or ""
+
+    def _of_part(self, path: Path) -> dict[RowId, str]:
+        if path.name not in self._parts_read:
+            rows = read_part(path, [*self.ids, "failure"]).select([*self.ids, "failure"]).to_pydict()
+            found: dict[RowId, str] = {}
+            for *id_, failure in zip(*rows.values(), strict=True):
+                self._note(found, tuple(id_), failure)
+            self._parts_read[path.name] = found
+        return self._parts_read[path.name]
+
+    def _of_lines(self, path: Path) -> dict[RowId, str]:
+        begin, found = self._lines_read.get(path, (0, {}))
+        rows, upto = lines_since(path, begin)
+        for row in rows:
+            self._note(found, tuple(row[name] for name in self.ids), row["failure"])
+        self._lines_read[path] = upto, found
+        return found
+
     @contextmanager
     def writer(self, task: str) -> Iterator[LinesFile]:
         """Yield a file for the rows of this process; they are packed on exit, also after an error."""
@@ -184,8 +279,8 @@ class RowStore(ABC):
             key for path in self.lines_files() if task_of(path) == task for key in unanswered(path)
         )
 
-    def add(self, rows: Iterable[Frozen]) -> int:
-        """Add rows as a finished file; return their number."""
+    def add(self, rows: Iterable[StoredRow]) -> int:
+        """Add rows as a finished batch; return how many."""
         batch = [row.model_dump(mode="json") for row in rows]
         if batch:
             add_part(self.parts, self._table(batch))
@@ -227,7 +322,7 @@ class RowStore(ABC):
         """Convert the lines of an ended process to a part and remove them."""
         rows = rows_of_lines(lines)
         if rows:
-            add_part(self.parts, self._table(rows))
+            add_part(self.parts, self._table(rows), task_of(lines))
         lines.unlink(missing_ok=True)
 
     def _table(self, rows: list[dict[str, Any]]) -> pa.Table:

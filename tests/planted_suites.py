@@ -19,7 +19,7 @@ import os
 import signal
 import time
 
-from tasks.scoring.base import Estimate, NotJudged, Usage
+from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.llm.answer_store import KeptCaptions
 from tasks.llm.vision_models import VlmModel
 from tasks.llm.chat import ChatClient

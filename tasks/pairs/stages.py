@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from storage_schemas.errors import (
     IntegrityError,
@@ -165,16 +165,21 @@ def _all(work: Work) -> tuple[str, ...]:
     return tuple(work.recipe.aspects)
 
 
-StageFunction = Callable[[Work, Source, tuple[str, ...]], StageResult]
+W = TypeVar("W")
+S = TypeVar("S")
+E = TypeVar("E")
 
 
-class Stage(NamedTuple):
-    """One step of a source: its name, its pool and its function."""
+class Stage(NamedTuple, Generic[W, S, E]):
+    """One step of what goes through stages: its name, the pool in which it runs, and what it does."""
 
     name: str
     pool: PoolName
-    function: StageFunction
+    function: Callable[[W, S, tuple[str, ...]], E]
 
+
+#: A step of a source of a build.
+SourceStage = Stage[Work, Source, StageResult]
 
 INSPECT = Stage("inspect", "cpu", inspect_stage)
 #: The stages of a source after its inspection, in order.
@@ -187,14 +192,14 @@ STAGES = (
 )
 
 
-def stages_for(pools: Collection[str]) -> list[Stage]:
-    """Return the stages required by a source whose missing pairs belong to the given pools."""
+def stages_for(pools: Collection[str]) -> list[SourceStage]:
+    """Return the stages of a source whose missing pairs belong into some pools."""
     return [stage for stage in STAGES if not stage.name.startswith("degrade") or stage.pool in pools]
 
 
 def run_stage_of_batch(
-    function: StageFunction, work: Work, calls: Sequence[tuple[Source, tuple[str, ...]]]
-) -> list[StageResult]:
+    function: Callable[[W, S, tuple[str, ...]], E], work: W, calls: Sequence[tuple[S, tuple[str, ...]]]
+) -> list[E]:
     """Run one stage of several sources, one after the other."""
     return [function(work, source, aspects) for source, aspects in calls]
 

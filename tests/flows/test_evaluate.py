@@ -219,7 +219,7 @@ with only_one(Path(sys.argv[1])) as mine:
 def test_two_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) -> None:
     evaluation = Evaluation(asked(store, "planted", "lengths"), RequestProgress(quiet=True))
     evaluation.prepare()
-    held = str(evaluation._held(evaluation.judges[0]))
+    held = str(evaluation.held(evaluation.judges[0]))
     command = [sys.executable, "-c", HOLDS, held]
     root = str(Path(__file__).parents[2])
     with subprocess.Popen(
