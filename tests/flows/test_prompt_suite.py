@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flows.declaration import run_flow
+from flows.command_runs import run_flow
 from flows.deployed import prompts_slvmeval
 from flows.prompts.flow import PROMPTS
 from flows.prompts.run import PromptsParameters, PromptsResult
