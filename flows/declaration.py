@@ -1,7 +1,7 @@
 """What a flow is, declared once: what it is given, what runs, what its pages show.
 
-:mod:`flows.command_runs` runs it for a command, :mod:`flows.shell` for a deployment and on a Prefect server. Nothing
-here imports Prefect, which takes seconds.
+:mod:`flows.command_runs` runs it for a command, :mod:`flows.shell` for a deployment and on a Prefect server.
+Nothing here imports Prefect, which takes seconds.
 """
 
 from __future__ import annotations
