@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgements import Judgement, preferred
-from tasks.aspects import registry as aspects
+from tasks import plugins
 from tasks.aspects.registry import BUILT_IN as ASPECTS
 from tasks.llm.limits import Limits, RateLimit, Spending
 from tasks.llm.shared_state import SharedState
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring import registry
+from tasks.scoring.engine import batches
 from tasks.scoring.instructions import aspect_text
 from tasks.scoring.registry import choice_from_text, choices_from_file
-from tasks.scoring.request import PairFacts, Request, batches
+from tasks.scoring.request import PairFacts, Request
 from tasks.scoring.setup import Setup
 
 
@@ -97,7 +98,7 @@ def test_settings_reach_the_factory_and_the_rest_is_filled_in(tmp_path: Path) ->
 def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     added: list[tuple[str, str]] = []
     monkeypatch.setattr(
-        aspects,
+        plugins,
         "entry_points",
         lambda group: EntryPoints(EntryPoint(name, value, group) for name, value in added),
     )

@@ -33,8 +33,8 @@ from tasks.scoring.suites.manifest import load_manifest
 from tasks.scoring.suites.plan import applicable, bring_together, settings_of, units_of
 from tasks.scoring.suites.prompts import load_prompts
 from tasks.scoring.suites.registry import make_suite
-from tasks.scoring.suites.scoring import SuiteChoice, SuiteWork
 from tasks.scoring.suites.score_store import ScoresStore
+from tasks.scoring.suites.scoring import SuiteChoice, SuiteWork
 from tests.tasks.evaluators.short_films import short_film, write_lines
 from tests.tasks.evaluators.sides import FrameList, flat
 from tests.tasks.suites.locot2v.talking import (
