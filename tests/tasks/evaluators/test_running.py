@@ -114,7 +114,7 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
     with pytest.raises(PrerequisiteError, match="has to be a PairwiseJudge"):
         registry.make_evaluator(choice_from_text("mine"), setup)
     added[:] = [("coin", "builtins:dict")]
-    with pytest.raises(PrerequisiteError, match="the name of a built-in evaluator"):
+    with pytest.raises(PrerequisiteError, match="like a built-in evaluator"):
         registry.added_evaluators()
     added[:] = [("mine", "builtins:dict"), ("mine", "builtins:list")]
     with pytest.raises(PrerequisiteError, match="both add the evaluator 'mine'"):
