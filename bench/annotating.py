@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 from tests.flows.postgres import postgres_programs, running_postgres
-from tests.slvmeval.annotation.crowd import Ran, Server, campaign_for, check_nothing_lost, crowd, stored
+from tests.slvmeval.web.annotation.crowd import Ran, Server, campaign_for, check_nothing_lost, crowd, stored
 
 #: Characters of a prompt in the mean (SLVMEval, section 3).
 PROMPT = 57_884

@@ -184,12 +184,13 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
         from infra.profile import Profile
 
         prefect_environment()
-        from flows.build.flow import run_build_flow
+        from flows.build.flow import BUILD
+        from flows.declaration import run_flow
         from flows.prefect_executor import PrefectExecutor
 
         # its workers have imported the stages when the cluster is there
         mark_start(PrefectExecutor, lambda _: None)
-        result = run_build_flow(options, Profile(workers=int(workers)), quiet=True)
+        result = run_flow(BUILD, options, Profile(workers=int(workers)), quiet=True)
     else:
         mark_start(ProcessExecutor, _import_stages)
         with BuildProgress(quiet=True) as progress:

@@ -21,7 +21,7 @@ from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.judges.vlm import video_judge
-from tests.tasks.evaluators.sides import FrameList
+from tests.tasks.scoring.sides import FrameList
 
 PAIRS, SCENES, FRAMES = 40, 12, 5
 WIDTH, HEIGHT = 512, 288

@@ -20,8 +20,8 @@ from typing import Any
 from tasks.llm.usage import Usage, load_prices
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt, SuiteVideo
 from tasks.scoring.suites.video_bench.suite import VideoBench
-from tests.tasks.evaluators.sides import FrameList, noise
-from tests.tasks.suites.video_bench.talking import MODELS, Talk, addresses, setup, step, text
+from tests.tasks.scoring.sides import FrameList, noise
+from tests.tasks.scoring.suites.video_bench.talking import MODELS, Talk, addresses, setup, step, text
 from tests.tiny_models.counted_server import english, text_tokens
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 

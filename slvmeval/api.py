@@ -18,11 +18,11 @@ __all__ = [
     "Side",
     "Store",
     "iter_pairs",
-    "open_video_pair",
     "open_pair",
     "open_pairs_file",
     "open_release",
     "open_store",
+    "open_video_pair",
 ]
 
 

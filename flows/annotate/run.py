@@ -113,6 +113,10 @@ class Annotation:
         """Return the sources of which a video is missing."""
         return [task for task in self.shown.media if not is_written(self.release.store.root, task)]
 
+    def idle(self) -> bool:
+        """Return whether no video has to be written."""
+        return not self.missing()
+
     def run(self, open_executor: Callable[[], Executor]) -> AnnotationResult:
         """Do all that is asked for and due.
 
@@ -182,7 +186,7 @@ class Annotation:
                 self.progress.say(f"no videos of {outcome.source_id}: {outcome.rows[0]}")
             return False
 
-        def died(item: Item[MediaTask], message: str) -> MediaOutcome:
+        def died(item: Item[MediaWork, MediaTask, MediaOutcome], message: str) -> MediaOutcome:
             return MediaOutcome(item.source.id, rows=(message,))
 
         work = MediaWork(str(store.root), self.release.name, self.release.version)

@@ -118,7 +118,7 @@ def drawn_colour(clip: ClipContext, palette: Palette) -> dict[str, str]:
     """
     choices = colour_choices(clip.analysis)
     if not choices:
-        raise ClipNotDegradable("the caption does not assign exactly one palette colour to any thing")
+        raise ClipNotDegradable("the caption does not assign exactly one colour of the palette to any thing")
     colour, thing = choices[int(clip.rng("object").integers(len(choices)))]
     others = [name for name in palette if name != colour]
     return {

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flows.annotate.options import AnnotateOptions, annotate_options, asked_of_worker
+from flows.annotate.options import AnnotateOptions, AnnotateParameters
 from flows.annotate.run import Annotation, annotate_inline, annotation, table
 from infra.executor import ProcessExecutor
 from infra.profile import Profile
@@ -53,7 +53,8 @@ def store(built: Path, tmp_path: Path) -> Path:
 
 
 def asked(store: Path, **fields: Any) -> AnnotateOptions:
-    return annotate_options(Profile(store=str(store)), **{"private_audience": True, **fields})
+    given = {"database": database_url(store), "private_audience": True, **fields}
+    return AnnotateOptions.at(Profile(store=str(store)), **given)
 
 
 def vote(store: Path, folder: Path, ratings: dict[str, str], campaign: str = "small-1") -> None:
@@ -265,11 +266,11 @@ def test_what_could_mean_several_things_is_asked_back(store: Path, tmp_path: Pat
     ("given", "said"),
     [
         ({"profile": "site.toml"}, "not an absolute path"),
-        ({"campaign_settings": "c.toml"}, "not an absolute path"),
+        ({"settings": "c.toml"}, "not an absolute path"),
         ({"translation_prompt": "p.txt", "translate_into": "ja"}, "not an absolute path"),
-        ({"filter_when": "soon"}, "complete, now, never"),
+        ({"filter_when": "soon"}, "Input should be 'complete', 'now' or 'never'"),
         ({"translate_into": "j"}, "translation: language"),
-        ({"settings": {"store": "store"}}, "not an absolute path"),
+        ({"store": "store"}, "not an absolute path"),
     ],
 )
 def test_what_a_run_on_a_worker_cannot_mean_is_said(
@@ -277,4 +278,5 @@ def test_what_a_run_on_a_worker_cannot_mean_is_said(
 ) -> None:
     monkeypatch.delenv("SLVMEVAL_PROFILE", raising=False)
     with pytest.raises(UserInputError, match=said):
-        asked_of_worker(**{"profile": "", "settings": {"store": "/nowhere"}, **given})
+        parameters = AnnotateParameters.of_form({"profile": "", "store": "/nowhere", **given})
+        parameters.options(parameters.site())

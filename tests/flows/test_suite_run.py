@@ -23,7 +23,7 @@ from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
 from tasks.scoring.suites.score_store import ScoresStore
 from tests.planted_suites import answers, asked_for
-from tests.tasks.evaluators.short_films import short_film
+from tests.tasks.scoring.judges.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 PROMPTS = [

@@ -212,9 +212,6 @@ def _wording(language: str, folder: Path | None) -> Callable[[PairTask], dict[st
     return wording
 
 
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-
-
 def publish(
     release: terminal.ReleaseArgument = None,
     version: terminal.VersionOption = None,
@@ -231,7 +228,7 @@ def publish(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
-    quiet: QuietOption = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Put a release before people: write the videos that they are shown, and queue its pairs.
 
@@ -243,26 +240,24 @@ def publish(
     """
     from functools import partial
 
-    from flows.annotate.options import annotate_options
+    from flows.annotate.options import AnnotateParameters
     from flows.annotate.run import annotation
     from infra.executor import ProcessExecutor
     from infra.progress import BuildProgress
     from slvmeval.cli.runs import log_to_stderr
-    from storage_schemas.store import Store
 
     site = terminal.settings(profile, store=store, workers=workers)
-    options = annotate_options(
-        site,
-        database,
+    options = AnnotateParameters(
         release=release,
         version=version,
         campaign=campaign,
-        campaign_settings="" if settings is None else str(settings),
+        settings=terminal.path_text(settings),
+        database=database,
         private_audience=private_audience,
-    )
+    ).options(site)
     log_to_stderr(quiet or as_json)
     with (
-        BuildProgress(Store.open(Path(options.store)).cache, quiet or as_json) as progress,
+        BuildProgress(options.open_store().cache, quiet or as_json) as progress,
         annotation(options, progress) as made,
     ):
         result = made.publish(partial(ProcessExecutor, site.workers))
@@ -318,7 +313,7 @@ def translate(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
-    quiet: QuietOption = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Translate a release's captions by an OpenAI-compatible model; each is asked about once.
 

@@ -135,7 +135,7 @@ def test_the_torn_end_of_a_journal_is_asked_for_again(store: Store, caplog: pyte
     with FaultyServer() as server:
         analyse(store, source, server)
         assert [seen.caption for seen in server.seen] == ["two"]
-    assert "is not whole" in caplog.text
+    assert "incomplete line" in caplog.text
 
 
 def test_two_writers_never_share_a_file(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from tasks.scoring.suites.locot2v.dimensions import BY_NAME
 from tasks.scoring.suites.manifest import VideoEntry
 from tasks.scoring.suites.plan import ScoringUnit
 from tasks.scoring.suites.scoring import SuiteChoice, SuiteWork, VideoScoring
-from tests.tasks.evaluators.sides import FrameList, flat
+from tests.tasks.scoring.sides import FrameList, flat
 
 #: Of every unit of every kind.
 TOKENS = 100
