@@ -19,9 +19,10 @@ from tasks.llm.limits import Limits, RateLimit, Spending
 from tasks.llm.shared_state import SharedState
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring import registry
+from tasks.scoring.engine import batches
 from tasks.scoring.instructions import aspect_text
 from tasks.scoring.registry import choice_from_text, choices_from_file
-from tasks.scoring.request import PairFacts, Request, batches
+from tasks.scoring.request import PairFacts, Request
 from tasks.scoring.setup import Setup
 
 
