@@ -183,7 +183,7 @@ def make_prompts(
         log.info("%d of %d: %s", done, total, note)
 
     if dry_run:
-        expected = maker.reckon(given.videos)
+        expected = maker.estimate(given.videos)
         return PromptsResult(out=str(project.folder), made=(), left_out=given.left_out, expected=expected)
     made = maker.run(given.videos, concurrency, step)
     return PromptsResult(out=str(project.folder), made=tuple(made), left_out=given.left_out)

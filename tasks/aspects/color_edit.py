@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field, field_validator
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable, Parameters, PixelOperation, Pool
-from tasks.aspects.prompt_templates import checked_template, default_text, filled
+from tasks.llm.prompt_files import checked_template, prompt_text
 from tasks.media.color_names import named_colours, rgb_to_lab, said_colours
 from tasks.media.planes import Rgb
 from tasks.models.base import ImageEditor, Models
@@ -166,7 +166,7 @@ class ColourEditParameters(Parameters):
 
     editor: str = Field(default="qwen-image-edit-2509", min_length=1)
     palette: Palette = PALETTE
-    instruction: str = default_text("color_instruction")
+    instruction: str = prompt_text("tasks.aspects", "color_instruction")
     negative: str = ""
     # the editor's schedule divides by zero at one step
     steps: int = Field(default=40, ge=2, le=1000)
@@ -229,7 +229,7 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
         """Draw the thing, and the colour that it gets; `instruction` is what the editor is told."""
         drawn = drawn_colour(clip, parameters.palette)
         thing = " ".join(drawn["object"].split())[:_LONGEST_NAME]
-        told = filled(parameters.instruction, object=thing, color=drawn["new_color"])
+        told = parameters.instruction.format(object=thing, color=drawn["new_color"])
         return {**drawn, "instruction": told}
 
     def apply(

@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -27,9 +25,9 @@ from tasks.captions.analyser import AnswerJournal, CaptionAnalyser, NotAnalysed
 from tasks.captions.answer_schema import analysis_schema, read_analysis
 from tasks.llm.answers import NotFitting, has_text, split_thinking
 from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling, ask_all
+from tasks.llm.prompt_files import prompt_text
 from tasks.llm.servers import ChatServer, Servers, check_server
 
-PROMPT_FILE = Path(__file__).parent / "prompts" / "caption_analysis.txt"
 #: The paper's model, and the revision that this project pins.
 MODEL, REVISION = "Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"
 
@@ -39,10 +37,9 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 _SPACE = re.compile(r"\s")
 
 
-@cache
 def default_prompt() -> str:
     """Return the instruction that is used where a recipe names none."""
-    return PROMPT_FILE.read_text(encoding="utf-8").strip()
+    return prompt_text("tasks.captions", "caption_analysis")
 
 
 class LlmParameters(Frozen):

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from storage_schemas.commit import storage_errors
 from storage_schemas.ids import digest_text
@@ -40,7 +41,7 @@ class StoredAnswer(Frozen):
     frames, tokens_in, tokens_out, seconds, tries
         What it took.
     expected_in
-        The tokens in that were reckoned before it was made.
+        The tokens in that were estimated before it was asked for.
     """
 
     key: str
@@ -134,3 +135,16 @@ class AnswerStore:
         for found in self._lines.new_rows():
             known.setdefault(found.key, found)
         return known
+
+
+_open: WeakValueDictionary[Path, AnswerStore] = WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def open_answers(folder: Path) -> AnswerStore:
+    """Return this process's store of a folder: all who use it hold its answers in memory once."""
+    with _opening:
+        found = _open.get(folder)
+        if found is None:
+            found = _open[folder] = AnswerStore(folder)
+        return found

@@ -174,7 +174,7 @@ def make(
     maker = Maker(setup, wanted, Project(out), without_review, limits, priced)
     given = load_videos(videos)
     if dry_run:
-        say_expected(maker.reckon(given.videos), priced, given.left_out, as_json)
+        say_expected(maker.estimate(given.videos), priced, given.left_out, as_json)
         return
     with terminal.step_bar("prompts", quiet) as step:
         made = maker.run(given.videos, concurrency, step)

@@ -16,13 +16,14 @@ from storage_schemas.judgements import Judgement
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
 from tasks.llm.answers import ask, prompt_digest, read_value, usage_of
 from tasks.llm.chat import ChatClient
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.servers import check_server
 from tasks.llm.usage import Estimate, MeasuredTokens, ModelUsage, NotJudged, TokenCounts, of_judgements
 from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VlmModel
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, Comparison, PairwiseJudge
 from tasks.scoring.features import FeatureCache
-from tasks.scoring.instructions import CHOICE_SCHEMA, filled, prompt_text, read_choice
+from tasks.scoring.instructions import CHOICE_SCHEMA, PACKAGE, read_choice
 from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
 from tasks.scoring.judges.frame_images import image_size, video_parts
 
@@ -62,8 +63,10 @@ class TextJudge(PairwiseJudge):
         self.model, self._client = judge
         self.captioner, self._captioner_client = captioner
         self._cache, self._captions = cache, captions
-        self._caption_system, self._caption_user = prompt_text("caption_system"), prompt_text("caption_user")
-        self._system, self._user = prompt_text("text_judge_system"), prompt_text("text_judge_user")
+        self._caption_system = prompt_text(PACKAGE, "caption_system")
+        self._caption_user = prompt_text(PACKAGE, "caption_user")
+        self._system = prompt_text(PACKAGE, "text_judge_system")
+        self._user = prompt_text(PACKAGE, "text_judge_user")
         self._measured, self._captions_measured = MeasuredTokens(), MeasuredTokens()
         self._description_tokens: float = self.model.description_tokens
         self._policy = FramePolicy(policy="all" if self.captioner.frames == "all" else "clips")
@@ -176,7 +179,7 @@ class TextJudge(PairwiseJudge):
         text = filled(self._caption_user, dimension=aspect.dimension, description=aspect.description)
         limit = FrameLimit(
             frames=self.captioner.most_images,
-            tokens=self.captioner.context_tokens - self.captioner.answer_tokens - self._caption_tokens(text),
+            tokens=self.captioner.request_tokens() - self._caption_tokens(text),
             tokens_per_frame=self._frame_tokens(video),
         )
         return text, choose_frames((video,), self._policy, limit, self._cache)[0]

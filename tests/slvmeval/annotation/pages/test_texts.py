@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from slvmeval.web.annotation import problems
-from slvmeval.web.annotation.pages.texts import check_texts, texts
-from slvmeval.web.annotation.pages.texts import ASPECT_KEYS
+from slvmeval.web.annotation.pages.texts import ASPECT_KEYS, check_texts, texts
 from storage_schemas.errors import UserInputError
 from tasks.annotation.desk_types import RefusedReason
 from tasks.aspects.registry import BUILT_IN
