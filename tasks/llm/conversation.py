@@ -253,11 +253,11 @@ class LiveAsker:
             self.add(calls.model.model, problem.usage, 1)
             raise
         if shown is not None:
-            self.model = self.model if self.shown else answer.model
+            self.model = self.model if self.shown else answer.kept.model
             self.shown, self._frames = shown.details(), shown.frames
-        self.model = self.model or answer.model
-        self.add(answer.model, answer.usage, answer.calls)
-        self._note(step, answer.model, answer.value, not answer.calls, expected, answer.usage)
+        self.model = self.model or answer.kept.model
+        self.add(answer.kept.model, answer.usage, answer.calls)
+        self._note(step, answer.kept.model, answer.value, not answer.calls, expected, answer.usage)
         return answer.value
 
     def _note(self, step: Step, model: str, answer: Any, kept: bool, expected: int, usage: Usage) -> None:

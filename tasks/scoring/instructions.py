@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
-from tasks.llm.answers import not_understood, read_value
+from tasks.llm.answers import not_understood, objects, read_value
 from tasks.llm.chat import ChatAnswer
 from tasks.llm.prompt_files import prompt_place, read_prompt
 from tasks.scoring.base import AspectText
@@ -46,12 +43,7 @@ def text_digest(text: AspectText) -> str:
 
 
 #: What a judge answers with.
-CHOICE_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"better": {"type": "string", "enum": ["first", "second"]}},
-    "required": ["better"],
-    "additionalProperties": False,
-}
+CHOICE_SCHEMA = objects({"better": {"type": "string", "enum": ["first", "second"]}})
 
 
 PACKAGE = "tasks.scoring"

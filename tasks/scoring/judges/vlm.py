@@ -12,7 +12,7 @@ from typing import Any
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Judgement
 from storage_schemas.store import Store
-from tasks.llm.answer_store import AnswerStore
+from tasks.llm.answer_store import open_answers
 from tasks.llm.answers import ask, prompt_digest, usage_of
 from tasks.llm.chat import ChatClient, client_of
 from tasks.llm.prompt_files import filled, prompt_text
@@ -221,7 +221,7 @@ def text_judge(
     by = captioner or CAPTIONERS.get(vlm)
     thoughts = {name: value for name, value in changes.items() if name == "thinking_tokens"}
     describing = model if by in (None, vlm) else vlm_model(str(by), thoughts)
-    captions = AnswerStore(store.root / "judgements" / "captions")
+    captions = open_answers(store.root / "judgements" / "captions")
     return TextJudge(
         f"{vlm}-text", _with_client(model, servers), _with_client(describing, servers), cache, captions
     )

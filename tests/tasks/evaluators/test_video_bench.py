@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from slvmeval.testing.evaluators import check_evaluator
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Failure
 from tasks.aspects.registry import aspect_names
-from tasks.llm.chat import ChatClient
-from tasks.llm.servers import ChatServer
 from tasks.llm.usage import NotJudged
 from tasks.scoring.base import AspectText
 from tasks.scoring.instructions import aspect_text
@@ -24,6 +21,7 @@ from tasks.scoring.request import PairFacts, make_requests
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME, QUALITY
 from tasks.scoring.suites.video_bench.judge import RoughTokens, VideoBenchJudge, aspect_dimensions
 from tests.tasks.evaluators.sides import FrameList
+from tests.tasks.suites.conftest import closed_clients  # noqa: F401 - a fixture
 from tests.tasks.suites.video_bench.talking import (
     MODELS,
     USUAL,
@@ -42,20 +40,6 @@ from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 PROMPT = "A red ball rolls.\nIt comes to rest.\nNight falls."
 FIVE = ["describe", "first assistant", "second assistant", "answer", "score"]
-
-
-@pytest.fixture(autouse=True)
-def closed_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    made: list[ChatClient] = []
-
-    def new(server: ChatServer) -> ChatClient:
-        made.append(ChatClient(server))
-        return made[-1]
-
-    monkeypatch.setattr("tasks.scoring.suites.video_bench.suite.client_of", new)
-    yield
-    for client in made:
-        client.close()
 
 
 def aspect(name: str) -> AspectText:
