@@ -13,6 +13,8 @@ TORCH_PARTS := torch torchvision triton cuda-bindings cuda-pathfinder cuda-toolk
   nvidia-nvshmem-cu13 nvidia-nvtx
 # files and folders in which tests have a marker: only these are imported, which saves a minute each time
 MARKED = $$(grep -rlE 'mark\.$(1)\b' tests --include='*.py' | sed 's:/conftest\.py$$::' | sort -u)
+# for tests that mostly wait: a process more than there are cores
+MORE_THAN_CORES = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 OTHERS := not slow and not browser and not slurm and not models and not gpu
 
 .PHONY: help env env-models demo test test-fast test-slow test-browser test-models test-gpu test-slurm bench lint lock clean
@@ -52,10 +54,10 @@ test-fast: env build/models/u2netp.onnx
 	$(BIN)/python -m pytest -n auto -m "$(OTHERS)"
 
 test-slow: env build/models/u2netp.onnx  ## tests on whole films, with a real Prefect and Dask, with processes killed
-	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=15 -m "slow and not browser and not slurm and not models and not gpu" $(call MARKED,slow)
+	$(BIN)/python -m pytest -n $(MORE_THAN_CORES) --dist loadgroup --durations=15 -m "slow and not browser and not slurm and not models and not gpu" $(call MARKED,slow)
 
 test-browser: env  ## tests of the pages in a real Chromium
-	$(BIN)/python -m pytest -m "browser and not slurm" $(call MARKED,browser)
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "browser and not slurm" $(call MARKED,browser)
 
 test-models: env-models build/models/u2netp.onnx  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "models and not slurm and not gpu" $(call MARKED,models)
@@ -63,15 +65,17 @@ test-models: env-models build/models/u2netp.onnx  ## tests of the diffusion mode
 test-gpu: env-models build/models/u2netp.onnx  ## tests for a machine with a GPU; with real weights where SLVMEVAL_MODELS has them
 	$(BIN)/python -m pytest -m gpu
 
+# each of two processes has a Slurm of its own; with more of them too many Prefect servers start at once
 test-slurm: env-models build/models/u2netp.onnx  ## tests on a real Slurm that they start here; installs Debian's packages where root may
 	@missing=""; for package in slurmctld slurmd slurm-client munge; do \
 	  dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; fi
-	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest --durations=15 -m slurm tests/slurm
+	PYTHONSAFEPATH=1 SLVMEVAL_REQUIRE_SLURM=1 $(BIN)/python -m pytest -n 2 --dist loadfile --durations=15 \
+	  -m slurm tests/slurm
 
 bench: env  ## measure; the ratios land in build/bench/ratios.json
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m bench
 
 lint: env
 	$(BIN)/ruff check

@@ -165,7 +165,7 @@ def _set_states(states: dict[UUID, State[Any]]) -> None:
 
 
 @contextmanager
-def told_to_end() -> Iterator[None]:
+def keep_termination() -> Iterator[None]:
     """Raise the termination again where an error took its place while a cluster or a server was left.
 
     Prefect says Crashed of a flow that is terminated, and Failed of one that raises: nobody looks into

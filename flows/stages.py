@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from infra.executor import Executor, Handle, WorkerDied
 from infra.progress import BuildProgress
 from storage_schemas.source import Source
-from tasks.pairs.stages import Stage, run_stage_of_batch
+from tasks.pairs.stages import Stage, StageResult, Work, run_stage_of_batch
 
 log = logging.getLogger(__name__)
 
@@ -46,39 +46,40 @@ class Ended(Protocol):
         """What was set aside."""
 
 
+W = TypeVar("W")
 S = TypeVar("S", bound=Named)
 E = TypeVar("E", bound=Ended)
 
 
 @dataclass(eq=False)
-class Item(Generic[S]):
+class Item(Generic[W, S, E]):
     """One source, the aspects that it is built for, and the stages that it still has before it."""
 
     source: S
     aspects: tuple[str, ...]
-    stages: list[Stage]
+    stages: list[Stage[W, S, E]]
     deaths: int = 0
     deaths_alone: int = 0
 
     @property
-    def next(self) -> Stage:
+    def next(self) -> Stage[W, S, E]:
         """The stage that comes now."""
         return self.stages[0]
 
 
 #: A source of a build.
-StageItem = Item[Source]
+StageItem = Item[Work, Source, StageResult]
 
 
 @dataclass(eq=False)
-class StageBatch(Generic[S]):
+class StageBatch(Generic[W, S, E]):
     """Items whose next stage runs as one task."""
 
-    items: list[Item[S]]
+    items: list[Item[W, S, E]]
     alone: bool = False
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> Stage[W, S, E]:
         """The stage of all of them."""
         return self.items[0].next
 
@@ -90,7 +91,7 @@ class StageBatch(Generic[S]):
 
 
 @dataclass
-class _Queues(Generic[S]):
+class _Queues(Generic[W, S, E]):
     """The batches that wait, by pool, and those that were running when a worker died.
 
     A dying worker can take what runs beside it along, so nobody knows whose fault it was: each source is
@@ -98,18 +99,22 @@ class _Queues(Generic[S]):
     """
 
     batch: int
-    ready: dict[str, deque[StageBatch[S]]] = field(default_factory=dict)
-    suspects: deque[StageBatch[S]] = field(default_factory=deque)
-    running: dict[Handle, StageBatch[S]] = field(default_factory=dict)
+    ready: dict[str, deque[StageBatch[W, S, E]]] = field(default_factory=dict)
+    suspects: deque[StageBatch[W, S, E]] = field(default_factory=deque)
+    running: dict[Handle, StageBatch[W, S, E]] = field(default_factory=dict)
 
-    def add(self, items: Iterable[Item[S]], first: bool = False) -> None:
-        """Let items wait for their next stage, in batches of one stage each."""
-        by_stage: dict[str, list[Item[S]]] = {}
+    def add(self, items: Iterable[Item[W, S, E]], first: bool = False) -> None:
+        """Let items wait for their next stage, in batches of one stage each, in the items' order."""
+        open_: dict[str, StageBatch[W, S, E]] = {}
+        by_pool: dict[str, list[StageBatch[W, S, E]]] = {}
         for item in items:
-            by_stage.setdefault(item.next.name, []).append(item)
-        for group in by_stage.values():
-            queue = self.ready.setdefault(group[0].next.pool, deque())
-            batches = [StageBatch(group[n : n + self.batch]) for n in range(0, len(group), self.batch)]
+            batch = open_.get(item.next.name)
+            if batch is None or len(batch.items) >= self.batch:
+                batch = open_[item.next.name] = StageBatch([])
+                by_pool.setdefault(item.next.pool, []).append(batch)
+            batch.items.append(item)
+        for pool, batches in by_pool.items():
+            queue = self.ready.setdefault(pool, deque())
             if first:
                 queue.extendleft(reversed(batches))
             else:
@@ -119,7 +124,7 @@ class _Queues(Generic[S]):
         """Return whether anything waits or runs."""
         return bool(self.suspects or self.running or any(self.ready.values()))
 
-    def startable(self, executor: Executor) -> Iterable[StageBatch[S]]:
+    def startable(self, executor: Executor) -> Iterable[StageBatch[W, S, E]]:
         """Yield the batches to start now; each has to be started before the next is asked for."""
         if any(batch.alone for batch in self.running.values()):
             return
@@ -136,11 +141,11 @@ class _Queues(Generic[S]):
 
 def through_stages(
     executor: Executor,
-    work: object,
-    items: Sequence[Item[S]],
+    work: W,
+    items: Sequence[Item[W, S, E]],
     progress: BuildProgress,
     goes_on: Callable[[E], bool],
-    died: Callable[[Item[S], str], E],
+    died: Callable[[Item[W, S, E], str], E],
     batch: int = 1,
 ) -> None:
     """Run every item through its stages.
@@ -154,7 +159,7 @@ def through_stages(
     batch
         How many sources run as one task.
     """
-    queues = _Queues[S](batch)
+    queues = _Queues[W, S, E](batch)
     queues.add(items)
     while queues.left():
         for started in queues.startable(executor):
@@ -178,8 +183,8 @@ def through_stages(
 
 
 def _go_on(
-    queues: _Queues[S],
-    ended: StageBatch[S],
+    queues: _Queues[W, S, E],
+    ended: StageBatch[W, S, E],
     outcomes: Sequence[E],
     progress: BuildProgress,
     goes_on: Callable[[E], bool],
@@ -201,11 +206,11 @@ def _go_on(
 
 
 def _after_death(
-    queues: _Queues[S],
-    ended: StageBatch[S],
+    queues: _Queues[W, S, E],
+    ended: StageBatch[W, S, E],
     problem: WorkerDied,
     before_alone: int,
-    died: Callable[[Item[S], str], E],
+    died: Callable[[Item[W, S, E], str], E],
 ) -> list[E]:
     """Let what ran on a worker that died be tried again; return outcomes of what may not be."""
     log.warning("%s: %s", ended.name, problem)

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -58,6 +58,7 @@ class BuildProgress:
         self._set_aside: Counter[str] = Counter()
         self._elsewhere: dict[str, Any] = {}
         self._pools: dict[str, dict[str, Any]] = {}
+        self._listeners: list[Callable[[str, int, int], None]] = []
         self._flow_run: str | None = None
         self._summary: list[dict[str, Any]] = []
         self._written = 0.0
@@ -83,12 +84,23 @@ class BuildProgress:
             self._summary = self._summary or there.get("summary", [])
         self._write("failed" if kind else "ended", force=True)
 
+    def listen(self, listener: Callable[[str, int, int], None]) -> None:
+        """Call a listener with stage, items done and items in all, now and whenever they change."""
+        self._listeners.append(listener)
+        for stage in self._total:
+            listener(stage, self._done[stage], self._total[stage])
+
+    def _tell(self, stage: str) -> None:
+        for listener in self._listeners:
+            listener(stage, self._done[stage], self._total[stage])
+
     def expect(self, stage: str, total: int) -> None:
         """Say how many items a stage has, on top of those it had."""
         self._total[stage] += total
         if stage not in self._tasks:
             self._tasks[stage] = self._bars.add_task(stage, total=self._total[stage], note="")
         self._bars.update(self._tasks[stage], total=self._total[stage])
+        self._tell(stage)
         self._write("running", force=True)
 
     def done(self, stage: str, label: str, set_aside: int = 0) -> None:
@@ -99,6 +111,7 @@ class BuildProgress:
         if stage in self._tasks:
             self._bars.update(self._tasks[stage], advance=1, note=note)
         log.info("%s %d/%d: %s", stage, self._done[stage], self._total[stage], note)
+        self._tell(stage)
         self._write("running")
 
     def note_flow_run(self, id_: str) -> None:

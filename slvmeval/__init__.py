@@ -16,11 +16,11 @@ if TYPE_CHECKING:
         Side,
         Store,
         iter_pairs,
-        open_brought,
         open_pair,
         open_pairs_file,
         open_release,
         open_store,
+        open_video_pair,
     )
     from storage_schemas.errors import (
         IntegrityError,
@@ -45,11 +45,11 @@ __all__ = [
     "StoreError",
     "UserInputError",
     "iter_pairs",
-    "open_brought",
     "open_pair",
     "open_pairs_file",
     "open_release",
     "open_store",
+    "open_video_pair",
 ]
 
 _ERRORS = frozenset(

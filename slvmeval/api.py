@@ -9,7 +9,7 @@ from pathlib import Path
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.pairs import view
-from tasks.pairs.file_pairs import open_brought, read_pairs_file
+from tasks.pairs.file_pairs import open_video_pair, read_pairs_file
 from tasks.pairs.view import Pair, Side
 
 __all__ = [
@@ -18,11 +18,11 @@ __all__ = [
     "Side",
     "Store",
     "iter_pairs",
-    "open_brought",
     "open_pair",
     "open_pairs_file",
     "open_release",
     "open_store",
+    "open_video_pair",
 ]
 
 

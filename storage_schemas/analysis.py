@@ -1,5 +1,5 @@
-"""Tables `analyses` and `answers`: what the caption of each clip names (SLVMEval, appendix E.1), and what a
-language model answered about it.
+"""Tables `analyses` (entities named in each caption; SLVMEval, appendix E.1) and `answers` (the language
+model's answers they come from).
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ ANALYSES = pa.schema(
 
 
 class AgentAction(Frozen):
-    """Who or what moves, and how."""
+    """An agent and its action."""
 
     agent: str
     action: str
 
 
 class ColoredObject(Frozen):
-    """A colour word and the thing that the caption says has it."""
+    """A colour word and the thing it describes."""
 
     color: str
     object: str
 
 
 class LocatedObject(Frozen):
-    """A clear position (left, right, up, down, front, back and their like) and the thing there."""
+    """A clear position (left, right, up, down, front, back or similar) and the thing there."""
 
     location: str
     object: str
 
 
 class CaptionAnalysis(Frozen):
-    """What one caption says; an empty tuple where it says nothing."""
+    """Entities named in one caption; a tuple is empty if the caption names none."""
 
     subject: tuple[str, ...] = ()
     background: tuple[str, ...] = ()
@@ -72,28 +72,28 @@ ANSWERS = pa.schema(
 
 
 class CaptionAnswer(Frozen):
-    """One accepted answer, with what it took to get it.
+    """One accepted answer, with its cost.
 
     Parameters
     ----------
     caption
         SHA-256 of the caption.
     analysis
-        What the answer says.
+        Parsed answer.
     text, reasoning
-        The answer as it came, and the model's thoughts before it, if the server tells them.
+        Raw answer, and the model's reasoning before it, if the server returns it.
     model
-        What the server calls the model that answered.
+        Name of the model according to the server.
     characters
-        How many characters of the caption were asked about; a longer caption was cut.
+        Number of caption characters sent; a longer caption is truncated.
     tokens_in, tokens_out, seconds
-        Sums over all that was asked about this caption; tokens are None where the server does not count them.
+        Totals over all requests for this caption; tokens are None if the server does not count them.
     tries
-        How often the caption was asked about until an answer fitted; `refused` says why the others did not.
+        Number of attempts until an answer was valid; `refused` has the reasons for the rejected ones.
     calls
-        HTTP requests, with those that met a fault of the server.
+        Number of HTTP requests, including those that failed at the server.
     at
-        When the answer came, UTC.
+        Time of the answer, UTC.
     """
 
     caption: str

@@ -1,4 +1,4 @@
-"""Atomic commits: a result is either complete or absent, also after a ``kill -9`` or a full disk.
+"""Atomic commits: a result is either complete or absent, even after ``kill -9`` or a full disk.
 
 The manifest is written last: an artifact that has one is complete.
 """
@@ -21,8 +21,8 @@ from storage_schemas.errors import Reason, SetAside, StoreError
 from storage_schemas.ids import digest_file
 from storage_schemas.model import Frozen
 
-#: Version of everything under a store's folder; see ``storage_schemas/migrations.py``.
-SCHEMA_VERSION = 2
+#: Version of everything under a store's folder; a store of any other version is refused.
+SCHEMA_VERSION = 1
 
 MANIFEST_NAME = "manifest.json"
 
@@ -35,10 +35,10 @@ class StoredFile(Frozen):
 
 
 class Manifest(Frozen):
-    """What made an artifact and what it holds.
+    """Inputs, content and provenance of an artifact.
 
-    `consumes` is what the id is made of; `content_checksum` depends on the content only, not on how
-    it is coded; `provenance` says with what and where it was made and is in no id.
+    `consumes` are the inputs that determine the id. `content_checksum` depends on the content only, not on
+    its encoding. `provenance` records software and machine and is not part of any id.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -52,7 +52,7 @@ class Manifest(Frozen):
 
     @property
     def bytes(self) -> int:
-        """Bytes of all payload files."""
+        """Total bytes of the payload files."""
         return sum(file.bytes for file in self.files.values())
 
 
@@ -69,21 +69,21 @@ def set_commit_hook(hook: Callable[[str], None] | None) -> None:
 
 
 def commit_point(kind: str, step: str) -> None:
-    """Tell the hook, if there is one, that this step of a commit is done."""
+    """Call the hook, if set, after this step of a commit."""
     if _hook is not None:
         _hook(f"{kind}:{step}")
 
 
 @contextmanager
 def storage_errors(where: Path) -> Iterator[None]:
-    """Turn "no space" and "read-only" from the operating system into their own reasons."""
+    """Convert "no space" and "read-only" errors of the operating system into their reasons."""
     try:
         yield
     except OSError as problem:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise SetAside(
                 Reason.OUT_OF_SPACE,
-                f"no space left below {where}: free some (slvmeval gc --frames drops what can be made again) "
+                f"no space left below {where}: free some (slvmeval gc --frames removes recreatable files) "
                 "and run the build again",
             ) from problem
         if problem.errno == errno.EROFS or (
@@ -97,7 +97,7 @@ def storage_errors(where: Path) -> Iterator[None]:
 
 
 def _concerns(problem: OSError, where: Path) -> bool:
-    """Return whether an error may lie with `where`: a video that may not be read is not the store's fault."""
+    """Return whether an error may concern `where`, unlike, for example, an unreadable video elsewhere."""
     if not isinstance(problem.filename, str | bytes | os.PathLike) or problem.filename2 is not None:
         return True
     path = Path(os.fsdecode(problem.filename)).absolute()
@@ -122,9 +122,9 @@ def sync_tree(folder: Path) -> None:
 
 
 def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Replace the file at `path` by `data`, so that a reader sees the old content or the new.
+    """Replace the file at `path` by `data`, so that a reader sees either the old or the new content.
 
-    With a `mode` the file never has another one, not even for a moment.
+    If `mode` is given, the file has it from the start.
     """
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:
 
 
 def payload_files(folder: Path) -> dict[str, StoredFile]:
-    """Return size and checksum of every file below `folder` but the manifest, by relative path."""
+    """Return size and checksum of every file below `folder` except the manifest, by relative path."""
     return {
         str(path.relative_to(folder)): StoredFile(bytes=path.stat().st_size, sha256=digest_file(path))
         for path in sorted(folder.rglob("*"))
@@ -152,13 +152,13 @@ def payload_files(folder: Path) -> dict[str, StoredFile]:
 
 
 def commit_folder(staged: Path, target: Path, manifest: Manifest) -> bool:
-    """Give a staged folder its manifest and rename it to `target`.
+    """Write the manifest of a staged folder and rename the folder to `target`.
 
     Returns
     -------
     bool
-        False if `target` was there already, complete; ours stays in staging then and is gone with it, since
-        same id means same content.
+        False if a complete `target` existed. The staged folder is then discarded: equal ids mean equal
+        content.
     """
     with storage_errors(target.parent):
         sync_tree(staged)
@@ -172,7 +172,7 @@ def commit_folder(staged: Path, target: Path, manifest: Manifest) -> bool:
         while not _renamed(staged, target):
             if (target / MANIFEST_NAME).is_file():
                 return False
-            # without a manifest it is no artifact, only in the way of one
+            # a folder without a manifest is not an artifact
             with suppress(FileNotFoundError):
                 retire_folder(staged.parent, manifest.kind, target)
         sync_path(target.parent)
@@ -192,10 +192,10 @@ def _renamed(staged: Path, target: Path) -> bool:
 
 @contextmanager
 def staging_folder(staging: Path, kind: str) -> Iterator[Path]:
-    """Make a folder below `staging` that is gone afterwards unless it was renamed away.
+    """Make a folder below `staging` that is removed at exit unless it was renamed.
 
-    Its name says which process of which machine owns it, so that what a killed process left can be
-    told from what is being written.
+    Its name identifies the owning process and machine, which distinguishes abandoned folders from those being
+    written.
     """
     folder = staging / _staging_name(kind)
     with storage_errors(staging):
@@ -209,9 +209,9 @@ def staging_folder(staging: Path, kind: str) -> Iterator[Path]:
 
 
 def retire_folder(staging: Path, kind: str, folder: Path) -> None:
-    """Remove a folder in one step for whoever looks: it goes to `staging` first, then away.
+    """Remove a folder atomically for readers: move it to `staging`, then delete it.
 
-    What a kill leaves is cleared like any other abandoned work.
+    If the process is killed meanwhile, the rest is cleared like other abandoned work.
     """
     with storage_errors(staging):
         staging.mkdir(parents=True, exist_ok=True)
@@ -225,12 +225,12 @@ def _staging_name(kind: str) -> str:
 
 
 def abandoned(staging: Path) -> list[Path]:
-    """Return the folders below `staging` whose process, on this machine, is no more."""
+    """Return the folders below `staging` whose process ran on this machine and has ended."""
     left = []
     for folder in sorted(staging.iterdir()) if staging.is_dir() else []:
         parts = folder.name.split(".")
         if len(parts) != 4 or not parts[2].isdigit():
-            raise StoreError(f"{folder} is not one of ours: look at it and remove it by hand")
+            raise StoreError(f"{folder} was not made by slvmeval: inspect it and remove it by hand")
         if parts[1] == _host() and not process_alive(int(parts[2])):
             left.append(folder)
     return left
@@ -241,7 +241,7 @@ def _host() -> str:
 
 
 def process_alive(pid: int) -> bool:
-    """Return whether a process of this machine is there, also one of another user."""
+    """Return whether a process of this machine exists, including other users' processes."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,7 +1,7 @@
-"""The error hierarchy and the fixed list of reasons for which an item is set aside.
+"""The error hierarchy and the fixed list of reasons for setting an item aside.
 
-A message says what is wrong, where, and what to do. Whoever runs work on many items catches
-:class:`SetAside`, keeps it as a row (see ``storage_schemas/set_aside.py``) and goes on; every other
+A message says what is wrong, where, and what to do. Code that processes many items catches
+:class:`SetAside`, stores it as a row (see ``storage_schemas/set_aside.py``) and continues; every other
 :class:`SlvmevalError` ends the command with its message and no traceback.
 """
 
@@ -48,26 +48,26 @@ class Reason(StrEnum):
     VERIFICATION_FAILED = "verification_failed"
     CHECKSUM_MISMATCH = "checksum_mismatch"
     WORKER_DIED = "worker_died"
-    # the machine: tried again by the next build without being asked
+    # the machine: retried automatically by the next build
     OUT_OF_SPACE = "out_of_space"
     READ_ONLY_STORE = "read_only_store"
     INTERNAL_ERROR = "internal_error"
 
 
-#: Reasons that lie with the machine, not with the input: the next build tries the item again.
+#: Reasons caused by the machine, not by the input: the next build retries the item.
 TRANSIENT_REASONS = frozenset({Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE, Reason.INTERNAL_ERROR})
 
 
 class SlvmevalError(Exception):
-    """Root of every error this project raises on purpose."""
+    """Base class of all errors raised deliberately by this project."""
 
 
 class UserInputError(SlvmevalError):
-    """A command line, recipe, profile or path that cannot be used as given."""
+    """An invalid command line, recipe, profile or path."""
 
 
 class PrerequisiteError(SlvmevalError):
-    """Something must be installed, fetched or started first; the message says how."""
+    """Something must be installed, downloaded or started first; the message says how."""
 
 
 class StoreError(SlvmevalError):
@@ -75,18 +75,18 @@ class StoreError(SlvmevalError):
 
 
 class IntegrityError(StoreError):
-    """What was read back is not what the manifest promises."""
+    """Stored data does not match its manifest."""
 
 
 class SetAside(SlvmevalError):
-    """One item cannot be used; it becomes a row with this reason, and harms no other.
+    """One item cannot be used; it becomes a row with this reason and does not affect others.
 
     Parameters
     ----------
     reason
         A member of :class:`Reason`.
     message
-        What is wrong, where, and what to do, for a person.
+        What is wrong, where, and what to do.
     """
 
     def __init__(self, reason: Reason, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Frame arrays: chunked Zarr that keeps a frame as a video keeps it.
+"""Frame arrays: chunked Zarr of frames in video format.
 
 A frame is 8-bit 4:2:0: one ``(H·3/2, W)`` array with the luma rows first, then the U plane and the V
 plane, each ``H/4`` packed rows (I420). The group holds
@@ -11,12 +11,12 @@ pts_s    (T,)           float64  time of the image, in seconds of the source
 digest   (T,)           uint64   checksum of each frame's planes (:func:`ids.digest_frame`)
 ======== ============== ======== =====================================================
 
-and the attributes `matrix` and `full_range`. Every inner chunk carries a CRC-32C. One writer a shard.
+and the attributes `matrix` and `full_range`. Every inner chunk has a CRC-32C. Each shard has one writer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -28,10 +28,10 @@ from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import digest_frame, digest_frames
 
 if TYPE_CHECKING:
-    # imported where frames are read or written: what touches none need not wait for it
+    # imported lazily, so that commands that use no frames start faster
     import zarr
 
-#: Frames a shard: 28 MB of planes at 512×288, the most that a writer holds at once.
+#: Frames per shard: 28 MB of planes at 512×288, the maximum that a writer buffers.
 SHARD_FRAMES = 128
 
 Planes = NDArray[np.uint8]
@@ -40,7 +40,7 @@ Matrix = Literal["bt601", "bt709", "bt2020"]
 
 @dataclass(frozen=True, slots=True)
 class ColorSpec:
-    """How planes become RGB: the matrix, and whether luma runs 0–255 (else 16–235)."""
+    """Conversion of planes to RGB: the matrix, and whether luma spans 0–255 (otherwise 16–235)."""
 
     matrix: Matrix = "bt709"
     full_range: bool = False
@@ -48,7 +48,7 @@ class ColorSpec:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFrames:
-    """What a finished frame array holds."""
+    """Size and checksum of a finished frame array."""
 
     count: int
     height: int
@@ -58,7 +58,7 @@ class WrittenFrames:
 
 
 class FrameWriter:
-    """Writes a frame array front to back, holding one shard in memory.
+    """Writes a frame array sequentially, buffering one shard in memory.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class FrameWriter:
     color
         Colour matrix and range of the planes.
     expected
-        How many frames will come, if known: a short array needs a smaller buffer.
+        Number of frames, if known: a short array needs a smaller buffer.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class FrameWriter:
                 zarr.codecs.BloscCodec(cname="zstd", clevel=1, shuffle="noshuffle"),
                 zarr.codecs.Crc32cCodec(),
             ],
-            # an all-black frame must be stored too: a missing chunk would read as zeros
+            # store all-black frames too: otherwise a missing chunk would be indistinguishable
             config={"write_empty_chunks": True},
         )
         self._buffer = np.empty((min(expected or SHARD_FRAMES, SHARD_FRAMES), *self._shape), np.uint8)
@@ -105,11 +105,11 @@ class FrameWriter:
 
     @property
     def count(self) -> int:
-        """Frames taken so far."""
+        """Number of frames written so far."""
         return len(self._digests)
 
     def append(self, planes: Planes, pts_s: float) -> None:
-        """Add one frame, ``(H·3/2, W)`` uint8, whose image has time `pts_s`."""
+        """Append one frame, ``(H·3/2, W)`` uint8, whose image has time `pts_s`."""
         if planes.shape != self._shape or planes.dtype != np.uint8:
             raise ValueError(f"a frame of {planes.shape} {planes.dtype} does not fit {self._shape} uint8")
         self._buffer[self._held] = planes
@@ -131,16 +131,16 @@ class FrameWriter:
 
     @property
     def digests(self) -> list[int]:
-        """Checksums of the frames taken so far."""
+        """Checksums of the frames written so far."""
         return self._digests
 
     @property
     def pts_s(self) -> list[float]:
-        """Times of the frames taken so far, in seconds."""
+        """Times of the frames written so far, in seconds."""
         return self._pts
 
     def finish(self) -> WrittenFrames:
-        """Write what is held and the small arrays; the array is complete after this."""
+        """Write the buffered frames and the small arrays, which completes the array."""
         import zarr.codecs
 
         self._flush()
@@ -168,7 +168,7 @@ class FrameWriter:
 
 
 class FrameReader:
-    """Reads a frame array lazily: only the frames that are touched.
+    """Reads a frame array lazily, frame by frame.
 
     Raises
     ------
@@ -237,7 +237,7 @@ class FrameReader:
             raise IntegrityError(f"frames {first}…{first + count} of {self.path}: {problem}") from problem
 
     def _require_shards(self, first: int, last: int) -> None:
-        # Zarr reads a file that is gone as zeros, which is a picture like any other
+        # Zarr reads a missing file as zeros, which is a valid picture
         for shard in range(first, last + 1):
             if shard not in self._seen:
                 path = self.path / "planes" / "c" / str(shard) / "0" / "0"
@@ -278,17 +278,3 @@ class FrameReader:
             return digest_frame(self.read(place)[0]) == int(self.digests[place])
         except IntegrityError:
             return False
-
-
-def write_frames(
-    path: Path, frames: Iterable[Planes], pts_s: Iterable[float], color: ColorSpec
-) -> WrittenFrames:
-    """Write frames of one size, ``(H·3/2, W)`` each, as a frame array and return what it holds."""
-    writer: FrameWriter | None = None
-    for planes, pts in zip(frames, pts_s, strict=True):
-        if writer is None:
-            writer = FrameWriter(path, planes.shape[1], planes.shape[0] * 2 // 3, color)
-        writer.append(planes, pts)
-    if writer is None:
-        raise ValueError("a frame array needs at least one frame")
-    return writer.finish()

@@ -1,6 +1,6 @@
-"""What a store can drop: caches, what no release uses, and what killed processes left behind.
+"""Remove what a store does not need: caches, unreferenced artifacts, and remains of killed processes.
 
-Nothing here may run while a build writes into the store: its pairs belong to no release yet.
+Do not run this while a build writes to the store: its pairs do not belong to a release yet.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from storage_schemas.store import (
 
 @dataclass(frozen=True)
 class Freed:
-    """How many artifacts of a kind were, or would be, removed, and their bytes."""
+    """Number and bytes of the artifacts of a kind that were, or would be, removed."""
 
     kind: str
     count: int
@@ -34,7 +34,7 @@ class Freed:
 
 @dataclass(frozen=True)
 class UsedIds:
-    """The ids that some version of some release refers to."""
+    """Ids referenced by any version of any release."""
 
     pairs: frozenset[str]
     degraded_clips: frozenset[str]
@@ -42,12 +42,12 @@ class UsedIds:
 
 
 def used_ids(store: Store) -> UsedIds:
-    """Return what all versions of all releases of a store refer to.
+    """Return the ids referenced by all versions of all releases of a store.
 
     Raises
     ------
     StoreError
-        If a version cannot be read: it is not known then what it uses, and nothing may be dropped.
+        If a version cannot be read: what it references is then unknown, so nothing may be removed.
     """
     pairs: set[str] = set()
     clips: set[str] = set()
@@ -64,14 +64,14 @@ def used_ids(store: Store) -> UsedIds:
 
 
 def evict(store: Store, kind: str, dry_run: bool = False) -> Freed:
-    """Remove every artifact of a kind of cache (:data:`storage_schemas.store.CACHE_KINDS`)."""
+    """Remove every artifact of a cache kind (:data:`storage_schemas.store.CACHE_KINDS`)."""
     return _drop(store, kind, [manifest.id for manifest in store.manifests(kind)], dry_run)
 
 
 def drop_unreferenced(store: Store, dry_run: bool = False) -> list[Freed]:
-    """Remove the artifacts that no version of a release uses, verifications first, pairs, then their clips.
+    """Remove artifacts that no release version references: verifications, then pairs, then clips.
 
-    Caption analyses stay: they are small, and which source they belong to is not in their id.
+    Caption analyses are kept: they are small, and their id does not tell their source.
     """
     used = used_ids(store)
     freed = []
@@ -90,12 +90,12 @@ def _is_used(manifest: Manifest, used: UsedIds) -> bool:
         return manifest.id in used.degraded_clips
     if manifest.kind == ENCODED:
         return manifest.consumes["frames"] in used.frames
-    # a timeline is made of what the frames are made of
+    # a timeline has the same inputs as the frames
     return artifact_id(FRAMES, manifest.consumes) in used.frames
 
 
 def drop_features(store: Store, dry_run: bool = False) -> Freed:
-    """Remove what evaluators computed of frames; the next evaluation computes it again."""
+    """Remove frame features computed by evaluators; the next evaluation computes them again."""
     files = [file for file in store.features.rglob("*") if file.is_file()]
     size = sum(file.stat().st_size for file in files)
     if not dry_run and store.features.is_dir():
@@ -104,21 +104,21 @@ def drop_features(store: Store, dry_run: bool = False) -> Freed:
 
 
 def drop_partial_analyses(store: Store, every: bool, dry_run: bool = False) -> Freed:
-    """Remove answers about captions that are in an artifact already, or `every` one.
+    """Remove kept caption answers that are part of an artifact, or all of them if `every`.
 
-    The others are what the next build of the same recipe goes on with.
+    The next build of the same recipe continues with the others.
     """
     root = store.partial_analyses
-    folders = [
+    removable = [
         folder
         for folder in (sorted(root.iterdir()) if root.is_dir() else [])
         if every or store.has(ANALYSIS, folder.name)
     ]
-    size = sum(file.stat().st_size for folder in folders for file in folder.iterdir())
+    size = sum(file.stat().st_size for folder in removable for file in folder.iterdir())
     if not dry_run:
-        for folder in folders:
+        for folder in removable:
             retire_folder(store.staging, "partial", folder)
-    return Freed("partial", len(folders), size)
+    return Freed("partial", len(removable), size)
 
 
 def clear_staging(store: Store, dry_run: bool = False) -> Freed:
@@ -131,7 +131,7 @@ def clear_staging(store: Store, dry_run: bool = False) -> Freed:
 
 
 def kind_sizes(store: Store) -> Iterator[Freed]:
-    """Yield number and bytes of the artifacts of every kind that the store has."""
+    """Yield number and bytes of the artifacts of each kind in the store."""
     folder = store.root / "artifacts"
     for kind in sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []:
         manifests = list(store.manifests(kind))

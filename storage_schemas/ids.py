@@ -1,4 +1,4 @@
-"""Ids and checksums: the same inputs have the same id on every machine."""
+"""Ids and checksums: equal inputs give equal ids on every machine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _BLOCK = 1 << 20
 
 
 def canonical_json(value: Any) -> str:
-    """Return the one JSON spelling of `value`: sorted keys, no spaces, UTF-8, no NaN.
+    """Return the canonical JSON of `value`: sorted keys, no spaces, UTF-8, no NaN.
 
     Raises
     ------
     ValueError
-        For NaN or infinity, which JSON does not have.
+        For NaN or infinity, which JSON cannot represent.
     TypeError
-        For a type that JSON does not have.
+        For a type that JSON cannot represent.
     """
     return json.dumps(
         value,
@@ -56,7 +56,7 @@ def digest_value(value: Any) -> str:
 
 
 def artifact_id(kind: str, consumes: Mapping[str, Any]) -> str:
-    """Return the id of an artifact: the SHA-256 of its kind and of what it consumes, nothing else."""
+    """Return the id of an artifact: the SHA-256 of its kind and its inputs."""
     return digest_value({"kind": kind, "consumes": dict(consumes)})
 
 
@@ -70,11 +70,11 @@ def digest_file(path: Path) -> str:
 
 
 def digest_frame(planes: NDArray[np.uint8]) -> int:
-    """Return a 64-bit checksum of one frame's planes (BLAKE2b, little end first)."""
+    """Return a 64-bit checksum of one frame's planes (BLAKE2b, little-endian)."""
     raw = hashlib.blake2b(np.ascontiguousarray(planes).data, digest_size=8).digest()
     return int.from_bytes(raw, "little")
 
 
 def digest_frames(digests: Iterable[int] | NDArray[np.uint64]) -> str:
-    """Return the checksum of a sequence of frames, made of the frames' own checksums in order."""
+    """Return the checksum of a sequence of frames, computed from the frames' checksums in order."""
     return hashlib.sha256(np.asarray(list(digests), dtype="<u8").tobytes()).hexdigest()

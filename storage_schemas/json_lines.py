@@ -1,8 +1,6 @@
-"""Append-only files of JSON lines, one writer a file.
+"""Append-only JSON Lines files with one writer each: one file (`LinesFile`) or a folder (`LinesFolder`).
 
-One file (`LinesFile`), and a folder of them (`LinesFolder`).
-
-The name of a file says which process writes it.
+The file name identifies the writing process.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import ValidationError
 
@@ -26,15 +24,22 @@ from storage_schemas.model import Frozen
 _BEGUN = "begun"
 
 
+class StoredRow(Protocol):
+    """A row as a frozen model."""
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """Return its fields, JSON-able in the mode ``json``."""
+
+
 class LinesFile:
-    """Adds the answers of one process, from several threads; each is on the disk when :meth:`add` returns.
+    """Appends the rows of one process, from any thread; a row is on the disk when :meth:`add` returns.
 
     Parameters
     ----------
     folder
-        Where the file is made.
+        Folder of the file.
     task
-        What is being asked, a word without dots; it stands in the file's name.
+        Name of the work, without dots; it becomes part of the file name.
     """
 
     def __init__(self, folder: Path, task: str) -> None:
@@ -47,13 +52,13 @@ class LinesFile:
             sync_path(folder)
 
     def begin(self, key: str) -> None:
-        """Note that a request is made now: if this process dies of it, that is known."""
+        """Record that a request starts, so that it is known if the process dies during it."""
         self._write({_BEGUN: key})
 
-    def add(self, row: Frozen) -> None:
+    def add(self, row: StoredRow) -> None:
         """Add an answer, or a failure."""
         mine = self._write(row.model_dump(mode="json"))
-        # threads that wait here are served by one flush
+        # one flush serves all threads waiting here
         with self._sync_lock, storage_errors(self.path.parent):
             if self._synced < mine:
                 upto = self._written
@@ -73,51 +78,71 @@ class LinesFile:
 
 
 def append_line(handle: int, line: bytes) -> None:
-    """Write a line at the end of an open file, whole or not at all."""
+    """Append a line to an open file, completely or not at all."""
     begin = os.lseek(handle, 0, os.SEEK_END)
     rest = memoryview(line + b"\n")
     try:
         while rest:
             rest = rest[os.write(handle, rest) :]
     except OSError:
-        # half a line would spoil the next one
+        # a partial line would corrupt the next one
         os.ftruncate(handle, begin)
         raise
 
 
 def rows_of_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the answers in a file of lines; a torn last line was never one.
+    """Return the rows of a file, ignoring an incomplete last line.
 
     Raises
     ------
+    FileNotFoundError
+        If it is gone.
     IntegrityError
         If another line is damaged.
     """
-    return [entry for entry in _lines_of(path) if _BEGUN not in entry]
+    return lines_since(path, 0)[0]
+
+
+def lines_since(path: Path, begin: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the answers in a file of lines from a place on, and the place where whole lines end.
+
+    Raises
+    ------
+    FileNotFoundError, IntegrityError
+        As :func:`rows_of_lines`.
+    """
+    entries, upto = _entries(path, begin)
+    return [entry for entry in entries if _BEGUN not in entry], upto
 
 
 def unanswered(path: Path) -> list[str]:
     """Return the keys of the requests that were begun in a file and have no row there, in their order."""
-    entries = list(_lines_of(path))
+    entries, _ = _entries(path)
     answered = {entry["key"] for entry in entries if _BEGUN not in entry}
     return [entry[_BEGUN] for entry in entries if _BEGUN in entry and entry[_BEGUN] not in answered]
 
 
-def _lines_of(path: Path) -> Iterator[dict[str, Any]]:
-    for line in path.read_bytes().split(b"\n")[:-1]:
+def _entries(path: Path, begin: int = 0) -> tuple[list[dict[str, Any]], int]:
+    with path.open("rb") as file:
+        file.seek(begin)
+        lines = file.read()
+    whole = lines[: lines.rfind(b"\n") + 1]
+    entries = []
+    for line in whole.split(b"\n")[:-1]:
         try:
-            yield json.loads(line)
+            entries.append(json.loads(line))
         except ValueError as problem:
             raise IntegrityError(f"{path} is damaged ({problem}): remove the line {line[:60]!r}") from problem
+    return entries, begin + len(whole)
 
 
 def task_of(path: Path) -> str:
-    """Return what was asked in a file of lines."""
+    """Return the name of the work from a file's name."""
     return path.name.split(".")[2]
 
 
 def owner_alive(path: Path) -> bool:
-    """Return whether the process that writes a file may live: of other machines nothing is known."""
+    """Return whether the process that writes a file may be alive; always True for other machines."""
     host, pid = path.name.split(".")[:2]
     return host != _host() or process_alive(int(pid))
 
@@ -132,18 +157,18 @@ LineRow = TypeVar("LineRow", bound=Frozen)
 
 
 class LinesFolder(Generic[LineRow]):
-    """The rows in a folder, and this process's file, which is made with its first row.
+    """Rows of all files in a folder, and this process's own file, created with its first row.
 
-    One thread at a time uses it.
+    Not thread-safe.
 
     Parameters
     ----------
     folder
-        The folder; it is made when there is a row to keep.
+        The folder; created with the first row.
     model
-        What a line holds.
+        Model of a row.
     lost
-        What becomes of a line that is not whole, for a person.
+        Text of the warning: what happens to an incomplete line.
     """
 
     def __init__(self, folder: Path, model: type[LineRow], lost: str) -> None:
@@ -153,17 +178,17 @@ class LinesFolder(Generic[LineRow]):
         self._read_upto: dict[Path, int] = {}
 
     def rows(self) -> Iterator[LineRow]:
-        """Give all rows, whoever added them."""
+        """Yield all rows of all processes."""
         self._read_upto.clear()
         yield from self.new_rows()
         for path, upto in self._read_upto.items():
             if _since(path, upto):
-                log.warning("%s ends with a line that is not whole: %s", path, self._lost)
+                log.warning("%s ends with an incomplete line: %s", path, self._lost)
 
     def new_rows(self) -> Iterator[LineRow]:
-        """Give the rows that were added since the last call, whoever added them.
+        """Yield the rows that any process added since the last call.
 
-        A last line without its end is being written, or never was one.
+        An incomplete last line is skipped: it may still be written.
         """
         for path in sorted(self.folder.glob("*.jsonl")):
             upto = self._read_upto.get(path, 0)
@@ -174,10 +199,10 @@ class LinesFolder(Generic[LineRow]):
                 try:
                     yield self._model.model_validate_json(line)
                 except ValidationError:
-                    log.warning("%s has a line that is not whole: %s", path, self._lost)
+                    log.warning("%s has an incomplete line: %s", path, self._lost)
 
     def append(self, row: LineRow) -> None:
-        """Add a row; it is on the disk when this returns.
+        """Append a row; it is on the disk when this returns.
 
         Raises
         ------
@@ -194,14 +219,14 @@ class LinesFolder(Generic[LineRow]):
             os.fsync(self._handle)
 
     def close(self) -> None:
-        """Close this process's file; a later row begins another one."""
+        """Close this process's file; a later row starts another one."""
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)
 
 
 def _since(path: Path, begin: int) -> bytes:
-    """Return what a file holds from a place on; nothing where it was removed: its rows are elsewhere now."""
+    """Return the content of a file from an offset on; empty if it was removed and its rows moved."""
     try:
         if path.stat().st_size <= begin:
             return b""

@@ -1,8 +1,7 @@
-"""Table `judgements`.
+"""Table `judgements` and the folder of append-only files that stores it.
 
-One row a request, and the folder of append-only files that keeps it beside the releases.
-
-A row is one evaluator's answer on one pair in one presentation order; each file has one writer.
+A row is one request: one evaluator's answer on one pair in one presentation order. Each file has one
+writer.
 """
 
 from __future__ import annotations
@@ -17,16 +16,15 @@ import pyarrow.compute as pc
 from pydantic import Field, ValidationError, field_validator
 
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
-from storage_schemas.json_lines import rows_of_lines
 from storage_schemas.model import Frozen
-from storage_schemas.row_store import RowStore, anew, one_each, read_part, write_part
+from storage_schemas.row_store import RowStore, read_part, write_part
 from storage_schemas.store import Store
 
-#: In which order the two videos were shown; a scorer sees one at a time, so it has none.
+#: Presentation order of the two videos; none for scorers, which see one video at a time.
 Order = Literal["high_first", "low_first", "apart"]
-#: What an evaluator answered, in the words of the request.
+#: The evaluator's answer in terms of the request.
 Choice = Literal["first", "second", "tie"]
-#: The same, freed from the order.
+#: The answer, independent of the order.
 Preferred = Literal["high", "low", "tie"]
 
 
@@ -46,7 +44,7 @@ class Failure(StrEnum):
     INTERNAL_ERROR = "internal_error"
 
 
-#: Failures that lie with the machine or the budget: asked again by the next run. The others would fail again.
+#: Failures caused by the machine or the budget; the next run retries them. Others would fail again.
 TRANSIENT_FAILURES = frozenset(
     {
         Failure.SERVER_DOWN,
@@ -99,27 +97,27 @@ class Judgement(Frozen):
     Parameters
     ----------
     key
-        Checksum of all that was asked: an identical request has the same key and is not asked again.
+        Checksum of the complete request; an identical request has the same key and is not repeated.
     evaluator, settings
-        Its name, and the checksum of its settings; two settings of one evaluator are two evaluators.
+        Name, and checksum of the settings; the same evaluator with other settings is another evaluator.
     repeat
-        Number of this request among equal ones, from 0; above temperature 0 they may differ.
+        Number of this request among equal ones, from 0; answers may differ above temperature 0.
     choice, preferred
-        The answer; both None where there is none. A scorer sees no order, so it has no choice.
+        The answer; both None if there is none. `choice` is None for scorers.
     score_high, score_low
         The scores of the two videos, from a scorer.
     failure, message
-        Why there is no answer, and for a person.
-    raw, reasoning, finish_reason
-        The model's text, its thoughts where it gives them apart, and why it stopped.
+        Why there is no answer: the kind of failure, and a readable message.
+        raw, reasoning, finish_reason
+        The model's text, its separate reasoning if any, and why it stopped.
     model, prompt_digest
-        The model that answered, as the server names it, and the checksum of the request's texts.
+        Name of the model according to the server, and checksum of the request's texts.
     frames
-        Frames that were looked at, of both videos.
+        Number of frames shown, of both videos.
     cost_usd
-        What it cost by the price list; None where that has no price.
+        Cost according to the price list; None if it has no price.
     details
-        JSON of what else is worth knowing (which frames, scene settings, captions used).
+        Further data as JSON (frames shown, scene settings, captions used).
     """
 
     key: str
@@ -157,17 +155,17 @@ class Judgement(Frozen):
 
     @property
     def answered(self) -> bool:
-        """Whether there is an answer; a failed request is neither right nor wrong."""
+        """Whether there is an answer; a failed request counts as neither right nor wrong."""
         return self.preferred is not None
 
 
 def whole_characters(text: str) -> str:
-    """Return a model's text with halves of characters replaced: JSON may hold them, no file can."""
+    """Return a model's text with lone surrogates replaced: JSON may contain them, UTF-8 cannot."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def preferred(choice: Choice, order: Order) -> Preferred:
-    """Return an answer freed from the order in which the videos were shown.
+    """Return an answer independent of the presentation order.
 
     Examples
     --------
@@ -179,40 +177,33 @@ def preferred(choice: Choice, order: Order) -> Preferred:
     return "high" if (choice == "first") == (order != "low_first") else "low"
 
 
-#: Key of a request, and id of the pair that it was made for.
-RowId = tuple[str, str]
-
-
 class JudgementsStore(RowStore):
     """The judgements of one store.
 
     Parameters
     ----------
     store
-        The store; nothing is written into it before the first answer.
+        The store; nothing is written before the first answer.
     """
 
     schema = JUDGEMENTS
+    ids = ("key", "pair_id")
+    answer = "preferred"
+    order = ("evaluator", "settings", "pair_id", "order", "repeat")
+    transient = TRANSIENT_FAILURES
 
     def __init__(self, store: Store) -> None:
         super().__init__(store.root / "judgements")
-        self._keys: dict[str, dict[RowId, str]] = {}
-
-    @staticmethod
-    def settled(table: pa.Table) -> pa.Table:
-        """Return one row for each key and pair, by evaluator, settings, pair, order and repeat."""
-        by = ("evaluator", "settings", "pair_id", "order", "repeat")
-        return one_each(table, ("key", "pair_id"), "preferred", by)
 
     def rows(
         self, evaluators: Collection[str] = (), pair_ids: Collection[str] = (), keys: Collection[str] = ()
     ) -> list[Judgement]:
-        """Return one row a request, by evaluator, settings, pair, order and repeat.
+        """Return one row per request, sorted by evaluator, settings, pair, order and repeat.
 
         Parameters
         ----------
         evaluators, pair_ids, keys
-            Only of these; where there are none, of all.
+            Restrict the result to these; empty means all.
 
         Raises
         ------
@@ -224,7 +215,7 @@ class JudgementsStore(RowStore):
     def table(
         self, evaluators: Collection[str] = (), pair_ids: Collection[str] = (), keys: Collection[str] = ()
     ) -> pa.Table:
-        """Return the same as an Arrow table of the schema `JUDGEMENTS`."""
+        """Return the rows as an Arrow table with the schema `JUDGEMENTS`."""
         wanted = {"evaluator": evaluators, "pair_id": pair_ids, "key": keys}
         table = self.all_rows()
         for name, some in wanted.items():
@@ -232,52 +223,27 @@ class JudgementsStore(RowStore):
                 table = table.filter(pc.is_in(table[name], value_set=pa.array(list(some), pa.string())))
         return self.settled(table)
 
-    def known(self) -> dict[RowId, str]:
-        """Return of every row why there is no answer, empty where there is one; see :func:`is_settled`."""
-
-        def read() -> dict[RowId, str]:
-            found: dict[RowId, str] = {}
-            for path in self.lines_files():
-                for row in rows_of_lines(path):
-                    _note(found, (row["key"], row["pair_id"]), row["failure"])
-            for path in self.part_files():
-                for id_, failure in self._keys_of(path).items():
-                    _note(found, id_, failure)
-            return found
-
-        return anew(read)
-
-    def _keys_of(self, path: Path) -> dict[RowId, str]:
-        """Return the keys of a part; a part never changes, so they are read once."""
-        if path.name not in self._keys:
-            columns = read_part(path, ["key", "pair_id", "failure"]).to_pydict()
-            keys: dict[RowId, str] = {}
-            for key, pair_id, failure in zip(*columns.values(), strict=True):
-                _note(keys, (key, pair_id), failure)
-            self._keys[path.name] = keys
-        return self._keys[path.name]
-
     def export(self, path: Path) -> int:
-        """Write all rows as one Parquet file, for others; return how many.
+        """Write all rows to one Parquet file; return their number.
 
         Raises
         ------
         StoreError
             If there are none.
         """
-        found = self.table()
-        if not found.num_rows:
+        table = self.table()
+        if not table.num_rows:
             raise StoreError(f"there are no judgements in {self.path}: `slvmeval evaluate` makes them")
-        write_part(path, found)
-        return int(found.num_rows)
+        write_part(path, table)
+        return int(table.num_rows)
 
     def take(self, path: Path) -> int:
-        """Add the rows of an exported file that are not here yet; return how many.
+        """Add the rows of an exported file that are not stored yet; return their number.
 
         Raises
         ------
         UserInputError
-            If it is no such file, or a row does not fit; nothing is added then.
+            If the file or a row is not valid; nothing is added then.
         """
         given = read_export(path)
         known = self.known()
@@ -285,12 +251,12 @@ class JudgementsStore(RowStore):
 
 
 def read_export(path: Path) -> list[Judgement]:
-    """Read a file of judgements that somebody exported.
+    """Read an exported file of judgements.
 
     Raises
     ------
     UserInputError
-        If it is missing, no Parquet file, or its rows do not fit.
+        If the file is missing, is not Parquet, or has invalid rows.
     """
     try:
         rows = _models(read_part(path).select(JUDGEMENTS.names).cast(JUDGEMENTS))
@@ -302,10 +268,10 @@ def read_export(path: Path) -> list[Judgement]:
                 )
         return rows
     except FileNotFoundError as problem:
-        raise UserInputError(f"there is no file {path}") from problem
+        raise UserInputError(f"{path} does not exist") from problem
     except (pa.ArrowException, KeyError, ValueError, IntegrityError) as problem:
         raise UserInputError(
-            f"{path} is no file of judgements: {problem}. `slvmeval judgements export` writes one"
+            f"{path} is not a file of judgements: {problem}. `slvmeval judgements export` writes one"
         ) from problem
 
 
@@ -313,30 +279,23 @@ def _models(table: pa.Table) -> list[Judgement]:
     try:
         rows = [Judgement.model_validate(row) for row in table.to_pylist()]
     except ValidationError as problem:
-        raise IntegrityError(f"a judgement does not fit: {problem}") from problem
+        raise IntegrityError(f"a judgement is not valid: {problem}") from problem
     for row in rows:
         if row.answered == (row.failure is not None):
-            raise IntegrityError(f"judgement {row.key[:12]} has to have either an answer or a failure")
+            raise IntegrityError(f"judgement {row.key[:12]} must have either an answer or a failure")
     return rows
 
 
 def is_settled(failure: str | None, retry: bool = False) -> bool:
-    """Return whether a request need not be made again.
+    """Return whether a request is settled, so that it need not be repeated.
 
     Parameters
     ----------
     failure
-        Why it has no answer; empty where it has one, None where it was never made.
+        Why there is no answer; empty if there is one, None if the request was never made.
     retry
-        Make those again too that failed for a reason that lies with the evaluator.
+        Also repeat requests that failed because of the evaluator.
     """
     if failure is None:
         return False
     return not failure or (failure not in TRANSIENT_FAILURES and not retry)
-
-
-def _note(found: dict[RowId, str], id_: RowId, failure: str | None) -> None:
-    """Note a row; an answer counts more than a failure, and one that would come again more than another."""
-    before = found.get(id_)
-    if before is None or not failure or (before and not is_settled(before)):
-        found[id_] = failure or ""

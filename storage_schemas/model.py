@@ -1,7 +1,4 @@
-"""The base of every stored model (frozen.
-
-Strict about unknown fields), and the settings of a model server.
-"""
+"""The base class of all stored models, and the settings of a model server."""
 
 from __future__ import annotations
 
@@ -11,27 +8,28 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 
 class Frozen(BaseModel):
-    """An immutable record that refuses fields it does not have."""
+    """An immutable model that rejects unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ModelServer(Frozen):
-    """An OpenAI-compatible server; a plain address stands for one with all else as it is by default."""
+    """An OpenAI-compatible server; a plain URL means default values for all other settings."""
 
-    url: str = Field(description="Its address, such as 'http://gpu-head:8000/v1'.")
+    url: str = Field(description="Base URL, such as 'http://gpu-head:8000/v1'.")
     model: str | None = Field(
-        default=None, description="What it calls the model; by default what the recipe calls it."
+        default=None, description="Model name on the server; defaults to the recipe's name."
     )
     key_variable: str | None = Field(
-        default=None, description="Environment variable with its key, on every machine that asks it."
+        default=None,
+        description="Environment variable that holds the API key, on every machine that uses the server.",
     )
     concurrency: int = Field(
-        default=32, ge=1, le=4096, description="Most requests in flight from one worker process."
+        default=32, ge=1, le=4096, description="Maximum concurrent requests per worker process."
     )
-    timeout_s: float = Field(default=600.0, gt=0, description="Longest time for one answer, seconds.")
+    timeout_s: float = Field(default=600.0, gt=0, description="Timeout of one request, seconds.")
     patience_s: float = Field(
-        default=300.0, ge=0, description="How long a request is tried again while the server fails, seconds."
+        default=300.0, ge=0, description="How long to retry a request while the server fails, seconds."
     )
 
     @model_validator(mode="before")

@@ -1,8 +1,7 @@
-"""Tables `pairs`, `edits` and `degraded_clips`.
+"""Tables `pairs`, `edits` and `degraded_clips`, and the plan of a build.
 
-What a low-quality video is made of; and the plan of a build.
-
-The plan says what would be made of each source, before any pixel changes.
+The tables describe how each low-quality video is assembled. The plan lists what each source will provide,
+before any pixel changes.
 """
 
 from __future__ import annotations
@@ -82,13 +81,13 @@ Interval = tuple[float, float]
 
 
 class Segment(Frozen):
-    """One stretch of the low-quality video.
+    """One segment of the low-quality video.
 
     Parameters
     ----------
     kind
-        ``source`` for a clip as it was, ``gap`` for an uncaptioned interval kept in place, ``degraded``
-        for a clip with other frames.
+        ``source`` for an unchanged clip, ``gap`` for an uncaptioned interval kept in place, ``degraded`` for
+        a clip with other frames.
     clip
         Index of the clip in the source; None for a gap.
     first_frame, frame_count
@@ -96,9 +95,9 @@ class Segment(Frozen):
     degraded_clip
         Id of the artifact that holds the changed frames, or None.
     frame_map
-        Where no new pixels are needed: the source frame shown at each place, or None.
+        For a degradation without new pixels, the source frame shown at each place; otherwise None.
     moved
-        Whether the clip stands at another place than in the source because the operation moved it.
+        Whether the operation moved the clip.
     """
 
     kind: SegmentKind
@@ -111,12 +110,12 @@ class Segment(Frozen):
 
 
 class PairRecord(Frozen):
-    """Everything that a pair is, apart from pixels; the payload of a `pair` artifact.
+    """A pair without its pixels; the payload of a `pair` artifact.
 
-    Intervals are seconds in the time line of their own side, ``[start, end)``. `choices` says by clip
-    index what the operation chose (a style, a subject, a colour), `passed_over` which clips were drawn
-    but could not be degraded, and why. `parameters` is the operation's full parameter set, `bin_s` the
-    lower edge of the source's duration bin in seconds (filled in by the release).
+    Intervals are seconds in the timeline of their own side, ``[start, end)``. `choices` has the operation's
+    random choices (a style, a subject, a colour) by clip index, `passed_over` the clips that were drawn but
+    could not be degraded, with the reason. `parameters` is the operation's full parameter set, `bin_s` the
+    lower edge of the source's duration bin in seconds (set by the release).
     """
 
     pair_id: str
@@ -168,8 +167,7 @@ class DegradedClipRow(Frozen):
 class PlannedPair(Frozen):
     """One pair of the plan.
 
-    `new_frames` are the frames with new pixels that it needs, `done` says whether the pair is in the
-    store and verified.
+    `new_frames` is the number of frames with new pixels; `done` is True if the pair is stored and verified.
     """
 
     pair_id: str
@@ -192,9 +190,9 @@ class NoPair(Frozen):
 
 
 class SourceReport(Frozen):
-    """What a build could make of one source.
+    """The pairs that one source can provide.
 
-    `exact` says whether the frames are known from ingest rather than predicted from the packets.
+    `exact` is True if the frames are known from ingest, False if predicted from the packets.
     """
 
     source_id: str
@@ -210,12 +208,12 @@ class SourceReport(Frozen):
 
     @property
     def aspects(self) -> tuple[str, ...]:
-        """The aspects for which the source can give a pair at the recipe's main severity."""
+        """The aspects for which the source can provide a pair at the recipe's main severity."""
         return tuple(pair.aspect for pair in self.pairs if pair.main)
 
 
 class ReleasePlan(Frozen):
-    """All pairs of a release to be, and what making them takes (bytes and frames)."""
+    """All pairs of a planned release, and the bytes and frames required."""
 
     sources: int
     planned: dict[str, int]

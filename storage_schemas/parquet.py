@@ -1,4 +1,4 @@
-"""Rows to Parquet and back: models on our side, an explicit Arrow schema on the disk's."""
+"""Convert rows between models and Parquet files with explicit Arrow schemas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TableRow = TypeVar("TableRow", bound=BaseModel)
 
 
 def write_rows(path: Path, schema: pa.Schema, rows: Iterable[BaseModel | Mapping[str, Any]]) -> None:
-    """Write rows as one Parquet file; a field that is a JSON object is stored as its canonical text."""
+    """Write rows to one Parquet file; JSON objects are stored as canonical text."""
     plain = [row.model_dump(mode="json") if isinstance(row, BaseModel) else dict(row) for row in rows]
     columns = {
         field.name: pa.array([_cell(row[field.name], field.type) for row in plain], type=field.type)
@@ -34,22 +34,21 @@ def _cell(value: Any, kind: pa.DataType) -> Any:
 def read_table(path: Path) -> pa.Table:
     """Read a whole Parquet file.
 
-    ``pq.read_table`` reads data sets of many files too, and for that imports pandas wherever it is
-    installed: more than a second of every command.
+    Avoids ``pq.read_table``, which imports pandas if installed and so takes more than a second.
     """
     with pq.ParquetFile(path) as file:
         return file.read()
 
 
 def read_dicts(path: Path) -> list[dict[str, Any]]:
-    """Read a Parquet file as one dict a row.
+    """Read a Parquet file as one dict per row.
 
     Raises
     ------
     StoreError
         If the file is missing.
     IntegrityError
-        If it is no Parquet file, or a damaged one.
+        If the file is damaged or not Parquet.
     """
     try:
         rows: list[dict[str, Any]] = read_table(path).to_pylist()
@@ -68,7 +67,7 @@ def read_rows(path: Path, model: type[TableRow], json_fields: tuple[str, ...] = 
     StoreError
         If the file is missing.
     IntegrityError
-        If it is no Parquet file or a row does not fit the model.
+        If the file is damaged or not Parquet, or a row does not fit the model.
     """
     rows = read_dicts(path)
     try:

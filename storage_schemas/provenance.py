@@ -1,4 +1,4 @@
-"""Provenance: with what, where and how long an artifact was made. It is in no id."""
+"""Provenance of an artifact: software, machine and duration. It is not part of any id."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-#: Set by SLURM in every job; says where an artifact was made on a cluster.
+#: Set by SLURM in every job; identifies where on a cluster an artifact was made.
 _JOB_VARIABLES = {"partition": "SLURM_JOB_PARTITION", "job": "SLURM_JOB_ID", "node": "SLURMD_NODENAME"}
-#: Set by a worker that has a GPU: the name of that GPU.
+#: Set by a worker with a GPU: the name of that GPU.
 GPU_VARIABLE = "SLVMEVAL_GPU"
 
 
@@ -27,7 +27,7 @@ def provenance(started: float, packages: Iterable[str] = (), **extra: Any) -> di
     packages
         Distributions whose versions could change the content.
     extra
-        Anything else worth knowing, JSON-able.
+        Further entries, JSON-serialisable.
     """
     return {
         "made_at": utc_now(),
@@ -43,7 +43,7 @@ def provenance(started: float, packages: Iterable[str] = (), **extra: Any) -> di
 
 
 def _device() -> dict[str, str]:
-    """Return which GPU this process may use, or that it may use none, where that was said."""
+    """Return which GPU this process may use or "CPU", if the environment specifies it."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return {}

@@ -1,7 +1,7 @@
-"""The release reader: a frozen, versioned, checksummed set of pairs.
+"""Read a release: a frozen, versioned, checksummed set of pairs.
 
-A version lies in ``releases/<name>/versions/<N>/`` and is immutable; the newest complete one counts.
-Its Parquet files are derived from the manifests of the pairs and can be made again from them.
+A version is an immutable folder ``releases/<name>/versions/<N>/``; the newest complete one is current.
+Its Parquet files are derived from the pairs' manifests and can be recreated from them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def release_names(store: Store) -> list[str]:
 
 
 class Release:
-    """One version of a release; tables are read when they are first asked for."""
+    """One version of a release; tables are read on first access."""
 
     def __init__(self, store: Store, name: str, version: int, manifest: Manifest) -> None:
         self.store = store
@@ -58,37 +58,37 @@ class Release:
 
     @classmethod
     def open(cls, store: Store, name: str | None = None, version: int | None = None) -> Release:
-        """Open a release; without a name the only one, without a version the newest complete one.
+        """Open a release: by default the only one, in its newest complete version.
 
         Raises
         ------
         UserInputError
-            If there is no such release or version; the message lists what there is.
+            If there is no such release or version; the message lists those available.
         StoreError
             If the version has another schema version.
         """
         names = release_names(store)
         if name is None:
             if len(names) != 1:
-                found = ", ".join(names) if names else "none"
-                raise UserInputError(f"{store.root} has these releases: {found}. Say which one you mean.")
+                available = ", ".join(names) if names else "none"
+                raise UserInputError(f"{store.root} has these releases: {available}. Specify one.")
             name = names[0]
-        # a name that is not listed could be a path that leaves the store
+        # an unlisted name could be a path outside the store
         versions = release_versions(store, name) if name in names else []
         if not versions or (version is not None and version not in versions):
-            asked = name if version is None else f"{name} version {version}"
+            wanted = name if version is None else f"{name} version {version}"
             have = (
                 f"versions {', '.join(map(str, versions))}"
                 if versions
                 else f"releases: {', '.join(names) or 'none'}"
             )
-            raise UserInputError(f"there is no release {asked} in {store.root} (there are {have})")
+            raise UserInputError(f"there is no release {wanted} in {store.root} (there are {have})")
         number = versions[-1] if version is None else version
         manifest = read_manifest(store.versions(name) / str(number))
         if manifest.schema_version != SCHEMA_VERSION:
             raise StoreError(
                 f"release {name} version {number} has schema version {manifest.schema_version}, "
-                f"this program reads {SCHEMA_VERSION}: see `slvmeval schema migrate`"
+                f"this program supports {SCHEMA_VERSION}: use the slvmeval that made it"
             )
         return cls(store, name, number, manifest)
 
@@ -99,7 +99,7 @@ class Release:
 
     @cached_property
     def info(self) -> dict[str, Any]:
-        """When and by what the release was made, its fps, and what was planned per aspect."""
+        """Time and software of the release, its fps, and the planned number of pairs per aspect."""
         return self._json("info.json")
 
     def _json(self, name: str) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Release:
         return read_rows(self.path / "sources.parquet", SourceRow)
 
     def sources(self) -> list[SourceRow]:
-        """Return the sources that have a pair, by id."""
+        """Return the sources that have a pair, sorted by id."""
         return self._sources
 
     def source(self, source_id: str) -> SourceRow:
@@ -159,7 +159,7 @@ class Release:
         return records
 
     def pairs(self, aspect: str | None = None, source_id: str | None = None) -> list[PairRecord]:
-        """Return the pairs, of one aspect or one source if said, by aspect, source and severity."""
+        """Return the pairs, optionally of one aspect or source, sorted by aspect, source and severity."""
         return [
             record
             for record in self._pairs
@@ -167,24 +167,26 @@ class Release:
         ]
 
     def pair(self, pair_id: str) -> PairRecord:
-        """Return one pair by its id or an unambiguous beginning of it.
+        """Return one pair by its id or an unambiguous prefix of it.
 
         Raises
         ------
         UserInputError
-            If no pair, or more than one, fits.
+            If no pair or several pairs match.
         """
-        found = [record for record in self._pairs if record.pair_id.startswith(pair_id)]
-        if len(found) != 1:
-            raise UserInputError(f"{len(found)} pairs of release {self.name} have an id like {pair_id!r}")
-        return found[0]
+        matches = [record for record in self._pairs if record.pair_id.startswith(pair_id)]
+        if len(matches) != 1:
+            raise UserInputError(
+                f"{len(matches)} pairs of release {self.name} have an id that starts with {pair_id!r}"
+            )
+        return matches[0]
 
     def degraded_clips(self) -> list[DegradedClipRow]:
         """Return the index of all degraded clips."""
         return read_rows(self.path / "degraded_clips.parquet", DegradedClipRow, ("choice", "provenance"))
 
     def set_aside(self) -> list[SetAsideRow]:
-        """Return what was not built, and why."""
+        """Return the items that were set aside, with the reasons."""
         return read_rows(self.path / "set_aside.parquet", SetAsideRow)
 
     def summary(self) -> dict[str, dict[str, Any]]:
@@ -211,17 +213,17 @@ class Release:
         Raises
         ------
         StoreError
-            If they were evicted; the build makes them again.
+            If they were evicted; the next build makes them again.
         """
         return FrameReader(frames_path(self.store, self.source(source_id).frames_id))
 
     def check(self) -> None:
-        """Read every file of this version and compare it with the manifest.
+        """Check every file of this version against the manifest.
 
         Raises
         ------
         IntegrityError
-            Naming the first file that is missing or differs.
+            If a file is missing or differs; the message names the first one.
         """
         check_files(self.path)
 

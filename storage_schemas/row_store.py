@@ -1,14 +1,13 @@
-"""Rows that are paid for one by one: append-only JSON lines while a process writes, then Parquet files.
+"""Storage of rows that each cost money: append-only JSON Lines while a process writes, then Parquet.
 
-A finished Parquet file is written whole or not at all, and never changed.
+A Parquet file is written atomically and never changed.
 """
 
 from __future__ import annotations
 
 import uuid
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,11 +19,20 @@ import pyarrow.parquet as pq
 
 from storage_schemas.commit import storage_errors, sync_path
 from storage_schemas.errors import IntegrityError
-from storage_schemas.json_lines import LinesFile, owner_alive, rows_of_lines, task_of, unanswered
-from storage_schemas.model import Frozen
+from storage_schemas.json_lines import (
+    LinesFile,
+    StoredRow,
+    lines_since,
+    owner_alive,
+    rows_of_lines,
+    task_of,
+    unanswered,
+)
 
 T = TypeVar("T")
-#: How often reading begins anew where files were replaced meanwhile.
+#: What tells a row apart: the values of :attr:`RowStore.ids`, the row's key first.
+RowId = tuple[Any, ...]
+#: How often reading is retried if files were replaced meanwhile.
 _TRIES = 5
 
 
@@ -34,7 +42,7 @@ def read_part(path: Path, columns: list[str] | None = None) -> pa.Table:
     Raises
     ------
     FileNotFoundError
-        If it is gone.
+        If the file does not exist.
     IntegrityError
         If it is damaged.
     """
@@ -50,7 +58,7 @@ def read_part(path: Path, columns: list[str] | None = None) -> pa.Table:
 
 
 def write_part(path: Path, table: pa.Table) -> None:
-    """Write a Parquet file of rows, whole or not at all."""
+    """Write a Parquet file of rows atomically."""
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
@@ -63,25 +71,34 @@ def write_part(path: Path, table: pa.Table) -> None:
         sync_path(path.parent)
 
 
+def names_of_parts(folder: Path) -> list[str]:
+    """Return the names of the finished files in a folder, the oldest first."""
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+    # while it is written its name begins with a dot
+    return sorted(name for name in names if name.endswith(".parquet") and not name.startswith("."))
+
+
 def parts_of(folder: Path) -> list[Path]:
     """Return the finished files in a folder, the oldest first; none where there is no folder."""
-    # while it is written its name begins with a dot
-    return sorted(folder.glob("[!.]*.parquet")) if folder.is_dir() else []
+    return [folder / name for name in names_of_parts(folder)]
 
 
-def add_part(folder: Path, table: pa.Table) -> None:
-    """Write rows as one more file of a folder."""
-    write_part(folder / new_name(".parquet"), table)
+def add_part(folder: Path, table: pa.Table, task: str = "") -> None:
+    """Write rows as one more file of a folder; its name says which task made them, if one did."""
+    write_part(folder / new_name(f"~{task}.parquet" if task else ".parquet"), table)
 
 
 def new_name(ending: str) -> str:
-    """Return a name that no other file has and that begins with the time."""
+    """Return a unique file name that starts with the time."""
     stamp = datetime.now(UTC).isoformat(timespec="microseconds").replace(":", "").replace("+0000", "Z")
     return f"{stamp}-{uuid.uuid4().hex[:8]}{ending}"
 
 
-def anew(read: Callable[[], T]) -> T:
-    """Read, and begin anew where a file was replaced between listing and opening it."""
+def retry_read(read: Callable[[], T]) -> T:
+    """Call `read`, retrying if a file was replaced between listing and opening it."""
     for left in reversed(range(_TRIES)):
         try:
             return read()
@@ -91,19 +108,19 @@ def anew(read: Callable[[], T]) -> T:
     raise AssertionError("unreachable")
 
 
-def one_each(table: pa.Table, ids: Sequence[str], answer: str, order: Sequence[str]) -> pa.Table:
-    """Return one row for each id: an answer before a failure, then a later row before an earlier one.
+def best_rows(table: pa.Table, ids: Sequence[str], answer: str, order: Sequence[str]) -> pa.Table:
+    """Return one row per id, preferring answers over failures, then later over earlier rows.
 
     Parameters
     ----------
     table
-        With the column ``at``, when a row was made (ISO 8601, UTC).
+        Rows, with the creation time in column ``at`` (ISO 8601, UTC).
     ids
-        The columns that tell rows apart.
+        Columns that identify a row.
     answer
-        The column that is null in a failure.
+        Column that is null in a failure.
     order
-        Columns by which the result is sorted.
+        Sort columns of the result.
     """
     if not table.num_rows:
         return table
@@ -115,37 +132,56 @@ def one_each(table: pa.Table, ids: Sequence[str], answer: str, order: Sequence[s
     return ranked.take(first).drop_columns(["answered"]).sort_by([(name, "ascending") for name in order])
 
 
-#: Parts with fewer rows are joined when a run ends.
+#: Parts with fewer rows are merged when a run ends.
 SMALL_PART = 50_000
 
 
-class RowStore(ABC):
+class RowStore:
     """The rows of one schema in a folder; nothing is written before the first row.
+
+    Files of rows that runs have finished never change, so an instance reads each once; of files that grow it
+    reads what was added.
 
     Parameters
     ----------
     path
         The folder.
+
+    Class attributes
+    ----------------
+    ids
+        The columns that tell rows apart, ``key`` first.
+    answer
+        The column that is null in a failure.
+    order
+        Columns by which rows are sorted.
+    transient
+        Failures that lie with the machine or the budget: tried again by the next run.
     """
 
     schema: ClassVar[pa.Schema]
+    ids: ClassVar[tuple[str, ...]]
+    answer: ClassVar[str]
+    order: ClassVar[tuple[str, ...]]
+    transient: ClassVar[Collection[str]]
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._parts_read: dict[str, dict[RowId, str]] = {}
+        self._lines_read: dict[Path, tuple[int, dict[RowId, str]]] = {}
 
-    @staticmethod
-    @abstractmethod
-    def settled(table: pa.Table) -> pa.Table:
-        """Return of all rows those that count, in their order."""
+    def settled(self, table: pa.Table) -> pa.Table:
+        """Return of all rows those that count, in their order: one for each id."""
+        return best_rows(table, self.ids, self.answer, self.order)
 
     @property
     def running(self) -> Path:
-        """Folder of what is being made."""
+        """Folder of the files being written."""
         return self.path / "running"
 
     @property
     def parts(self) -> Path:
-        """Folder of the finished batches."""
+        """Folder of the finished files."""
         return self.path / "parts"
 
     def all_rows(self) -> pa.Table:
@@ -158,16 +194,75 @@ class RowStore(ABC):
         """
 
         def read() -> pa.Table:
-            # first what runs: it becomes a part, never the other way round
-            found = [self._table(rows_of_lines(path)) for path in self.lines_files()]
-            found += [read_part(path) for path in self.part_files()]
-            return pa.concat_tables([self.schema.empty_table(), *found])
+            # read running files first: they become parts, never the other way round
+            tables = [self._table(rows_of_lines(path)) for path in self.lines_files()]
+            tables += [read_part(path) for path in self.part_files()]
+            return pa.concat_tables([self.schema.empty_table(), *tables])
 
-        return anew(read)
+        return retry_read(read)
+
+    def known(self) -> dict[RowId, str]:
+        """Return of every row why there is no answer, empty where there is one."""
+
+        def read() -> dict[RowId, str]:
+            found: dict[RowId, str] = {}
+            for rows in [*map(self._of_lines, self.lines_files()), *map(self._of_part, self.part_files())]:
+                for id_, failure in rows.items():
+                    self._note(found, id_, failure)
+            return found
+
+        return retry_read(read)
+
+    def known_to(self, task: str, ids: Collection[RowId]) -> dict[RowId, str]:
+        """Return the same of some rows, as one task has to know it.
+
+        Its run left out what was settled before, and no other task of that run has the same rows. So only
+        what earlier tries of this task wrote is read, also where another run packed it meanwhile.
+        """
+        run = task.partition("-")[0]
+
+        def concerns(part: str) -> bool:
+            maker = part.partition("~")[2].removesuffix(".parquet")
+            return maker == task or maker.partition("-")[0] != run
+
+        def read() -> dict[RowId, str]:
+            found: dict[RowId, str] = {}
+            lines = [path for path in self.lines_files() if task_of(path) == task]
+            parts = [self.parts / name for name in names_of_parts(self.parts) if concerns(name)]
+            for rows in [*map(self._of_lines, lines), *map(self._of_part, parts)]:
+                for id_ in ids:
+                    if id_ in rows:
+                        self._note(found, id_, rows[id_])
+            return found
+
+        return retry_read(read)
+
+    def _note(self, found: dict[RowId, str], id_: RowId, failure: str | None) -> None:
+        """Note a row; an answer counts more than a failure, a lasting one more than a transient one."""
+        before = found.get(id_)
+        if before is None or not failure or (before and before in self.transient):
+            found[id_] = failure or ""
+
+    def _of_part(self, path: Path) -> dict[RowId, str]:
+        if path.name not in self._parts_read:
+            rows = read_part(path, [*self.ids, "failure"]).select([*self.ids, "failure"]).to_pydict()
+            found: dict[RowId, str] = {}
+            for *id_, failure in zip(*rows.values(), strict=True):
+                self._note(found, tuple(id_), failure)
+            self._parts_read[path.name] = found
+        return self._parts_read[path.name]
+
+    def _of_lines(self, path: Path) -> dict[RowId, str]:
+        begin, found = self._lines_read.get(path, (0, {}))
+        rows, upto = lines_since(path, begin)
+        for row in rows:
+            self._note(found, tuple(row[name] for name in self.ids), row["failure"])
+        self._lines_read[path] = upto, found
+        return found
 
     @contextmanager
     def writer(self, task: str) -> Iterator[LinesFile]:
-        """Give what adds the rows of one process; they are packed when it ends, also by an error."""
+        """Yield a file for the rows of this process; they are packed on exit, also after an error."""
         lines = LinesFile(self.running, task)
         try:
             yield lines
@@ -176,15 +271,15 @@ class RowStore(ABC):
             self._finish(lines.path)
 
     def begun(self, task: str) -> Counter[str]:
-        """Return by key how often a row was begun, but not reached, by earlier tries of a task.
+        """Return how often each key was started but not finished by earlier attempts of a task.
 
-        The process of such a try is dead: one that ends well leaves no lines.
+        The process of such an attempt has died: one that ends normally leaves no lines.
         """
         return Counter(
             key for path in self.lines_files() if task_of(path) == task for key in unanswered(path)
         )
 
-    def add(self, rows: Iterable[Frozen]) -> int:
+    def add(self, rows: Iterable[StoredRow]) -> int:
         """Add rows as a finished batch; return how many."""
         batch = [row.model_dump(mode="json") for row in rows]
         if batch:
@@ -192,26 +287,27 @@ class RowStore(ABC):
         return len(batch)
 
     def pack(self, ended: Callable[[str], bool] = lambda _: False) -> None:
-        """Pack what killed processes left, and join small parts; run it when a run ends.
+        """Pack the files of killed processes and merge small parts; call it when a run ends.
 
         Parameters
         ----------
         ended
-            Says of a task whether its processes are gone for sure; of those of this machine that is known.
+            Returns whether the processes of a task have certainly ended; for this machine this is known
+            anyway.
         """
         for path in self.lines_files():
             if ended(task_of(path)) or not owner_alive(path):
-                # another run that ends at the same moment packs them as well
+                # another run that ends at the same time packs them too
                 with suppress(FileNotFoundError):
                     self._finish(path)
-        anew(self._join_small)
+        retry_read(self._join_small)
 
     def lines_files(self) -> list[Path]:
-        """Return the files of what is being made."""
+        """Return the files being written."""
         return sorted(self.running.glob("*.jsonl")) if self.running.is_dir() else []
 
     def part_files(self) -> list[Path]:
-        """Return the files of the finished batches."""
+        """Return the finished files."""
         return parts_of(self.parts)
 
     def _join_small(self) -> None:
@@ -219,14 +315,14 @@ class RowStore(ABC):
         if len(small) > 1:
             add_part(self.parts, self.settled(pa.concat_tables([read_part(path) for path in small])))
             for path in small:
-                # another run may join the same ones at the same moment; then both hold the same rows
+                # another run may merge the same parts at the same time; both results then hold the same rows
                 path.unlink(missing_ok=True)
 
     def _finish(self, lines: Path) -> None:
-        """Make a part of the lines of a process that has ended, and remove them."""
+        """Convert the lines of an ended process to a part and remove them."""
         rows = rows_of_lines(lines)
         if rows:
-            add_part(self.parts, self._table(rows))
+            add_part(self.parts, self._table(rows), task_of(lines))
         lines.unlink(missing_ok=True)
 
     def _table(self, rows: list[dict[str, Any]]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Table `set_aside`: what was not built, and why; and the append-only failures of earlier builds."""
+"""Table `set_aside` (items not built, with reasons) and the append-only failures of earlier builds."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ SET_ASIDE = pa.schema(
 class SetAsideRow(Frozen):
     """One item that was set aside.
 
-    `aspect` is empty where the whole source is meant, `key` is a checksum of the inputs for which the
-    row holds (other inputs are tried again), `at` is UTC in ISO 8601.
+    `aspect` is empty if the row applies to the whole source. `key` is a checksum of the inputs to which the
+    row applies (changed inputs are retried). `at` is UTC in ISO 8601.
     """
 
     source_id: str
@@ -46,12 +46,12 @@ class SetAsideRow(Frozen):
 
     @property
     def transient(self) -> bool:
-        """Whether the reason lies with the machine, so that the next build tries again."""
+        """Whether the machine is the cause, so that the next build retries."""
         return self.reason in TRANSIENT_REASONS
 
 
 def append_failures(store: Store, rows: Sequence[SetAsideRow]) -> None:
-    """Add rows as a new file; nothing that is there is touched."""
+    """Write rows to a new file; existing files are not changed."""
     if not rows:
         return
     with storage_errors(store.failures):
@@ -66,11 +66,11 @@ def append_failures(store: Store, rows: Sequence[SetAsideRow]) -> None:
 
 
 def known_failures(store: Store) -> dict[str, SetAsideRow]:
-    """Return, by the checksum of their inputs, the failures that need not be tried again."""
-    found: dict[str, SetAsideRow] = {}
+    """Return the failures that are not retried, by the checksum of their inputs."""
+    failures: dict[str, SetAsideRow] = {}
     if store.failures.is_dir():
         for path in sorted(store.failures.glob("*.parquet")):
             for row in read_rows(path, SetAsideRow):
                 if row.key and not row.transient:
-                    found[row.key] = row
-    return found
+                    failures[row.key] = row
+    return failures

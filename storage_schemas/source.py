@@ -1,6 +1,6 @@
-"""A source: table `sources`, table `clips` (one row a clip with its caption), and its timeline.
+"""Tables `sources` and `clips` (one row per clip, with its caption), and the timeline of a source.
 
-The timeline says which frames a source has, when, and with which checksums.
+The timeline lists the frames of a source with times and checksums.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Clip(Frozen):
 class Source(Frozen):
     """One long, human-made video with captioned clips.
 
-    `id` is the data set's own, else made of the content's hash, so that a moved file stays the same
-    source. `video` is the path of the file; it is in no artifact's id.
+    `id` is the data set's own, or else derived from the content's hash, so that a moved file remains the same
+    source. `video` is the path of the file; it is not part of any artifact's id.
     """
 
     id: str
@@ -94,7 +94,7 @@ class Source(Frozen):
 
 
 class SourceRow(Frozen):
-    """A source as a release knows it, with its stored frames; times in seconds, sizes in pixels."""
+    """A source in a release, with its stored frames; times in seconds, sizes in pixels."""
 
     source_id: str
     adapter: str
@@ -114,7 +114,7 @@ class SourceRow(Frozen):
 
 
 class ClipRow(Frozen):
-    """A clip as a release knows it, with the frames that it owns."""
+    """A clip in a release, with the frames it owns."""
 
     source_id: str
     clip: int
@@ -132,8 +132,8 @@ TIMELINE_SCHEMA = pa.schema([("pts_s", pa.float64()), ("digest", pa.uint64())])
 class Timeline(Frozen):
     """The frames of a source at the recipe's `fps` and `long_side`.
 
-    `pts_s` are the times of the images in seconds, `digests` the frames' checksums; both are empty
-    tuples of numbers in a prediction made before ingest (`exact` is False then).
+    `pts_s` are the times of the images in seconds, `digests` the frames' checksums. `exact` is False in a
+    prediction made before ingest, which has no digests.
     """
 
     width: int
@@ -150,7 +150,7 @@ class Timeline(Frozen):
         return len(self.pts_s)
 
     def span(self, start_s: float, end_s: float) -> tuple[int, int]:
-        """Return first frame and number of frames whose image has `start_s` ≤ t < `end_s`."""
+        """Return the first frame, and the number of frames, whose image has `start_s` ≤ t < `end_s`."""
         times: NDArray[np.float64] = np.asarray(self.pts_s)
         first, end = (int(place) for place in np.searchsorted(times, (start_s, end_s), side="left"))
         return first, max(end - first, 0)
@@ -162,12 +162,12 @@ def write_timeline_file(path: Path, pts_s: list[float], digests: list[int]) -> N
 
 
 def read_timeline(store: Store, id_: str) -> Timeline:
-    """Return a stored timeline.
+    """Read a stored timeline.
 
     Raises
     ------
     StoreError
-        If it is not there.
+        If it does not exist.
     """
     content = store.manifest(TIMELINE, id_).content
     table = read_table(store.artifact_path(TIMELINE, id_) / TIMELINE_FILE)

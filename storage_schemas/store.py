@@ -3,15 +3,15 @@
 ::
 
     store.json                       schema version
-    staging/                         what is being written
+    staging/                         artifacts being written
     artifacts/<kind>/<2>/<id>/       payload and manifest.json
     releases/<name>/versions/<N>/    Parquet index, recipe.json, manifest.json
-    failures/                        append-only rows, one file a batch
+    failures/                        append-only rows, one file per batch
     judgements/                      answers of evaluators, append-only
-    suites/                          scores of suites, and answers of the models they asked, append-only
+    suites/                          scores of suites and answers of their models, append-only
     annotation/                      votes and decisions, append-only; the desk's database, key and videos
-    partial/captions/<id>/           answers of an analysis that is not complete yet
-    cache/                           anything that can be made again
+    partial/captions/<id>/           answers of an incomplete caption analysis
+    cache/                           files that can be recreated
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from storage_schemas.commit import (
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import artifact_id, digest_file
 
-#: Kinds of artifact. Frames and encoded segments are caches, made again from the source when they are
-#: wanted and gone; the timeline (which frames a source has, with their checksums) stays.
+#: Kinds of artifact. Frames and encoded segments are caches, recreated from the source when needed; the
+#: timeline (frames of a source with their checksums) is kept.
 TIMELINE = "timeline"
 FRAMES = "frames"
 ANALYSIS = "analysis"
@@ -56,7 +56,7 @@ CACHE_KINDS = (FRAMES, ENCODED)
 
 @dataclass
 class StagedArtifact:
-    """An artifact that is being written: put the payload into `path`, then fill in what it holds."""
+    """An artifact being written: put the payload into `path`, then set the content fields."""
 
     path: Path
     content_checksum: str = ""
@@ -65,7 +65,7 @@ class StagedArtifact:
 
 
 class Store:
-    """A store's folder; every path in it is made here, from ids that are checksums.
+    """A store's folder; all paths within it are constructed here, from ids that are checksums.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Store:
 
     @classmethod
     def create(cls, root: Path) -> Store:
-        """Open the store at `root`, making it if there is none.
+        """Open the store at `root`, creating it if necessary.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class Store:
             with storage_errors(store.root):
                 store.root.mkdir(parents=True, exist_ok=True)
                 strangers = [path.name for path in store.root.iterdir() if not path.name.startswith(".")]
-                # another process may have made the store since we looked
+                # another process may have created the store meanwhile
                 if strangers and not marker.exists():
                     raise StoreError(
                         f"{store.root} is not a store and not empty (it holds {sorted(strangers)[0]!r}): "
@@ -111,24 +111,19 @@ class Store:
         Raises
         ------
         StoreError
-            If there is none, or one of another schema version.
+            If there is no store, or it has another schema version.
         """
         store = cls(root)
         version = store.schema_version()
-        if version > SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise StoreError(
-                f"{store.root} has schema version {version}, this program knows up to {SCHEMA_VERSION}: "
-                "use a newer slvmeval for this store"
-            )
-        if version < SCHEMA_VERSION:
-            raise StoreError(
-                f"{store.root} has the older schema version {version}: "
-                f"`slvmeval schema migrate --store {store.root}` brings it to version {SCHEMA_VERSION}"
+                f"{store.root} has schema version {version}, this program reads {SCHEMA_VERSION}: "
+                "use the slvmeval that made it, or choose another folder with --store"
             )
         return store
 
     def schema_version(self) -> int:
-        """Return the schema version that the store's folder says it has."""
+        """Return the schema version recorded in the store's folder."""
         marker = self.root / "store.json"
         try:
             return int(json.loads(marker.read_text(encoding="utf-8"))["schema_version"])
@@ -143,7 +138,7 @@ class Store:
 
     @property
     def staging(self) -> Path:
-        """Folder of what is being written."""
+        """Folder of artifacts being written."""
         return self.root / "staging"
 
     @property
@@ -153,21 +148,21 @@ class Store:
 
     @property
     def partial_analyses(self) -> Path:
-        """Folder of the answers of analyses that are not complete yet, each in a folder of its id."""
+        """Folder of the answers of incomplete analyses, with a folder for each id."""
         return self.root / "partial" / "captions"
 
     @property
     def cache(self) -> Path:
-        """Folder of small things that can be made again."""
+        """Folder of small files that can be recreated."""
         return self.root / "cache"
 
     @property
     def features(self) -> Path:
-        """Folder of what evaluators computed of frames; it can be made again."""
+        """Folder of frame features computed by evaluators; it can be recreated."""
         return self.cache / "features"
 
     def artifact_path(self, kind: str, id_: str) -> Path:
-        """Return where an artifact lies, whether it is there or not."""
+        """Return the folder of an artifact, whether it exists or not."""
         return self.root / "artifacts" / kind / id_[:2] / id_
 
     def versions(self, release: str) -> Path:
@@ -175,7 +170,7 @@ class Store:
         return self.root / "releases" / release / "versions"
 
     def has(self, kind: str, id_: str) -> bool:
-        """Return whether the artifact is there, complete."""
+        """Return whether the complete artifact exists."""
         return (self.artifact_path(kind, id_) / MANIFEST_NAME).is_file()
 
     def manifest(self, kind: str, id_: str) -> Manifest:
@@ -184,20 +179,20 @@ class Store:
         Raises
         ------
         StoreError
-            If the artifact is not there.
-        IntegrityError
+            If the artifact does not exist.
+            IntegrityError
             If its manifest cannot be read.
         """
         return read_manifest(self.artifact_path(kind, id_))
 
     def manifests(self, kind: str) -> Iterator[Manifest]:
-        """Yield the manifest of every complete artifact of a kind, by id."""
+        """Yield the manifest of every complete artifact of a kind, sorted by id."""
         for path in sorted((self.root / "artifacts" / kind).glob(f"*/*/{MANIFEST_NAME}")):
             yield read_manifest(path.parent)
 
     @contextmanager
     def stage(self, kind: str, consumes: Mapping[str, Any]) -> Iterator[StagedArtifact]:
-        """Write an artifact: it is committed when the block ends without an error.
+        """Stage an artifact; it is committed when the block ends without an error.
 
         Examples
         --------
@@ -222,7 +217,7 @@ class Store:
             commit_folder(folder, self.artifact_path(kind, id_), manifest)
 
     def remove(self, kind: str, id_: str) -> int:
-        """Remove an artifact, whole at once, and return the bytes it had.
+        """Remove an artifact atomically; return its size in bytes.
 
         Raises
         ------
@@ -237,21 +232,21 @@ class Store:
         return size
 
     def clear_abandoned(self) -> int:
-        """Remove what killed processes of this machine left in staging; return how many folders."""
+        """Remove folders that killed processes of this machine left in staging; return their number."""
         left = abandoned(self.staging)
         for folder in left:
-            # another build may clear it at the same moment
+            # another build may clear it at the same time
             with suppress(FileNotFoundError):
                 shutil.rmtree(folder)
         return len(left)
 
     def free_bytes(self) -> int:
-        """Return the bytes that the file system below the store still has."""
+        """Return the free bytes of the store's file system."""
         return shutil.disk_usage(self.root).free
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest of the artifact or release version in `folder`.
+    """Read the manifest of the artifact or release version in `folder`.
 
     Raises
     ------
@@ -270,7 +265,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_files(folder: Path, progress: Callable[[int], None] | None = None) -> None:
-    """Read every payload file of an artifact and compare size and checksum with its manifest.
+    """Check size and checksum of every payload file of an artifact against its manifest.
 
     Raises
     ------
@@ -282,6 +277,6 @@ def check_files(folder: Path, progress: Callable[[int], None] | None = None) -> 
         if not path.is_file():
             raise IntegrityError(f"{path} is missing: remove {folder} and build again")
         if path.stat().st_size != stored.bytes or digest_file(path) != stored.sha256:
-            raise IntegrityError(f"{path} is not what its manifest promises: remove {folder} and build again")
+            raise IntegrityError(f"{path} does not match its manifest: remove {folder} and build again")
         if progress is not None:
             progress(stored.bytes)

@@ -1,4 +1,4 @@
-"""Table `suite_scores`: what a suite gave one video of one model in one dimension."""
+"""Table `suite_scores`: a suite's score of one video of one model in one dimension."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SuiteScore(Frozen):
     Parameters
     ----------
     key
-        Checksum of all that the score depends on: an identical one is not computed, or paid for, again.
+        Checksum of all inputs of the score; an identical score is not computed or paid for again.
     suite, settings
         The suite's name, and the checksum of its settings.
     model, prompt_id, sample
@@ -48,14 +48,14 @@ class SuiteScore(Frozen):
     repeat
         Number of this score among equal ones, from 0.
     score
-        In the dimension's own scale; None where there is none. A failed dimension is missing in a mean, never
-        zero.
+        On the dimension's own scale; None if there is none. A failed dimension is omitted from means, never
+        counted as zero.
     failure, message
-        Why there is no score, and for a person.
+        Why there is no score: the kind of failure, and a readable message.
     calls, tokens_in, tokens_out, cost_usd
-        Requests to models and what they took; a batch's are shared evenly by its videos.
+        Model requests and their cost; those of a batch are divided evenly among its videos.
     details
-        JSON of what else is worth knowing: the conversation, matched events, frames.
+        Further data as JSON: the conversation, matched events, frames.
     """
 
     key: str

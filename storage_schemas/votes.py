@@ -1,6 +1,6 @@
-"""Tables `votes` and `decisions`, and the append-only files that keep them, a folder for each campaign.
+"""Tables `votes` and `decisions`, and the append-only files that store them, one folder per campaign.
 
-A vote is what a person said of a pair; a decision is about a person.
+A vote is a worker's answer on a pair; a decision concerns a worker.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from storage_schemas.commit import sync_path, write_atomic
 from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.model import Frozen
-from storage_schemas.row_store import add_part, anew, new_name, parts_of, read_part
+from storage_schemas.row_store import add_part, new_name, parts_of, read_part, retry_read
 from storage_schemas.store import Store
 
 #: A: the damage is clear in all degraded clips; B: weak, or not in all; C: failed in all (SPEC, section 4).
 Rating = Literal["A", "B", "C"]
 SideWord = Literal["high", "low"]
-#: Where a vote was given: on our own pages, or on a platform from which it came back as a file.
+#: Origin of a vote: our own pages, or a file from a platform.
 Origin = Literal["web", "file"]
 
 VOTES = pa.schema(
@@ -77,30 +77,30 @@ class Vote(Frozen):
     Parameters
     ----------
     vote_id
-        Id of the assignment (web) or checksum of the row (file): the same vote has the same id everywhere.
+        Id of the assignment (web) or checksum of the row (file); the same vote has the same id everywhere.
     campaign
-        Name of the campaign in which it was given.
+        Name of the campaign.
     worker
-        Keyed hash of who gave it, 32 hexadecimal digits.
+        Keyed hash of the worker, 32 hexadecimal digits.
     platform
-        Where the worker came from: ``link``, ``prolific``, ``mturk``, or the name of a platform of one's own.
+        Origin of the worker: ``link``, ``prolific``, ``mturk``, or the name of a custom platform.
     gold
-        Whether the pair was mixed in to see how well the worker looks; such votes are not filtered by.
+        Whether the pair is an attention check; its votes do not count in the filter.
     first
-        The side that was shown on the left, or as number one.
+        The side shown on the left or first.
     preferred
-        The side that the worker called better before the intended answer was shown.
+        The side the worker preferred before the intended answer was shown.
     rating
-        What the worker said of the damage afterwards.
+        The worker's rating of the degradation afterwards.
     preference_s, total_s
-        Seconds from opening the task to the preference and to the rating, by the server's clock; None where a
-        platform does not say.
+        Seconds from opening the task to the preference and to the rating, by the server's clock; None if a
+        platform does not report them.
     watched_s
-        Seconds of media that were really played, both videos together; None where that is not known.
+        Seconds of media actually played, both videos together; None if unknown.
     pair_duration_s
-        Seconds of both videos together.
+        Duration of both videos together, in seconds.
     opened_at, at
-        When the task was opened and the rating stored, UTC in ISO 8601; empty where not known.
+        When the task was opened and the rating stored, UTC in ISO 8601; empty if unknown.
     """
 
     vote_id: str
@@ -128,19 +128,19 @@ class Vote(Frozen):
 
 
 class Standing(StrEnum):
-    """What was decided about a worker. Stored: never rename a value."""
+    """Decision about a worker. Stored: never rename a value."""
 
     EXCLUDED = "excluded"
     CLEARED = "cleared"
 
 
 class Decision(Frozen):
-    """What a person decided about a worker; the latest of a worker counts.
+    """An organiser's decision about a worker; the worker's latest decision applies.
 
     Parameters
     ----------
     note
-        Why, in the words of the person who decided.
+        Reason for the decision.
     by
         Who decided.
     """
@@ -162,17 +162,17 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 @dataclass(frozen=True)
 class Added:
-    """How many rows were new, and how many were there already."""
+    """Number of new rows and of rows already stored."""
 
     new: int
     known: int
 
 
 class Erased(Frozen):
-    """What was taken out for one worker.
+    """Record of the erasure of one worker's rows.
 
-    `mark` is a checksum of the worker's id. `at` (ISO 8601) is up to when rows are gone: the time of it, or
-    the latest row's where that lies ahead.
+    `mark` is a checksum of the worker's id. Rows up to `at` (ISO 8601) are erased: the time of the erasure,
+    or that of the latest row if it lies ahead.
     """
 
     mark: str
@@ -187,7 +187,7 @@ class VotesStore:
     Parameters
     ----------
     store
-        The store; nothing is written into it before the first row.
+        The store; nothing is written before the first row.
     """
 
     def __init__(self, store: Store) -> None:
@@ -195,11 +195,11 @@ class VotesStore:
 
     def campaigns(self) -> list[str]:
         """Return the names of the campaigns that have votes or decisions."""
-        found = {path.name for kind in _SCHEMAS for path in self._folders(kind)}
-        return sorted(name for name in found if _NAME.fullmatch(name))
+        names = {path.name for kind in _SCHEMAS for path in self._folders(kind)}
+        return sorted(name for name in names if _NAME.fullmatch(name))
 
     def votes(self, campaigns: Iterable[str] = ()) -> list[Vote]:
-        """Return the votes of these campaigns, of all where none are named, by campaign and id.
+        """Return the votes of the given campaigns (all by default), sorted by campaign and id.
 
         Raises
         ------
@@ -209,34 +209,36 @@ class VotesStore:
         return [row for name in self._named(campaigns) for row in self._rows("votes", name, Vote)]
 
     def decisions(self, campaigns: Iterable[str] = ()) -> list[Decision]:
-        """Return the decisions of these campaigns, of all where none are named, oldest first.
+        """Return the decisions of the given campaigns (all by default), oldest first.
 
         Raises
         ------
         IntegrityError
             If a file is damaged.
         """
-        found = [row for name in self._named(campaigns) for row in self._rows("decisions", name, Decision)]
-        return sorted(found, key=lambda row: (moment(row.at), row.decision_id))
+        decisions = [
+            row for name in self._named(campaigns) for row in self._rows("decisions", name, Decision)
+        ]
+        return sorted(decisions, key=lambda row: (moment(row.at), row.decision_id))
 
     def add(self, votes: Iterable[Vote]) -> Added:
-        """Add the votes that are not here yet; those of a worker who was taken out stay out.
+        """Add the votes that are not stored yet, except those of erased workers.
 
         Raises
         ------
         IntegrityError
-            If a vote of the same id is here with another answer.
+            If a vote with the same id is stored with another answer.
         UserInputError
-            If a campaign's name is none.
+            If the name of a campaign is not valid.
         """
         return self._add("votes", list(votes), Vote)
 
     def add_decisions(self, decisions: Iterable[Decision]) -> Added:
-        """Add the decisions that are not here yet; errors are those of :meth:`add`."""
+        """Add the decisions that are not stored yet; raises like :meth:`add`."""
         return self._add("decisions", list(decisions), Decision)
 
     def decide(self, campaign: str, worker: str, decision: Standing, note: str, by: str) -> Decision:
-        """Write down what a person decided about a worker, now; errors are those of :meth:`add`."""
+        """Store a decision about a worker, dated now; raises like :meth:`add`."""
         made = Decision(
             decision_id=uuid.uuid4().hex,
             campaign=campaign,
@@ -250,55 +252,55 @@ class VotesStore:
         return made
 
     def erase(self, campaign: str, worker: str) -> Erased:
-        """Take out all rows of a worker; what the worker votes afterwards is taken again.
+        """Erase all rows of a worker; later votes of the worker are accepted again.
 
-        Doing it again after a crash takes out what was left.
+        Repeat it after a crash to erase the remaining rows.
         """
         votes = [row.at for row in self.votes([campaign]) if row.worker == worker]
         decisions = [row.at for row in self.decisions([campaign]) if row.worker == worker]
-        # a row may be dated ahead of our clock, which was set back, or by a file with a wrong time zone
+        # a row may be dated ahead, if our clock was set back or a file had a wrong time zone
         at = max([*votes, *decisions, _now()], key=moment)
         erased = Erased(mark=_mark(campaign, worker), votes=len(votes), decisions=len(decisions), at=at)
-        # from here on nobody reads the rows any more, whatever becomes of the files
+        # from here on the rows are ignored, even if the files remain
         folder = self.path / "erased" / _checked(campaign)
         write_atomic(folder / new_name(".json"), erased.model_dump_json().encode())
-        # another process may take out somebody else at this moment, and write anew what held both
+        # another process may erase another worker at the same time and rewrite a file that held both
         while any([self._sweep(kind, campaign) for kind in _SCHEMAS]):
             pass
         return erased
 
     def erased(self, campaign: str) -> list[Erased]:
-        """Return what was taken out of a campaign, oldest first.
+        """Return the erasures of a campaign, oldest first.
 
         Raises
         ------
         IntegrityError
-            If a file is damaged: what is gone must not come back for that.
+            If a file is damaged; erased rows must not reappear because of that.
         """
         folder = self.path / "erased" / _checked(campaign)
-        found = []
+        records = []
         for path in sorted(folder.glob("[!.]*.json")) if folder.is_dir() else []:
             try:
-                found.append(Erased.model_validate_json(path.read_bytes()))
+                records.append(Erased.model_validate_json(path.read_bytes()))
             except ValidationError as problem:
                 raise IntegrityError(f"{path} is damaged: restore it from a copy ({problem})") from problem
-        return found
+        return records
 
     def _sweep(self, kind: RowKind, campaign: str) -> bool:
-        """Write the files anew that hold rows that were taken out; return whether there were any."""
-        gone, found = self._gone(campaign), False
+        """Rewrite the files that hold erased rows; return whether there were any."""
+        gone, swept = self._gone(campaign), False
         for part in self._parts(kind, campaign):
             with suppress(FileNotFoundError):
                 table = read_part(part)
                 people = zip(table["worker"].to_pylist(), table["at"].to_pylist(), strict=True)
                 stays = [not gone.covers(worker, at) for worker, at in people]
                 if not all(stays):
-                    found = True
+                    swept = True
                     if any(stays):
                         add_part(self._folder(kind, campaign), table.filter(pa.array(stays)))
                     part.unlink(missing_ok=True)
                     sync_path(part.parent)
-        return found
+        return swept
 
     # -- files ---------------------------------------------------------------------------------------
 
@@ -323,20 +325,20 @@ class VotesStore:
         return Added(new, len(rows) - new)
 
     def _rows(self, kind: RowKind, campaign: str, model: type[VoteRow]) -> list[VoteRow]:
-        # a worker may be taken out between listing and opening
-        tables = anew(lambda: [read_part(path) for path in self._parts(kind, campaign)])
+        # a worker may be erased between listing and opening
+        tables = retry_read(lambda: [read_part(path) for path in self._parts(kind, campaign)])
         gone = self._gone(campaign)
-        found: dict[str, VoteRow] = {}
+        rows: dict[str, VoteRow] = {}
         try:
             for table in tables:
                 for values in table.select(_SCHEMAS[kind].names).to_pylist():
                     row = model.model_validate(values)
-                    found.setdefault(_id(row), row)
+                    rows.setdefault(_id(row), row)
         except (ValidationError, KeyError, ValueError) as problem:
             raise IntegrityError(
                 f"the {kind} of campaign {campaign} in {self.path} do not fit: {problem}"
             ) from problem
-        return [found[id_] for id_ in sorted(found) if not gone.covers(found[id_].worker, found[id_].at)]
+        return [rows[id_] for id_ in sorted(rows) if not gone.covers(rows[id_].worker, rows[id_].at)]
 
     def _parts(self, kind: RowKind, campaign: str) -> list[Path]:
         return parts_of(self._folder(kind, campaign))
@@ -361,13 +363,13 @@ class VotesStore:
 
 @dataclass(frozen=True)
 class _Gone:
-    """Up to when each worker's rows are gone, by the checksum of the worker's id."""
+    """Time up to which each worker's rows are erased, by the checksum of the worker's id."""
 
     campaign: str
     until: dict[str, datetime]
 
     def covers(self, worker: str, at: str) -> bool:
-        """Whether a row was taken out; one without a time is taken for an old one."""
+        """Return whether a row was erased; a row without a time counts as old."""
         if not self.until:
             return False
         until = self.until.get(_mark(self.campaign, worker))
@@ -375,18 +377,18 @@ class _Gone:
 
 
 def moment(at: str) -> datetime:
-    """Return a time as ISO 8601 writes it, in UTC where it says no zone; none is before all others.
+    """Parse an ISO 8601 time, in UTC if it has no zone; an empty text precedes all others.
 
     Raises
     ------
     IntegrityError
-        If it is no time.
+        If the text is not a time.
     """
     try:
-        found = datetime.fromisoformat(at) if at else datetime.min.replace(tzinfo=UTC)
+        time = datetime.fromisoformat(at) if at else datetime.min.replace(tzinfo=UTC)
     except ValueError as problem:
-        raise IntegrityError(f"{at!r} is no time of ISO 8601") from problem
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+        raise IntegrityError(f"{at!r} is not an ISO 8601 time") from problem
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _id(row: Vote | Decision) -> str:
@@ -396,14 +398,16 @@ def _id(row: Vote | Decision) -> str:
 def _same(known: Vote | Decision, given: Vote | Decision) -> None:
     if known != given:
         raise IntegrityError(
-            f"campaign {given.campaign}: {_id(given)} is there with other values: what was said once is not "
-            "changed; look where this file comes from"
+            f"campaign {given.campaign}: {_id(given)} is stored with other values, and stored rows are never "
+            "changed; check where this file comes from"
         )
 
 
 def _checked(campaign: str) -> str:
     if not _NAME.fullmatch(campaign):
-        raise UserInputError(f"{campaign!r} is no name of a campaign: letters, digits, - and _, at most 64")
+        raise UserInputError(
+            f"{campaign!r} is not a valid campaign name: letters, digits, - and _, at most 64"
+        )
     return campaign
 
 

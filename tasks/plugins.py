@@ -1,4 +1,4 @@
-"""Entry points by which other packages add aspects, evaluators, suites and kinds of model.
+"""Entry points through which other packages add aspects, evaluators, suites and kinds of model.
 
 Listing them imports none of those packages.
 """
@@ -17,29 +17,29 @@ def added_points(group: str, taken: Collection[str], what: str) -> dict[str, Ent
     Parameters
     ----------
     group
-        The group that other packages use.
+        Name of the entry-point group.
     taken
-        Names that are built in.
+        Names of built-in entries.
     what
-        What such an entry point adds, for messages.
+        What such an entry point adds, for error messages.
 
     Raises
     ------
     PrerequisiteError
         If two packages, or a package and this project, use the same name.
     """
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
         if point.name in taken:
             raise PrerequisiteError(
-                f"package entry point {point.value} calls its {what} {point.name!r}, which is the name of a "
-                f"built-in {what}: rename or uninstall it"
+                f"package entry point {point.value} names its {what} {point.name!r}, like a built-in {what}: "
+                "rename or uninstall it"
             )
-        # one package seen twice on the path is no conflict
-        if point.name in found and found[point.name].value != point.value:
+        # the same package twice on the path is not a conflict
+        if point.name in points and points[point.name].value != point.value:
             raise PrerequisiteError(
-                f"{found[point.name].value} and {point.value} both add the {what} {point.name!r}: "
+                f"{points[point.name].value} and {point.value} both add the {what} {point.name!r}: "
                 "uninstall one"
             )
-        found[point.name] = point
-    return found
+        points[point.name] = point
+    return points

@@ -2,8 +2,6 @@
 
 A recipe is frozen and strict, is kept in the release it made, and names every constant. Built-in
 recipes have a name; a user's own is a TOML or JSON file of the same fields.
-
-The rule by which a pair stays after people have looked at it; part of the recipe.
 """
 
 from __future__ import annotations
@@ -26,28 +24,7 @@ from tasks.aspects.base import CUSTOM, Operation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.captions.analyser import AnalyserRecipe
 from tasks.models.base import Models
-
-
-class FilterRule(Frozen):
-    """When a pair stays.
-
-    Parameters
-    ----------
-    workers_per_pair
-        Votes that a pair needs (SLVMEval, section 4.4: 5); with fewer it is undecided.
-    most_c
-        Votes C that a pair may have (0).
-    least_lead
-        By how many votes A has to lead over B (1: A > B).
-    drop_excluded
-        Whether votes of workers that were excluded later count no more; then the pair is shown to others
-        (the paper keeps them).
-    """
-
-    workers_per_pair: int = Field(default=5, ge=1)
-    most_c: int = Field(default=0, ge=0)
-    least_lead: int = Field(default=1)
-    drop_excluded: bool = False
+from tasks.votes.filter import FilterRule
 
 
 class AspectRecipe(Frozen):

@@ -19,8 +19,8 @@ import os
 import signal
 import time
 
-from tasks.scoring.base import Estimate, NotJudged, Usage
-from tasks.llm.answer_store import KeptCaptions
+from tasks.llm.usage import Estimate, NotJudged, Usage
+from tasks.llm.answer_store import AnswerStore
 from tasks.llm.vision_models import VlmModel
 from tasks.llm.chat import ChatClient
 from tasks.scoring.suites.base import Dimension, Scored, Scorer, Suite
@@ -64,7 +64,7 @@ class Heavy(Length):
         return [Scored(repeat / 100, details=super().score(prompt, videos)[0].details)]
 
 
-class Asking(Scorer):
+class AskingScorer(Scorer):
     def __init__(self, dimension, setup, threads, tokens):
         super().__init__(dimension)
         self.setup, self.threads, self.tokens = setup, threads, tokens
@@ -85,7 +85,7 @@ class Asking(Scorer):
         if self.calls is None:
             model = VlmModel(model="tiny", server="s", context_tokens=6000, answer_tokens=100, most_images=40)
             client = ChatClient(self.setup.servers.find("s", "tiny"))
-            self.calls = Calls(model, client, KeptCaptions(self.setup.store.root / "suites" / "answers"))
+            self.calls = Calls(model, client, AnswerStore(self.setup.store.root / "suites" / "answers"))
         return self.calls
 
     def score(self, prompt, videos, repeat=0):
@@ -133,7 +133,7 @@ class Planted(Suite):
         (found,) = [one for one in DIMENSIONS if one.name == dimension]
         if dimension in ("length", "heavy"):
             return (Length if dimension == "length" else Heavy)(found)
-        return Asking(found, self.setup, self.threads, self.tokens)
+        return AskingScorer(found, self.setup, self.threads, self.tokens)
 '''
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -33,18 +34,29 @@ def test_the_rule_holds(copied: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+ROOMS = "The rooms: each imports only what lies below it"
+ORCHESTRATOR = "The work knows no orchestrator"
+LAYERS = "The rooms inside tasks: each imports only what lies below it"
+CIRCLES = "No circles: neither between files nor between folders"
+
+
 @pytest.mark.parametrize(
-    ("file", "line"),
+    ("contract", "file", "line"),
     [
-        ("storage_schemas/ids.py", "import tasks.recipe"),
-        ("tasks/recipe.py", "from infra.profile import Profile"),
-        ("infra/profile.py", "from tasks.recipe import Recipe"),
-        ("flows/build/options.py", "import slvmeval.api"),
-        ("tasks/pairs/draw.py", "import prefect"),
-        ("storage_schemas/store.py", "def late() -> None:\n    import distributed"),
+        (ROOMS, "storage_schemas/ids.py", "import tasks.recipe"),
+        (ROOMS, "tasks/recipe.py", "from infra.profile import Profile"),
+        (ROOMS, "infra/profile.py", "from tasks.recipe import Recipe"),
+        (ROOMS, "flows/build/options.py", "import slvmeval.api"),
+        (ORCHESTRATOR, "tasks/pairs/draw.py", "import prefect"),
+        (ORCHESTRATOR, "storage_schemas/store.py", "def late() -> None:\n    import distributed"),
+        (LAYERS, "tasks/media/decode.py", "import tasks.pairs.draw"),
+        (LAYERS, "tasks/llm/servers.py", "import tasks.models.hub"),
+        (LAYERS, "tasks/report/table.py", "import tasks.publish.release"),
+        (CIRCLES, "tasks/media/source_file.py", "import tasks.media.images"),
+        (CIRCLES, "infra/slurm/commands.py", "def late() -> None:\n    import infra.slurm.cluster"),
     ],
 )
-def test_a_planted_violation_is_found(copied: Path, file: str, line: str) -> None:
+def test_a_planted_violation_is_found(copied: Path, contract: str, file: str, line: str) -> None:
     path = copied / file
     before = path.read_text(encoding="utf-8")
     try:
@@ -53,4 +65,10 @@ def test_a_planted_violation_is_found(copied: Path, file: str, line: str) -> Non
     finally:
         path.write_text(before, encoding="utf-8")
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    assert "BROKEN" in ran.stdout
+    assert f"{contract} BROKEN" in ran.stdout
+
+
+def test_every_contract_has_a_planted_violation() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    assert {one["name"] for one in contracts} == {ROOMS, ORCHESTRATOR, LAYERS, CIRCLES}

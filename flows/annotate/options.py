@@ -1,31 +1,28 @@
-"""What an annotation is asked to do, and from what a person asks for to it."""
+"""Parameters and options of an annotation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import ClassVar, Literal
 
 from pydantic import Field, ValidationError
 
-from flows.worker_site import check_absolute, site_of_worker
+from flows.parameters import FlowParameters, RunOptions, Workers
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
-from storage_schemas.model import Frozen, ModelServer
-from tasks.annotation.places import database_url
-from tasks.annotation.translate import TranslationParameters, read_prompt
+from storage_schemas.store import Store
+from tasks.annotation.installation import database_url
+from tasks.annotation.translation import TranslationParameters, read_prompt
 
 #: When the release is filtered: as soon as every pair has its votes, now by what there is, or not at all.
 FilterTime = Literal["complete", "now", "never"]
 
 
-class AnnotateOptions(Frozen):
+class AnnotateOptions(RunOptions):
     """Which release is put before people, and what is done of: publish, translate, collect, filter.
 
     Parameters
     ----------
-    store
-        Folder of the store.
     database
         Address of the desk's database.
     release, version
@@ -42,11 +39,8 @@ class AnnotateOptions(Frozen):
         When the release is filtered.
     filtered
         Name of the filtered release; ``RELEASE-filtered`` by default.
-    model_servers
-        As the profile says.
     """
 
-    store: str
     database: str
     release: str | None = None
     version: int | None = None
@@ -56,84 +50,80 @@ class AnnotateOptions(Frozen):
     translation: TranslationParameters | None = None
     filter: FilterTime = "complete"
     filtered: str = ""
-    model_servers: dict[str, ModelServer] = Field(default_factory=dict)
+
+    def open_store(self) -> Store:
+        """Open the store; only of one that is there can anything be shown."""
+        return Store.open(Path(self.store))
 
 
-def annotate_options(site: Profile, database: str | None = None, **fields: Any) -> AnnotateOptions:
-    """Return what an annotation is asked to do.
+class AnnotateParameters(FlowParameters):
+    """Put a release before people, take over their votes, and filter the release when they are complete.
 
-    Parameters
-    ----------
-    database
-        Address of the desk's database; SQLite in the store by default.
-    fields
-        Further fields of :class:`AnnotateOptions`.
-
-    Raises
-    ------
-    UserInputError
-        If a value does not fit.
+    What is done already is not done again, so it may run every hour. What is empty or 0 is as the profile
+    says. Paths are absolute, on the machine of the Prefect worker.
     """
-    store = Path(site.store).expanduser().resolve()
-    given: Mapping[str, Any] = {
-        "store": str(store),
-        "database": database_url(store, database),
-        "model_servers": site.model_servers,
-        **fields,
-    }
-    try:
-        return AnnotateOptions.model_validate(given)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise UserInputError(f"{key}: {first['msg']} (got {first['input']!r})") from problem
 
+    paths_in: ClassVar[tuple[str, ...]] = ("settings", "translation_prompt")
 
-def asked_of_worker(
-    *,
-    profile: str,
-    settings: Mapping[str, Any],
-    database: str = "",
-    translate_into: str = "",
-    translation_model: str = "",
-    translation_server: str = "",
-    translation_prompt: str = "",
-    plain_sampling: bool = False,
-    filter_when: str = "complete",
-    **fields: Any,
-) -> tuple[AnnotateOptions, Profile]:
-    """Return what a run on a Prefect worker is asked to do, and the site's settings.
-
-    Such a run has no folder of its own that anybody knows, so every path has to be absolute.
-
-    Parameters
-    ----------
-    profile
-        A TOML file on the worker's machine; else the one of ``SLVMEVAL_PROFILE``, if any.
-    settings
-        Fields of the profile that the run changes; what is empty or 0 is not given.
-
-    Raises
-    ------
-    UserInputError
-        For anything that does not exist or fit, before any work.
-    """
-    paths = {
-        "settings": fields.get("campaign_settings", ""),
-        "prompt": translation_prompt,
-    }
-    for what, path in paths.items():
-        if path:
-            check_absolute(what, path)
-    if filter_when not in get_args(FilterTime):
-        raise UserInputError(f"filter_when: {filter_when!r} is not one of {', '.join(get_args(FilterTime))}")
-    site = site_of_worker(profile, settings)
-    translation = translation_parameters(
-        translate_into, translation_model, translation_server, translation_prompt, plain_sampling
+    release: str | None = Field(
+        default=None, description="Name of the release; may be left out if there is one."
     )
-    return annotate_options(
-        site, database or None, translation=translation, filter=filter_when, **fields
-    ), site
+    version: int | None = Field(
+        default=None, ge=1, description="Version of the release; the newest by default."
+    )
+    campaign: str = Field(default="", description="Name of the campaign, RELEASE-VERSION by default.")
+    settings: str | None = Field(
+        default=None, description="Path of a .toml file with settings of the campaign."
+    )
+    database: str | None = Field(
+        default=None, description="Address of the database behind the pages; SQLite in the store by default."
+    )
+    private_audience: bool = Field(
+        default=False,
+        description="Also show sources that may not be passed on: all who come are under your agreement.",
+    )
+    translate_into: str = Field(
+        default="",
+        description="Language into which captions are translated, such as ja; empty translates nothing.",
+    )
+    translation_model: str = Field(default="", description="The model that translates.")
+    translation_server: str = Field(
+        default="", description="Its server in the profile's model_servers, by default translation."
+    )
+    translation_prompt: str | None = Field(default=None, description="Path of a prompt in place of ours.")
+    plain_sampling: bool = Field(
+        default=False, description="Send the translating server nothing that only vLLM knows."
+    )
+    filter_when: FilterTime = Field(
+        default="complete",
+        description="When the release is filtered, complete (every pair has its votes), now or never.",
+    )
+    filtered: str = Field(
+        default="", description="Name of the filtered release, RELEASE-filtered by default."
+    )
+    workers: Workers = None
+
+    def options(self, site: Profile) -> AnnotateOptions:
+        """Return what an annotation of this does."""
+        store = Path(site.store).expanduser().resolve()
+        return AnnotateOptions.at(
+            site,
+            database=database_url(store, self.database),
+            release=self.release,
+            version=self.version,
+            campaign=self.campaign,
+            campaign_settings=self.settings or "",
+            private_audience=self.private_audience,
+            translation=translation_parameters(
+                self.translate_into,
+                self.translation_model,
+                self.translation_server,
+                self.translation_prompt or "",
+                self.plain_sampling,
+            ),
+            filter=self.filter_when,
+            filtered=self.filtered,
+        )
 
 
 def translation_parameters(

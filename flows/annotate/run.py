@@ -17,11 +17,9 @@ from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.votes import VotesStore
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.chosen_campaign import choose_campaign
-from tasks.annotation.collect import Collected, collect
-from tasks.annotation.desk import Desk
+from tasks.annotation.desk.desk import Desk
 from tasks.annotation.filtered_release import write_filtered
-from tasks.annotation.kept_translations import KeptTranslations
+from tasks.annotation.installation import installation_key
 from tasks.annotation.media import (
     MediaOutcome,
     MediaTask,
@@ -30,12 +28,12 @@ from tasks.annotation.media import (
     is_written,
     media_stage,
 )
-from tasks.annotation.people import people_of
-from tasks.annotation.places import installation_key
-from tasks.annotation.publish import PublishResult, Showing, publish, showing
-from tasks.annotation.translate import TranslationResult, translate_captions
+from tasks.annotation.publish import PublishResult, Showing, choose_campaign, publish, showing
+from tasks.annotation.sync import Collected, collect
+from tasks.annotation.translation import KeptTranslations, TranslationResult, translate_captions
 from tasks.llm.servers import Servers
 from tasks.pairs.stages import Stage
+from tasks.votes.release_votes import read_release_votes
 
 _VIDEOS = Stage("videos", "cpu", cast(Any, media_stage))
 _TRANSLATE = "translate"
@@ -97,7 +95,7 @@ class Annotation:
         settings = Path(asked.campaign_settings) if asked.campaign_settings else None
         self.release, self.campaign = choose_campaign(
             Store.open(Path(asked.store)),
-            self.desk.campaigns(),
+            self.desk.campaigns.all(),
             asked.release,
             asked.version,
             asked.campaign,
@@ -114,6 +112,10 @@ class Annotation:
     def missing(self) -> list[MediaTask]:
         """Return the sources of which a video is missing."""
         return [task for task in self.shown.media if not is_written(self.release.store.root, task)]
+
+    def idle(self) -> bool:
+        """Return whether no video has to be written."""
+        return not self.missing()
 
     def run(self, open_executor: Callable[[], Executor]) -> AnnotationResult:
         """Do all that is asked for and due.
@@ -184,7 +186,7 @@ class Annotation:
                 self.progress.say(f"no videos of {outcome.source_id}: {outcome.rows[0]}")
             return False
 
-        def died(item: Item[MediaTask], message: str) -> MediaOutcome:
+        def died(item: Item[MediaWork, MediaTask, MediaOutcome], message: str) -> MediaOutcome:
             return MediaOutcome(item.source.id, rows=(message,))
 
         work = MediaWork(str(store.root), self.release.name, self.release.version)
@@ -202,7 +204,7 @@ class Annotation:
         name = self.campaign.name
         if name not in VotesStore(self.release.store).campaigns():
             return f"Nobody has voted in campaign {name} yet, so nothing is filtered."
-        people = people_of(self.release, [name])
+        people = read_release_votes(self.release, [name])
         if people is None:
             return f"Nobody has voted on a pair of release {self.release.name} yet, so nothing is filtered."
         made = write_filtered(self.release, people, self.options.filtered or None)

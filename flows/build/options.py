@@ -1,4 +1,4 @@
-"""What a build is told to do: from what a person asks for, and as the store keeps it."""
+"""Parameters and options of a build, and the file in which the store keeps the last ones."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, ClassVar, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
-from flows.worker_site import check_absolute, site_of_worker
+from flows.parameters import FlowParameters, ModelFolders, Retry, RunOptions, Workers
 from infra.profile import Profile
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import UserInputError
-from storage_schemas.model import Frozen, ModelServer
+from storage_schemas.model import Frozen
 from storage_schemas.store import Store
 from tasks.aspects.base import Pool
 from tasks.recipe import Recipe, load_recipe, own_name, recipe_from
@@ -35,13 +35,11 @@ class SourceRoot(Frozen):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-class BuildOptions(Frozen):
+class BuildOptions(RunOptions):
     """What to build, from what, and where it is kept.
 
     Parameters
     ----------
-    store
-        Folder of the store; made if it is missing.
     sources
         The data sets.
     release
@@ -54,17 +52,16 @@ class BuildOptions(Frozen):
         Try again what failed in earlier builds.
     settle_s
         Leave files alone that changed less than this many seconds ago.
+    leave_unsettled
+        Take no note of files that are still being written: the next run finds them. Else they are set aside.
     quota_bytes
         Most bytes the store may have, or None.
     placement
         Worker pools of single aspects, in place of those that their operations ask for.
     allow_cpu_models
         Whether work of the pool ``h100`` may run on a worker that sees no GPU.
-    model_servers
-        Model servers by the names that recipes use.
     """
 
-    store: str
     sources: tuple[SourceRoot, ...]
     recipe: Recipe
     release: str = "main"
@@ -72,10 +69,10 @@ class BuildOptions(Frozen):
     fresh: bool = False
     retry: bool = False
     settle_s: float = 0.0
+    leave_unsettled: bool = False
     quota_bytes: int | None = None
     placement: dict[str, Pool] = Field(default_factory=dict)
     allow_cpu_models: bool = False
-    model_servers: dict[str, ModelServer] = Field(default_factory=dict)
 
     @field_validator("release")
     @classmethod
@@ -226,89 +223,69 @@ def _known(here: dict[str, Any], key: str, above: Sequence[str], change: str) ->
 DEFAULT_RECIPE = "cpu-approx"
 
 
-def build_options(
-    site: Profile,
-    sources: Sequence[str],
-    recipe: Recipe,
-    *,
-    fresh: bool = False,
-    retry: bool = False,
-) -> BuildOptions:
-    """Return what a build is asked to do.
+class BuildParameters(FlowParameters):
+    """Build an SLVMEval release, or bring it up to date: only what is missing is made.
 
-    Parameters
-    ----------
-    sources
-        The data sets, each ``KIND:PATH``; where there are none, those of the site.
-
-    Raises
-    ------
-    UserInputError
-        If there is no source, one that cannot be read, or the release's name is none.
+    What is empty or 0 is as the profile says. Paths are absolute, on the machine of the Prefect worker.
     """
-    named = sources or site.sources
-    if not named:
-        raise UserInputError(
-            "no sources are named: give folder:PATH or vript:PATH, or `sources` in the profile"
-        )
-    try:
-        return BuildOptions(
-            store=str(Path(site.store).expanduser().resolve()),
+
+    site_fields: ClassVar[tuple[str, ...]] = (
+        *FlowParameters.site_fields,
+        "release",
+        "settle_s",
+        "gallery",
+    )
+
+    sources: tuple[str, ...] = Field(
+        default=(), description="Data sets, each KIND:PATH such as folder:/data/videos."
+    )
+    recipe: str = Field(
+        default=DEFAULT_RECIPE,
+        description="cpu-approx, paper, paper-eight, paper-lightning, or the path of a .toml or .json file.",
+    )
+    changes: tuple[str, ...] = Field(
+        default=(), description="Single values of the recipe, each KEY=VALUE such as clips_per_pair=3."
+    )
+    release: str | None = Field(
+        default=None, description="Name of the release; a new version extends the newest one of it."
+    )
+    fresh: bool = Field(default=False, description="Extend no older version, draw all candidates anew.")
+    retry: Retry = False
+    settle_s: float | None = Field(
+        default=None,
+        ge=0,
+        description="Leave files for the next run that changed less than this many seconds ago.",
+    )
+    gallery: str | None = Field(default=None, description="Folder into which the gallery is written.")
+    models: ModelFolders = ()
+    workers: Workers = None
+
+    def paths(self) -> Mapping[str, Sequence[str]]:
+        """Return the paths that are given, by field."""
+        return {**super().paths(), "sources": [source_root(text).path for text in self.sources]}
+
+    def options(self, site: Profile) -> BuildOptions:
+        """Return what a build of this does; where no source is named, those of the site are built."""
+        named = self.sources or site.sources
+        if not named:
+            raise UserInputError(
+                "no sources are named: give folder:PATH or vript:PATH, or `sources` in the profile"
+            )
+        return BuildOptions.at(
+            site,
             sources=tuple(source_root(text) for text in named),
-            recipe=recipe,
+            recipe=recipe_with(self.recipe, self.changes),
             release=site.release,
-            models=tuple(str(Path(folder).expanduser().resolve()) for folder in site.models),
-            fresh=fresh,
-            retry=retry,
+            fresh=self.fresh,
+            retry=self.retry,
             settle_s=site.settle_s,
             quota_bytes=site.quota_bytes,
             placement=site.placement,
-            allow_cpu_models=site.allow_cpu_models,
-            model_servers=site.model_servers,
         )
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        key = first["loc"][0] if first["loc"] else "options"
-        message = first["msg"].removeprefix("Value error, ")
-        raise UserInputError(f"{key}: {message} (got {first['input']!r})") from problem
 
-
-def asked_of_worker(
-    *,
-    sources: Sequence[str] = (),
-    recipe: str = DEFAULT_RECIPE,
-    changes: Sequence[str] = (),
-    profile: str = "",
-    fresh: bool = False,
-    retry: bool = False,
-    **settings: Any,
-) -> tuple[BuildOptions, Profile]:
-    """Return what a run on a Prefect worker is asked to do, and the site's settings.
-
-    Such a run has no folder of its own that anybody knows, so every path has to be absolute.
-
-    Parameters
-    ----------
-    profile
-        A TOML file on the worker's machine; else the one of ``SLVMEVAL_PROFILE``, if any.
-    settings
-        Fields of the profile that the run changes; what is empty or 0 is not given.
-
-    Raises
-    ------
-    UserInputError
-        For anything that does not exist or fit, before any work.
-    """
-    site = site_of_worker(profile, settings)
-    changed = recipe_with(recipe, changes)
-    paths: Mapping[str, Sequence[str]] = {
-        "gallery": [site.gallery] if site.gallery else [],
-        "sources": [source_root(text).path for text in sources or site.sources],
-    }
-    for what, some in paths.items():
-        for path in some:
-            check_absolute(what, path)
-    return build_options(site, sources, changed, fresh=fresh, retry=retry), site
+    def options_on_worker(self, site: Profile) -> BuildOptions:
+        """Return what a build of this does on a Prefect worker, which runs again and again."""
+        return self.options(site).model_copy(update={"leave_unsettled": True})
 
 
 def remember(store: Store, options: BuildOptions) -> None:

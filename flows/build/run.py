@@ -23,6 +23,7 @@ from typing import Any
 
 from flows.build.fixed_pairs import KeptPairs, kept_pairs, pin_problems, pinned_candidates
 from flows.build.options import BuildOptions
+from flows.declaration import NothingToDo
 from flows.stages import StageItem, through_stages
 from infra.executor import Executor, InlineExecutor
 from infra.progress import BuildProgress
@@ -33,7 +34,6 @@ from storage_schemas.release import Release
 from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
 from storage_schemas.source import ClipRow, Source, SourceRow
 from storage_schemas.store import TIMELINE, Store
-from tasks.annotation.people import filtered_from
 from tasks.captions.analyser import AnalyserRecipe
 from tasks.captions.stage import is_analysed, make_analyser
 from tasks.llm.servers import Servers
@@ -44,7 +44,7 @@ from tasks.pairs.release_plan import Candidate, SourceSummary, check_space, draw
 from tasks.pairs.stages import (
     INSPECT,
     STAGES,
-    Stage,
+    SourceStage,
     StageResult,
     Work,
     ingest_key,
@@ -56,6 +56,7 @@ from tasks.pairs.stages import (
 from tasks.publish.release import ReleaseMoved, source_rows, write_release
 from tasks.recipe import Recipe, check_recipe
 from tasks.sources.registry import open_sources
+from tasks.votes.release_votes import filtered_from
 
 
 def check_server(store: Store, sources: Iterable[Source], recipe: AnalyserRecipe, servers: Servers) -> None:
@@ -101,18 +102,47 @@ def check_models(recipe: Recipe, folders: Sequence[str], say: Callable[[str], No
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What a build made: its release version, whether that is new, and the plan it followed."""
+    """What a build made: its release version, whether that is new, and the plan it followed.
+
+    Parameters
+    ----------
+    set_aside, lost
+        What could not be made, and how many sources and planned pairs that are.
+    unsettled
+        Files that are left for the next run, since they are still being written.
+    """
 
     release: Release
     new: bool
     plan: ReleasePlan
     set_aside: tuple[SetAsideRow, ...]
     lost: int
+    unsettled: int = 0
 
     @property
     def exit_code(self) -> int:
         """0: all that was planned is built; 3: some sources or planned pairs were set aside."""
         return 3 if self.lost else 0
+
+    def in_words(self) -> str:
+        """Return in a sentence or two what was made."""
+        release = self.release
+        made = release.manifest.content
+        counts = f"{counted(made['pairs'], 'pair')} of {counted(made['sources'], 'source')}"
+        if self.new:
+            says = f"Version {release.version} of release {release.name} is written: {counts}"
+        else:
+            says = f"Nothing new: release {release.name} stays at version {release.version}, {counts}"
+        if self.lost:
+            says += f"; {counted(self.lost, 'source or planned pair')} set aside"
+        if self.unsettled:
+            says += f"; {counted(self.unsettled, 'file')} still being written, left for the next run"
+        return says + "."
+
+
+def counted(count: int, what: str) -> str:
+    """Return a count and what is counted, for a person."""
+    return f"{count} {what}" if count == 1 else f"{count} {what.replace(' or ', 's or ')}s"
 
 
 def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
@@ -160,7 +190,7 @@ def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
         extends=build.kept.version,
         newest=None if build.options.fresh else build.newest,
     )
-    return BuildResult(release, new, plan, tuple(set_aside), len(lost))
+    return BuildResult(release, new, plan, tuple(set_aside), len(lost), build.unsettled)
 
 
 def _read(build: Build, pair: PlannedPair, source_id: str, records: list[PairRecord]) -> bool:
@@ -221,6 +251,7 @@ class Build:
     candidates: list[Candidate] = field(default_factory=list)
     kept: KeptPairs = field(default_factory=KeptPairs)
     newest: int = 0
+    unsettled: int = 0
 
     @property
     def recipe(self) -> Recipe:
@@ -251,9 +282,11 @@ class Build:
         ------
         UserInputError, StoreError, PrerequisiteError
             If the build cannot start at all; nothing was done then.
+        NothingToDo
+            If everything there is is still being written, and that is left for the next run.
         """
         self.recipe.check()
-        self.store = Store.create(Path(self.options.store))
+        self.store = self.options.open_store()
         self.store.clear_abandoned()
         check_models(self.recipe, self.options.models, self.progress.say)
         self._scan()
@@ -272,6 +305,15 @@ class Build:
         check_server(self.store, self._unknown(), analyser, self.work.servers)
         self._use_failures(failures)
         self._draw()
+        if self.options.leave_unsettled:
+            self._leave_unsettled()
+
+    def _leave_unsettled(self) -> None:
+        kept = [row for row in self.rows if row.reason is not Reason.STILL_BEING_WRITTEN]
+        self.unsettled, self.rows = len(self.rows) - len(kept), kept
+        if self.unsettled and not (self.sources or self.rows or self.newest):
+            files = counted(self.unsettled, "file")
+            raise NothingToDo(f"Nothing to build yet: {files} still being written, left for the next run.")
 
     def idle(self) -> bool:
         """Return whether nothing has to be inspected or made."""
@@ -484,7 +526,7 @@ class Build:
             ]
         return StageResult(source.id, stage, rows=tuple(rows))
 
-    def _made_in(self, pair: PlannedPair, stage: Stage) -> bool:
+    def _made_in(self, pair: PlannedPair, stage: SourceStage) -> bool:
         return stage.name == "verify" or self.work.pool_of(pair.aspect, pair.pool) == stage.pool
 
 

@@ -1,20 +1,25 @@
-"""What an evaluation is asked to do.
-
-From what a person asks for to what an evaluation is told to do.
-"""
+"""Parameters and options of an evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from flows.worker_site import check_absolute, site_of_worker
+from flows.parameters import (
+    FlowParameters,
+    ModelFolders,
+    MostDollars,
+    MostTokens,
+    PriceList,
+    RunOptions,
+    Workers,
+    full_or_none,
+)
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
-from storage_schemas.model import Frozen, ModelServer
 from storage_schemas.store import Store
 from tasks.llm.limits import Limits
 from tasks.scoring.judges.meta_sets.provider import MetaSetPairs, meta_set_from_text
@@ -24,13 +29,11 @@ from tasks.scoring.release_pairs import Selection
 from tasks.scoring.setup import Setup
 
 
-class EvaluateOptions(Frozen):
+class EvaluateOptions(RunOptions):
     """Which evaluators judge which pairs, and what they may take.
 
     Parameters
     ----------
-    store
-        Folder of the store.
     release, version
         The release; without a name the only one, without a version the newest.
     pairs_from
@@ -47,11 +50,10 @@ class EvaluateOptions(Frozen):
         Most dollars and tokens.
     prices, descriptions
         A price list, and a folder with texts on aspects, in place of ours.
-    models, model_servers, allow_cpu_models
+    models, allow_cpu_models
         As the profile says.
     """
 
-    store: str
     evaluators: tuple[EvaluatorChoice, ...]
     release: str | None = None
     version: int | None = None
@@ -63,7 +65,6 @@ class EvaluateOptions(Frozen):
     prices: str | None = None
     descriptions: str | None = None
     models: tuple[str, ...] = ()
-    model_servers: dict[str, ModelServer] = Field(default_factory=dict)
     allow_cpu_models: bool = False
 
     def open_store(self) -> Store:
@@ -83,84 +84,82 @@ class EvaluateOptions(Frozen):
         return Setup(store_path=self.store, model_folders=self.models, model_servers=self.model_servers)
 
 
-def evaluate_options(
-    site: Profile, evaluators: Sequence[str], file: str | None = None, pairs: str = "", **fields: Any
-) -> EvaluateOptions:
-    """Return what an evaluation is asked to do.
+class EvaluateParameters(FlowParameters):
+    """Let evaluators judge the pairs of a release: only what was not asked before is asked.
 
-    Parameters
-    ----------
-    evaluators
-        Each ``NAME`` or ``NAME?key=value``.
-    file
-        A TOML file with more of them.
-    pairs
-        Other pairs in place of a release's, as ``NAME:PATH``.
-    fields
-        Further fields of :class:`EvaluateOptions`.
-
-    Raises
-    ------
-    UserInputError
-        If something does not exist or fit.
+    What is empty or 0 is as the profile says, or has no limit. Paths are absolute, on the machine of the
+    Prefect worker.
     """
-    chosen = [choice_from_text(text) for text in evaluators]
-    chosen += choices_from_file(Path(file)) if file else []
-    for one in chosen:
-        factory(one.use)
-    if pairs and (fields.get("release") or fields.get("version")):
-        raise UserInputError("pairs of another set take the place of a release: name one of the two")
-    given: Mapping[str, Any] = {
-        "store": str(Path(site.store).expanduser().resolve()),
-        "evaluators": tuple(chosen),
-        **({"pairs_from": meta_set_from_text(pairs)} if pairs else {}),
-        "models": tuple(str(Path(folder).expanduser().resolve()) for folder in site.models),
-        "model_servers": site.model_servers,
-        "allow_cpu_models": site.allow_cpu_models,
-        **fields,
-    }
-    try:
-        return EvaluateOptions.model_validate(given)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        message = first["msg"].removeprefix("Value error, ")
-        raise UserInputError(f"{key}: {message} (got {first['input']!r})") from problem
 
+    paths_in: ClassVar[tuple[str, ...]] = ("evaluators_file", "prices", "descriptions")
 
-def asked_of_worker(
-    *,
-    evaluators: Sequence[str],
-    file: str,
-    profile: str,
-    settings: Mapping[str, Any],
-    pairs: str = "",
-    **fields: Any,
-) -> tuple[EvaluateOptions, Profile]:
-    """Return what a run on a Prefect worker is asked to do, and the site's settings.
+    evaluators: tuple[str, ...] = Field(
+        default=(), description="Who judges, each NAME or NAME?key=value&key=value."
+    )
+    evaluators_file: str | None = Field(
+        default=None, description="Path of a .toml file with evaluators and their settings."
+    )
+    release: str | None = Field(
+        default=None, description="Name of the release; may be left out if there is one."
+    )
+    version: int | None = Field(
+        default=None, ge=1, description="Version of the release; the newest by default."
+    )
+    pairs: str | None = Field(
+        default=None, description="Other pairs in place of a release's, NAME:PATH, such as uve:/data/UVE."
+    )
+    pair_ids: tuple[str, ...] = Field(default=(), description="Only these pairs.")
+    aspects: tuple[str, ...] = Field(default=(), description="Only pairs of these aspects.")
+    strengths: tuple[str, ...] = Field(default=(), description="Only pairs of these severities.")
+    clips: tuple[int, ...] = Field(default=(), description="Only pairs with so many degraded clips.")
+    most_per_aspect: int | None = Field(
+        default=None, ge=1, description="At most so many pairs of each aspect, drawn."
+    )
+    repeats: int = Field(default=1, description="How often each request is made.")
+    retry: bool = Field(default=False, description="Ask again what an evaluator could not answer.")
+    most_dollars: MostDollars = None
+    most_tokens: MostTokens = None
+    prices: PriceList = None
+    descriptions: str | None = Field(
+        default=None, description="Folder with texts on aspects in place of ours."
+    )
+    models: ModelFolders = ()
+    workers: Workers = None
 
-    Such a run has no folder of its own that anybody knows, so every path has to be absolute.
+    def paths(self) -> Mapping[str, Sequence[str]]:
+        """Return the paths that are given, by field."""
+        return {**super().paths(), **({"pairs": [self.pairs.partition(":")[2]]} if self.pairs else {})}
 
-    Parameters
-    ----------
-    evaluators, file, pairs, fields
-        As for :func:`evaluate_options`.
-    profile
-        A TOML file on the worker's machine; else the one of ``SLVMEVAL_PROFILE``, if any.
-    settings
-        Fields of the profile that the run changes; what is empty or 0 is not given.
+    def options(self, site: Profile, pairs_from: MetaSetPairs | ProxyPairs | None = None) -> EvaluateOptions:
+        """Return what an evaluation of this does.
 
-    Raises
-    ------
-    UserInputError
-        For anything that does not exist or fit, before any work.
-    """
-    paths = {"evaluators_file": file}
-    paths |= {name: fields.get(name) or "" for name in ("prices", "descriptions")}
-    for what, path in paths.items():
-        if path:
-            check_absolute(what, path)
-    if pairs:
-        check_absolute("pairs", pairs.partition(":")[2])
-    site = site_of_worker(profile, settings)
-    return evaluate_options(site, evaluators, file, pairs, **fields), site
+        Parameters
+        ----------
+        pairs_from
+            Pairs that no text names, such as the proxy study's.
+        """
+        chosen = [choice_from_text(text) for text in self.evaluators]
+        chosen += choices_from_file(Path(self.evaluators_file)) if self.evaluators_file else []
+        for one in chosen:
+            factory(one.use)
+        if self.pairs and (self.release or self.version):
+            raise UserInputError("pairs of another set take the place of a release: name one of the two")
+        return EvaluateOptions.at(
+            site,
+            evaluators=tuple(chosen),
+            release=self.release,
+            version=self.version,
+            pairs_from=meta_set_from_text(self.pairs) if self.pairs else pairs_from,
+            selection={
+                "aspects": self.aspects,
+                "pairs": self.pair_ids,
+                "strengths": self.strengths,
+                "clips": self.clips,
+                "most_per_aspect": self.most_per_aspect,
+            },
+            repeats=self.repeats,
+            retry=self.retry,
+            limits={"usd": self.most_dollars, "tokens": self.most_tokens},
+            prices=full_or_none(self.prices),
+            descriptions=full_or_none(self.descriptions),
+        )

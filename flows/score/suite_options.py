@@ -1,28 +1,32 @@
-"""What a run of a suite is told to do.
-
-From what a run on a Prefect worker is asked for to what a run of a suite is told to do.
-"""
+"""Parameters and options of a suite's run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from flows.worker_site import check_absolute, site_of_worker
+from flows.parameters import (
+    FlowParameters,
+    ModelFolders,
+    MostDollars,
+    MostTokens,
+    PriceList,
+    RunOptions,
+    Workers,
+    full_or_none,
+    required,
+)
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
-from storage_schemas.model import Frozen, ModelServer
-from storage_schemas.store import Store
 from tasks.llm.limits import Limits
 from tasks.scoring.suites.registry import factory, suite_names
-from tasks.scoring.suites.run import SuiteChoice
+from tasks.scoring.suites.scoring import SuiteChoice
 
 
-class SuiteOptions(Frozen):
+class SuiteOptions(RunOptions):
     """One run of a suite.
 
     Parameters
@@ -46,7 +50,6 @@ class SuiteOptions(Frozen):
         The site's worker pools, in which dimensions look for their GPU; none where all runs on this machine.
     """
 
-    store: str
     suite: str
     videos: str
     prompts: str
@@ -64,14 +67,9 @@ class SuiteOptions(Frozen):
     concurrency: int | None = Field(default=None, ge=1, le=4096)
     limits: Limits = Limits()
     prices: str | None = None
-    weights: tuple[str, ...] = ()
-    model_servers: Mapping[str, ModelServer] = Field(default_factory=dict)
+    models: tuple[str, ...] = ()
     allow_cpu_models: bool = False
     pools: tuple[str, ...] = ()
-
-    def open_store(self) -> Store:
-        """Open the store, making it if there is none: a suite needs no build."""
-        return Store.create(Path(self.store))
 
     @property
     def choice(self) -> SuiteChoice:
@@ -82,14 +80,14 @@ class SuiteOptions(Frozen):
             raise UserInputError(f"settings are nothing that JSON can hold: {problem}") from problem
         return SuiteChoice(
             store_path=self.store,
-            model_folders=self.weights,
+            model_folders=self.models,
             model_servers=self.model_servers,
             suite=self.suite,
             settings_json=settings,
         )
 
 
-def settings_from_text(given: list[str]) -> dict[str, Any]:
+def settings_from_text(given: Iterable[str]) -> dict[str, Any]:
     """Return settings of ``KEY=VALUE``; values are JSON, else text.
 
     Raises
@@ -109,82 +107,69 @@ def settings_from_text(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def suite_options(site: Profile, **fields: Any) -> SuiteOptions:
-    """Return what a run of a suite is told to do, with what the site has.
+class SuiteParameters(FlowParameters):
+    """Score videos with a suite: what was scored before is not scored again.
 
-    Raises
-    ------
-    UserInputError
-        If something does not exist or fit.
+    What is empty or 0 is as the profile or the suite says, or has no limit. Paths are absolute, on the
+    machine of the Prefect worker.
     """
-    factory(str(fields["suite"]))
-    given = {
-        "store": str(Path(site.store).expanduser().resolve()),
-        "weights": tuple(str(Path(folder).expanduser().resolve()) for folder in site.models),
-        "model_servers": site.model_servers,
-        "allow_cpu_models": site.allow_cpu_models,
-        "pools": tuple(site.pools),
-        **fields,
-    }
-    try:
-        return SuiteOptions.model_validate(given)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        message = first["msg"].removeprefix("Value error, ")
-        raise UserInputError(f"{key}: {message} (got {first['input']!r})") from problem
 
+    paths_in: ClassVar[tuple[str, ...]] = ("videos", "prompts", "manifest", "prices")
 
-def asked_of_worker(
-    *,
-    suite: str,
-    videos: str,
-    prompts: str,
-    manifest: str = "",
-    prices: str = "",
-    profile: str = "",
-    settings: Sequence[str] = (),
-    site_settings: Mapping[str, Any],
-    **fields: Any,
-) -> tuple[SuiteOptions, Profile]:
-    """Return what a run on a Prefect worker is asked to do, and the site's settings.
-
-    Such a run has no folder of its own that anybody knows, so every path has to be absolute.
-
-    Parameters
-    ----------
-    profile
-        A TOML file on the worker's machine; else the one of ``SLVMEVAL_PROFILE``, if any.
-    settings
-        Settings of the suite, each ``KEY=VALUE``.
-    site_settings
-        Fields of the profile that the run changes; what is empty or 0 is not given.
-    fields
-        Further fields of :class:`~flows.score.suite_options.SuiteOptions`.
-
-    Raises
-    ------
-    UserInputError
-        For anything that does not exist or fit, before any work.
-    """
-    if not suite:
-        raise UserInputError(f"suite is empty: give {' or '.join(suite_names())}")
-    needed = {"videos": videos, "prompts": prompts}
-    for what, path in needed.items():
-        if not path:
-            raise UserInputError(f"{what} is empty: give its path")
-    for what, path in {**needed, "manifest": manifest, "prices": prices}.items():
-        if path:
-            check_absolute(what, path)
-    site = site_of_worker(profile, site_settings)
-    options = suite_options(
-        site,
-        suite=suite,
-        videos=str(Path(videos).expanduser()),
-        prompts=str(Path(prompts).expanduser()),
-        manifest=str(Path(manifest).expanduser()) if manifest else "",
-        prices=str(Path(prices).expanduser()) if prices else None,
-        settings=settings_from_text(list(settings)),
-        **fields,
+    suite: str | None = Field(default=None, description="Name of the suite, such as video-bench.")
+    videos: str | None = Field(
+        default=None, description="Folder of the videos; paths of the manifest start here."
     )
-    return options, site
+    prompts: str | None = Field(
+        default=None, description="Path of the prompts, as CSV, JSON Lines or as published."
+    )
+    manifest: str | None = Field(
+        default=None,
+        description="Path of the file that says which video is which; by default the one in that folder.",
+    )
+    dimensions: tuple[str, ...] = Field(default=(), description="Only these dimensions.")
+    generators: tuple[str, ...] = Field(
+        default=(), description="Only videos of these models of the manifest."
+    )
+    mini: int | None = Field(default=None, ge=1, description="Only so many prompts of each dimension, drawn.")
+    seed: int = Field(default=0, description="Of that draw.")
+    fps: str | None = Field(
+        default=None, description="Frames a second at which videos are sampled, or native."
+    )
+    long_side: int | None = Field(default=None, description="Longer side of the frames in pixels.")
+    blur: float = Field(default=0.0, description="Blur videos by so many pixels; such scores are kept apart.")
+    settings: tuple[str, ...] = Field(default=(), description="Settings of the suite, each KEY=VALUE.")
+    repeats: int = Field(default=1, description="How often each score is asked for.")
+    retry: bool = Field(default=False, description="Score again what a model could not.")
+    concurrency: int | None = Field(default=None, description="Scores under way at once in one process.")
+    most_dollars: MostDollars = None
+    most_tokens: MostTokens = None
+    prices: PriceList = None
+    models: ModelFolders = ()
+    workers: Workers = None
+
+    def options(self, site: Profile) -> SuiteOptions:
+        """Return what a run of this does."""
+        if not self.suite:
+            raise UserInputError(f"suite is empty: give {' or '.join(suite_names())}")
+        factory(self.suite)
+        return SuiteOptions.at(
+            site,
+            suite=self.suite,
+            videos=required("videos", self.videos),
+            prompts=required("prompts", self.prompts),
+            manifest=full_or_none(self.manifest) or "",
+            settings=settings_from_text(self.settings),
+            dimensions=self.dimensions,
+            generators=self.generators,
+            mini=self.mini,
+            seed=self.seed,
+            fps=self.fps or "",
+            long_side=self.long_side,
+            blur=self.blur,
+            repeats=self.repeats,
+            retry=self.retry,
+            concurrency=self.concurrency,
+            limits={"usd": self.most_dollars, "tokens": self.most_tokens},
+            prices=full_or_none(self.prices),
+        )

@@ -1,65 +1,28 @@
-"""Run a build, an evaluation or a suite, with or without an orchestrator, and say what it made."""
+"""Run a flow for a command, and say what a build made."""
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flows.build.options import BuildOptions, remember
-from flows.build.run import Build, BuildResult
-from flows.score.evaluate_options import EvaluateOptions
-from flows.score.evaluate_run import Evaluation
-from flows.score.results import EvaluationResult, RequestProgress, SuiteResult
-from flows.score.suite_options import SuiteOptions
-from flows.score.suite_run import SuiteExecutor, SuiteRun
-from infra.executor import InlineExecutor, ProcessExecutor
+from flows.build.run import BuildResult
+from flows.declaration import FlowDeclaration, OptionsT, ResultT, run_flow
 from infra.prefect_server import log_level
 from infra.profile import Profile
-from infra.progress import BuildProgress
 from slvmeval.cli.terminal import console, counted, say, table
 from storage_schemas.commit import write_atomic
 from storage_schemas.set_aside import SetAsideRow
-from storage_schemas.store import Store
 
 
-def run_build(options: BuildOptions, site: Profile, direct: bool, quiet: bool) -> BuildResult:
-    """Build in processes of this machine, or through the flow where there is work for it.
-
-    Raises
-    ------
-    SlvmevalError
-        If the build cannot start or go on.
-    """
+def run(
+    flow: FlowDeclaration[OptionsT, Any, ResultT], options: OptionsT, site: Profile, direct: bool, quiet: bool
+) -> ResultT:
+    """Run a flow for a command; see :func:`flows.declaration.run_flow`."""
     log_to_stderr(quiet)
-    # first of all: nothing is written into a folder that turns out to be no store
-    store = Store.create(Path(options.store))
-    remember(store, options)
-    if direct:
-        with BuildProgress(store.cache, quiet) as progress:
-            build = Build(options, progress)
-            build.prepare()
-            return build.run(partial(ProcessExecutor, site.workers))
-    # it runs from here on, also while the sources are read and the server starts
-    with BuildProgress(store.cache, quiet=True) as silent:
-        build = Build(options, silent)
-        build.prepare()
-        if build.idle():
-            # importing the orchestrator alone takes seconds, and nothing is to be done
-            return build.run(InlineExecutor)
-        if site.pools:
-            from infra.slurm.profile_check import require_fit
-
-            require_fit(site, site.place)
-        from infra.prefect_server import prefect_environment
-
-        prefect_environment(site.prefect_api_url)
-        from flows.build.flow import run_build_flow
-
-        return run_build_flow(options, site, quiet)
+    return run_flow(flow, options, site, direct, quiet)
 
 
 def log_to_stderr(quiet: bool) -> None:
@@ -67,66 +30,6 @@ def log_to_stderr(quiet: bool) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     if not quiet and not sys.stderr.isatty():
         log_level(logging.INFO)
-
-
-def run_evaluation(options: EvaluateOptions, site: Profile, direct: bool, quiet: bool) -> EvaluationResult:
-    """Evaluate in processes of this machine, or through the flow where there is something to ask.
-
-    Raises
-    ------
-    SlvmevalError
-        If the run cannot start or go on.
-    """
-    log_to_stderr(quiet)
-    with RequestProgress(options.open_store().cache, quiet=quiet or not direct) as progress:
-        evaluation = Evaluation(options, progress)
-        evaluation.prepare()
-        if direct:
-            return evaluation.run(partial(ProcessExecutor, site.workers))
-        if evaluation.idle():
-            # importing the orchestrator alone takes seconds, and nothing is to be asked
-            return evaluation.run(InlineExecutor)
-        if site.pools:
-            from infra.slurm.profile_check import require_fit
-
-            require_fit(site, site.place)
-        from infra.prefect_server import prefect_environment
-
-        prefect_environment(site.prefect_api_url)
-        from flows.score.evaluate import run_evaluate_flow
-
-        return run_evaluate_flow(options, site, quiet)
-
-
-def run_suite(options: SuiteOptions, site: Profile, direct: bool, quiet: bool) -> SuiteResult:
-    """Score in processes of this machine, or through the flow where there is something to score.
-
-    Raises
-    ------
-    SlvmevalError
-        If the run cannot start or go on.
-    """
-    log_to_stderr(quiet)
-    # without the site's pools a GPU is looked for here
-    here = options.model_copy(update={"pools": ()}) if direct else options
-    with RequestProgress(here.open_store().cache, quiet=quiet or not direct) as progress:
-        run = SuiteRun(here, progress)
-        run.prepare()
-        if direct:
-            return run.run(lambda pools: SuiteExecutor(site.workers, pools))
-        if run.idle():
-            # importing the orchestrator alone takes seconds, and nothing is to be scored
-            return run.run(lambda _pools: InlineExecutor())
-        if site.pools:
-            from infra.slurm.profile_check import require_fit
-
-            require_fit(site, site.place)
-        from infra.prefect_server import prefect_environment
-
-        prefect_environment(site.prefect_api_url)
-        from flows.score.suite import run_suite_flow
-
-        return run_suite_flow(options, site, quiet)
 
 
 _MOST_LINES = 20

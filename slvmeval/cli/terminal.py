@@ -114,6 +114,25 @@ SettleOption = Annotated[
         rich_help_panel=SITE_PANEL,
     ),
 ]
+DirectOption = Annotated[
+    bool,
+    typer.Option(
+        "--direct", help="Without Prefect and Dask: no server to start.", rich_help_panel=SITE_PANEL
+    ),
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=OUTPUT_PANEL)
+]
+SummaryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--summary",
+        metavar="FILE",
+        dir_okay=False,
+        help="Write what was made as JSON.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 VersionOption = Annotated[
     int | None, typer.Option("--version", min=1, help="Version of the release; the newest by default.")
@@ -225,6 +244,11 @@ def settings(
         **others,
     }
     return load_profile(profile, given)
+
+
+def path_text(path: Path | None) -> str | None:
+    """Return a path as text, in full, or None where none is given."""
+    return None if path is None else str(path.expanduser().resolve())
 
 
 def need_sources(sources: Sequence[str] | None, site: Profile) -> None:

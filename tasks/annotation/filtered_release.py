@@ -27,9 +27,9 @@ from storage_schemas.provenance import provenance, utc_now
 from storage_schemas.release import RELEASE, Release, release_versions
 from storage_schemas.store import Store
 from storage_schemas.votes import VOTES, Vote
-from tasks.annotation.filter import Outcome
-from tasks.annotation.people import FILTERED_FROM, OUTCOMES_FILE, VOTES_FILE, People, filtered_from
 from tasks.publish.release import release_checksum, write_tables
+from tasks.votes.filter import PairOutcome
+from tasks.votes.release_votes import FILTERED_FROM, OUTCOMES_FILE, VOTES_FILE, ReleaseVotes, filtered_from
 
 OUTCOMES = pa.schema(
     [
@@ -59,7 +59,7 @@ def filtered_name(name: str) -> str:
     return f"{name}-filtered"
 
 
-def write_filtered(parent: Release, people: People, name: str | None = None) -> Filtered:
+def write_filtered(parent: Release, people: ReleaseVotes, name: str | None = None) -> Filtered:
     """Write the pairs that people kept as the next version of a release of their own.
 
     Where nothing changed since the newest version, that one is returned.
@@ -69,7 +69,7 @@ def write_filtered(parent: Release, people: People, name: str | None = None) -> 
     parent
         The release that people looked at.
     people
-        Their votes on it, see :func:`tasks.annotation.people.people_of`.
+        Their votes on it, see :func:`tasks.votes.release_votes.read_release_votes`.
     name
         Name of the new release; :func:`filtered_name` by default.
 
@@ -163,7 +163,7 @@ def anonymous(votes: Sequence[Vote], salt: str) -> list[Vote]:
     ]
 
 
-def _check(parent: Release, people: People, name: str) -> None:
+def _check(parent: Release, people: ReleaseVotes, name: str) -> None:
     if people.filtered:
         origin = filtered_from(parent) or {}
         raise UserInputError(
@@ -211,7 +211,7 @@ def _write(
     parent: Release,
     records: Sequence[PairRecord],
     votes: Sequence[Vote],
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[PairOutcome],
 ) -> None:
     used = {record.source_id for record in records}
     sources = [row for row in parent.sources() if row.source_id in used]

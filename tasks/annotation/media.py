@@ -1,42 +1,167 @@
-"""The videos that workers are shown: both sides of each pair as MP4, alike in everything but their pictures.
+"""The videos that workers see: both sides of each pair as MP4 files that differ only in their pictures.
 
-A file's name is a keyed hash, so it tells neither the pair nor the side. Each side of each pair has a name of
-its own, also where two are the same video: a video that comes back would tell that it is the source. On the
-disk such videos are one file with several names. A file is complete or absent, a name stands for one content,
-and whoever finds it there makes nothing: several processes may write the same folder.
+A file's name is a keyed hash, so it tells neither the pair nor the side. Each side of each pair has its own
+name, even where two sides are the same video: a video that returns would reveal that it is the source. On
+disk such videos are one file with several names. A file is complete or absent, and a name stands for one
+content, so several processes may write the same folder; a file that exists is not written again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+import shutil
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import av
+from av.video.stream import VideoStream
 
+from storage_schemas.commit import storage_errors, sync_path
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import artifact_id, digest_value
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.store import ENCODED, Store
-from tasks.annotation.media_files import byte_index, clear_old_drafts, share, write_alike
-from tasks.annotation.places import annotation_folder, derived_key, media_folder
-from tasks.annotation.tasks import PairMedia
+from tasks.annotation.installation import annotation_folder, derived_key, media_folder
+from tasks.annotation.pair_task import ByteIndex, PairMedia
 from tasks.media.encode import DEFAULT_SETTINGS
 from tasks.publish.frame_restore import needs_frames, restore_frames
 from tasks.publish.pair_videos import SideName, encode_source, encoded_consumes, unit_starts, write_low
 
-#: Goes up when the same pictures are put into another file than before.
+#: Modification time of every file (seconds since 1970): the true time would tell videos apart.
+_MADE_AT = 946_684_800
+#: NAL units in which an encoder names itself (H.264, table 7-1). They stand where encoding began, which in a
+#: low side is the first degraded clip.
+_SUPPLEMENTAL = 6
+
+
+def write_alike(video: Path, target: Path) -> None:
+    """Write the pictures of an MP4 into another without anything else: no tags, no encoder's marks.
+
+    The index precedes the pictures, so that a browser can play the file while it loads.
+
+    Raises
+    ------
+    IntegrityError
+        If `video` cannot be read.
+    SetAside
+        If `target` cannot be written.
+    """
+    try:
+        origin = av.open(str(video), options={"protocol_whitelist": "file"})
+    except av.FFmpegError as problem:
+        raise IntegrityError(f"{video} is not a video: remove it and run this again ({problem})") from problem
+    options = {"movflags": "+faststart", "fflags": "+bitexact"}
+    with origin, _draft(target) as draft, av.open(str(draft), "w", format="mp4", options=options) as made:
+        stream = origin.streams.video[0]
+        out = made.add_stream_from_template(stream)
+        out.metadata.clear()
+        for packet in origin.demux(stream):
+            if packet.size:
+                made.mux(_without_marks(packet, out))
+
+
+def _without_marks(packet: av.Packet[Any], stream: VideoStream) -> av.Packet[Any]:
+    """Return the same coded picture without the encoder's marks."""
+    data, at, kept = bytes(packet), 0, []
+    while at < len(data):
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4] & 31 != _SUPPLEMENTAL:
+            kept.append(data[at:end])
+        at = end
+    made: av.Packet[Any] = av.Packet(b"".join(kept))
+    made.time_base = packet.time_base
+    made.pts, made.dts, made.duration = packet.pts, packet.dts, packet.duration
+    made.is_keyframe = packet.is_keyframe
+    made.stream = stream
+    return made
+
+
+def share(own: Path, target: Path) -> None:
+    """Give a file a further name (a hard link), or copy it if the file system has none."""
+    with storage_errors(target.parent):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        named = target.with_name(f".{uuid.uuid4().hex}.mp4")
+        try:
+            os.link(own, named)
+        except OSError:
+            with _draft(target) as draft:
+                shutil.copyfile(own, draft)
+            return
+        try:
+            named.replace(target)
+        finally:
+            # if both are the same file already, renaming does nothing
+            named.unlink(missing_ok=True)
+        sync_path(target.parent)
+
+
+def byte_index(video: Path, most_rows: int = 300) -> ByteIndex:
+    """Return rows of (second, byte): from the second on, pictures lie at or after that byte of the file.
+
+    With more than `most_rows` rows, only key frames get one: a browser that seeks requests the bytes from the
+    last key frame on, so a row that begins earlier would never be sent whole.
+
+    Raises
+    ------
+    IntegrityError
+        If the file cannot be read.
+    """
+    try:
+        with av.open(str(video), options={"protocol_whitelist": "file"}) as file:
+            stream = file.streams.video[0]
+            # the file's own index: of a long video only the beginning is read
+            entries = stream.index_entries
+            chosen = entries if len(entries) <= most_rows else [one for one in entries if one.is_keyframe]
+            rows = [(float(one.timestamp * (stream.time_base or 0)), one.pos) for one in chosen]
+    except av.FFmpegError as problem:
+        raise IntegrityError(f"{video} is not a video: remove it and run this again ({problem})") from problem
+    return tuple(rows)
+
+
+def clear_old_drafts(folders: Iterable[Path], older_s: float = 86_400.0) -> int:
+    """Remove files that killed processes left half-written at least `older_s` ago, and return how many."""
+    left = 0
+    for folder in folders:
+        for path in folder.glob(".*.mp4"):
+            # not the modification time, which is the same for all files
+            if time.time() - path.stat().st_ctime > older_s:
+                path.unlink(missing_ok=True)
+                left += 1
+    return left
+
+
+@contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """Give a name beside `path` to write to, and rename it to `path` on success."""
+    with storage_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{uuid.uuid4().hex}.mp4")
+        try:
+            yield draft
+            os.utime(draft, (_MADE_AT, _MADE_AT))
+            sync_path(draft)
+            draft.replace(path)
+            sync_path(path.parent)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+#: Increases when the same pictures are written into a different file.
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class PairFiles:
-    """Where the videos of a pair lie, relative to the media folder."""
+    """Files of the videos of a pair, relative to the media folder."""
 
     pair_id: str
     high: str
@@ -54,12 +179,12 @@ class MediaWork:
 
 @dataclass(frozen=True)
 class MediaTask:
-    """One source, and the pairs of it whose videos are wanted.
+    """One source and the pairs whose videos are needed.
 
     Parameters
     ----------
     id, title
-        The source's.
+        Id and title of the source.
     source
         Path of the source's own video, relative to the folder :func:`sources_folder`.
     pairs
@@ -74,7 +199,7 @@ class MediaTask:
 
 @dataclass(frozen=True)
 class MediaOutcome:
-    """What became of one source: how many files were written, or in `rows` why there are none."""
+    """The result for one source: how many files were written, or in `rows` why there are none."""
 
     source_id: str
     written: int = 0
@@ -82,17 +207,17 @@ class MediaOutcome:
 
 
 def sources_folder(root: Path) -> Path:
-    """Return the folder of the sources' own videos, of which the high sides are further names."""
+    """Return the folder of the sources' own videos; the high sides are further names of these files."""
     return annotation_folder(root) / "sources"
 
 
 def media_tasks(release: Release, records: Sequence[PairRecord], key: bytes) -> list[MediaTask]:
-    """Return what is to be written for some pairs, a task for each source; nothing is written.
+    """Return a task for each source of some pairs; nothing is written.
 
     Parameters
     ----------
     key
-        The installation's key, with which names are made.
+        The installation's key, from which file names are made.
     """
     secret = derived_key(key, "media")
     by_source: dict[str, list[PairRecord]] = {}
@@ -115,12 +240,12 @@ def media_tasks(release: Release, records: Sequence[PairRecord], key: bytes) -> 
 
 
 def media_stage(work: MediaWork, task: MediaTask, aspects: tuple[str, ...] = ()) -> MediaOutcome:
-    """Write the videos of one source that are not there; a failure of its own is said, not raised.
+    """Write the missing videos of one source; a failure of this source is returned, not raised.
 
     Raises
     ------
     SetAside
-        If the disk is full or cannot be written: that concerns every source.
+        If the disk is full or cannot be written, which concerns every source.
     """
     release = _release(work)
     try:
@@ -136,12 +261,12 @@ def _release(work: MediaWork) -> Release:
 
 
 def write_media(release: Release, task: MediaTask) -> int:
-    """Write the videos of one source that are not there, and return how many were written.
+    """Write the missing videos of one source and return how many were written.
 
     Raises
     ------
     StoreError
-        If frames are gone that are needed and cannot be made again.
+        If needed frames are gone and cannot be made again.
     SetAside
         If the disk is full or cannot be written.
     """
@@ -180,12 +305,12 @@ def _encoded_id(release: Release, source_id: str, fps: float) -> str:
 
 
 def _name(secret: bytes, pair_id: str, side: SideName, content: str) -> str:
-    said = f"{FORMAT}\n{pair_id}\n{side}\n{content}"
-    return hmac.new(secret, said.encode(), hashlib.sha256).hexdigest()[:32] + ".mp4"
+    text = f"{FORMAT}\n{pair_id}\n{side}\n{content}"
+    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()[:32] + ".mp4"
 
 
 def pair_media(root: Path, files: PairFiles) -> PairMedia:
-    """Return the two files of a pair with their sizes, and where in them their seconds lie.
+    """Return the two files of a pair with sizes and byte indexes.
 
     Raises
     ------
@@ -207,11 +332,11 @@ def pair_media(root: Path, files: PairFiles) -> PairMedia:
 
 
 def is_written(root: Path, task: MediaTask) -> bool:
-    """Return whether all videos of a source are there."""
+    """Return whether all videos of a source exist."""
     folder = media_folder(root)
     return all((folder / name).is_file() for pair in task.pairs for name in (pair.high, pair.low))
 
 
 def clear_drafts(root: Path) -> int:
-    """Remove what killed processes left half-written long ago, and return how many files."""
+    """Remove files that killed processes left half-written long ago, and return how many."""
     return clear_old_drafts([media_folder(root), sources_folder(root)])

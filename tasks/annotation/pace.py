@@ -1,4 +1,4 @@
-"""How quickly votes come, and when the last one will probably be there. Pure: the time is given."""
+"""How quickly votes come, and when the last one is expected. No clock: the time is an argument."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
-#: From three days on the pace is that of whole days, so that nights and mornings do not matter.
+#: From three days on, whole days are compared, so that the time of day does not matter.
 _DAYS_FROM = timedelta(days=3)
-#: Only the newest days count: people come and go in a campaign of weeks.
+#: Only the newest days count: in a campaign of weeks, people come and go.
 _MOST_DAYS = 7
-#: Before that the time since the first vote is cut into so many equal stretches …
+#: Before that, the time since the first vote is cut into this many equal stretches …
 _STRETCHES = 6
-#: … if it is long enough to say anything.
+#: … if it is at least this long.
 _LEAST_SPAN = timedelta(minutes=30)
-#: Share of the stretches at each end that count like the next one: one burst or one pause changes little.
+#: Share of stretches that is winsorised at each end: one burst or one pause changes little.
 _CUT_SHARE = 0.2
 #: Normal quantile of an interval that holds 80 %.
 _Z80 = 1.2816
 
 
 @dataclass(frozen=True)
-class Bar:
+class VoteCount:
     """Votes in one hour or on one day.
 
     Parameters
@@ -67,7 +67,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class End:
+class ExpectedEnd:
     """When the last vote is expected, UTC.
 
     Parameters
@@ -91,7 +91,7 @@ def when(text: str) -> datetime | None:
     return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
 
 
-def by_hour(times: Iterable[datetime], now: datetime, hours: int = 48) -> list[Bar]:
+def by_hour(times: Iterable[datetime], now: datetime, hours: int = 48) -> list[VoteCount]:
     """Return the votes of each clock hour, the running one last.
 
     A time after `now` (a clock that was set back) counts in the running hour.
@@ -101,10 +101,12 @@ def by_hour(times: Iterable[datetime], now: datetime, hours: int = 48) -> list[B
         min(time, now).astimezone(UTC).replace(minute=0, second=0, microsecond=0) for time in times
     )
     starts = [last - timedelta(hours=back) for back in range(hours - 1, -1, -1)]
-    return [Bar(start, counts[start]) for start in starts]
+    return [VoteCount(start, counts[start]) for start in starts]
 
 
-def by_day(times: Iterable[datetime], now: datetime, days: int = 14, zone: tzinfo | None = None) -> list[Bar]:
+def by_day(
+    times: Iterable[datetime], now: datetime, days: int = 14, zone: tzinfo | None = None
+) -> list[VoteCount]:
     """Return the votes of each day, today last; a time after `now` counts today.
 
     Parameters
@@ -114,13 +116,13 @@ def by_day(times: Iterable[datetime], now: datetime, days: int = 14, zone: tzinf
     """
     counts = Counter(min(time, now).astimezone(zone).date() for time in times)
     today: date = now.astimezone(zone).date()
-    found = []
+    counted = []
     for back in range(days - 1, -1, -1):
         day = today - timedelta(days=back)
         midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
         # without a zone, midnight is this machine's
-        found.append(Bar(midnight.astimezone(zone), counts[day]))
-    return found
+        counted.append(VoteCount(midnight.astimezone(zone), counts[day]))
+    return counted
 
 
 def pace(times: Iterable[datetime], now: datetime) -> Pace | None:
@@ -162,7 +164,7 @@ def _winsorised_mean(counts: Sequence[int]) -> float:
     return (sum(kept) + cut * (kept[0] + kept[-1])) / len(counts)
 
 
-def estimated_end(remaining: float, pace: Pace | None, now: datetime) -> End | None:
+def estimated_end(remaining: float, pace: Pace | None, now: datetime) -> ExpectedEnd | None:
     """Return when `remaining` votes will be there.
 
     Returns
@@ -176,7 +178,7 @@ def estimated_end(remaining: float, pace: Pace | None, now: datetime) -> End | N
     early = _after(now, remaining / pace.high)
     if at is None or early is None:
         return None
-    return End(at, early, _after(now, remaining / pace.low) if pace.low > 0 else None)
+    return ExpectedEnd(at, early, _after(now, remaining / pace.low) if pace.low > 0 else None)
 
 
 def _after(now: datetime, hours: float) -> datetime | None:

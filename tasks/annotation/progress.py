@@ -1,4 +1,4 @@
-"""How far a campaign is: votes by aspect, what is wanted, what it costs. Pure: the time is given."""
+"""How far a campaign is: votes by aspect, votes wanted, and cost. No clock: the time is an argument."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from datetime import datetime, tzinfo
 
 from storage_schemas.votes import Vote
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk_types import TaskProgress
-from tasks.annotation.pace import Bar, End, Pace, by_day, by_hour, estimated_end, pace, when
+from tasks.annotation.desk.organiser import TaskProgress
+from tasks.annotation.pace import ExpectedEnd, Pace, VoteCount, by_day, by_hour, estimated_end, pace, when
 
 
 @dataclass(frozen=True)
 class AspectProgress:
-    """How far the pairs of one aspect are; gold pairs are in none.
+    """How far the pairs of one aspect are; gold pairs are left out.
 
     Parameters
     ----------
@@ -26,9 +26,9 @@ class AspectProgress:
     votes, wanted
         Votes that count, at most as many on a pair as it wants; and how many are wanted in all.
     more
-        Votes beyond that, such as late ones; they are kept.
+        Votes beyond that number, such as late ones; they are kept.
     leases
-        Tasks that somebody has open now.
+        Tasks that are open now.
     """
 
     aspect: str
@@ -41,12 +41,12 @@ class AspectProgress:
 
     @property
     def left(self) -> int:
-        """Votes that are still wanted."""
+        """Votes that are still needed."""
         return self.wanted - self.votes
 
     @property
     def share(self) -> float:
-        """Share of the wanted votes that is there, 0 to 1."""
+        """Share of the wanted votes that has been given, 0 to 1."""
         return self.votes / self.wanted if self.wanted else 1.0
 
 
@@ -61,7 +61,7 @@ class Cost:
     so_far
         For all tasks that were answered, gold ones and those beyond the wanted number too.
     to_end
-        For those that are still wanted, with the gold ones that will be mixed in.
+        For those still needed, including the gold tasks that will be mixed in.
     """
 
     rate: float
@@ -77,7 +77,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class CampaignProgress:
-    """All of it at one moment.
+    """The progress of a campaign at one moment.
 
     Parameters
     ----------
@@ -90,15 +90,15 @@ class CampaignProgress:
     answered
         All votes of the campaign, whether they count or not.
     from_files
-        How many of them came back as files.
+        How many of them were imported from files.
     tasks_left
-        Answers that are still to come, gold ones among them.
+        Answers still to come, gold ones included.
     last_vote
-        When the newest came; None where no vote tells.
+        When the newest came; None if no vote carries a time.
     hours, days
         Votes of the last 48 hours and 14 days.
     pace, end
-        How quickly they come and when the last will be there; None where that cannot be said.
+        How quickly votes come and when the last is expected; None if unknown.
     """
 
     at: datetime
@@ -109,10 +109,10 @@ class CampaignProgress:
     from_files: int
     tasks_left: float
     last_vote: datetime | None
-    hours: tuple[Bar, ...]
-    days: tuple[Bar, ...]
+    hours: tuple[VoteCount, ...]
+    days: tuple[VoteCount, ...]
     pace: Pace | None
-    end: End | None
+    end: ExpectedEnd | None
     cost: Cost
 
     @property
@@ -122,12 +122,12 @@ class CampaignProgress:
 
 
 def by_aspect(tasks: Iterable[TaskProgress]) -> tuple[AspectProgress, ...]:
-    """Return the progress of each aspect that has pairs beside gold ones."""
-    found: dict[str, list[TaskProgress]] = defaultdict(list)
+    """Return the progress of each aspect that has pairs other than gold."""
+    of_aspect: dict[str, list[TaskProgress]] = defaultdict(list)
     for task in tasks:
         if not task.gold:
-            found[task.aspect].append(task)
-    return tuple(_added(aspect, found[aspect]) for aspect in sorted(found))
+            of_aspect[task.aspect].append(task)
+    return tuple(_added(aspect, of_aspect[aspect]) for aspect in sorted(of_aspect))
 
 
 def _added(aspect: str, tasks: Sequence[TaskProgress]) -> AspectProgress:

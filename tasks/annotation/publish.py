@@ -1,24 +1,32 @@
-"""A release is put before people: which pairs may be shown, their videos, and the campaign at the desk."""
+"""Publish a release to workers: choose the campaign and the pairs that may be shown."""
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.pair import PairRecord
-from storage_schemas.release import Release
-from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk import Desk
-from tasks.annotation.kept_translations import KeptTranslations
+from storage_schemas.release import Release, release_names
+from storage_schemas.store import Store
+from tasks.annotation.campaign import Campaign, load_campaign
+from tasks.annotation.desk.desk import Desk
 from tasks.annotation.media import MediaTask, PairFiles, media_tasks, pair_media
-from tasks.annotation.tasks import PairTask, task_of
+from tasks.annotation.pair_task import PairTask, task_of
+from tasks.annotation.translation import KeptTranslations
+from tasks.votes.release_votes import filtered_from, rule_of
 
 
 @dataclass(frozen=True)
 class Showing:
-    """What of a release is shown.
+    """The part of a release that is shown.
 
     Parameters
     ----------
@@ -27,7 +35,7 @@ class Showing:
     media
         Their videos, a task for each source.
     withheld
-        Ids of the sources whose licence forbids it.
+        Ids of the sources whose licence forbids showing them.
     """
 
     records: tuple[PairRecord, ...]
@@ -37,14 +45,14 @@ class Showing:
 
 @dataclass(frozen=True)
 class PublishResult:
-    """What became of a release that was to be published.
+    """The result of publishing a release.
 
     Parameters
     ----------
     new, known, retired
-        Pairs that are shown now and were not, that were, and that were and are no more.
+        Pairs that are newly shown, still shown, and no longer shown.
     withheld, withheld_pairs
-        Sources whose licence forbids showing, and how many pairs that are.
+        Sources whose licence forbids showing them, and how many pairs they have.
     failed
         By source id, why there are no videos of its pairs.
     failed_pairs
@@ -71,7 +79,7 @@ class PublishResult:
         return not self.failed
 
     def in_words(self) -> str:
-        """Return what became of it, for a person."""
+        """Return a sentence that tells the result."""
         one = self.campaign
         words = [
             f"Campaign {one.name} shows {self.shown} pairs of release {one.release} version {one.version}, "
@@ -94,19 +102,19 @@ def _sources(some: Sized) -> str:
 
 
 def showing(release: Release, campaign: Campaign, key: bytes, private_audience: bool = False) -> Showing:
-    """Return what of a release a campaign shows.
+    """Return the part of a release that a campaign shows.
 
     Parameters
     ----------
     key
-        The installation's key, with which files are named.
+        The installation's key, from which file names are made.
     private_audience
-        Whether all who come may see sources that may not be passed on.
+        Whether every worker may see sources that may not be redistributed.
 
     Raises
     ------
     UserInputError
-        If an aspect of the campaign is none of the release, or nothing is left to show.
+        If the release lacks an aspect of the campaign, or nothing is left to show.
     """
     records = release.pairs()
     there = {record.aspect for record in records}
@@ -138,12 +146,12 @@ def publish(
     failed: Mapping[str, str],
     by: str = "",
 ) -> PublishResult:
-    """Put the pairs whose videos are there before people, and say what became of the others.
+    """Show the pairs whose videos exist, and report what became of the others.
 
     Parameters
     ----------
     failed
-        By source id, why there are no videos of it.
+        By source id, why it has no videos.
 
     Raises
     ------
@@ -156,7 +164,7 @@ def publish(
     records = [record for record in shown.records if record.source_id not in failed]
     if not records:
         raise UserInputError(f"there are no videos of any pair: {next(iter(failed.values()))}")
-    done = desk.publish(campaign, pair_tasks(release, campaign, records, files), by)
+    done = desk.organiser.publish(campaign, pair_tasks(release, campaign, records, files), by)
     withheld = set(shown.withheld)
     aspects = campaign.aspects
     return PublishResult(
@@ -178,7 +186,7 @@ def publish(
 def pair_tasks(
     release: Release, campaign: Campaign, records: Sequence[PairRecord], files: Mapping[str, PairFiles]
 ) -> list[PairTask]:
-    """Return pairs as tasks, with the translations that the store has into a language of the pages."""
+    """Return pairs as tasks, with the translations that the store holds for the pages' language."""
     language = translated_into(campaign)
     kept = KeptTranslations(release.store.root).read(language) if language else {}
     tasks = []
@@ -193,5 +201,127 @@ def pair_tasks(
 
 
 def translated_into(campaign: Campaign) -> str:
-    """Return the language beside which captions are shown: the first of the pages that is not English."""
+    """Return the language into which captions are translated: the pages' first that is not English."""
     return next((language for language in campaign.languages if language != "en"), "")
+
+
+def choose_campaign(
+    store: Store,
+    published: Sequence[Campaign],
+    release: str | None = None,
+    version: int | None = None,
+    name: str = "",
+    settings: Path | None = None,
+) -> tuple[Release, Campaign]:
+    """Return the release to be published, and its campaign.
+
+    An existing campaign keeps the version that it shows, even if the release has a newer one: a new version
+    is shown only if it is requested.
+
+    Parameters
+    ----------
+    published
+        The campaigns that exist at the desk.
+    release, version
+        The release; by default the only one that is not filtered.
+    name
+        The campaign; by default the one that already shows the release, else a new ``RELEASE-VERSION``.
+    settings
+        A TOML file with settings; by default those that the campaign was published with. The number of
+        votes on a pair, and whether votes of excluded workers count, default to the release's recipe.
+
+    Raises
+    ------
+    UserInputError
+        If something is missing, does not fit, or is ambiguous.
+    """
+    values = _read_settings(settings)
+    release, version = release or _text(values, "release"), version or _number(values, "version")
+    name = name or _text(values, "name") or ""
+    there = _published(published, release or _only_release(store), version, name)
+    if there is not None:
+        if (release or there.release, version or there.version) != (there.release, there.version):
+            raise UserInputError(
+                f"the campaign {there.name} shows release {there.release} version {there.version}, not "
+                f"{release or there.release} version {version or there.version}: choose another name"
+            )
+        opened = Release.open(store, there.release, there.version)
+        return opened, there if settings is None else _from_file(settings, opened, there.name)
+    opened = Release.open(store, release or _only_release(store), version)
+    if filtered_from(opened) is not None:
+        raise UserInputError(
+            f"people have looked at release {opened.name} already: publish the one that it was filtered from"
+        )
+    # a release's name may have dots, a campaign's name is part of URLs
+    called = name or re.sub(r"[^A-Za-z0-9_-]", "-", f"{opened.name}-{opened.version}")[-64:].lstrip("-_")
+    if settings is not None:
+        return opened, _from_file(settings, opened, called)
+    try:
+        return opened, Campaign.model_validate({"name": called, **_of_recipe(opened)})
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        raise UserInputError(
+            f"--campaign {called}: {first['msg'].removeprefix('Value error, ')}"
+        ) from problem
+
+
+def _published(
+    published: Sequence[Campaign], release: str | None, version: int | None, name: str
+) -> Campaign | None:
+    """Return the existing campaign that is meant; None if it is a new one."""
+    if name:
+        return next((one for one in published if one.name == name), None)
+    fits = [one for one in published if one.release == release and version in (None, one.version)]
+    newest = [one for one in fits if one.version == max(other.version for other in fits)]
+    if len(newest) > 1:
+        names = ", ".join(one.name for one in newest)
+        raise UserInputError(
+            f"release {release} is shown by several campaigns ({names}): say which one you mean"
+        )
+    return newest[0] if newest else None
+
+
+def _only_release(store: Store) -> str | None:
+    """Return the only release of a store that is not filtered; None if there are none or several."""
+    names = [name for name in release_names(store) if filtered_from(Release.open(store, name)) is None]
+    return names[0] if len(names) == 1 else None
+
+
+def _from_file(settings: Path, release: Release, name: str) -> Campaign:
+    made = load_campaign(settings, name=name, release=release.name, version=release.version)
+    return made.model_copy(
+        update={key: value for key, value in _of_recipe(release).items() if key not in made.model_fields_set}
+    )
+
+
+def _of_recipe(release: Release) -> dict[str, Any]:
+    """Return the settings that a release determines."""
+    rule = rule_of(release)
+    return {
+        "release": release.name,
+        "version": release.version,
+        "workers_per_pair": rule.workers_per_pair,
+        "drop_excluded": rule.drop_excluded,
+    }
+
+
+def _read_settings(settings: Path | None) -> dict[str, Any]:
+    """Return the values of a settings file; wrong values are reported when they are used."""
+    if settings is None:
+        return {}
+    if not settings.is_file():
+        raise UserInputError(f"there is no file {settings}")
+    try:
+        return tomllib.loads(settings.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise UserInputError(f"{settings} is no TOML: {problem}") from problem
+
+
+def _text(values: dict[str, Any], key: str) -> str | None:
+    value = values.get(key)
+    return value if isinstance(value, str) and value else None
+
+
+def _number(values: dict[str, Any], key: str) -> int | None:
+    value = values.get(key)
+    return value if isinstance(value, int) else None

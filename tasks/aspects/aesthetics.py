@@ -15,20 +15,20 @@ from tasks.media.planes import split_planes
 
 
 class EqParameters(Parameters):
-    """What FFmpeg's `eq` is told; from 7.9 on FFmpeg computes differently, so those are refused."""
+    """Parameters of FFmpeg's `eq`; it computes values from 7.9 on differently, so those are rejected."""
 
     contrast: float = Field(default=-0.8, gt=-7.9, lt=7.9, allow_inf_nan=False)
 
 
 def eq_contrast_table(contrast: float) -> NDArray[np.uint8]:
-    """Return the luma that FFmpeg's ``eq=contrast=…`` gives for each luma, shape (256,) uint8.
+    """Return the lookup table of FFmpeg's ``eq=contrast=…`` for luma, shape (256,) uint8.
 
     The integers are those of libavfilter's ``vf_eq.c`` at brightness 0: contrast −0.8 is
     ``clip(((y * -3276) >> 12) + 229, 0, 255)``, which inverts luma and compresses it to 80 %.
     """
     luma = np.arange(256, dtype=np.int64)
     if contrast == 1:
-        return luma.astype(np.uint8)  # FFmpeg hands the frame on; its formula would give y - 1
+        return luma.astype(np.uint8)  # FFmpeg passes the frame through; the formula would give y - 1
     # C truncates towards zero, as int() does and // does not
     slope = int(contrast * 256 * 16)
     offset = 127 - int(slope / 32)
@@ -37,11 +37,11 @@ def eq_contrast_table(contrast: float) -> NDArray[np.uint8]:
 
 
 class FfmpegEq(PixelOperation[EqParameters]):
-    """FFmpeg's `eq` with another contrast: luma by a table, chroma untouched.
+    """FFmpeg's `eq` with another contrast: luma by lookup table, chroma unchanged.
 
-    Presets keep away from contrast 1, where nothing changes: 0.6 is a dull picture, 0.2 nearly flat grey,
-    the paper's −0.8 a negative. The threshold of 2 steps: over 60 frames of an animated film the least
-    difference was 6.5 at `weak` and 29.7 at `paper`, and a fade to one grey (127 is a fixed point) is 0.
+    Presets avoid contrast 1, which changes nothing: 0.6 is a dull picture, 0.2 nearly flat grey, the paper's
+    −0.8 a negative. Basis of the threshold of 2 steps: over 60 frames of an animated film the minimum
+    difference was 6.5 at `weak` and 29.7 at `paper`; for a fade to one grey (127 is a fixed point) it is 0.
     """
 
     name = "ffmpeg-eq"
@@ -62,7 +62,7 @@ class FfmpegEq(PixelOperation[EqParameters]):
         parameters: EqParameters,
         choice: Mapping[str, Any],
     ) -> Planes:
-        """Return planes ``(n, H·3/2, W)`` with luma looked up in the table."""
+        """Return planes ``(n, H·3/2, W)`` with luma replaced by the table."""
         changed = frames.copy(order="C")
         luma = split_planes(changed).y
         luma[...] = eq_contrast_table(parameters.contrast)[luma]

@@ -1,8 +1,8 @@
 """Appearance style: the clip is redrawn in one of five styles (SLVMEval, 4.2 and appendix F.3).
 
-OpenCV's pictures are BGR, and some of its filters treat the channels differently (grey levels, the
-pencil's tint), so every style function takes and returns BGR, as a script around ``cv2.VideoCapture``
-would; the operation turns RGB into BGR and back.
+OpenCV uses BGR, and some filters treat the channels differently (grey levels, the pencil's tint). Every
+style function therefore takes and returns BGR, as a script around ``cv2.VideoCapture`` would; the operation
+converts from and to RGB.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ STYLES: Mapping[StyleName, Callable[[Bgr], Bgr]] = {
 
 
 class StyleParameters(Parameters):
-    """The styles to draw from, and how much of the style is mixed in (1 is the style alone)."""
+    """The styles to draw from, and the weight of the style against the original (1 is the style alone)."""
 
     styles: tuple[StyleName, ...] = Field(default=tuple(STYLES), min_length=1)
     amount: float = Field(default=1.0, gt=0, le=1)
@@ -72,15 +72,15 @@ class StyleParameters(Parameters):
     @classmethod
     def _each_once(cls, styles: tuple[StyleName, ...]) -> tuple[StyleName, ...]:
         if len(set(styles)) < len(styles):
-            raise ValueError("a style may be named once only, since each is drawn equally often")
+            raise ValueError("each style may be named only once, since all are drawn with equal probability")
         return styles
 
 
 class OpencvStyle(PixelOperation[StyleParameters]):
-    """One of OpenCV's stylisations, the same for all clips of a video.
+    """One of OpenCV's stylisations, the same in all clips of a video.
 
-    Weaker presets mix the style with the original. The threshold is set by the mildest:
-    over 20 frames of an animated film detail enhancement changed at least 0.48 at `weak`, 1.4 at `paper`.
+    Weaker presets blend the style with the original. The mildest style determines the threshold: over 20
+    frames of an animated film, detail enhancement changed at least 0.48 at `weak` and 1.4 at `paper`.
     """
 
     name = "opencv-style"
@@ -94,7 +94,7 @@ class OpencvStyle(PixelOperation[StyleParameters]):
     threshold = 0.3
 
     def choose(self, clip: ClipContext, parameters: StyleParameters) -> dict[str, Any]:
-        """Draw the style; all clips of a video get the same."""
+        """Draw the style; all clips of a video use the same one."""
         place = int(clip.video_rng("style").integers(len(parameters.styles)))
         return {"style": parameters.styles[place]}
 
@@ -107,7 +107,7 @@ class OpencvStyle(PixelOperation[StyleParameters]):
         choice: Mapping[str, Any],
     ) -> Planes:
         """Return RGB ``(n, H, W, 3)`` in the chosen style."""
-        cv2.setNumThreads(1)  # a process works on each core already
+        cv2.setNumThreads(1)  # each core already runs one process
         style = STYLES[choice["style"]]
         changed = np.empty_like(frames)
         for place, frame in enumerate(frames):

@@ -1,4 +1,4 @@
-"""Background consistency: other landscapes stand behind the clip's things (SLVMEval, 4.2 and appendix F)."""
+"""Background consistency: the background changes to random landscapes (SLVMEval, 4.2 and appendix F)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tasks.models.base import Models
 
 
 class BackgroundParameters(Parameters):
-    """What is cut out and what is put behind it.
+    """Parameters of foreground extraction and of the new background.
 
     Parameters
     ----------
     model
-        The network that finds the foreground; the paper's rembg used ``u2net``, ``u2netp`` is its small form.
+        The segmentation network; the paper's rembg used ``u2net``; ``u2netp`` is its small variant.
     backgrounds
-        ``procedural`` draws landscapes; any other name is a set of images in the model folder's subfolder
+        ``procedural`` draws landscapes; any other name is an image set in the model folder's subfolder
         ``backgrounds``.
     per
         A new image for each frame (the paper), or one for the whole clip.
     opacity
-        How much of the old background is covered.
+        Opacity of the new background over the old one.
     """
 
     model: Literal["u2net", "u2netp"] = "u2net"
@@ -40,12 +40,12 @@ class BackgroundParameters(Parameters):
 
 
 class RembgU2net(PixelOperation[BackgroundParameters]):
-    """U²-Net's soft mask, as rembg makes it, composes each frame over another landscape.
+    """Composes each frame over another landscape with U²-Net's soft mask, as rembg does.
 
-    Where the mask says foreground entirely (255) nothing changes, to the bit. The threshold of 3 steps
-    drops clips that the network takes for foreground almost everywhere; over 15 frames of an animated film
-    the least difference was 5.5 at `weak`, 15.9 at `paper`. `small-network` is as strong as `paper`, with the
-    small network and drawn landscapes in place of 176 MB of weights and a set of photographs.
+    Pixels that are entirely foreground (mask 255) stay bit-identical. The threshold of 3 steps excludes clips
+    that the network considers foreground almost everywhere; over 15 frames of an animated film the minimum
+    difference was 5.5 at `weak` and 15.9 at `paper`. `small-network` is as strong as `paper` but uses the
+    small network and drawn landscapes instead of 176 MB of weights and a set of photographs.
     """
 
     name = "rembg-u2net"
@@ -61,14 +61,14 @@ class RembgU2net(PixelOperation[BackgroundParameters]):
     threshold = 3.0
 
     def consumed_models(self, parameters: BackgroundParameters, models: Models) -> dict[str, Any]:
-        """Return the checksums of the network and of the set of images, by their names in the store."""
+        """Return the checksums of the network and of the image set, by name."""
         from tasks.models.hub import BACKGROUNDS, consumed_model
 
         images = BACKGROUNDS + parameters.backgrounds
         return {**consumed_model(models, parameters.model), **consumed_model(models, images)}
 
     def choose(self, clip: ClipContext, parameters: BackgroundParameters) -> dict[str, Any]:
-        """Draw the image of each frame; neighbouring frames get different ones where the set allows it."""
+        """Draw the image of each frame; adjacent frames get different ones if the set allows it."""
         images = _backgrounds(clip, parameters)
         if parameters.per == "clip":
             return {"images": [images.draw(clip.rng("background"))]}
@@ -76,7 +76,7 @@ class RembgU2net(PixelOperation[BackgroundParameters]):
         for frame in range(clip.span.frame_count):
             rng = clip.rng("background", frame)
             id_ = images.draw(rng)
-            for _ in range(8):  # a set of one image has no other
+            for _ in range(8):  # a set may have only one image
                 if not drawn or id_ != drawn[-1]:
                     break
                 id_ = images.draw(rng)
@@ -103,20 +103,20 @@ class RembgU2net(PixelOperation[BackgroundParameters]):
             keep[place] = 255 - np.rint((255 - mask) * parameters.opacity).astype(np.uint8)
             id_ = choice["images"][first + place if parameters.per == "frame" else 0]
             behind = Image.fromarray(images.image(id_, height, width))
-            frame, kept = Image.fromarray(rgb[place]), Image.fromarray(keep[place])
-            composed[place] = np.asarray(Image.composite(frame, behind, kept))
+            frame, alpha = Image.fromarray(rgb[place]), Image.fromarray(keep[place])
+            composed[place] = np.asarray(Image.composite(frame, behind, alpha))
         return merge_masked(frames, rgb_to_planes(composed, clip.color), keep < 255)
 
 
 def _backgrounds(clip: ClipContext, parameters: BackgroundParameters) -> BackgroundSet:
     from tasks.models.hub import BACKGROUNDS
 
-    found: BackgroundSet = clip.models.get(BACKGROUNDS + parameters.backgrounds)
-    return found
+    backgrounds: BackgroundSet = clip.models.get(BACKGROUNDS + parameters.backgrounds)
+    return backgrounds
 
 
 def names_a_background(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
-    """Return whether the caption says what is in the background."""
+    """Return whether the caption describes the background."""
     return bool(analysis.background)
 
 

@@ -1,4 +1,4 @@
-"""What an aspect is: a name, what it needs of a clip, and the operations that degrade it."""
+"""Base classes of aspects and operations: names, eligibility of clips, and degradations."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from tasks.models.base import Models
 Category = Literal["quality", "consistency"]
 Pool = Literal["cpu", "h100"]
 
-#: What a strength is called whose parameters are those of no preset; no preset's name begins so.
+#: Strength of parameters that match no preset; no preset's name starts with it.
 CUSTOM = "custom"
 
 
 class Parameters(Frozen):
-    """Base of every operation's parameters: frozen, strict, JSON-able."""
+    """Base class of operation parameters: frozen, strict, JSON-serialisable."""
 
 
 P = TypeVar("P", bound=Parameters)
 
 
 class ClipNotDegradable(SlvmevalError):
-    """This clip cannot be degraded by this operation; another eligible clip takes its place."""
+    """This operation cannot degrade this clip; another eligible clip replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClipSpan:
-    """A clip as the operations see it: its index and the source's frames that it owns."""
+    """Index of a clip and the source frames it owns."""
 
     index: int
     first_frame: int
@@ -45,14 +45,14 @@ class ClipSpan:
 
 
 class ClipLog:
-    """What an operation notes while it works on a clip.
+    """Measurements and facts that an operation records for a clip.
 
     Attributes
     ----------
     measured
-        Values by name, one a frame in the order of the frames; `settle` sees them.
+        Values by name, one per frame in frame order; available to `settle`.
     facts
-        What ran (batch sizes, device): for the provenance only.
+        Execution details (batch sizes, device), for the provenance only.
     """
 
     def __init__(self) -> None:
@@ -60,17 +60,17 @@ class ClipLog:
         self.facts: dict[str, Any] = {}
 
     def measure(self, name: str, value: float) -> None:
-        """Note a value of the next frame."""
+        """Record a value of the next frame."""
         self.measured.setdefault(name, []).append(float(value))
 
     def ran(self, **facts: Any) -> None:
-        """Note with what it ran; JSON-able, a later value replaces an earlier one."""
+        """Record execution details, JSON-serialisable; later values replace earlier ones."""
         self.facts |= facts
 
 
 @dataclass(frozen=True)
 class ClipContext:
-    """What an operation may know of the clip that it degrades: nothing that is in no id.
+    """Everything an operation may use of the clip it degrades; all of it is part of an id.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class ClipContext:
     color
         Colour matrix and range of the planes.
     analysis
-        What the clip's caption names.
+        Analysis of the clip's caption.
     seed
         Key of all random draws of this operation on this source: (release seed, source id, aspect).
     models
@@ -88,7 +88,7 @@ class ClipContext:
         Returns the clip's frames ``place … place + count`` as planes ``(count, H·3/2, W)`` uint8, so that
         :meth:`PixelOperation.choose` can look at them.
     log
-        Where the operation notes what it measured and with what it ran.
+        Record of measurements and execution details.
     """
 
     span: ClipSpan
@@ -109,25 +109,25 @@ class ClipContext:
         return derived_seed(*self.seed, purpose, self.span.index, frame) >> 65
 
     def video_rng(self, purpose: str) -> np.random.Generator:
-        """Return the generator for a purpose that all clips of the source share."""
+        """Return the generator for a purpose, shared by all clips of the source."""
         return keyed_rng(*self.seed, purpose)
 
 
 class Operation(ABC, Generic[P]):
-    """One exactly defined way to degrade.
+    """One exactly defined degradation.
 
     Class attributes
     ----------------
     name, version
-        Both are in the artifact's id; a change of pixels needs a new version.
+        Part of the artifact's id; increase the version when pixels change.
     parameters_type
         The frozen parameter model; its defaults are the preset named by `default_strength`.
     strengths
-        Presets by name, from weak to strong, each the fields that differ from the defaults.
+        Presets by name, from weak to strong; each holds the fields that differ from the defaults.
     pool
-        Which workers run it.
+        Pool of the workers that run it.
     models
-        Names of the models that it may load.
+        Names of the models it may load.
     """
 
     name: ClassVar[str]
@@ -139,19 +139,19 @@ class Operation(ABC, Generic[P]):
     models: ClassVar[tuple[str, ...]] = ()
 
     def parameters(self, strength: str | None = None, overrides: Mapping[str, Any] | None = None) -> P:
-        """Return the parameters of a preset, with single values replaced.
+        """Return the parameters of a preset, with individual values replaced.
 
         Raises
         ------
         UserInputError
-            For a preset or a field that the operation does not have.
+            For an unknown preset or field.
         """
-        chosen = strength or self.default_strength
-        if chosen not in self.strengths:
+        preset = strength or self.default_strength
+        if preset not in self.strengths:
             raise UserInputError(
-                f"operation {self.name} has no strength {chosen!r}: choose one of {', '.join(self.strengths)}"
+                f"operation {self.name} has no strength {preset!r}: choose one of {', '.join(self.strengths)}"
             )
-        values = {**self.strengths[chosen], **(overrides or {})}
+        values = {**self.strengths[preset], **(overrides or {})}
         try:
             return self.parameters_type(**values)  # type: ignore[return-value]
         except ValidationError as problem:
@@ -163,34 +163,34 @@ class Operation(ABC, Generic[P]):
             ) from problem
 
     def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: P) -> bool:
-        """Return whether this operation, with these parameters, takes a clip that the aspect takes."""
+        """Return whether this operation, with these parameters, accepts a clip eligible for the aspect."""
         return True
 
     def consumed_models(self, parameters: P, models: Models) -> dict[str, Any]:
-        """Return name and checksum of each model that is used with these parameters, for the artifact's id.
+        """Return name and checksum of each model used with these parameters, for the artifact's id.
 
-        Left as it is, these are all that `models` names.
+        By default these are all in `models`.
 
         Raises
         ------
         PrerequisiteError
-            If one is missing, with the command that fetches it.
+            If a model is missing; the message has the command that downloads it.
         """
-        from tasks.models.hub import consumed_model  # which takes `Models` from this module
+        from tasks.models.hub import consumed_model  # that module imports `Models` from here
 
         return {name: sum_ for model in self.models for name, sum_ in consumed_model(models, model).items()}
 
     def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
-        """Return the part of a clip's analysis that changes this operation's pixels, JSON-able."""
+        """Return the part of a clip's analysis that affects the pixels, JSON-serialisable."""
         return None
 
 
 class PixelOperation(Operation[P]):
-    """Makes new frames of a clip.
+    """An operation that makes new frames of a clip.
 
-    `threshold` is the least mean absolute difference (in 8-bit steps, over all planes, after rounding to
+    `threshold` is the minimum mean absolute difference (in 8-bit steps, over all planes, after rounding to
     4:2:0) between a clip and its degraded form; below it the clip does not count as degraded.
-    `frames_at_once` is how many frames :meth:`apply` is given; progress is told after each such step.
+    `frames_at_once` is the number of frames per call of :meth:`apply`; progress is reported after each call.
     """
 
     works_on: ClassVar[Literal["planes", "rgb"]]
@@ -198,7 +198,7 @@ class PixelOperation(Operation[P]):
     frames_at_once: ClassVar[int] = 32
 
     def choose(self, clip: ClipContext, parameters: P) -> dict[str, Any]:
-        """Make the random choices that hold for the whole clip, JSON-able; recorded in the pair.
+        """Make the random choices for the whole clip, JSON-serialisable; they are recorded in the pair.
 
         Raises
         ------
@@ -225,14 +225,14 @@ class PixelOperation(Operation[P]):
         Returns
         -------
         ndarray
-            Same shape and dtype as `frames`. An operation in RGB that changes a part of the picture
-            works on planes and merges there, so that nothing else changes.
+            Same shape and dtype as `frames`. An RGB operation that changes only part of the picture should
+            work on planes and merge there, so that nothing else changes.
         """
 
     def settle(self, changed: int, frames: int, parameters: P, clip: ClipContext) -> dict[str, Any]:
-        """Return what to record with the choices once all `frames` are done, `changed` of them differing.
+        """Return what to record with the choices after all `frames` are done, of which `changed` differ.
 
-        What :meth:`apply` measured of each frame is in ``clip.log.measured``.
+        The measurements of :meth:`apply` are in ``clip.log.measured``.
 
         Raises
         ------
@@ -243,9 +243,9 @@ class PixelOperation(Operation[P]):
 
 
 class FrameMapOperation(Operation[P]):
-    """Shows other frames of the same clip.
+    """An operation that shows other frames of the same clip.
 
-    `threshold` is as for :class:`PixelOperation`: a clip that stands still anyway is not degraded by it.
+    `threshold` is as for :class:`PixelOperation`: a clip without motion is not degraded.
     """
 
     threshold: ClassVar[float] = 0.5
@@ -257,46 +257,46 @@ class FrameMapOperation(Operation[P]):
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """What becomes of the clips: `order` lists clip indices as they follow; `drawn` those concerned."""
+    """A new arrangement: `order` lists clip indices in sequence, `drawn` the clips removed or moved."""
 
     order: tuple[int, ...]
     drawn: tuple[int, ...]
 
 
 class OrderOperation(Operation[P]):
-    """Removes or moves whole clips."""
+    """An operation that removes or moves whole clips."""
 
     @abstractmethod
     def most(self, clips: int, parameters: P) -> int:
-        """Return the largest number of clips that may be concerned in a source with `clips` clips."""
+        """Return the maximum number of clips to remove or move in a source with `clips` clips."""
 
     @abstractmethod
     def rearrange(
         self, clips: Sequence[ClipSpan], count: int, seed: tuple[str | int, ...], parameters: P
     ) -> Arrangement:
-        """Return the new order when `count` clips are concerned; smaller draws lie within larger ones.
+        """Return the new order with `count` clips removed or moved; smaller draws are subsets of larger ones.
 
         Raises
         ------
         SetAside
-            `no_arrangement` if the source allows none.
+            `no_arrangement` if none is possible for the source.
         """
 
 
 @dataclass(frozen=True)
 class Aspect:
-    """One of the evaluation aspects: what it is called, which clips it takes, how it can be degraded.
+    """One of the evaluation aspects: its names, eligible clips and operations.
 
     Parameters
     ----------
     name
-        Our name, as in the tables.
+        Name of the aspect, as used in the tables.
     dimension
-        The id that the paper gives to judges (SLVMEval, table 6).
+        The paper's id of the aspect, used in prompts (SLVMEval, table 6).
     category
         ``quality`` or ``consistency``.
     needs
-        What a caption must say, for a person.
+        What a caption must contain, in words.
     takes
         Whether a clip is eligible: called with its analysis and its span (never one without frames).
     operations
@@ -329,12 +329,12 @@ class Aspect:
 
 
 def any_clip(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
-    """Return True: the aspect takes every clip that has frames."""
+    """Return True: every clip with frames is eligible."""
     return True
 
 
 class FoundParameters(Parameters):
-    """In how much of a clip it must be found.
+    """Minimum share of a clip that must change.
 
     Parameters
     ----------
@@ -349,12 +349,12 @@ F = TypeVar("F", bound=FoundParameters)
 
 
 class FindingOperation(PixelOperation[F]):
-    """Leaves frames as they are in which it finds nothing, and clips in which these are too many.
+    """An operation that changes only frames in which it finds something, and needs enough of them per clip.
 
     Class attributes
     ----------------
     finds
-        What was seen in too few frames, to go on "in 3 of 10 frames only".
+        What was found in too few frames; completed by "in 3 of 10 frames only".
     """
 
     finds: ClassVar[str]
@@ -365,7 +365,7 @@ class FindingOperation(PixelOperation[F]):
         Parameters
         ----------
         changed, frames
-            How many frames of the clip differ at all, and how many it has.
+            Number of changed frames and of all frames of the clip.
 
         Raises
         ------

@@ -1,7 +1,7 @@
-"""Color: a thing has another colour than the caption says (SLVMEval, 4.2 and appendix F).
+"""Color: a thing gets a colour that differs from the caption (SLVMEval, 4.2 and appendix F).
 
-The paper's operation is in ``color_edit.py``. The one here is a classical stand-in for its image editor:
-every pixel of the named colour moves to another colour, whichever thing it belongs to.
+The paper's operation is in ``color_edit.py``. The one here is a classical substitute for its image editor:
+every pixel of the named colour is recoloured, whichever thing it belongs to.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tasks.media.planes import Mask, merge_masked, planes_to_rgb, rgb_to_planes
 
 
 class HueShiftParameters(FoundParameters):
-    """Which pixels move, and how far.
+    """Selection of pixels and amount of recolouring.
 
     Parameters
     ----------
     palette
-        The colours to draw the new one from, two or more; the original is never drawn.
-    least_share
-        A frame with a smaller share of pixels of the named colour is left as it is.
+        Two or more colours from which the new one is drawn; the original is never drawn.
+        least_share
+        Frames with a smaller share of pixels of the named colour are not changed.
     amount
         How far the pixels move towards the new colour; 1 is all the way.
     """
@@ -40,18 +40,18 @@ class HueShiftParameters(FoundParameters):
 
 
 def colour_mask(rgb: Planes, colour: str, least_share: float) -> Mask:
-    """Return the pixels of a colour without specks, ``(H, W)`` bool; none where they are too few."""
-    found = pixels_named(rgb_to_lab(rgb), colour).astype(np.uint8)
+    """Return the pixels of a colour without specks, ``(H, W)`` bool; none if they are too few."""
+    pixels = pixels_named(rgb_to_lab(rgb), colour).astype(np.uint8)
     cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
-    smooth = cv2.morphologyEx(cv2.morphologyEx(found, cv2.MORPH_OPEN, cross), cv2.MORPH_CLOSE, cross)
+    smooth = cv2.morphologyEx(cv2.morphologyEx(pixels, cv2.MORPH_OPEN, cross), cv2.MORPH_CLOSE, cross)
     mask = smooth.astype(np.bool_)
     return mask if mask.mean() >= least_share else np.zeros_like(mask)
 
 
 class NamedColourHueShift(FindingOperation[HueShiftParameters]):
-    """The pixels of the colour that the caption names become another colour; their shading stays.
+    """Recolours the pixels of the colour named in the caption, preserving their shading.
 
-    The threshold of 0.5 steps is what one hundredth of the picture makes when it turns from dark to light.
+    The threshold of 0.5 steps corresponds to one hundredth of the picture turning from dark to light.
     """
 
     name = "named-colour-hue-shift"
@@ -71,7 +71,7 @@ class NamedColourHueShift(FindingOperation[HueShiftParameters]):
         return colour_choices(analysis)
 
     def choose(self, clip: ClipContext, parameters: HueShiftParameters) -> dict[str, Any]:
-        """Draw the thing, and the colour that it gets."""
+        """Draw the thing and its new colour."""
         return drawn_colour(clip, parameters.palette)
 
     def apply(
@@ -82,7 +82,7 @@ class NamedColourHueShift(FindingOperation[HueShiftParameters]):
         parameters: HueShiftParameters,
         choice: Mapping[str, Any],
     ) -> Planes:
-        """Return planes ``(n, H·3/2, W)``, recoloured; frames without the colour as they were."""
+        """Return recoloured planes ``(n, H·3/2, W)``; frames without the colour are unchanged."""
         cv2.setNumThreads(1)
         rgb = planes_to_rgb(frames, clip.color)
         masks = np.zeros(rgb.shape[:3], np.bool_)
@@ -99,7 +99,7 @@ class NamedColourHueShift(FindingOperation[HueShiftParameters]):
 
 
 def names_one_colour(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
-    """Return whether the caption gives some thing exactly one colour of the palette."""
+    """Return whether the caption assigns exactly one palette colour to some thing."""
     return bool(colour_choices(analysis))
 
 

@@ -1,6 +1,6 @@
-"""The paper's operation for color: Qwen-Image-Edit-2509 gives a thing another colour in every frame.
+"""The paper's operation for color: Qwen-Image-Edit-2509 changes a thing's colour in every frame.
 
-Also which thing of a caption gets which colour, and how far an edit changed the rest of a picture.
+Also the draw of thing and colour from a caption, and measures of unintended changes.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable, Parameters, PixelOperation, Pool
 from tasks.llm.prompt_files import checked_template, prompt_text
-from tasks.media.color_names import named_colours, rgb_to_lab, said_colours
+from tasks.media.color_names import field_colours, named_colours, rgb_to_lab
 from tasks.media.planes import Rgb
 from tasks.models.base import ImageEditor, Models
 from tasks.models.residence import Batches
 
-#: Distance in CIE Lab (CIE76) from which a pixel's colour counts as another one. 2.3 is just noticeable; the
-#: nearest two colours of the palette (black, gray and white) lie about 40 apart, and this is half of that.
+#: Minimum CIE Lab distance (CIE76) for a pixel's colour to count as changed. 2.3 is just noticeable; the
+#: closest palette colours (black, gray and white) are about 40 apart, and this is half of that.
 NOTABLE = 20.0
 
 
 class EditMeasures(NamedTuple):
-    """What an edit did to one picture.
+    """Measures of an edit of one picture.
 
     Attributes
     ----------
     changed_share
         Share of the pixels whose colour moved by `NOTABLE` or more in Lab.
     rest_shift
-        Mean absolute difference of all other pixels, in 8-bit steps of RGB; 0 where there are none.
+        Mean absolute difference of all other pixels, in 8-bit steps of RGB; 0 if there are none.
     edges_kept
-        Correlation of the strength of the edges in the luma of both, −1 to 1: near 1 where every outline
-        stands where it stood. 1 if neither has edges, 0 if only one has.
+        Correlation of the luma edge strengths, −1 to 1: near 1 if every outline keeps its place. 1 if neither
+        picture has edges, 0 if only one has.
     """
 
     changed_share: float
@@ -61,7 +61,7 @@ def measure_edit(before: Planes, after: Planes) -> EditMeasures:
 
 
 def _edges(rgb: Planes) -> NDArray[np.float64]:
-    """Return how steep the luma is at each pixel, ``(H, W)``."""
+    """Return the luma gradient magnitude, ``(H, W)``."""
     luma = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float64)
     return np.hypot(cv2.Sobel(luma, cv2.CV_64F, 1, 0), cv2.Sobel(luma, cv2.CV_64F, 0, 1))
 
@@ -75,7 +75,7 @@ def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     return float(np.vdot(one, other)) / (sizes[0] * sizes[1])
 
 
-#: A colour that can be drawn (SLVMEval, appendix F.6).
+#: The colours to draw from (SLVMEval, appendix F.6).
 PaletteColour = Literal[
     "black", "white", "red", "green", "yellow", "blue", "brown", "purple", "pink", "orange", "gray"
 ]
@@ -87,38 +87,38 @@ def _another_is_left(value: tuple[PaletteColour, ...]) -> tuple[PaletteColour, .
     return value
 
 
-#: The colours to draw the new one from: two or more, so that one is left beside the original.
+#: Colours from which the new one is drawn: two or more, so that one remains besides the original.
 Palette = Annotated[tuple[PaletteColour, ...], AfterValidator(_another_is_left)]
 #: All of them.
 PALETTE: Palette = get_args(PaletteColour)
 
 
 def colour_choices(analysis: CaptionAnalysis) -> list[tuple[str, str]]:
-    """Return (colour, thing) for each thing that the caption gives exactly one colour of the palette."""
+    """Return (colour, thing) for each thing to which the caption assigns exactly one palette colour."""
     by_thing: dict[str, set[str]] = defaultdict(set)
     for entry in analysis.color:
-        # the words of the thing count too: a "white" "red-roofed house" has two colours
-        by_thing[entry.object] |= said_colours(entry.color) | named_colours(entry.object)
+        # colour words in the thing's name count too: a "white" "red-roofed house" has two colours
+        by_thing[entry.object] |= field_colours(entry.color) | named_colours(entry.object)
     return [(next(iter(colours)), thing) for thing, colours in by_thing.items() if len(colours) == 1]
 
 
 def drawn_colour(clip: ClipContext, palette: Palette) -> dict[str, str]:
-    """Draw a thing of the clip's caption, and the colour that it gets.
+    """Draw a thing from the clip's caption and its new colour.
 
     Returns
     -------
     dict
-        `object`, the thing as the caption has it; `color`, which of the palette's colours it has there;
+        `object`, the thing as in the caption; `color`, its palette colour in the caption;
         `new_color`, any other of `palette`.
 
     Raises
     ------
     ClipNotDegradable
-        If the caption gives no thing exactly one colour.
+        If the caption does not assign exactly one colour to any thing.
     """
     choices = colour_choices(clip.analysis)
     if not choices:
-        raise ClipNotDegradable("the caption gives no thing exactly one colour of the palette")
+        raise ClipNotDegradable("the caption does not assign exactly one colour of the palette to any thing")
     colour, thing = choices[int(clip.rng("object").integers(len(choices)))]
     others = [name for name in palette if name != colour]
     return {
@@ -128,40 +128,40 @@ def drawn_colour(clip: ClipContext, palette: Palette) -> dict[str, str]:
     }
 
 
-#: Longest name of a thing that goes into the instruction, in characters; captions come from anywhere.
+#: Maximum characters of a thing's name in the instruction; captions are untrusted.
 _LONGEST_NAME = 200
 
 
 class ColourEditParameters(Parameters):
-    """What is asked of the editor, and what must come of it.
+    """Settings of the editor and requirements on its result.
 
     Parameters
     ----------
     editor
-        The model, by the name that it has in the model folder.
+        Name of the model in the model folder.
     palette
-        The colours to draw the new one from, two or more; the original is never drawn.
+        Two or more colours from which the new one is drawn; the original is never drawn.
     instruction, negative
-        What to do, with ``{object}`` and ``{color}``, and what should not be seen (empty: a blank). ``@FILE``
-        in a recipe takes the text from a file.
+        The instruction, with ``{object}`` and ``{color}``, and the negative prompt (empty: a blank).
+        ``@FILE`` in a recipe reads the text from a file.
     steps, guidance
         Denoising steps, and weight of the instruction (``true_cfg_scale``); 1 is none.
     dtype
-        In which numbers the editor computes.
+        Floating-point type of the editor.
     step_cache
         Threshold of the editor's step cache; 0 computes every step in full.
     amount
-        How much of the edit is seen; 1 is all of it.
+        Weight of the edit against the original; 1 is the edit alone.
     least_share
-        A frame counts as changed where at least this share of its pixels has another colour.
+        A frame counts as changed if at least this share of its pixels has another colour.
     least_changed
-        Share of the clip's frames that must be changed; 0 asks for nothing, as the paper.
+        Minimum share of changed frames in a clip; 0 disables the check, as in the paper.
     most_changed_share
-        Greatest share of a frame that may change, on the mean of the frames; 1 allows all.
+        Maximum share of a frame that may change, averaged over the frames; 1 disables the check.
     most_rest_shift
-        How far the other pixels may move, on the mean of the frames, in 8-bit steps; 255 allows all.
+        Maximum shift of the other pixels in 8-bit steps, averaged over the frames; 255 disables the check.
     least_edges_kept
-        How well the outlines must stay, on the mean of the frames; −1 asks for nothing.
+        Minimum correlation of the outlines, averaged over the frames; −1 disables the check.
     """
 
     editor: str = Field(default="qwen-image-edit-2509", min_length=1)
@@ -187,17 +187,17 @@ class ColourEditParameters(Parameters):
 
 
 class QwenImageEdit(PixelOperation[ColourEditParameters]):
-    """Each frame is what the editor makes of it when it is told to give the thing another colour.
+    """Edits each frame with an instruction to change the colour of a thing.
 
-    The whole frame comes from the editor, so all of it changes a little. Of each frame is recorded
-    `changed_share`, `rest_shift` and `edges_kept`; see :mod:`tasks.aspects.color_edit`. In `paper` they
-    decide nothing. The threshold of 0.5 steps is what one hundredth of the picture makes when it turns from
-    dark to light, as for the other operation of this aspect.
+    The editor generates the whole frame, so everything changes slightly. `changed_share`, `rest_shift` and
+    `edges_kept` (see :class:`EditMeasures`) are recorded for each frame; in `paper` they decide nothing. The
+    threshold of 0.5 steps corresponds to one hundredth of the picture turning from dark to light, as for the
+    other operation of this aspect.
 
-    `lightning` is the same edit with diffusers' first block cache: faster, other pixels, not the paper's. At
-    its threshold of 0.1 the authors of that cache found other models 1.8 to 2.9 times as fast; artefacts came
-    above 0.2 (huggingface/diffusers, pull request 11180). Neither is measured on this model. It is no adapter
-    for few steps.
+    `lightning` is the same edit with diffusers' first block cache: faster, but with pixels that differ from
+    the paper's. At its threshold of 0.1 the cache's authors measured speed-ups of 1.8 to 2.9 on other
+    models, with artefacts above 0.2 (huggingface/diffusers, pull request 11180). Neither was measured on
+    this model. It is not a few-step adapter.
     """
 
     name = "qwen-image-edit"
@@ -216,7 +216,7 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
     frames_at_once: ClassVar[int] = 1
 
     def consumed_models(self, parameters: ColourEditParameters, models: Models) -> dict[str, Any]:
-        """Return what is known of the editor, by its name."""
+        """Return the checksum of the editor by name."""
         from tasks.models.hub import consumed_model
 
         return consumed_model(models, parameters.editor)
@@ -226,11 +226,11 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
         return colour_choices(analysis)
 
     def choose(self, clip: ClipContext, parameters: ColourEditParameters) -> dict[str, Any]:
-        """Draw the thing, and the colour that it gets; `instruction` is what the editor is told."""
+        """Draw the thing and its new colour; `instruction` is the text given to the editor."""
         drawn = drawn_colour(clip, parameters.palette)
         thing = " ".join(drawn["object"].split())[:_LONGEST_NAME]
-        told = parameters.instruction.format(object=thing, color=drawn["new_color"])
-        return {**drawn, "instruction": told}
+        instruction = parameters.instruction.format(object=thing, color=drawn["new_color"])
+        return {**drawn, "instruction": instruction}
 
     def apply(
         self,
@@ -240,7 +240,7 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
         parameters: ColourEditParameters,
         choice: Mapping[str, Any],
     ) -> Planes:
-        """Return RGB ``(n, H, W, 3)``, edited one by one; the noise of a frame depends on its place alone."""
+        """Return RGB ``(n, H, W, 3)``, edited one by one; the noise of a frame depends only on its place."""
         cv2.setNumThreads(1)
         after = np.empty_like(frames)
         for place, frame in enumerate(frames):
@@ -253,12 +253,12 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
     def settle(
         self, changed: int, frames: int, parameters: ColourEditParameters, clip: ClipContext
     ) -> dict[str, Any]:
-        """Return in how many frames the colour of something changed.
+        """Return the number of frames in which a colour changed.
 
         Raises
         ------
         ClipNotDegradable
-            If what was measured is out of the bounds that `parameters` set.
+            If a measurement is outside the bounds set in `parameters`.
         """
         measured = clip.log.measured
         seen = sum(share >= parameters.least_share for share in measured["changed_share"])
@@ -270,13 +270,13 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
     def _edit(
         self, frame: Rgb, place: int, clip: ClipContext, parameters: ColourEditParameters, instruction: str
     ) -> Rgb:
-        # the editor is not kept beyond a frame, so that it can be freed for another model
+        # do not hold the editor between frames, so that it can be evicted for another model
         editor: ImageEditor = clip.models.get(
             parameters.editor, dtype=parameters.dtype, step_cache=parameters.step_cache
         )
-        asked = (instruction, parameters.negative, clip.frame_seed("edit", place))
+        arguments = (instruction, parameters.negative, clip.frame_seed("edit", place))
         edit = Batches(1, owner=editor).run(
-            1, lambda _: [editor.edit(frame, *asked, parameters.steps, parameters.guidance)]
+            1, lambda _: [editor.edit(frame, *arguments, parameters.steps, parameters.guidance)]
         )
         ran = {name: getattr(editor, name) for name in ("device", "dtype") if hasattr(editor, name)}
         clip.log.ran(image_editor={**ran, "step_cache": parameters.step_cache})
@@ -284,7 +284,7 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
 
 
 def mixed(before: Rgb, after: Rgb, amount: float) -> Rgb:
-    """Return the picture moved towards another by a share `amount`, rounded; all of it at 1."""
+    """Blend two pictures with weight `amount` of the second, rounded."""
     share = round(amount * 256)
     weighed = before.astype(np.int32) * (256 - share) + after.astype(np.int32) * share
     return ((weighed + 128) >> 8).astype(np.uint8)
@@ -293,7 +293,7 @@ def mixed(before: Rgb, after: Rgb, amount: float) -> Rgb:
 def _out_of_bounds(
     measured: Mapping[str, Sequence[float]], changed: int, parameters: ColourEditParameters
 ) -> str | None:
-    """Return what is wrong with an edited clip, or None."""
+    """Return which bound an edited clip violates, or None."""
     frames = len(measured["changed_share"])
     share, shift, edges = (fmean(measured[name]) for name in ("changed_share", "rest_shift", "edges_kept"))
     if changed < parameters.least_changed * frames:

@@ -10,11 +10,11 @@ from tasks.aspects.base import Arrangement, Aspect, ClipSpan, OrderOperation, Pa
 
 
 class RemoveParameters(Parameters):
-    """Nothing to set: how many clips go is the recipe's."""
+    """No parameters: the recipe sets the number of clips."""
 
 
 class RemoveClips(OrderOperation[RemoveParameters]):
-    """Random clips are taken out; at least half of the video stays."""
+    """Removes random clips; at least half of the clips remain."""
 
     name = "remove-clips"
     parameters_type = RemoveParameters
@@ -31,12 +31,12 @@ class RemoveClips(OrderOperation[RemoveParameters]):
         Raises
         ------
         SetAside
-            `too_few_clips` if more than half would go.
+            `too_few_clips` if more than half would be removed.
         """
         if count > self.most(len(clips), parameters):
             raise SetAside(
                 Reason.TOO_FEW_CLIPS,
-                f"{count} of {len(clips)} clips cannot be removed: at least half must stay; "
+                f"{count} of {len(clips)} clips cannot be removed: at least half must remain; "
                 "lower clips_per_pair or use a source with more clips",
             )
         drawn = shuffled([clip.index for clip in clips], *seed, "removed")[:count]

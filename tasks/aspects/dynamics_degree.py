@@ -1,4 +1,4 @@
-"""Dynamics degree: the motion of the clip stands still (SLVMEval, 4.2 and appendix F)."""
+"""Dynamics degree: the clip is frozen (SLVMEval, 4.2 and appendix F)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tasks.aspects.base import Aspect, ClipSpan, FrameMapOperation, Parameters
 
 
 class MiddleFrameParameters(Parameters):
-    """How long a picture stands.
+    """How long each picture is shown.
 
     Parameters
     ----------
     run
-        Every run of this many frames shows its middle frame; None is one run as long as the clip.
+        Every run of this many frames shows its middle frame; None means one run for the whole clip.
     human_actions
-        Whether clips whose caption names a human action but no other motion count too. The paper looks
-        at `dynamic_degree` alone.
+        Whether clips are eligible whose caption names a human action but no other motion. The paper uses
+        `dynamic_degree` only.
     """
 
     run: int | None = Field(default=None, ge=2)
@@ -30,10 +30,10 @@ class MiddleFrameParameters(Parameters):
 class MiddleFrame(FrameMapOperation[MiddleFrameParameters]):
     """Every frame of a run becomes the run's middle frame, ``n // 2``.
 
-    At one frame a second `weak` halves the frame rate, `medium` shows a picture for four seconds. The
-    threshold of 0.5 steps is what noise and a blink make; over eight-second stretches of an animated film
-    the least difference was 0.97 at `weak`, 4.7 at `paper`. `human-actions` makes the same pictures as
-    `paper`, of more clips.
+    At one frame per second, `weak` halves the frame rate and `medium` shows each picture for four seconds.
+    The threshold of 0.5 steps corresponds to noise and a blink; over eight-second segments of an animated
+    film the minimum difference was 0.97 at `weak` and 4.7 at `paper`. `human-actions` makes the same
+    pictures as `paper` but accepts more clips.
     """
 
     name = "middle-frame"
@@ -47,7 +47,7 @@ class MiddleFrame(FrameMapOperation[MiddleFrameParameters]):
     threshold = 0.5
 
     def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: MiddleFrameParameters) -> bool:
-        """Return whether the caption names motion that counts under these parameters."""
+        """Return whether the caption names motion accepted by these parameters."""
         return bool(analysis.dynamic_degree or (parameters.human_actions and analysis.human_action))
 
     def frame_map(self, count: int, parameters: MiddleFrameParameters) -> list[int]:
@@ -61,9 +61,9 @@ class MiddleFrame(FrameMapOperation[MiddleFrameParameters]):
 
 
 def moves(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
-    """Return whether something may move in the clip: a motion or human action, and two frames to show it.
+    """Return whether the clip names a motion or human action and has two frames to show it.
 
-    Whether a human action is enough is the operation's parameter `human_actions`.
+    The operation's parameter `human_actions` decides whether a human action suffices.
     """
     return clip.frame_count >= 2 and bool(analysis.dynamic_degree or analysis.human_action)
 

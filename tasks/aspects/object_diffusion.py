@@ -1,7 +1,4 @@
-"""The paper's operation for object integrity.
-
-Grounding DINO finds a thing, Stable Diffusion paints over it.
-"""
+"""The paper's operation for object integrity: detect with Grounding DINO, inpaint with Stable Diffusion."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_pl
 from tasks.models.base import Box, Detector, Inpainter, Models
 from tasks.models.residence import Batches
 
-#: Words that two phrases may share without speaking of the same thing.
+#: Words that two phrases may share without naming the same thing.
 _EMPTY = frozenset(
     "an the of in on at to by for from with and or near into onto over under his her its their our my your "
     "this that these those some any".split()
@@ -40,15 +37,15 @@ _IRREGULAR = {
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Return the words of a phrase that mean something, in small letters, the same for one and for many."""
+    """Return the content words of a phrase, in lower case, reduced to stems."""
     words = re.findall(r"[^\W_]+", text.casefold())
-    # a single Latin letter is an article or what an apostrophe leaves over
+    # a single Latin letter is an article or the remainder of a contraction
     meant = (word for word in words if word not in _EMPTY and not re.fullmatch("[a-z]", word))
     return frozenset(map(_stem, meant))
 
 
 def _stem(word: str) -> str:
-    """Return what a noun's singular and plural have in common: ``hors`` of horse and horses."""
+    """Return the common stem of a noun's singular and plural: ``hors`` for horse and horses."""
     word = _IRREGULAR.get(word, word)
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
@@ -60,7 +57,7 @@ def _stem(word: str) -> str:
 def share_a_word(one: str, other: str) -> bool:
     """Return whether two phrases have a content word in common.
 
-    Of scripts that are written without spaces a "word" is a whole phrase: there one may contain the other.
+    In scripts without spaces a "word" is a whole phrase, so one may contain the other.
     """
     return any(
         first == second or (not (first + second).isascii() and (first in second or second in first))
@@ -70,9 +67,9 @@ def share_a_word(one: str, other: str) -> bool:
 
 
 def scene_without(analysis: CaptionAnalysis, thing: str) -> tuple[str, ...]:
-    """Return the phrases of the background and the scene, each once, that do not speak of the thing.
+    """Return the distinct phrases of background and scene that do not name the thing.
 
-    Other subjects are left out: what a prompt names is painted into the gap.
+    Other subjects are omitted, since the model would paint them into the gap.
     """
     once: dict[str, str] = {}
     for phrase in (*analysis.background, *analysis.scene):
@@ -87,21 +84,21 @@ Corners = tuple[int, int, int, int]
 
 
 def grown(box: Box, share: float, least: int, height: int, width: int) -> Corners | None:
-    """Return a box that is larger on each side, in whole pixels, within the picture.
+    """Return a box grown on each side, in whole pixels, clipped to the picture.
 
     Parameters
     ----------
     box
-        What a detector found.
+        Box from the detector.
     share, least
-        How far a side moves out: this share of the box's width or height, at least so many pixels.
+        Growth of each side: this share of the box's width or height, but at least this many pixels.
     height, width
-        Of the picture.
+        Size of the picture.
 
     Returns
     -------
     tuple or None
-        Nothing if no pixel of the picture lies in the box itself.
+        None if the box contains no pixel of the picture.
     """
     if min(box.right, width) <= max(box.left, 0) or min(box.bottom, height) <= max(box.top, 0):
         return None
@@ -116,7 +113,7 @@ def grown(box: Box, share: float, least: int, height: int, width: int) -> Corner
 
 
 def boxes_mask(boxes: Iterable[Sequence[int]], height: int, width: int) -> Mask:
-    """Return the pixels ``(height, width)`` bool that lie in any of the boxes."""
+    """Return the pixels inside any of the boxes, ``(height, width)`` bool."""
     mask = np.zeros((height, width), np.bool_)
     for left, top, right, bottom in boxes:
         mask[top:bottom, left:right] = True
@@ -124,7 +121,7 @@ def boxes_mask(boxes: Iterable[Sequence[int]], height: int, width: int) -> Mask:
 
 
 def touches(box: Box, mask: Mask) -> bool:
-    """Return whether a pixel of the mask lies, even in part, in a box."""
+    """Return whether a box overlaps a pixel of the mask, even partly."""
     rows = slice(max(0, floor(box.top)), max(0, ceil(box.bottom)))
     columns = slice(max(0, floor(box.left)), max(0, ceil(box.right)))
     return bool(mask[rows, columns].any())
@@ -132,43 +129,44 @@ def touches(box: Box, mask: Mask) -> bool:
 
 T = TypeVar("T")
 
-#: Frames looked at in one go: 14 MB of RGB at 512×288.
+#: Frames read at once: 14 MB of RGB at 512×288.
 _READ_FRAMES = 32
-#: The batch size by now of each loaded model, by the size that a recipe asked for.
+#: Current batch size of each loaded model, by the size requested in the recipe.
 _sizes: WeakKeyDictionary[Any, dict[int, int]] = WeakKeyDictionary()
 
 
 class ErasingParameters(FoundParameters):
-    """How a thing is found and painted over.
+    """Settings of detection and inpainting.
 
     Parameters
     ----------
     least_frames
-        Share of the clip's frames in which it must be found; at 0 one frame is enough, as in the paper.
+        Minimum share of the clip's frames with a detection; 0 means one frame suffices, as in the paper.
     detector, inpainter
-        The models, by the names that they have in the model folder.
+        Names of the models in the model folder.
     box_threshold, text_threshold
-        Least score of a box, and of a word of the thing's name in it.
+        Minimum score of a box, and of a word of the thing's name in it.
     detector_batch, batch
-        Most frames at once in the detector and in the inpainting model. They change pixels, in the last
-        digit; where the memory does not hold so many, fewer run, which the provenance tells.
+        Maximum frames per batch of the detector and the inpainting model. Batch sizes affect the last digit
+        of pixels; if memory is short, smaller batches are used and recorded in the provenance.
     grow, grow_px
-        How far a box grows on each side: a share of its width or height, never less than these pixels.
+        Growth of a box on each side: a share of its width or height, but at least this many pixels.
     most_share
-        A frame of which the boxes cover more is left as it is.
+        Frames of which the boxes cover more are not changed.
     prompt, negative
-        What should be seen, with ``{scene}`` for what the caption says of the place, and what should not,
-        with ``{object}``. ``@FILE`` in a recipe takes the text from a file.
+        Prompt with ``{scene}`` for the caption's description of the place, and negative prompt with
+        ``{object}``. ``@FILE`` in a recipe reads the text from a file.
     no_scene
-        What stands for ``{scene}`` where the caption says nothing of it apart from the thing.
+        Replaces ``{scene}`` if the caption describes no place apart from the thing.
     steps, guidance
         Denoising steps, and weight of the prompt.
     dtype, compile
-        In which numbers the inpainting model computes, and whether torch compiles it.
+        Floating-point type of the inpainting model, and whether torch compiles it.
     amount
-        How much of the thing is painted over; 1 is all of it.
+        Weight of the inpainted picture against the original; 1 is the inpainted picture alone.
     least_gone
-        Share of the frames in which the detector must not find it any more; 0 asks for nothing, as the paper.
+        Minimum share of frames in which the detector no longer finds the thing; 0 disables the check, as in
+        the paper.
     """
 
     least_frames: float = Field(default=0, ge=0, le=1)
@@ -203,16 +201,16 @@ class ErasingParameters(FoundParameters):
 
 
 def things(analysis: CaptionAnalysis) -> tuple[str, ...]:
-    """Return the things that the caption names, each once, in its order."""
+    """Return the distinct things named in the caption, in order."""
     return tuple(dict.fromkeys(name for each in analysis.subject if (name := " ".join(each.split()))))
 
 
 class GroundedInpainting(FindingOperation[ErasingParameters]):
-    """A thing that the caption names is found by its name in each frame, and its boxes are painted anew.
+    """Detects a thing named in the caption in each frame and inpaints its boxes.
 
-    Outside of the boxes nothing changes, to the bit. The threshold of 0.01 steps asks for little more than
-    that something changed, since in the paper one frame of a clip is enough: a twentieth of one frame in a
-    hundred, changed by 20 steps, makes as much (computed, not measured).
+    Pixels outside the boxes stay bit-identical. The threshold of 0.01 steps requires little more than any
+    change, since in the paper one frame of a clip suffices: a twentieth of one frame in a hundred, changed by
+    20 steps, gives this value (computed, not measured).
     """
 
     name = "grounding-dino-sd-inpainting"
@@ -229,14 +227,14 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
     finds = "a thing was found and painted over"
 
     def consumed_models(self, parameters: ErasingParameters, models: Models) -> dict[str, Any]:
-        """Return what is known of the detector and of the inpainting model, by their names."""
+        """Return the checksums of the detector and the inpainting model, by name."""
         from tasks.models.hub import consumed_model
 
         names = (parameters.detector, parameters.inpainter)
         return {key: known for name in names for key, known in consumed_model(models, name).items()}
 
     def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
-        """Return the things to try, and what the prompts are made of."""
+        """Return the things to try and the phrases used in the prompts."""
         return {
             "subject": list(things(analysis)),
             "background": list(analysis.background),
@@ -244,13 +242,13 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
         }
 
     def choose(self, clip: ClipContext, parameters: ErasingParameters) -> dict[str, Any]:
-        """Try the caption's things in random order, and take the first that is found in enough frames.
+        """Try the caption's things in random order; take the first that is detected in enough frames.
 
         Returns
         -------
         dict
-            `object`; `not_found`, what was tried before it; `prompt` and `negative`; `boxes`, for each frame
-            of the clip a list of ``[left, top, right, bottom]``, grown.
+            `object`; `not_found`, the things tried before it; `prompt` and `negative`; `boxes`, for each
+            frame of the clip a list of grown boxes ``[left, top, right, bottom]``.
         """
         names = things(clip.analysis)
         if not names:
@@ -264,12 +262,12 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
                 not_found.append(name)
                 continue
             phrases = scene_without(clip.analysis, name)
-            said = {"scene": ", ".join(phrases) or parameters.no_scene, "object": name}
+            values = {"scene": ", ".join(phrases) or parameters.no_scene, "object": name}
             return {
                 "object": name,
                 "not_found": not_found,
-                "prompt": parameters.prompt.format(**said),
-                "negative": parameters.negative.format(**said),
+                "prompt": parameters.prompt.format(**values),
+                "negative": parameters.negative.format(**values),
                 "boxes": [[list(box) for box in each] for each in boxes],
             }
         shown = ", ".join(repr(name[:40]) for name in names[:3]) + (", …" if len(names) > 3 else "")
@@ -283,10 +281,10 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
         parameters: ErasingParameters,
         choice: Mapping[str, Any],
     ) -> Planes:
-        """Return planes ``(n, H·3/2, W)`` without the thing; frames where it was not found as they were.
+        """Return planes ``(n, H·3/2, W)`` without the thing; frames without a detection are unchanged.
 
-        Afterwards the detector looks at what was painted: `gone` is 1 for a frame in which it finds nothing
-        that touches a box, else 0; `found_again_score` is the best score of what it finds.
+        Afterwards the detector checks the result: `gone` is 1 for a frame without detections that touch a
+        box, else 0; `found_again_score` is the highest score of such detections.
         """
         places = [place for place in range(len(frames)) if choice["boxes"][first + place]]
         if not places:
@@ -309,12 +307,12 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
     def settle(
         self, changed: int, frames: int, parameters: ErasingParameters, clip: ClipContext
     ) -> dict[str, Any]:
-        """Return how many frames changed, and in which share of them the thing is gone.
+        """Return the number of changed frames and the share of them in which the thing is gone.
 
         Raises
         ------
         ClipNotDegradable
-            If too few frames were changed, or the thing is gone in less than the share `least_gone` of them.
+            If too few frames changed, or the thing is gone in less than `least_gone` of them.
         """
         settled = super().settle(changed, frames, parameters, clip)
         looked = clip.log.measured.get("gone", [])
@@ -326,23 +324,25 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
         return {**settled, "gone": round(gone, 4)}
 
     def _boxes(self, name: str, clip: ClipContext, parameters: ErasingParameters) -> list[list[Corners]]:
-        """Return the grown boxes of a thing in each frame; none where they cover too much of it."""
+        """Return the grown boxes of a thing in each frame; none if they cover too much of the frame."""
         boxes: list[list[Corners]] = []
         count = clip.span.frame_count
         for place in range(0, count, _READ_FRAMES):
             rgb = planes_to_rgb(clip.read(place, min(_READ_FRAMES, count - place)), clip.color)
             height, width = rgb.shape[1:3]
-            for found in self._find(rgb, name, clip, parameters):
-                larger = (grown(box, parameters.grow, parameters.grow_px, height, width) for box in found)
-                kept = sorted({box for box in larger if box})
-                covered = boxes_mask(kept, height, width).mean()
-                boxes.append(kept if covered <= parameters.most_share else [])
+            for detections in self._find(rgb, name, clip, parameters):
+                larger = (
+                    grown(box, parameters.grow, parameters.grow_px, height, width) for box in detections
+                )
+                corners = sorted({box for box in larger if box})
+                covered = boxes_mask(corners, height, width).mean()
+                boxes.append(corners if covered <= parameters.most_share else [])
         return boxes
 
     def _find(
         self, rgb: Rgb, name: str, clip: ClipContext, parameters: ErasingParameters
     ) -> Sequence[list[Box]]:
-        # no model is kept beyond a call, so that each can be freed for the other
+        # do not hold a model between calls, so that each can be evicted for the other
         detector: Detector = clip.models.get(parameters.detector)
         thresholds = (parameters.box_threshold, parameters.text_threshold)
         return _in_batches(
@@ -388,7 +388,7 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
 def _in_batches(
     role: str, model: Any, clip: ClipContext, requested: int, count: int, work: Callable[[slice], Sequence[T]]
 ) -> list[T]:
-    """Run work on `count` frames in batches that the memory holds, and note with what it ran."""
+    """Process `count` frames in batches that fit in memory, and record the batch size and device."""
     sizes = _sizes.setdefault(model, {})
     batches = Batches(requested, owner=model)
     batches.size = sizes.get(requested, requested)

@@ -1,8 +1,8 @@
-"""Object integrity: a thing that the caption names is gone (SLVMEval, 4.2 and appendix F).
+"""Object integrity: a thing named in the caption is removed (SLVMEval, 4.2 and appendix F).
 
 The paper's operation, Grounding DINO with Stable Diffusion, is in ``object_diffusion.py``. The one here is a
-classical stand-in: what U²-Net finds salient is painted over from its surroundings. It does not read the
-caption to find the thing.
+classical substitute: the region U²-Net finds salient is filled from its surroundings. It does not use the
+caption to locate the thing.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from tasks.models.base import Models
 
 
 class InpaintingParameters(FoundParameters):
-    """How the subject is found and painted over.
+    """Settings of saliency detection and inpainting.
 
     Parameters
     ----------
     model
-        The network that finds what is salient.
+        The saliency network.
     salience
-        Least value of the mask, 1 to 255, that counts as subject.
+        Minimum mask value, 1 to 255, that counts as subject.
     least_part
-        Parts of the mask smaller than this share of its largest part are left out.
+        Parts of the mask smaller than this share of the largest part are dropped.
     grow
-        How far the mask grows, as a share of the subject's longer side; never less than `grow_px` pixels
+        Growth of the mask as a share of the subject's longer side; at least `grow_px` pixels
         (5 % and 4 px, as for the boxes of the diffusion operation).
     reduce
-        The filling is computed on a picture so many times smaller: a large hole then gets soft areas
-        instead of spokes, in a tenth of the time. 1 is the full size.
+        Factor by which the picture is reduced for inpainting: a large hole then gets soft areas instead of
+        spokes, in a tenth of the time. 1 is the full size.
     radius
         Telea's neighbourhood in pixels of the reduced picture.
     least_share, most_share
-        A frame whose mask covers less or more of the picture is left as it is: nothing was found, or
-        nothing would be left to paint from.
+        Frames whose mask covers less or more of the picture are not changed: nothing was found, or too little
+        would be left to paint from.
     amount
-        How much of the subject is painted over; 1 is all of it.
+        Weight of the inpainted picture against the original; 1 is the inpainted picture alone.
     """
 
     model: Literal["u2net", "u2netp"] = "u2netp"
@@ -69,29 +69,29 @@ class InpaintingParameters(FoundParameters):
 
 
 def subject_mask(salience: NDArray[np.uint8], parameters: InpaintingParameters) -> Mask:
-    """Return the pixels to paint over, ``(H, W)`` bool; none where the share is out of bounds."""
-    found = (salience >= parameters.salience).astype(np.uint8)
-    count, labels, facts, _ = cv2.connectedComponentsWithStats(found, connectivity=8)
+    """Return the pixels to paint over, ``(H, W)`` bool; none if their share is out of bounds."""
+    salient = (salience >= parameters.salience).astype(np.uint8)
+    count, labels, facts, _ = cv2.connectedComponentsWithStats(salient, connectivity=8)
     nothing = np.zeros(salience.shape, np.bool_)
     if count < 2:
         return nothing
     areas = facts[1:, cv2.CC_STAT_AREA]
-    kept = np.flatnonzero(areas >= parameters.least_part * areas.max()) + 1
-    sides = facts[kept][:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]]
+    parts = np.flatnonzero(areas >= parameters.least_part * areas.max()) + 1
+    sides = facts[parts][:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]]
     reach = max(parameters.grow_px, round(parameters.grow * int(sides.max())))
     disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * reach + 1, 2 * reach + 1))
-    subject = cv2.dilate(np.isin(labels, kept).astype(np.uint8), disc).astype(np.bool_)
+    subject = cv2.dilate(np.isin(labels, parts).astype(np.uint8), disc).astype(np.bool_)
     if not parameters.least_share <= subject.mean() <= parameters.most_share:
         return nothing
     return np.asarray(subject, np.bool_)
 
 
 def paint_over(frame: Rgb, mask: Mask, parameters: InpaintingParameters) -> Rgb:
-    """Return the picture ``(H, W, 3)`` with the pixels under the mask made up from those around it."""
+    """Return the picture ``(H, W, 3)`` with the pixels under the mask inpainted from their surroundings."""
     height, width = mask.shape
     small = (max(1, width // parameters.reduce), max(1, height // parameters.reduce))
     reduced = cv2.resize(frame, small, interpolation=cv2.INTER_AREA)
-    # a small pixel that holds anything of the subject is no source to paint from
+    # a reduced pixel that contains any of the subject must not be painted from
     hole = cv2.resize(mask.astype(np.float32), small, interpolation=cv2.INTER_AREA) > 0
     filled = cv2.inpaint(reduced, hole.astype(np.uint8), parameters.radius, cv2.INPAINT_TELEA)
     whole = cv2.resize(filled, (width, height), interpolation=cv2.INTER_CUBIC)
@@ -99,10 +99,10 @@ def paint_over(frame: Rgb, mask: Mask, parameters: InpaintingParameters) -> Rgb:
 
 
 class SaliencyTeleaInpainting(FindingOperation[InpaintingParameters]):
-    """The salient subject of each frame painted over by Telea's method.
+    """Inpaints the salient subject of each frame with Telea's method.
 
-    The threshold of 0.5 steps over the whole clip asks for more than a speck in a few frames: a subject of a
-    tenth of the picture made 3 to 9.
+    The threshold of 0.5 steps over the whole clip requires more than a speck in a few frames: a subject of a
+    tenth of the picture gave 3 to 9.
     """
 
     name = "saliency-telea-inpainting"
@@ -119,7 +119,7 @@ class SaliencyTeleaInpainting(FindingOperation[InpaintingParameters]):
     finds = "a subject stands out"
 
     def consumed_models(self, parameters: InpaintingParameters, models: Models) -> dict[str, Any]:
-        """Return the network's checksum by its name."""
+        """Return the network's checksum by name."""
         from tasks.models.hub import consumed_model
 
         return consumed_model(models, parameters.model)
@@ -129,7 +129,7 @@ class SaliencyTeleaInpainting(FindingOperation[InpaintingParameters]):
         return analysis.subject
 
     def choose(self, clip: ClipContext, parameters: InpaintingParameters) -> dict[str, Any]:
-        """Draw the subject that the pair says is gone."""
+        """Draw the subject recorded as removed."""
         subjects = clip.analysis.subject
         if not subjects:
             raise ClipNotDegradable("the caption names no subject")
@@ -143,7 +143,7 @@ class SaliencyTeleaInpainting(FindingOperation[InpaintingParameters]):
         parameters: InpaintingParameters,
         choice: Mapping[str, Any],
     ) -> Planes:
-        """Return planes ``(n, H·3/2, W)`` without the subject; frames where none was found as they were."""
+        """Return planes ``(n, H·3/2, W)`` without the subject; frames without a subject are unchanged."""
         cv2.setNumThreads(1)
         network = clip.models.get(parameters.model)
         rgb = planes_to_rgb(frames, clip.color)

@@ -1,4 +1,4 @@
-"""The table of aspects: the ten of this project, and those that other packages add.
+"""Registry of aspects: the ten of this project and those added by other packages.
 
 A package adds an aspect by an entry point in the group ``slvmeval.aspects``, whose name is the aspect's
 name and whose value is ``module:attribute`` of an :class:`~tasks.aspects.base.Aspect`. Listing names
@@ -35,7 +35,7 @@ BUILT_IN: tuple[str, ...] = (
 
 
 def added_aspects() -> dict[str, EntryPoint]:
-    """Return the aspects that installed packages add, by name; nothing is imported."""
+    """Return the aspects added by installed packages, by name; nothing is imported."""
     return added_points(GROUP, BUILT_IN, "aspect")
 
 
@@ -46,12 +46,12 @@ def aspect_names() -> tuple[str, ...]:
 
 @cache
 def aspect(name: str) -> Aspect:
-    """Return the aspect of that name, importing its module.
+    """Return an aspect by name, importing its module.
 
     Raises
     ------
     UserInputError
-        If there is none, with the nearest names.
+        If the name is unknown; the message lists similar names.
     PrerequisiteError
         If a package's entry point cannot be loaded or holds something else.
     """
@@ -68,17 +68,17 @@ def aspect(name: str) -> Aspect:
 
 def _load(point: EntryPoint) -> Aspect:
     try:
-        found = point.load()
+        loaded = point.load()
     except (ImportError, AttributeError) as problem:
         raise PrerequisiteError(
             f"aspect {point.name!r} cannot be loaded from {point.value}: {problem}; "
             "repair or uninstall its package"
         ) from problem
-    if not isinstance(found, Aspect) or found.name != point.name:
+    if not isinstance(loaded, Aspect) or loaded.name != point.name:
         raise PrerequisiteError(
-            f"{point.value} is no aspect named {point.name!r}; its package must say name = module:ASPECT"
+            f"{point.value} is not an aspect named {point.name!r}: its package must set name = module:ASPECT"
         )
-    return found
+    return loaded
 
 
 def aspects() -> tuple[Aspect, ...]:

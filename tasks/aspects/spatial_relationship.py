@@ -1,4 +1,4 @@
-"""Spatial relationship: left becomes right (SLVMEval, 4.2 and appendix F)."""
+"""Spatial relationship: the clip is mirrored, so left becomes right (SLVMEval, 4.2 and appendix F)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from storage_schemas.frames import Planes
 from tasks.aspects.base import Aspect, ClipContext, ClipSpan, Parameters, PixelOperation
 from tasks.media.planes import split_planes
 
-#: The words left and right and what is made of them, not "bright", "leftover" or "upright".
+#: The words "left" and "right" and their compounds, but not "bright", "leftover" or "upright".
 _SIDE = re.compile(r"\b(left|right)(most|wards?)?\b", re.IGNORECASE)
 
 
 class FlipParameters(Parameters):
-    """Nothing to set: a picture is mirrored or it is not."""
+    """No parameters."""
 
 
 def names_a_side(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
-    """Return whether a location of the caption says left or right ("upper left", "right-hand side")."""
+    """Return whether a location in the caption contains left or right ("upper left", "right-hand side")."""
     return any(_SIDE.search(where.location) for where in analysis.spatial_relationship)
 
 
 class HorizontalFlip(PixelOperation[FlipParameters]):
-    """Every plane is mirrored, exactly: flipping twice gives the clip back, to the bit.
+    """Mirrors every plane exactly: flipping twice restores the clip bit by bit.
 
-    The threshold of 2 steps keeps out pictures that are nearly symmetrical, where nobody could tell; over
-    60 frames of an animated film the least difference was 4.6.
+    The threshold of 2 steps excludes nearly symmetrical pictures, where the flip would not be noticed; over
+    60 frames of an animated film the minimum difference was 4.6.
     """
 
     name = "horizontal-flip"

@@ -1,4 +1,4 @@
-"""How long operations take on a GPU: a table of measured, published or reckoned seconds a frame."""
+"""GPU time of operations: a table of measured, published or estimated seconds per frame."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tasks.aspects.base import Parameters
 
 SpeedKind = Literal["measured", "published", "estimate"]
 
-#: From the surest to the least sure: a sum is as sure as its least sure part.
+#: In order of decreasing reliability: a sum is as reliable as its least reliable part.
 SPEED_KINDS: tuple[SpeedKind, ...] = ("measured", "published", "estimate")
 
 
 class Speed(Frozen):
-    """A row of ``speeds.toml``, which says what its fields are."""
+    """A row of ``speeds.toml``, which documents the fields."""
 
     operation: str
     device: str
@@ -40,12 +40,12 @@ class Speed(Frozen):
         return self
 
     def holds(self, parameters: Parameters) -> bool:
-        """Return whether the row is about these parameters: with another model nothing is known."""
+        """Return whether the row applies to these parameters; nothing is known about other models."""
         values = parameters.model_dump()
         return all(values.get(name) == value for name, value in self.only.items())
 
     def seconds(self, parameters: Parameters) -> tuple[float, float]:
-        """Return the least and the most seconds a frame, with an operation's parameters."""
+        """Return the minimum and maximum seconds per frame for an operation's parameters."""
         values: dict[str, Any] = parameters.model_dump()
         share = values.get("steps", self.steps) / self.steps if self.steps else 1.0
         if values.get("step_cache"):
@@ -63,7 +63,7 @@ def speeds() -> dict[tuple[str, str], Speed]:
 
 @dataclass(frozen=True)
 class GpuWork:
-    """New frames of one aspect that are made on a GPU."""
+    """New frames of one aspect to be made on a GPU."""
 
     aspect: str
     operation: str
@@ -72,30 +72,30 @@ class GpuWork:
 
 
 def gpu_hours(work: Iterable[GpuWork], device: str = "h100") -> dict[str, Any]:
-    """Return the GPU hours of some work, JSON-able.
+    """Return the GPU hours of some work, JSON-serialisable.
 
     Returns
     -------
     dict
-        `hours` (the middle of the range), `least`, `most` and `kind` of all that is known (None where
-        nothing is), the same for each aspect in `by_aspect`, and in `not_known` the frames by operation
-        of which the table says nothing. What needs no GPU takes 0 hours.
+        `hours` (the middle of the range), `least`, `most` and `kind` of the known part (None if nothing is
+        known), the same per aspect in `by_aspect`, and in `not_known` the frames of each operation missing
+        from the table. Work without a GPU takes 0 hours.
     """
     by_aspect: dict[str, list[_Hours]] = {}
     not_known: dict[str, int] = {}
     for part in work:
-        found = by_aspect.setdefault(part.aspect, [])
+        parts = by_aspect.setdefault(part.aspect, [])
         row = speeds().get((part.operation, device))
         if row is None or not row.holds(part.parameters):
             not_known[part.operation] = not_known.get(part.operation, 0) + part.frames
         else:
             least, most = (seconds * part.frames / 3600 for seconds in row.seconds(part.parameters))
-            found.append(_Hours(least, most, row.kind))
-    known = [hours for found in by_aspect.values() for hours in found]
+            parts.append(_Hours(least, most, row.kind))
+    known = [hours for parts in by_aspect.values() for hours in parts]
     total = _sum(known) if known or not not_known else _sum(None)
     return {
         **total,
-        "by_aspect": {aspect: _sum(found or None) for aspect, found in by_aspect.items()},
+        "by_aspect": {aspect: _sum(parts or None) for aspect, parts in by_aspect.items()},
         "not_known": not_known,
     }
 

@@ -20,13 +20,13 @@ class ScaleParameters(Parameters):
 
 
 class LanczosDownUp(PixelOperation[ScaleParameters]):
-    """Down to a smaller long side and up again, both with Pillow's antialiased Lanczos.
+    """Scales down to a smaller long side and up again, both with Pillow's antialiased Lanczos.
 
-    The paper leaves the way up open; we take Lanczos again. The presets are shares of the paper's frame
-    of 512 px: three quarters, five eighths, and the paper's half. The threshold is low, since soft
-    pictures lose little: over 60 frames of an animated film the least difference was 0.19 at `weak` and
-    0.39 at `paper`. (Planes to RGB and back alone cost 0.04 at the median; colours outside RGB, as in a
-    saturated sky, up to 1.)
+    The paper does not specify the upscaling; Lanczos is used again. The presets are fractions of the paper's
+    frame of 512 px: three quarters, five eighths, and the paper's half. The threshold is low, since soft
+    pictures lose little: over 60 frames of an animated film the minimum difference was 0.19 at `weak` and
+    0.39 at `paper`. (Conversion to RGB and back alone gives a median of 0.04, and up to 1 for colours
+    outside RGB, as in a saturated sky.)
     """
 
     name = "lanczos-down-up"

@@ -1,4 +1,4 @@
-"""Temporal flow: consecutive clips are told in another order (SLVMEval, 4.2 and appendix F)."""
+"""Temporal flow: consecutive clips are reordered (SLVMEval, 4.2 and appendix F)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from storage_schemas.errors import Reason, SetAside
 from storage_schemas.rng import keyed_rng
 from tasks.aspects.base import Arrangement, Aspect, ClipSpan, OrderOperation, Parameters, any_clip
 
-#: Draws before a source counts as one without an arrangement. A third
-#: of all draws or more are good where any is, so this many in vain means that there is none.
+#: Number of failed draws after which a source counts as having no arrangement. If any arrangement exists, a
+#: third or more of all draws succeed.
 MOST_TRIES = 1000
 
 
 class ReinsertParameters(Parameters):
-    """Where the window's clips go.
+    """How the clips of the window are moved.
 
     Parameters
     ----------
     mode
-        ``reinsert`` puts each clip back at a random place of the video. ``shuffle`` changes the order within
-        the window alone (the wording of the paper's Japanese version).
+        ``reinsert`` inserts each clip at a random place of the video. ``shuffle`` only changes the order
+        within the window (the wording of the paper's Japanese version).
     """
 
     mode: Literal["reinsert", "shuffle"] = "reinsert"
@@ -33,7 +33,7 @@ def window(clips: int, count: int, rng: np.random.Generator) -> range:
     """Return the places of `count` consecutive clips out of `clips`.
 
     The window grows from one clip by steps to the left or right, so that with the same generator a smaller
-    window lies within a larger one.
+    window is part of a larger one.
     """
     first = int(rng.integers(clips))
     last = first
@@ -47,10 +47,9 @@ def window(clips: int, count: int, rng: np.random.Generator) -> range:
 
 
 class ReinsertWindow(OrderOperation[ReinsertParameters]):
-    """A window of consecutive clips is taken out and put back at random places.
+    """Removes a window of consecutive clips and reinserts them at random places.
 
-    In the result none of these clips stands at its old index. A clip that was not drawn keeps its place
-    among the others that were not drawn.
+    None of these clips keeps its index. The other clips keep their relative order.
     """
 
     name = "reinsert-window"
@@ -67,18 +66,18 @@ class ReinsertWindow(OrderOperation[ReinsertParameters]):
         seed: tuple[str | int, ...],
         parameters: ReinsertParameters,
     ) -> Arrangement:
-        """Return an order in which no clip of the window stands at its old index.
+        """Return an order in which no clip of the window keeps its index.
 
         Raises
         ------
         SetAside
-            `too_few_clips` if more than half would move; `no_arrangement` if no draw was good.
+            `too_few_clips` if more than half would move; `no_arrangement` if no draw succeeded.
         """
         if not 0 < count <= self.most(len(clips), parameters):
             raise SetAside(
                 Reason.TOO_FEW_CLIPS,
-                f"{count} of {len(clips)} clips cannot be moved: at least one must and at least half must "
-                "stay; lower clips_per_pair or use a source with more clips",
+                f"{count} of {len(clips)} clips cannot be moved: at least one must move and at least half "
+                "must stay; lower clips_per_pair or use a source with more clips",
             )
         places = window(len(clips), count, keyed_rng(*seed, "window"))
         rng = keyed_rng(*seed, "places", count)
@@ -97,8 +96,8 @@ class ReinsertWindow(OrderOperation[ReinsertParameters]):
                 )
         raise SetAside(
             Reason.NO_ARRANGEMENT,
-            f"no order of {len(clips)} clips was found in which none of {count} moved clips stands at its "
-            f"old place (mode {parameters.mode}); use another number of clips or the mode reinsert",
+            f"no order of {len(clips)} clips was found in which none of {count} moved clips keeps its "
+            f"place (mode {parameters.mode}); use another number of clips or the mode reinsert",
         )
 
 

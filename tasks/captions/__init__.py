@@ -1,5 +1,5 @@
-"""What each clip's caption names, found by rules or by a language model.
+"""Caption analysis: the entities each caption names, extracted by rules or by a language model.
 
-Others use `stage` (the analysis of a source), `analyser` (what an analyser is, and its settings) and
-`answer_schema`. `llm` and `rules` are the analysers; `rules` uses `entities`, `grammar` and `lexicon`.
+Others use `stage` (the analysis of a source), `analyser` (base class and settings) and `answer_schema`.
+`llm` and `rules` are the analysers; `rules` uses `entities`, `grammar` and `lexicon`.
 """

@@ -1,6 +1,6 @@
-"""What every caption analyser is, its part of the recipe, and its accepted answers.
+"""Base class of caption analysers, their part of the recipe, and the journal of accepted answers.
 
-Each answer is on the disk before the next is waited for.
+Each answer is on the disk before the next one is awaited.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 class AnswerJournal:
-    """The answers in a folder, which is made when there is one to keep.
+    """The answers of one analysis, in a folder created with the first answer.
 
     Parameters
     ----------
     folder
-        A folder of this one analysis.
+        A folder used by this analysis only.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._lines = LinesFolder(folder, CaptionAnswer, "that caption is asked about again")
+        self._lines = LinesFolder(folder, CaptionAnswer, "that caption is analysed again")
 
     def __enter__(self) -> AnswerJournal:
         return self
@@ -41,14 +41,14 @@ class AnswerJournal:
         self._lines.close()
 
     def read(self) -> dict[str, CaptionAnswer]:
-        """Return all answers that are there, whoever wrote them, by the checksum of their caption."""
-        found: dict[str, CaptionAnswer] = {}
+        """Return the answers of all processes, by the checksum of their caption."""
+        answers: dict[str, CaptionAnswer] = {}
         for answer in self._lines.rows():
-            found.setdefault(answer.caption, answer)
-        return found
+            answers.setdefault(answer.caption, answer)
+        return answers
 
     def append(self, answer: CaptionAnswer) -> None:
-        """Keep an answer; it is on the disk when this returns.
+        """Append an answer; it is on the disk when this returns.
 
         Raises
         ------
@@ -58,16 +58,16 @@ class AnswerJournal:
         self._lines.append(answer)
 
     def remove(self) -> None:
-        """Remove all answers: they are in an artifact now."""
-        # a network file system keeps a folder in which a file is open
+        """Remove all answers, once they are in an artifact."""
+        # a network file system keeps a folder that has an open file
         self._lines.close()
         if self._lines.folder.is_dir():
-            # another process that made the same artifact may remove them at the same moment
+            # another process that made the same artifact may remove them at the same time
             shutil.rmtree(self._lines.folder, ignore_errors=True)
 
 
 def write_answers(path: Path, source_id: str, answers: Iterable[tuple[int, CaptionAnswer]]) -> None:
-    """Write the answers about a source's clips, one row a clip that was asked about."""
+    """Write the answers about a source's clips, one row per clip sent to the model."""
     rows = [
         {"source_id": source_id, "clip": clip, **answer.model_dump(exclude={"caption", "analysis"})}
         for clip, answer in answers
@@ -76,27 +76,27 @@ def write_answers(path: Path, source_id: str, answers: Iterable[tuple[int, Capti
 
 
 class NotAnalysed(Frozen):
-    """Stands for one caption that could not be analysed, with the reason for a person.
+    """A caption that could not be analysed, with the reason.
 
-    It is not an empty analysis: that would say that the caption names nothing.
+    It differs from an empty analysis, which means that the caption names nothing.
     """
 
     message: str
-    #: Whether a server would not look at it, whatever it says.
+    #: Whether the server rejected the request itself.
     refused: bool = False
 
 
 class CaptionAnalyser(ABC):
-    """Says what captions name (SLVMEval, appendix E.1).
+    """Extracts the entities that captions name (SLVMEval, appendix E.1).
 
     Class attributes
     ----------------
     name, version
-        Both are in the id of every analysis; a change of results needs a new version.
+        Part of the id of every analysis; increase the version when results change.
     packages
-        Distributions that do the work: for the provenance.
+        Distributions used, for the provenance.
     asks_server
-        Whether it asks a server, so that its answers cost something and are worth keeping.
+        Whether it uses a server, so that its answers are expensive and kept one by one.
     """
 
     name: ClassVar[str]
@@ -105,26 +105,26 @@ class CaptionAnalyser(ABC):
     asks_server: ClassVar[bool] = False
 
     def consumes(self) -> dict[str, Any]:
-        """Return all that the result depends on besides the caption, JSON-able, for the artifact's id."""
+        """Return all inputs of the result besides the caption, JSON-serialisable, for the artifact's id."""
         return {"analyser": self.name, "version": self.version}
 
     @abstractmethod
     def check(self) -> None:
-        """Check, without loading anything, that all it needs is there; asked before any work.
+        """Check before any work that all requirements are installed, without loading them.
 
         Raises
         ------
         PrerequisiteError
-            If something is missing, with the command that gets it.
+            If a requirement is missing; the message has the command that installs it.
         """
 
     def check_server(self) -> None:
-        """Ask the server that it needs, if any, whether it is there; asked once, by the build's driver.
+        """Check that the required server, if any, is available; called once by the build's driver.
 
         Raises
         ------
         PrerequisiteError
-            If it is not, with what to do.
+            If it is not; the message says what to do.
         """
         return None
 
@@ -132,20 +132,20 @@ class CaptionAnalyser(ABC):
     def analyse(
         self, captions: Sequence[str], journal: AnswerJournal | None = None
     ) -> Sequence[CaptionAnalysis | NotAnalysed]:
-        """Return one result a caption, in order; a caption that fails costs no other.
+        """Return one result per caption, in order; a failing caption does not affect the others.
 
         Parameters
         ----------
         captions
-            The captions of some clips, each on its own: no result depends on its neighbours.
+            Captions of clips; each is analysed independently.
         journal
-            Where an analyser whose answers cost much keeps each at once, and finds those of a run that was
-            ended.
+            Where an analyser with expensive answers stores each one immediately and finds those of an
+            interrupted run.
 
         Raises
         ------
         PrerequisiteError
-            If what it needs (a model, a server) is missing, before any caption is looked at.
+            If a required model or server is missing, before any caption is analysed.
         """
 
 

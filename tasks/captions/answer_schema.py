@@ -1,4 +1,4 @@
-"""Whether an answer is an analysis: its JSON Schema, and the checks that no schema can make."""
+"""Validate a model's answer: the JSON Schema, and the checks a schema cannot express."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tasks.llm.answers import NotFitting, clean_text
 #: The agents of human actions (SLVMEval, appendix E.1).
 PEOPLE = ("person", "man", "woman")
 
-#: How much of a wrong key's name a reason has, in characters.
+#: Maximum characters of a wrong key's name in a reason.
 _LONGEST_KEY = 80
 
 
 @cache
 def analysis_schema(most_items: int, most_letters: int) -> dict[str, Any]:
-    """Return the JSON Schema of an analysis: every key there and no other, lists and texts bounded."""
+    """Return the JSON Schema of an analysis: exactly the known keys, with bounded lists and texts."""
     schema = CaptionAnalysis.model_json_schema()
     parts = schema.get("$defs", {})
 
@@ -49,14 +49,14 @@ def analysis_schema(most_items: int, most_letters: int) -> dict[str, Any]:
 
 
 def read_analysis(text: str, most_items: int, most_letters: int) -> CaptionAnalysis:
-    """Return the analysis that an answer is.
+    """Parse an answer into an analysis.
 
-    Control characters and repeated entries are left out; nothing else is changed, completed or guessed.
+    Control characters and duplicate entries are removed; nothing else is changed, completed or guessed.
 
     Raises
     ------
     NotFitting
-        If it is none, with the first reason.
+        If the answer is not a valid analysis, with the first reason.
     """
     try:
         values = json.loads(text)

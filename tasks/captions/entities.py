@@ -1,4 +1,4 @@
-"""What a caption names, by rules: background, scenes, subjects, their colours, and where they are."""
+"""Extract a caption's entities by rules: background, scenes, subjects, their colours and positions."""
 
 from __future__ import annotations
 
@@ -48,28 +48,28 @@ _ROLES = frozenset({"nsubj", "nsubjpass", "dobj", "attr", "conj", "appos", "ROOT
 
 
 def backgrounds(sentence: Span) -> list[Token]:
-    """Return the heads of what a sentence places in the background, behind, or before as a backdrop."""
-    found: list[Token] = []
+    """Return the head nouns a sentence places in the background, behind something, or as a backdrop."""
+    nouns: list[Token] = []
     for token in sentence:
         word = token.lower_
         if word in _BACK and not is_negated(token):
-            found += _of_background(token)
+            nouns += _of_background(token)
         elif word == "back" and token.dep_ == "pobj" and token.head.lower_ == "in" and _plain(token):
-            found += _placed(token.head)
+            nouns += _placed(token.head)
         elif word == "against" and token.dep_ == "prep" and token.head.lower_ not in CONTACT:
-            found += [noun for noun in _objects(token) if noun.lower_ not in _BACK and not is_person(noun)]
+            nouns += [noun for noun in _objects(token) if noun.lower_ not in _BACK and not is_person(noun)]
         elif word == "behind" and token.dep_ in {"prep", "advmod"} and not _moves(token):
-            found += [noun for noun in _placed(token) if not _is_alive(noun)]
-    if not found and sentence[:3].text.lower() == "in the background":
-        # Where the parse failed, the first thing named is there.
-        found = [token for token in sentence[3:] if token.dep_ in _ROLES and is_thing(token)][:1]
-    return [noun for noun in _nouns(found) if not is_negated(noun)]
+            nouns += [noun for noun in _placed(token) if not _is_alive(noun)]
+    if not nouns and sentence[:3].text.lower() == "in the background":
+        # If the parse failed, take the first thing named.
+        nouns = [token for token in sentence[3:] if token.dep_ in _ROLES and is_thing(token)][:1]
+    return [noun for noun in _nouns(nouns) if not is_negated(noun)]
 
 
 def _of_background(token: Token) -> list[Token]:
-    """Return what one mention of the word background says."""
+    """Return the nouns that one mention of the word "background" refers to."""
     if token.dep_ in {"compound", "nmod"}:
-        # "In the background sunbeams fall", read as one name; "background music" is none of this.
+        # "In the background sunbeams fall" parsed as one name; "background music" does not count.
         before = token.nbor(-2).lower_ if token.i >= token.sent.start + 2 else ""
         if before == "in" and token.head.lower_ in VERB_FORMS:
             return _placed(token.nbor(-2))
@@ -91,14 +91,14 @@ def _of_background(token: Token) -> list[Token]:
             noun for child in verb.rights if child.dep_ in {"dobj", "attr"} for noun in with_conjuncts(child)
         ]
         shown += [noun for child in verb.rights if child.lower_ in {"with", "by"} for noun in _objects(child)]
-        said = any(child.dep_ in {"acomp", "oprd"} for child in verb.rights)
-        said = said or (not shown and token.dep_ == "nsubjpass")
-        return [*shown, *named, *([token] if said else _described(token))]
+        predicated = any(child.dep_ in {"acomp", "oprd"} for child in verb.rights)
+        predicated = predicated or (not shown and token.dep_ == "nsubjpass")
+        return [*shown, *named, *([token] if predicated else _described(token))]
     return named or _described(token)
 
 
 def _described(token: Token) -> list[Token]:
-    """Return the word background itself where it has an adjective ("a plain grey background")."""
+    """Return the word "background" itself if it has an adjective ("a plain grey background")."""
     return [token] if any(child.dep_ in {"amod", "compound"} for child in token.lefts) else []
 
 
@@ -111,7 +111,7 @@ def _objects(preposition: Token) -> list[Token]:
 
 
 def _placed(preposition: Token) -> list[Token]:
-    """Return what is where a preposition says, with all that "and" joins to it."""
+    """Return the nouns located by a preposition, with their conjuncts."""
     # "A man stands before a fence with hills and trees in the background"
     before = preposition.nbor(-1) if preposition.i > preposition.sent.start else preposition
     while before.dep_ == "conj" and before.head.i < before.i:
@@ -153,12 +153,12 @@ def _nouns(tokens: Iterable[Token]) -> list[Token]:
 
 def background_texts(heads: Iterable[Token]) -> list[str]:
     """Return background elements as phrases of the caption."""
-    # "In the background thin clouds drift" may be read as one name.
+    # "In the background thin clouds drift" may be parsed as one name.
     return [phrase_of(head).removeprefix("background ") for head in heads]
 
 
 def scenes(sentence: Span) -> list[str]:
-    """Return the places that a sentence names, with their adjectives."""
+    """Return the places named in a sentence, with their adjectives."""
     return [
         phrase_of(token)
         for token in sentence
@@ -170,9 +170,9 @@ def scenes(sentence: Span) -> list[str]:
 
 
 def subjects(sentence: Span, background: Iterable[Token]) -> list[str]:
-    """Return the things that a sentence is about: no places, nothing of the background."""
+    """Return the things a sentence is about, without places and the background."""
     left_out = {token.i for token in background} | camera_tokens(sentence)
-    found = []
+    names = []
     for token in sentence:
         noun = meant_noun(token)
         plays_a_part = token.dep_ in _ROLES or (token.dep_ == "pobj" and token.head.lower_ in _PARTAKING)
@@ -184,11 +184,11 @@ def subjects(sentence: Span, background: Iterable[Token]) -> list[str]:
             and noun.lower_ not in BODY_PARTS
             and not is_negated(noun)
         ):
-            found.append(name_of(noun))
-    return found
+            names.append(name_of(noun))
+    return names
 
 
-#: After these a noun is a thing of the scene; "across the lawn" only says where.
+#: Prepositions after which a noun is part of the scene; "across the lawn" only gives a location.
 _PARTAKING = words("with of by on behind under beside above")
 
 
@@ -201,12 +201,12 @@ _SHADES = frozenset({"navy", "golden", "silver"})
 
 
 def colored_objects(sentence: Span) -> list[ColoredObject]:
-    """Return the colours of a sentence with their things.
+    """Return the colours in a sentence with the things they describe.
 
-    Only the name of the colour is kept ("dark red" is red). A thing with two colours gives two entries, so
-    that whoever needs one colour can leave it out.
+    Only the colour's name is kept ("dark red" is red). A thing with two colours gives two entries, so that
+    callers that need a single colour can skip it.
     """
-    found = []
+    objects = []
     for token in sentence:
         if token.lower_ not in COLORS or is_negated(token):
             continue
@@ -215,8 +215,8 @@ def colored_objects(sentence: Span) -> list[ColoredObject]:
         for thing in _things_of(token):
             name = name_of(thing)
             if f"{token.lower_} {name}" not in NO_COLOR and not is_negated(thing):
-                found.append(ColoredObject(color=token.lower_, object=name))
-    return found
+                objects.append(ColoredObject(color=token.lower_, object=name))
+    return objects
 
 
 def _things_of(color: Token) -> list[Token]:
@@ -242,7 +242,7 @@ def _things_of(color: Token) -> list[Token]:
 
 
 def _is_before(color: Token, noun: Token) -> bool:
-    """Return whether the colour stands before its noun, where English has it."""
+    """Return whether the colour precedes its noun, as usual in English."""
     return bool(color.i < noun.i)
 
 
@@ -254,15 +254,15 @@ _PARTS = words("side sides edge corner corners half part third portion quadrant 
 _SKIPPED = words("the its his her their far very extreme immediate - , hand most")
 _PREPOSITIONS = words("on at in to along near toward towards from")
 _SIDES = words("left right left-hand right-hand leftmost rightmost")
-#: After these a noun keeps a position that follows it ("with a boulder to the left of the burrow").
+#: Prepositions whose noun takes a following position ("with a boulder to the left of the burrow").
 _CLOSE = words("with at")
 _RELATIONS = words("above below under underneath beneath behind")
 _THINGS_WITH_PARTS = FRAME_WORDS | words("page monitor display shot room table")
 
 
 def located_objects(sentence: Span) -> list[LocatedObject]:
-    """Return the clear positions of a sentence with what is there."""
-    found: list[LocatedObject] = []
+    """Return the clear positions in a sentence with the objects there."""
+    located: list[LocatedObject] = []
     camera = camera_tokens(sentence)
     place = sentence.start
     while place < sentence.end:
@@ -270,7 +270,7 @@ def located_objects(sentence: Span) -> list[LocatedObject]:
         place += 1
         if token.i in camera:
             continue
-        found += _shown_in(token)
+        located += _shown_in(token)
         end = _place_end(token, sentence)
         if end is None:
             end = _relation_end(token, sentence)
@@ -278,13 +278,13 @@ def located_objects(sentence: Span) -> list[LocatedObject]:
             continue
         location = sentence.doc[token.i : end].text.lower().strip()
         objects = _objects_positions(token, end, sentence)
-        found += [LocatedObject(location=location, object=name_of(noun)) for noun in objects]
+        located += [LocatedObject(location=location, object=name_of(noun)) for noun in objects]
         place = max(place, end)
-    return found
+    return located
 
 
 def _shown_in(token: Token) -> list[LocatedObject]:
-    """Return what "the left half shows" shows, where this token is the half."""
+    """Return the objects of "the left half shows …", where this token is "half"."""
     if token.lower_ not in _PARTS or token.dep_ != "nsubj":
         return []
     side = next((child for child in token.lefts if child.lower_ in _PLACES), None)
@@ -296,7 +296,7 @@ def _shown_in(token: Token) -> list[LocatedObject]:
 
 
 def _place_end(token: Token, sentence: Span) -> int | None:
-    """Return where a location like "in the upper left corner of the frame" ends, if it starts here."""
+    """Return the end of a location such as "in the upper left corner of the frame" that starts here."""
     if token.lower_ not in _PREPOSITIONS:
         return None
     doc, place = sentence.doc, token.i + 1
@@ -338,7 +338,7 @@ def _place_end(token: Token, sentence: Span) -> int | None:
 
 
 def _is_direction(token: Token, words: set[str], part: bool, owned: bool) -> bool:
-    """Return whether this is where something goes or comes from, not where it is."""
+    """Return whether this is the direction of a movement rather than a position."""
     word = token.lower_
     if word == "from":
         # "watches from the left" is a place, "flies in from the left" is not.
@@ -363,7 +363,7 @@ def _is_direction(token: Token, words: set[str], part: bool, owned: bool) -> boo
 
 
 def _relation_end(token: Token, sentence: Span) -> int | None:
-    """Return where "above the rabbit", "in front of the house" or "on top of the hill" ends."""
+    """Return the end of "above the rabbit", "in front of the house" or "on top of the hill"."""
     doc = sentence.doc
     word = token.lower_
     last = token
@@ -386,7 +386,7 @@ def _relation_end(token: Token, sentence: Span) -> int | None:
 
 
 def _objects_positions(token: Token, end: int, sentence: Span) -> list[Token]:
-    """Return what is at the location that starts with this preposition."""
+    """Return the nouns at the location that starts with this preposition."""
     inside = range(token.i, end)
     before = token.nbor(-1) if token.i > sentence.start else token
     if before.dep_ == "pobj" and before.head.lower_ in _CLOSE and _may_be_placed(before):
@@ -419,11 +419,11 @@ def _whole(noun: Token) -> Token:
 
 def _placed_by(verb: Token, inside: range) -> list[Token]:
     subjects = subjects_of(verb)
-    # "a dog and a cat on the right": what stands last before the place is there.
+    # "a dog and a cat on the right": the last noun before the location is there.
     before = [noun for noun in subjects if noun.i < inside.start]
     if len(before) == len(subjects) > 1 and subjects[0].i > verb.i:
         subjects = before[-1:]
-    # "A dog leans in on the left, a cat stands in the middle", read as one list of subjects.
+    # "A dog leans in on the left, a cat stands in the middle" parsed as one list of subjects.
     if len(subjects) > 1 and any(one.pos_ == "VERB" for one in verb.doc[subjects[0].i : subjects[-1].i]):
         subjects = subjects[-1:]
     if any(_may_be_placed(meant_noun(noun)) for noun in subjects):

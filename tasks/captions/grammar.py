@@ -1,4 +1,4 @@
-"""Small questions to a parsed sentence that several rules ask."""
+"""Predicates on parsed sentences, shared by the rules."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _NOUNS = frozenset({"NOUN", "PROPN"})
 _PARTS_OF_NAME = frozenset({"compound", "amod", "nummod", "nmod"})
 _CLAUSE_ENDS = frozenset({"as", "while", "until", "when", "where", "before", "after", "and", ";", ":", "but"})
 
-# Nouns that end like a plural and are none.
+# Singular nouns that end like a plural.
 _SINGULAR_IN_S = frozenset(
     {"series", "means", "species", "headquarters", "crossroads", "barracks", "lens", "shorts"}
 )
 
-# Parses of hostile text may be a thousand levels deep; no real sentence is.
+# Parses of hostile text may be a thousand levels deep, unlike any real sentence.
 _DEEPEST = 12
 
 
@@ -55,7 +55,7 @@ def is_noun(token: Token) -> bool:
 
 
 def is_joined_verb(token: Token) -> bool:
-    """Return whether this is a verb after "and" that the parse took for a noun ("climbs up and sneers")."""
+    """Return whether this is a verb after "and" parsed as a noun ("climbs up and sneers")."""
     if token.tag_ not in {"NNS", "NNPS"} or token.lower_ not in VERB_FORMS or token.n_lefts:
         return False
     if token.lower_ in {"leaves", "flies"}:
@@ -90,7 +90,7 @@ def person_word(token: Token) -> str:
 
 
 def name_of(token: Token) -> str:
-    """Return the noun with the nouns before it that belong to it, in small letters ("apple tree")."""
+    """Return the noun with its compound nouns, in lower case ("apple tree")."""
     first = token.i
     while first > token.sent.start:
         before = token.doc[first - 1]
@@ -101,9 +101,9 @@ def name_of(token: Token) -> str:
 
 
 def phrase_of(token: Token) -> str:
-    """Return the noun with its adjectives, numbers and nouns, without articles, in small letters.
+    """Return the noun with its adjectives, numbers and compound nouns, without articles, in lower case.
 
-    It is a stretch of the caption as it stands, so a hyphen stays ("snow-covered peaks").
+    It is a contiguous span of the caption, so hyphens are kept ("snow-covered peaks").
     """
     first = token.i
     for child in token.lefts:
@@ -116,22 +116,22 @@ def phrase_of(token: Token) -> str:
 
 
 def with_conjuncts(token: Token) -> list[Token]:
-    """Return the token and what "and" joins to it."""
-    found = [token]
+    """Return the token and its conjuncts."""
+    tokens = [token]
     for place in range(_DEEPEST):
-        if place == len(found):
+        if place == len(tokens):
             break
-        found += [child for child in found[place].rights if child.dep_ in {"conj", "appos"}]
-    return found
+        tokens += [child for child in tokens[place].rights if child.dep_ in {"conj", "appos"}]
+    return tokens
 
 
 def verb_after_noun(token: Token) -> Token | None:
-    """Return the noun before a verb that the parse took for a noun ("the rabbit hovers"), else ``None``."""
+    """Return the noun before a verb parsed as a noun ("the rabbit hovers"), else ``None``."""
     before = token.nbor(-1) if token.i > token.sent.start else None
     if before is None or before.dep_ != "compound" or before.head.i != token.i:
         return None
     if token.tag_ in {"NNS", "NNPS"}:
-        # "A chef slices": no plural follows this article, so it is no plural.
+        # "A chef slices": no plural can follow this article.
         if any(child.lower_ in {"a", "an", "each", "another"} for child in token.lefts):
             return None if token.lower_ in _SINGULAR_IN_S else before
         return before if token.lower_ in VERB_FORMS and before.lower_ in ANIMALS | PEOPLE else None
@@ -141,7 +141,7 @@ def verb_after_noun(token: Token) -> Token | None:
 
 
 def meant_noun(token: Token) -> Token:
-    """Return the noun that is meant: for "a row of trees" the trees."""
+    """Return the noun referred to: for "a row of trees", the trees."""
     token = verb_after_noun(token) or token
     if token.lower_ not in QUANTITIES:
         return token
@@ -154,7 +154,7 @@ def meant_noun(token: Token) -> Token:
 
 
 def subjects_of(verb: Token) -> list[Token]:
-    """Return the subjects of a verb, taken from the verb it depends on where it has none of its own."""
+    """Return the subjects of a verb, or of its governing verb if it has none."""
     token = verb
     for _ in range(_DEEPEST):
         own = [child for child in token.children if child.dep_ in _SUBJECTS]
@@ -179,7 +179,7 @@ def subjects_of(verb: Token) -> list[Token]:
 
 
 def _antecedent(token: Token, verb: Token) -> Token | None:
-    """Return what a pronoun stands for: the last subject before it that fits; other tokens stay."""
+    """Resolve a pronoun to the last matching subject before it; return other tokens unchanged."""
     word = token.lower_
     if word in {"which", "that", "who"}:
         return verb.head if verb.dep_ == "relcl" else None
@@ -199,7 +199,7 @@ def _antecedent(token: Token, verb: Token) -> Token | None:
 
 
 def is_negated(token: Token) -> bool:
-    """Return whether the token is said not to be, or only to be possible."""
+    """Return whether the token is negated or only possible."""
     return any(
         child.dep_ == "neg"
         or child.lower_ in {"no", "not", "never", "neither"}
@@ -212,7 +212,7 @@ def is_negated(token: Token) -> bool:
 
 
 def camera_tokens(sentence: Span) -> set[int]:
-    """Return the places of the tokens that tell what the camera does, up to the next clause."""
+    """Return the indices of tokens that describe camera movement, up to the next clause."""
     places: set[int] = set()
     for token in sentence:
         if token.lower_ not in CAMERA_WORDS or token.dep_ in {"pobj", "dobj"}:
@@ -221,7 +221,7 @@ def camera_tokens(sentence: Span) -> set[int]:
         if token.lower_ != "camera" and not any(word.lower_ in CAMERA_MOVES for word in after):
             continue
         for word in sentence.doc[token.i : sentence.end]:
-            # "moves, revealing a …" and "pans to show …" tell of the picture again.
+            # "moves, revealing a …" and "pans to show …" describe the picture again.
             if word.i > token.i and (
                 word.lower_ in _CLAUSE_ENDS or word.lower_.startswith(("reveal", "show"))
             ):

@@ -1,8 +1,8 @@
-"""Word lists of the rules, each in all its forms.
+"""Word lists of the rules, with all inflected forms.
 
-A word list is small on purpose: what it does not know is not recorded, which is what "only what is said"
-asks for. Verbs and nouns are looked up by their form, since the small language model gets base forms of
-rare words wrong.
+The lists are deliberately small: unknown words are not recorded, as required by "only what is said". Verbs
+and nouns are looked up by their inflected form, since the small language model lemmatises rare words
+incorrectly.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 def words(text: str, separator: str | None = None) -> frozenset[str]:
-    """Return the words of a list that is written as one text."""
+    """Split a text into a set of words."""
     return frozenset(text.split(separator))
 
 
@@ -20,7 +20,7 @@ COLORS = words(
     "silver beige turquoise teal cyan magenta maroon crimson scarlet lilac lavender tan navy"
 )
 
-#: Things whose name has a colour word in it that is no colour.
+#: Names of things in which a colour word does not mean a colour.
 NO_COLOR = words(
     "orange juice, orange juices, orange tree, orange trees, orange slice, orange slices, orange peel, "
     "green onion, green onions, green tea, black tea, black pepper, white wine, red wine, brown sugar, "
@@ -42,7 +42,7 @@ def _plural(noun: str) -> str:
 
 
 def _nouns(text: str) -> frozenset[str]:
-    """Return the words and their plurals; a word after ``+`` has none."""
+    """Return the words and their plurals; a word after ``+`` has no plural."""
     forms = set()
     for word in text.split():
         forms.add(word.removeprefix("+"))
@@ -95,7 +95,7 @@ def _verbs(text: str) -> dict[str, str]:
     return forms
 
 
-#: Verbs of motion: what a subject of theirs does moves a thing in the picture.
+#: Verbs of motion: their subject moves in the picture.
 MOTION = _verbs(
     "run walk fly swim drive ride race move travel roll slide glide float drift flow fall drop "
     "rise climb jump leap hop skip bounce bound spin rotate turn twirl whirl swirl swing sway "
@@ -112,14 +112,14 @@ MOTION = _verbs(
     "pick squeeze sniff yawn blink peck nibble flee escape sprint jog come go"
 )
 
-#: Such a subject reaches or stands somewhere with these verbs, it does not move.
+#: With these verbs a static subject extends or stands somewhere; it does not move.
 EXTENT = words(
     "run rise climb wind fall drop cross pass lead turn sweep reach follow descend ascend roll "
     "slide come go stretch spread enter leave emerge move float close open gather push shoot "
     "spring dive tip sink"
 )
 
-#: Things that stay where they are; trees may sway, but a tower that "rises" does not move.
+#: Static things; trees may sway, but a tower that "rises" does not move.
 STATIC = _nouns(
     "mountain peak hill mound ridge cliff rock boulder stone tower building skyscraper house "
     "block wall roof road street path trail track bridge field meadow lawn garden forest wood "
@@ -128,7 +128,7 @@ STATIC = _nouns(
     "church monument burrow cave entrance statue pole lamp sign window door line row"
 )
 
-#: Words for participles before a noun that mean motion ("a running dog"), unlike "sliding door".
+#: Participles that mean motion before a noun ("a running dog"), unlike "sliding door".
 MOVING_PARTICIPLES = words(
     "running flying falling moving flowing walking jumping swimming spinning galloping drifting "
     "floating waving crashing passing speeding dancing swirling rotating fluttering bouncing "
@@ -155,7 +155,7 @@ PEOPLE = MEN | WOMEN | _nouns(
 
 )  # fmt: skip
 
-#: Pronouns that are a person unless an animal was just named.
+#: Pronouns that refer to a person unless an animal was just named.
 PRONOUNS = {"he": "man", "she": "woman", "who": "person", "someone": "person", "somebody": "person"}
 
 ANIMALS = _nouns(
@@ -174,7 +174,7 @@ BODY_PARTS = _nouns(
     "+eyes"
 )
 
-#: The picture itself and its making: neither things nor places.
+#: Words for the picture and its production: neither things nor places.
 FRAME_WORDS = _nouns(
     "video scene camera frame shot clip image view footage picture film movie perspective angle "
     "viewpoint lens close-up closeup screen sequence montage focus transition movement motion "
@@ -182,13 +182,13 @@ FRAME_WORDS = _nouns(
     "one other +medium +up +ups rest"
 )
 
-#: Words for positions; they are no things.
+#: Words for positions, which are not things.
 POSITION_WORDS = _nouns(
     "+left +right top bottom middle center centre front rear side edge corner half part upper "
     "lower direction way place position spot area region"
 )
 
-#: Nouns that name no thing that could be seen and pointed at.
+#: Nouns that do not name a visible thing.
 ABSTRACT = _nouns(
     "time moment second minute day night morning evening afternoon +noon +dusk +dawn +daytime "
     "mood atmosphere attention sense feeling emotion expression smile grin laughter thought fear "
@@ -207,7 +207,7 @@ ABSTRACT = _nouns(
     "balance hurry interior exterior shadow glow pose posture stance gesture"
 )
 
-#: Of such a noun, the noun after "of" is meant ("a row of trees").
+#: Quantity nouns, which refer to the noun after "of" ("a row of trees").
 QUANTITIES = _nouns(
     "group pair row couple lot number series variety piece pile bunch cluster herd flock crowd "
     "set kind type sort line stack handful array collection plate bowl glass cup bottle patch "
@@ -228,7 +228,7 @@ SCENES = _nouns(
     "pier dock +indoor +outdoor"
 )
 
-#: Camera moves: with these, "to the left" is where the camera goes.
+#: Camera moves: with these, "to the left" is the direction of the camera.
 CAMERA_WORDS = words("camera view viewpoint perspective shot drone lens frame")
 CAMERA_MOVES = frozenset(
     _verbs(
@@ -237,7 +237,7 @@ CAMERA_MOVES = frozenset(
     )
 )
 
-#: What a person does with these verbs is no action.
+#: Verbs that do not describe an action of a person.
 NO_ACTION = frozenset(
     _verbs(
         "be have seem appear feature show include contain remain stay depict suggest indicate provide "
@@ -247,7 +247,7 @@ NO_ACTION = frozenset(
     )
 ) | words("is are was were been being am 's 're has had does did do became felt thought knew made meant")
 
-#: Third persons that the small model takes for nouns ("the rabbit hovers").
+#: Third-person forms that the small model parses as nouns ("the rabbit hovers").
 VERB_FORMS = frozenset(MOTION) | frozenset(
     _verbs(
         "sneer frown grin cheer watch jeer smile laugh step roar stare scowl gasp hesitate peer sing "
@@ -256,12 +256,12 @@ VERB_FORMS = frozenset(MOTION) | frozenset(
     )
 )
 
-#: What follows these is wished, begun or feared, but not said to happen.
+#: Verbs after which an action is wished, planned or feared, but does not happen.
 NOT_YET = frozenset(
     _verbs("want plan hope refuse prepare intend wish decide fail need expect threaten")
 ) | words("about ready unable likely set")
 
-#: Verbs of being somewhere.
+#: Verbs of location.
 STAY = frozenset(
     _verbs(
         "stand lie sit hang rest stay remain wait appear grow bloom lean loom tower stretch extend rise "
@@ -279,7 +279,7 @@ CONTACT = frozenset(
     )
 )
 
-#: Words that only English captions have in number.
+#: Words frequent in English captions only.
 ENGLISH = words(
     "the and of with is are its his her their from to at while as by which that then into over "
     "there this it through against behind toward towards across who up down out off they he she "
@@ -289,6 +289,6 @@ ALSO_ENGLISH = words("a an in on")
 
 
 def known_english() -> frozenset[str]:
-    """Return every word that speaks for English text: function words and the words of the lists above."""
+    """Return the words that indicate English text: function words and the words of the lists above."""
     lists: Iterable[Iterable[str]] = (ENGLISH, COLORS, MOTION, PEOPLE, ANIMALS, SCENES, BODY_PARTS)
     return frozenset(word for words in lists for word in words)

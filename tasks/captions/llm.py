@@ -1,8 +1,7 @@
-"""Caption analysis by a language model behind an OpenAI-compatible server, as the paper does it.
+"""Caption analysis by a language model behind an OpenAI-compatible server, as in the paper.
 
-The paper's model is Qwen3-8B, thinking, behind vLLM with a JSON Schema (SLVMEval, appendix E.1). An answer
-that is no analysis is never mended here: the model is told why it does not fit and asked again, with another
-seed.
+The paper uses Qwen3-8B with thinking, served by vLLM with a JSON Schema (SLVMEval, appendix E.1). An
+invalid answer is never repaired: the model gets the reason and is asked again, with another seed.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from tasks.llm.prompt_files import prompt_text
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text, without_marks
 from tasks.llm.servers import Servers, check_server
 
-#: The paper's model, and the revision that this project pins.
+#: The paper's model, and the revision that pinned by this project.
 MODEL, REVISION = "Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"
 
 _ADVICE = "set that parameter of caption_analysis to what it takes, or use a server that knows it (vLLM does)"
-# How much of an answer that does not fit is shown to the model that gave it.
+# Maximum characters of an invalid answer that are shown to the model again.
 _SHOWN = 4000
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 _SPACE = re.compile(r"\s")
 
 
 def default_prompt() -> str:
-    """Return the instruction that is used where a recipe names none."""
+    """Return the default instruction."""
     return prompt_text("tasks.captions", "caption_analysis")
 
 
@@ -49,23 +48,23 @@ class LlmParameters(Frozen):
     Parameters
     ----------
     model, revision
-        The model, and its revision: what the server is expected to serve. Servers do not tell the revision.
+        The model and revision that the server is expected to serve. Servers do not report the revision.
     server
         The server's name in ``[model_servers]`` of the profile.
     prompt
         The instruction.
     thinking
-        Whether the model thinks before it answers (paper: yes).
+        Whether the model reasons before it answers (paper: yes).
     temperature, top_p, top_k, min_p, repetition_penalty
         The paper's values (appendix E.1).
     tries
-        How often a caption is asked about until an answer fits.
+        Maximum attempts per caption until an answer is valid.
     most_characters
-        Of longer captions only whole sentences up to here are asked about (the paper's have about 1,000).
+        Longer captions are truncated to whole sentences within this limit (the paper's have about 1,000).
     most_tokens
-        Longest answer with its thoughts, in tokens.
+        Maximum tokens of an answer, including its reasoning.
     most_items, most_letters
-        Longest list and longest text in an analysis.
+        Maximum length of a list and of a text in an analysis.
     """
 
     model: str = Field(default=MODEL, min_length=1)
@@ -98,9 +97,9 @@ class LlmAnalyser(CaptionAnalyser):
     Parameters
     ----------
     parameters
-        What is asked and how.
+        Model, instruction and sampling settings.
     servers
-        Where the server of the recipe's name is looked for, when it is needed.
+        Servers by name, used when a request is made.
     """
 
     name: ClassVar[str] = "llm"
@@ -113,11 +112,11 @@ class LlmAnalyser(CaptionAnalyser):
         self._servers = servers or Servers()
 
     def consumes(self) -> dict[str, Any]:
-        """Return name and version, the model, and all that it is asked with."""
+        """Return name and version, the model, and all request settings."""
         return {**super().consumes(), **self._parameters.model_dump(mode="json", exclude={"server"})}
 
     def check(self) -> None:
-        """Look for the client library; no server is asked for it.
+        """Check that the client library is installed; no server is contacted.
 
         Raises
         ------
@@ -128,39 +127,39 @@ class LlmAnalyser(CaptionAnalyser):
             raise PrerequisiteError("caption analysis by a language model needs openai: pip install openai")
 
     def check_server(self) -> None:
-        """Ask the server once whether it is there and has the model.
+        """Check once that the server is available and has the model.
 
         Raises
         ------
         PrerequisiteError
-            If not, with what to do.
+            If not; the message says what to do.
         """
         check_server(self._servers.find(self._parameters.server, self._parameters.model))
 
     def analyse(
         self, captions: Sequence[str], journal: AnswerJournal | None = None
     ) -> list[CaptionAnalysis | NotAnalysed]:
-        """Ask about all captions that the journal has no answer to, many at once; equal ones once.
+        """Analyse all captions without an answer in the journal, concurrently; equal captions once.
 
         Raises
         ------
         PrerequisiteError
-            If the server cannot be used; what it answered until then is in the journal.
+            If the server cannot be used; answers received before are in the journal.
         """
-        kept = {} if journal is None else journal.read()
-        asked = {
+        answers = {} if journal is None else journal.read()
+        texts = {
             digest_text(caption): _text(caption, self._parameters.most_characters) for caption in captions
         }
         questions = [
             _Question(digest, text, self._parameters)
-            for digest, text in asked.items()
-            if text and digest not in kept
+            for digest, text in texts.items()
+            if text and digest not in answers
         ]
         failed: dict[str, NotAnalysed] = {}
 
         def on_result(question: _Question, result: CaptionAnswer | Unanswered) -> None:
             if isinstance(result, CaptionAnswer):
-                kept[question.digest] = result
+                answers[question.digest] = result
                 if journal is not None:
                     journal.append(result)
             else:
@@ -174,10 +173,10 @@ class LlmAnalyser(CaptionAnalyser):
         results: list[CaptionAnalysis | NotAnalysed] = []
         for caption in captions:
             digest = digest_text(caption)
-            if not asked[digest]:
+            if not texts[digest]:
                 results.append(CaptionAnalysis())
             else:
-                results.append(failed[digest] if digest in failed else kept[digest].analysis)
+                results.append(failed[digest] if digest in failed else answers[digest].analysis)
         return results
 
 
@@ -191,7 +190,7 @@ class _Question(Question[CaptionAnswer]):
         self._parameters = parameters
 
     def request(self) -> ChatRequest:
-        """Return what is asked next: the caption, and what was wrong with the last answer."""
+        """Return the next request: the caption, and the reason for rejecting the last answer."""
         parameters = self._parameters
         messages: list[dict[str, Any]] = [
             {"role": "system", "content": parameters.prompt},
@@ -249,15 +248,15 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 
 def _text(caption: str, most: int) -> str:
-    """Return what is asked about: all, or whole sentences, or at least whole words of a longer caption."""
-    # halves of characters, which JSON can name, cannot be sent
+    """Return the caption, truncated to whole sentences or at least whole words if too long."""
+    # lone surrogates, which JSON can represent, cannot be sent
     text = caption.encode("utf-8", "replace").decode("utf-8").strip()
     if len(text) <= most:
         return text if has_text(text) else ""
     cut = text[:most]
     for end in (_SENTENCE_END, _SPACE):
-        places = [found.end() for found in end.finditer(cut)]
-        # an early end would cost most of the caption
+        places = [match.end() for match in end.finditer(cut)]
+        # ending that early would lose most of the caption
         if places and places[-1] > most // 2:
             return cut[: places[-1]].strip()
     return cut

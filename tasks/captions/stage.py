@@ -1,4 +1,4 @@
-"""Caption analysis of a whole source, kept as an artifact so that it is done once."""
+"""Caption analysis of a whole source, stored as an artifact so that it is done only once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _llm(parameters: Mapping[str, Any], servers: Servers | None) -> CaptionAnaly
         raise UserInputError(f"{where}: {first['msg']} (the analyser 'llm' takes: {known})") from problem
 
 
-#: Every analyser by its name: from its parameters and where servers are found.
+#: Analyser constructors by name, called with parameters and servers.
 ANALYSERS: Mapping[str, Callable[[Mapping[str, Any], Servers | None], CaptionAnalyser]] = {
     "rules": _rules,
     "llm": _llm,
@@ -56,19 +56,19 @@ ANALYSERS: Mapping[str, Callable[[Mapping[str, Any], Servers | None], CaptionAna
 
 
 def make_analyser(recipe: AnalyserRecipe, servers: Servers | None = None) -> CaptionAnalyser:
-    """Return the caption analyser that a recipe names.
+    """Create the caption analyser named in a recipe.
 
     Parameters
     ----------
     recipe
-        Its part of the recipe.
+        The analyser's part of the recipe.
     servers
-        Where an analyser that asks a server finds it; not needed for checking a recipe.
+        Model servers; not needed to check a recipe.
 
     Raises
     ------
     UserInputError
-        If there is none of that name, or it does not take these parameters.
+        If the name or the parameters are not valid.
     """
     if recipe.name not in ANALYSERS:
         raise UserInputError(
@@ -129,8 +129,8 @@ def _analyse(
         write_analyses(staged.path / ANALYSIS_FILE, source.id, analyser.name, analyses)
         if answers:
             clips = [(clip.index, answers.get(digest_text(clip.caption))) for clip in source.clips]
-            asked = [(clip, answer) for clip, answer in clips if answer is not None]
-            write_answers(staged.path / ANSWERS_FILE, source.id, asked)
+            rows = [(clip, answer) for clip, answer in clips if answer is not None]
+            write_answers(staged.path / ANSWERS_FILE, source.id, rows)
         staged.content_checksum = digest_value([analysis.model_dump() for analysis in analyses])
         staged.content = {"clips": len(analyses)}
         staged.provenance = provenance(started, packages=analyser.packages, **_cost(answers))

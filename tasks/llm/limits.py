@@ -92,11 +92,28 @@ class Spending:
             )
             if pays and (over_usd or over_tokens):
                 limit = f"{self.limits.usd} dollars" if over_usd else f"{self.limits.tokens} tokens"
-                mine["stopped"] = mine["stopped"] or f"the limit of {limit} is reached"
+                why = (
+                    self._too_small(usd, tokens)
+                    or f"the limit of {limit} is reached: the same command goes on"
+                )
+                mine["stopped"] = mine["stopped"] or why
                 return False
             mine["reserved_usd"] += usd
             mine["reserved_tokens"] += tokens
             return True
+
+    def _too_small(self, usd: float, tokens: int) -> str:
+        """Return which limit does not even hold one request of so much; empty where all do."""
+        for limit, needed, unit, shown in (
+            (self.limits.usd, usd, "dollars", f"{usd:.6f}"),
+            (self.limits.tokens, tokens, "tokens", f"{tokens}"),
+        ):
+            if limit is not None and (needed > limit or not limit):
+                return (
+                    f"the limit of {limit} {unit} is too small for the next request, which is expected to "
+                    f"take {shown}: give a higher one"
+                )
+        return ""
 
     def release(self, name: str, usd: float, tokens: int) -> None:
         """Give back what was set aside for a request that was not made."""

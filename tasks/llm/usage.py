@@ -192,6 +192,20 @@ def load_prices(path: str | None = None) -> Prices:
         raise UserInputError(f"prices: {place}: {key}: {first['msg']}") from problem
 
 
+def usage_fields(prices: Prices, model: str, *usages: Usage) -> dict[str, Any]:
+    """Return the fields of a row that say what it took, all models and videos together."""
+    parts = [(model, usage.tokens_in, usage.tokens_out) for usage in usages]
+    parts += [(one.model, one.tokens_in, one.tokens_out) for usage in usages for one in usage.others]
+    costs = [prices.cost(*part) for part in parts]
+    return {
+        "frames": sum(usage.frames for usage in usages),
+        "tokens_in": sum(part[1] for part in parts),
+        "tokens_out": sum(part[2] for part in parts),
+        "tries": max((usage.tries for usage in usages), default=1),
+        "cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+    }
+
+
 #: From so many answers on, an aspect has a mean of its own; before that all aspects share one.
 OWN_MEAN = 30
 #: A normal distribution's two-sided 95 %.

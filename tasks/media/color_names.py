@@ -1,7 +1,7 @@
-"""Colour words and the pixels that people call by them, in CIE Lab.
+"""Colour words and the pixels they describe, in CIE Lab.
 
-The bounds are wide and overlap, as speech does: a caption's "grey" rabbit has a tinge of blue, and its
-"brown" trunk may pass for dark orange. They were set by looking at frames of real films.
+The bounds are wide and overlap, as everyday language does: a "grey" rabbit may have a tinge of blue, and
+a "brown" trunk may pass for dark orange. They were set by inspecting frames of real films.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OTHER_WORDS: dict[str, str] = {
     "orange": "amber tangerine apricot",
     "gray": "grey silver silvery ash ashen charcoal gunmetal pewter graphite",
 }
-#: Words that mean a colour where a colour is asked for, and a thing in the name of a thing.
+#: Words that name a colour in a colour field but a thing elsewhere.
 _THINGS_AS_COLOURS: dict[str, str] = {
     "black": "coal jet ink inky raven",
     "white": "milk milky pearl pearly chalk eggshell snow",
@@ -67,15 +67,15 @@ def _by_word(words: Mapping[str, str]) -> dict[str, str]:
     return {word: colour for colour, line in words.items() for word in line.split()}
 
 
-#: Other words for the palette's colours; what lies between two of them (teal, turquoise, copper, peach,
-#: coral) is left out, so a thing of such a colour is never taken for one of either.
+#: Synonyms of the palette's colours. Colours between two of them (teal, turquoise, copper, peach, coral)
+#: are omitted, so that a thing of such a colour is assigned to neither.
 SYNONYMS: Mapping[str, str] = _by_word(_OTHER_WORDS)
-_SAID: Mapping[str, str] = {**SYNONYMS, **_by_word(_THINGS_AS_COLOURS)}
+_FIELD_WORDS: Mapping[str, str] = {**SYNONYMS, **_by_word(_THINGS_AS_COLOURS)}
 _ISH = re.compile(r"(?<=[a-z])d?ish$")
 
 
 class _Bounds(NamedTuple):
-    """Where a colour lies: lightness 0–100, chroma, hue in degrees (from, to; may pass 360)."""
+    """Range of a colour: lightness 0–100, chroma, hue in degrees (from, to; may exceed 360)."""
 
     light: tuple[float, float]
     chroma: tuple[float, float]
@@ -83,7 +83,7 @@ class _Bounds(NamedTuple):
     focus: tuple[float, float, float]
 
 
-#: `focus` is the colour itself in Lab, to which pixels are moved.
+#: `focus` is the typical colour in Lab, towards which pixels are moved.
 _COLOURS: dict[str, _Bounds] = {
     "black": _Bounds((0, 28), (0, 18), (0, 360), (12, 0, 0)),
     "white": _Bounds((66, 100), (0, 20), (0, 360), (93, 0, 0)),
@@ -100,43 +100,43 @@ _COLOURS: dict[str, _Bounds] = {
 
 
 def named_colours(words: str) -> frozenset[str]:
-    """Return the palette's colours that some words name: {"gray"} for "light greyish"; empty if none."""
+    """Return the palette colours named in a text: {"gray"} for "light greyish"; empty if none."""
     return _colours_in(words, SYNONYMS)
 
 
-def said_colours(words: str) -> frozenset[str]:
-    """Return the palette's colours that words name which are said to be a colour: {"red"} for "wine".
+def field_colours(words: str) -> frozenset[str]:
+    """Return the palette colours named by the text of a colour field: {"red"} for "wine".
 
-    "Sky blue" is blue and "wine red" red: a thing's name counts only where no colour stands beside it.
+    "Sky blue" is blue and "wine red" is red: the name of a thing counts only without a colour word beside it.
     """
-    return _colours_in(words, SYNONYMS) or _colours_in(words, _SAID)
+    return _colours_in(words, SYNONYMS) or _colours_in(words, _FIELD_WORDS)
 
 
 def _colours_in(words: str, synonyms: Mapping[str, str]) -> frozenset[str]:
-    found = set()
+    colours = set()
     for word in re.findall(r"[a-z]+", words.lower()):
         stem = _ISH.sub("", word)
         for candidate in (word, stem, stem + "e"):
             name = synonyms.get(candidate, candidate)
             if name in PALETTE:
-                found.add(name)
+                colours.add(name)
                 break
-    return frozenset(found)
+    return frozenset(colours)
 
 
 def rgb_to_lab(rgb: Planes) -> Lab:
-    """Return RGB ``(H, W, 3)`` uint8 (sRGB, D65) as CIE Lab float32: L 0–100, a and b signed."""
+    """Convert RGB ``(H, W, 3)`` uint8 (sRGB, D65) to CIE Lab float32: L 0–100, a and b signed."""
     return cast("Lab", cv2.cvtColor(rgb.astype(np.float32) / np.float32(255), cv2.COLOR_RGB2Lab))
 
 
 def lab_to_rgb(lab: Lab) -> Planes:
-    """Return CIE Lab as RGB ``(H, W, 3)`` uint8, colours outside RGB clipped."""
+    """Convert CIE Lab to RGB ``(H, W, 3)`` uint8; colours outside RGB are clipped."""
     rgb = cv2.cvtColor(lab, cv2.COLOR_Lab2RGB)
     return np.clip(np.rint(rgb * 255), 0, 255).astype(np.uint8)
 
 
 def pixels_named(lab: Lab, name: str) -> NDArray[np.bool_]:
-    """Return which pixels of a Lab picture go by a palette colour, ``(H, W)`` bool."""
+    """Return which pixels of a Lab picture match a palette colour, ``(H, W)`` bool."""
     bounds = _COLOURS[name]
     light, a, b = lab[..., 0], lab[..., 1], lab[..., 2]
     chroma = np.hypot(a, b)
@@ -150,10 +150,10 @@ def pixels_named(lab: Lab, name: str) -> NDArray[np.bool_]:
 
 
 def recolour(lab: Lab, mask: NDArray[np.bool_], name: str) -> Lab:
-    """Return the picture with the pixels under `mask` moved to a palette colour, their shading kept.
+    """Return the picture with the pixels under `mask` moved to a palette colour, preserving their shading.
 
-    The pixels' mean lightness goes most of the way to the colour's own; each pixel keeps four fifths of its
-    distance from the mean, and the darker it is, the less chroma it has.
+    The mean lightness moves most of the way to that of the colour; each pixel keeps four fifths of its
+    distance from the mean, and darker pixels get less chroma.
     """
     out = lab.copy()
     focus_light, focus_a, focus_b = _COLOURS[name].focus

@@ -1,4 +1,4 @@
-"""Frames of a video at ``fps``, scaled and packed as they are stored, without decoding more than needed."""
+"""Sample the frames of a video at ``fps``, scaled and packed for storage, decoding no more than needed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Mode = Literal["packet_plan", "filter_graph"]
 
 @dataclass(frozen=True, slots=True)
 class SampledFrame:
-    """One frame as it is stored.
+    """One frame in stored form.
 
     Attributes
     ----------
     index
-        Its number k: the frame that FFmpeg's ``fps`` filter puts at k / fps seconds.
+        Number k of the frame that FFmpeg's ``fps`` filter outputs at k / fps seconds.
     pts_s
-        Time of the image in seconds, on the clock of the ffmpeg command.
+        Time of the image in seconds, as the ffmpeg command counts it.
     planes
         Packed I420, shape (H·3/2, W), uint8, read-only; shared by frames that show the same image.
     """
@@ -43,39 +43,39 @@ class SampledFrame:
 
 
 class FrameSampler:
-    """The frames of one video file, in order, as often as wanted.
+    """The frames of one video file in order; can be iterated repeatedly.
 
     Parameters
     ----------
     path
         The video file.
     fps
-        Frames per second of the result.
+        Output frames per second.
     long_side
-        Longer side of the result in pixels, a multiple of 4.
+        Longer side of the output in pixels, a multiple of 4.
     mode
-        ``auto`` decodes only what is needed where that is proved to be safe; ``full`` decodes everything.
+        ``auto`` skips packets where this is proved to be safe; ``full`` decodes everything.
 
     Attributes
     ----------
     info
-        What :func:`tasks.media.probe.probe` says about the file.
+        Result of :func:`tasks.media.probe.probe`.
     size
         (width, height) of the frames.
     mode
-        ``packet_plan`` or ``filter_graph``: the way that was chosen.
+        Selected method: ``packet_plan`` or ``filter_graph``.
     fallback_reason
-        Why everything is decoded, None if it is not.
+        Why everything is decoded; None with a packet plan.
     first_index, frame_count, times_s
-        Number of the first frame, count of frames, and time of each frame's image in seconds; None where
-        only decoding can tell.
+        Number of the first frame, frame count, and time of each frame's image in seconds; None if only
+        decoding can tell.
 
     Raises
     ------
     SetAside
         The file cannot be used; see :func:`tasks.media.probe.probe`.
     UserInputError
-        ``fps`` or ``long_side`` make no sense.
+        ``fps`` or ``long_side`` is not valid.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class FrameSampler:
         return self.frames()
 
     def frames(self, start: int = 0, stop: int | None = None) -> Iterator[SampledFrame]:
-        """Frames with ``start`` ≤ index < ``stop``, decoded as they are asked for.
+        """Yield the frames with ``start`` ≤ index < ``stop``, decoding them lazily.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class FrameSampler:
         with open_video(self.path) as video:
             scaler = Scaler(*self.size)
             rule = FrameRule(self.fps * video.time_base)
-            found = False
+            any_image = False
             waiting: tuple[int, VideoFrame] | None = None
             for pts, frame in all_images(video):
                 try:
@@ -143,7 +143,7 @@ class FrameSampler:
                         Reason.UNDECODABLE_VIDEO, f"{self.path}: its clock leaps by {error}; convert the file"
                     ) from error
                 if waiting and numbers.stop > 0 and len(numbers):
-                    found = True
+                    any_image = True
                     yield from self._filled(video, scaler, waiting, numbers, start, stop)
                     if stop is not None and numbers.stop >= stop:
                         return
@@ -151,9 +151,9 @@ class FrameSampler:
             if waiting:
                 numbers = rule.push(waiting[0] + duration_of(video, waiting[1]))
                 if numbers.stop > 0 and len(numbers):
-                    found = True
+                    any_image = True
                     yield from self._filled(video, scaler, waiting, numbers, start, stop)
-            if not found:
+            if not any_image:
                 raise _no_frames(self.path)
 
     @staticmethod
@@ -197,19 +197,6 @@ class FrameSampler:
             Reason.UNDECODABLE_VIDEO,
             f"{self.path}: the image at {plan.times_s[k]:.3f} s cannot be decoded; convert or replace it",
         )
-
-
-def sample_frames(
-    path: Path,
-    *,
-    fps: Fraction = Fraction(1),
-    long_side: int = 512,
-    mode: Literal["auto", "full"] = "auto",
-    start: int = 0,
-    stop: int | None = None,
-) -> Iterator[SampledFrame]:
-    """Frames of a video file at ``fps``; see :class:`FrameSampler`."""
-    return FrameSampler(path, fps=fps, long_side=long_side, mode=mode).frames(start, stop)
 
 
 def _no_frames(path: Path) -> SetAside:

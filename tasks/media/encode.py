@@ -1,9 +1,9 @@
-"""H.264 in MP4 whose units can be copied in any order without encoding again.
+"""H.264 in MP4 whose units can be copied in any order without re-encoding.
 
-A *unit* is a stretch of frames that begins with an IDR frame. Every stream this module makes for one
-frame size, colour and rate has the same parameter sets, no B-frames and closed groups of pictures, so
-a unit of one stream can stand anywhere in another: changing a few units of a long video costs the
-encoding of those, and a changed order costs copying packets.
+A *unit* is a run of frames that begins with an IDR frame. All streams made by this module for one frame
+size, colour and rate have the same parameter sets, no B-frames and closed groups of pictures, so a unit of
+one stream can be placed anywhere in another. Changing a few units of a long video only encodes those;
+changing their order only copies packets.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from tasks.media.h264_syntax import parse_avcc
 if TYPE_CHECKING:
     VideoPacket: TypeAlias = "av.Packet[Any]"
 
-#: Goes up when the same settings make another stream than before.
+#: Increase when the same settings give a different stream.
 ENCODER_VERSION = 1
 
-#: Names of matrix, primaries and transfer that a stream carries for each of our matrices (ITU-T H.273).
+#: Matrix, primaries and transfer written into the stream for each matrix (ITU-T H.273).
 _TAGS = {
     "bt601": ("smpte170m", "smpte170m", "smpte170m"),
     "bt709": ("bt709", "bt709", "bt709"),
     "bt2020": ("bt2020nc", "bt2020", "bt2020-10"),
 }
 
-#: H.264 table A-1: level, macroblocks a frame, macroblocks a second.
+#: H.264 table A-1: level, macroblocks per frame, macroblocks per second.
 _LEVELS = (
     ("3.1", 3_600, 108_000),
     ("4.0", 8_192, 245_760),
@@ -52,16 +52,16 @@ _PARAMETER_SETS = (7, 8)
 
 
 class EncoderSettings(Frozen):
-    """What decides the coded pictures, apart from the frames themselves.
+    """Settings that determine the coded pictures, apart from the frames themselves.
 
     Parameters
     ----------
     crf
-        x264's constant rate factor; 18 is hardly told from the original.
+        x264's constant rate factor; 18 is nearly indistinguishable from the original.
     preset
         x264's speed preset.
     seek_frames
-        A unit has an IDR frame at least every so many frames, so that a player seeks quickly.
+        Maximum distance of IDR frames within a unit, so that players seek quickly.
     """
 
     crf: int = 18
@@ -73,7 +73,7 @@ DEFAULT_SETTINGS = EncoderSettings()
 
 
 def frame_rate(fps: float) -> Fraction:
-    """Return the exact fraction that is meant by `fps`: 29.97 is 30000/1001, 0.333 stays 333/1000."""
+    """Return `fps` as the intended fraction: 29.97 is 30000/1001, 0.333 stays 333/1000."""
     ntsc = Fraction(round(fps * 1.001) * 1000, 1001)
     exact = Fraction(fps).limit_denominator(1000)
     return ntsc if fps > 10 and exact.denominator > 2 and abs(float(ntsc) - fps) < 0.01 else exact
@@ -111,9 +111,9 @@ def _configure(
         "color_primaries": primaries,
         "color_trc": transfer,
         "color_range": "pc" if color.full_range else "tv",
-        # stitchable: the headers depend on no content. aud: players that find pictures by themselves
-        # keep neighbouring units of one frame apart. No look-ahead: a packet comes out for each frame
-        # that goes in, and memory does not grow with the length.
+        # stitchable: headers do not depend on the content. aud: players that detect pictures themselves
+        # separate adjacent one-frame units. No look-ahead: each frame gives one packet at once, and memory
+        # does not grow with the length.
         "x264-params": (
             f"stitchable=1:aud=1:bframes=0:ref=1:open-gop=0:scenecut=0:keyint={settings.seek_frames}"
             ":min-keyint=1:rc-lookahead=0:sync-lookahead=0:mbtree=0:force-cfr=1:threads=1:weightp=0"
@@ -168,14 +168,14 @@ def encode_units(
     settings: EncoderSettings = DEFAULT_SETTINGS,
     comment: str = "",
 ) -> int:
-    """Encode units one after the other as one MP4 at `path` and return the number of frames.
+    """Encode units in sequence into one MP4 at `path`; return the number of frames.
 
     Parameters
     ----------
     path
-        The file to write; an existing one is overwritten, and an error leaves half a file there.
+        Output file; an existing one is overwritten, and an error leaves an incomplete file.
     units
-        The frames of each unit, ``(height·3/2, width)`` uint8 planes each; read once, front to back.
+        Frames of each unit, ``(height·3/2, width)`` uint8 planes each; read once, in order.
     width, height
         Size of the frames in pixels, both even.
     color
@@ -190,7 +190,7 @@ def encode_units(
     Raises
     ------
     ValueError
-        If a frame has another shape, or there is none.
+        If a frame has another shape, or there are no frames.
     """
     rate = frame_rate(fps)
     count = 0
@@ -273,16 +273,16 @@ class UnitFile:
 
 
 class UnitWriter:
-    """Writes an MP4 of units copied from a :class:`UnitFile` and of newly encoded ones.
+    """Writes an MP4 from units copied out of a :class:`UnitFile` and newly encoded units.
 
     Parameters
     ----------
     path
         The file to write.
     origin
-        Where copied units come from; it gives size, rate and headers.
+        Source of the copied units; determines size, rate and headers.
     color, settings
-        As `origin` was made with.
+        Must equal those `origin` was made with.
     comment
         Text for the file's comment tag.
     """
@@ -320,7 +320,7 @@ class UnitWriter:
         self.count += 1
 
     def copy(self, first: int, count: int) -> None:
-        """Append `count` frames from frame `first` of the origin as they are."""
+        """Copy `count` frames from frame `first` of the origin, without re-encoding."""
         for packet in self._origin.packets(first, count):
             self._write(packet)
 

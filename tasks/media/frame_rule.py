@@ -1,6 +1,6 @@
-"""The rule of FFmpeg's ``fps`` filter (round near): second k shows the last image with t < k + 0.5.
+"""The rule of FFmpeg's ``fps`` filter (``round=near``): second k shows the last image with t < k + 0.5.
 
-Written twice: :func:`choose` for a whole list of time stamps, :class:`FrameRule` for a stream of frames.
+Implemented twice: :func:`choose` for a complete list of time stamps, :class:`FrameRule` for a stream.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-#: More output frames than any video has between two images (115 days at 1 fps): a broken clock.
+#: More output frames between two images (115 days at 1 fps) indicate a broken clock.
 MOST_FRAMES = 10_000_000
 
 
 class AbsurdTime(ValueError):
-    """Time stamps that lie further apart than any video lasts."""
+    """Time stamps are implausibly far apart."""
 
 
 def round_half_away(value: Fraction | int) -> int:
@@ -45,7 +45,7 @@ def ticks_of(pts: NDArray[np.int64], tick: Fraction) -> NDArray[np.int64]:
 
 
 def choose(pts: NDArray[np.int64], end: int, tick: Fraction) -> tuple[int, NDArray[np.int64]]:
-    """Which image each output frame shows.
+    """Return which image each output frame shows.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def choose(pts: NDArray[np.int64], end: int, tick: Fraction) -> tuple[int, NDArr
     -------
     first
         Number of the first output frame, never below 0.
-    chosen
+    shown
         Index into ``pts`` of the image shown at ``first``, ``first + 1``, …, shape (m,), int64.
 
     Raises
@@ -75,12 +75,12 @@ def choose(pts: NDArray[np.int64], end: int, tick: Fraction) -> tuple[int, NDArr
     stop = max(round_half_away(end * tick), first)
     if stop - first > MOST_FRAMES:
         raise AbsurdTime(f"{stop - first} frames")
-    chosen = np.searchsorted(ticks, np.arange(first, stop), side="right") - 1
-    return first, chosen.astype(np.int64)
+    shown = np.searchsorted(ticks, np.arange(first, stop), side="right") - 1
+    return first, shown.astype(np.int64)
 
 
 class Chooser:
-    """:func:`choose` for time stamps that come in pieces, each later than the one before.
+    """:func:`choose` for time stamps that arrive in ascending batches.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Chooser:
         self.ids, self.pts = array("q"), array("q")
 
     def add(self, pts: NDArray[np.int64], ids: NDArray[np.int64]) -> None:
-        """Take the next piece, in ascending order; its last image stays open until the next one."""
+        """Add the next batch, in ascending order; its last image is shown until the next batch begins."""
         if self._last:
             pts, ids = np.insert(pts, 0, self._last[0]), np.insert(ids, 0, self._last[1])
         self._choose(pts, ids, int(pts[-1]))
@@ -117,9 +117,9 @@ class Chooser:
 
 
 class FrameRule:
-    """The same choice, one image at a time, for images in the order in which a decoder gives them.
+    """The same rule, one image at a time, for images in decoder output order.
 
-    Time stamps that repeat or go back are treated as the filter treats them: the later image wins.
+    Repeated or decreasing time stamps are treated as the filter treats them: the later image wins.
     """
 
     def __init__(self, tick: Fraction) -> None:
@@ -127,9 +127,9 @@ class FrameRule:
         self._next: int | None = None
 
     def push(self, pts: int) -> range:
-        """Numbers of the output frames that show the image before this one; that image is done with.
+        """Return the numbers of the output frames that show the previous image, which is then complete.
 
-        At the end of the stream, push the time stamp at which the last image ends.
+        At the end of the stream, push the end time of the last image.
         """
         nearest = (2 * abs(pts) * self._num + self._den) // (2 * self._den)
         tick = nearest if pts >= 0 else -nearest

@@ -1,4 +1,4 @@
-"""Just enough of H.264's syntax (ITU-T H.264, 7.3) to tell which pictures other pictures may need."""
+"""The part of H.264's syntax (ITU-T H.264, 7.3) that tells which pictures others may refer to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class InvalidBitstream(Exception):
-    """The bytes are not the H.264 syntax that is understood here."""
+    """The bytes are not H.264 syntax supported here."""
 
 
 class Bits:
@@ -43,9 +43,9 @@ def unescape(data: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Sps:
-    """What a sequence parameter set says about frame numbers, order and fields.
+    """The fields of a sequence parameter set on frame numbers, order and interlacing.
 
-    ``num_reorder_frames`` is None where the set has no bitstream restriction.
+    ``num_reorder_frames`` is None if the set has no bitstream restriction.
     """
 
     id: int
@@ -120,7 +120,7 @@ def parse_sps(nal: bytes) -> Sps:
     Raises
     ------
     Unreadable
-        The unit ends early or is none.
+        The unit ends early or is not a sequence parameter set.
     """
     bits = Bits(unescape(nal[1:]))
     profile = bits.u(8)
@@ -189,7 +189,7 @@ def parse_avcc(extradata: bytes) -> Avcc:
     Raises
     ------
     Unreadable
-        It is none (for example because the stream uses start codes).
+        The data is no such record, for example because the stream uses start codes.
     """
     if len(extradata) < 7 or extradata[0] != 1:
         raise InvalidBitstream("no avcC record")
@@ -197,15 +197,15 @@ def parse_avcc(extradata: bytes) -> Avcc:
 
     def units(count: int) -> tuple[bytes, ...]:
         nonlocal position
-        found = []
+        parsed = []
         for _ in range(count):
             size = int.from_bytes(extradata[position : position + 2], "big")
             unit = extradata[position + 2 : position + 2 + size]
             if not size or len(unit) < size:
                 raise InvalidBitstream("avcC record ends early")
-            found.append(unit)
+            parsed.append(unit)
             position += 2 + size
-        return tuple(found)
+        return tuple(parsed)
 
     sps_count = extradata[position] & 31
     position += 1
@@ -219,10 +219,10 @@ def parse_avcc(extradata: bytes) -> Avcc:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The first slice header of a picture, as far as it is needed.
+    """The required fields of a picture's first slice header.
 
     ``poc_lsb`` is ``pic_order_cnt_lsb`` and ``poc_delta`` the (never positive) distance from there to the
-    picture's order count; both are 0 where the stream has none.
+    picture's order count; both are 0 if the stream has none.
     """
 
     idr: bool
@@ -251,7 +251,7 @@ def parse_slice(head: bytes, sps: Sps, bottom_delta: dict[int, bool]) -> tuple[i
     sps
         The sequence parameter set.
     bottom_delta
-        What :func:`parse_pps` says of each picture parameter set.
+        Result of :func:`parse_pps` by picture parameter set.
     """
     bits = Bits(unescape(head[1:]))
     idr = head[0] & 31 == 5

@@ -1,6 +1,6 @@
-"""Decoded images of an open video, all of them or those that a plan needs, with their times.
+"""Decode the images of an open video, all or only those a plan needs, with their times.
 
-Times are as the ffmpeg command has them where a file's own are missing, wrong or start again.
+Missing, wrong or restarting time stamps are corrected as the ffmpeg command corrects them.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     _Packets = Iterator[Packet[VideoStream] | None]
 
 
-# The command's defaults: -dts_delta_threshold, and the slack before a step back counts.
+# The command's defaults: -dts_delta_threshold, and the tolerance for a step back.
 _JUMP_S = Fraction(10)
 _STEP_BACK_S = Fraction(1, 10)
 
 
 class BestEffort:
-    """A decoded image's time: presentation time, unless those go wrong more often than decode times."""
+    """Time of a decoded image: its presentation time, unless those are wrong more often than decode times."""
 
     def __init__(self) -> None:
         self._faulty_pts = self._faulty_dts = 0
         self._last_pts = self._last_dts = -(2**63)
 
     def of(self, image: VideoFrame) -> int | None:
-        """Time stamp of the next image, None where the file has none."""
+        """Return the time stamp of the next image, None if the file has none."""
         pts, dts = image.pts, image.dts
         if dts is not None:
             self._faulty_dts += dts <= self._last_dts
@@ -56,14 +56,14 @@ class BestEffort:
 
 
 class Continuity:
-    """Joins a clock that jumps, as in transport streams put one after the other.
+    """Corrects a clock that jumps, as in concatenated transport streams.
 
     Parameters
     ----------
     time_base
         Seconds per unit of the time stamps.
     frame_s
-        How long a picture lasts where its packet does not say, seconds.
+        Duration of a picture in seconds if its packet has none.
     """
 
     def __init__(self, time_base: Fraction, frame_s: Fraction) -> None:
@@ -92,7 +92,7 @@ class Continuity:
 
 
 def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
-    """All images, each with its time stamp as the ffmpeg command has it, in decoder output order.
+    """Yield all images with the ffmpeg command's time stamps, in decoder output order.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
 def planned_images(
     video: OpenVideo, plan: PacketPlan, needed: NDArray[np.bool_]
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Images of the needed packets, each with its time stamp as the container has it, in output order.
+    """Yield the images of the needed packets with the container's time stamps, in output order.
 
     Parameters
     ----------
@@ -158,20 +158,20 @@ def planned_images(
 
 
 def duration_of(video: OpenVideo, image: VideoFrame) -> int:
-    """How long an image is shown if none follows, in units of its time stamp."""
+    """Return the duration of an image that none follows, in units of its time stamp."""
     if image.duration > 0:
         return image.duration
     return max(1, round(_frame_s(video) / video.time_base))
 
 
 def _frame_s(video: OpenVideo) -> Fraction:
-    """How long an image lasts on average, seconds."""
+    """Return the average duration of an image in seconds."""
     rate = video.stream.average_rate or video.stream.base_rate
     return 1 / rate if rate else video.time_base
 
 
 def _numbered(video: OpenVideo, plan: PacketPlan, first: int) -> Iterator[tuple[int, Packet[VideoStream]]]:
-    """Packets with their place in the file, from ``first`` or before it."""
+    """Yield packets with their index in the file, starting at ``first`` or before it."""
     if first == 0:
         yield from enumerate(video.packets())
         return
@@ -179,7 +179,7 @@ def _numbered(video: OpenVideo, plan: PacketPlan, first: int) -> Iterator[tuple[
     place = -1
     for packet in video.packets():
         place = int(np.argmax(plan.pts == packet.pts)) if place < 0 else place + 1
-        if place > first:  # the container's index led too far: read from the start
+        if place > first:  # the seek went too far: read from the start
             break
         yield place, packet
         if place == first:

@@ -1,6 +1,6 @@
-"""Which packets of a file must be decoded for the frames at ``fps``, proved from the packets themselves.
+"""Determine which packets must be decoded for the frames at ``fps``, with a proof from the packets.
 
-The proof shows packet by packet that other pictures of an H.264 stream may be left out.
+The proof shows packet by packet that the other pictures of an H.264 stream can be skipped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SEI_RECOVERY_POINT = 6
 
 
 class NotProvable(Exception):
-    """A condition of the proof fails; the text says which."""
+    """A condition of the proof does not hold; the text says which."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class _Period:
     start
         Index of the IDR picture's packet.
     entries
-        Offsets from there of key frames that are no IDR pictures (recovery points).
+        Offsets from there of key frames that are not IDR pictures (recovery points).
     frame_num, poc_msb, poc_lsb
         ``PrevRefFrameNum``, ``prevPicOrderCntMsb`` and ``prevPicOrderCntLsb`` of the standard.
     """
@@ -61,7 +61,7 @@ class _Period:
 
 
 class Proof:
-    """Takes the packets in decode order and refuses at the first one that breaks a condition.
+    """Checks the packets in decode order and raises at the first that violates a condition.
 
     Attributes
     ----------
@@ -70,14 +70,14 @@ class Proof:
     pts
         Time stamps of all packets in decode order.
     reference, idr
-        For each packet, 1 where other pictures may refer to its picture, and where that is an IDR picture.
+        For each packet, 1 if other pictures may refer to its picture; 1 if it is an IDR picture.
     seek_to
-        For each IDR picture, where to seek to: by decode time in MP4, by ``pts`` in Matroska.
+        Seek target of each IDR picture: decode time in MP4, ``pts`` in Matroska.
 
     Raises
     ------
     Refused, Unreadable
-        At once, if the stream as a whole is not of a kind for which the proof can be made.
+        On construction, if the proof does not apply to this kind of stream.
     """
 
     def __init__(self, video: OpenVideo, fps: Fraction) -> None:
@@ -194,7 +194,7 @@ class Proof:
         self.idr.append(picture.idr)
 
     def _order_count(self, picture: Picture) -> int:
-        """Check ``frame_num`` and work out the picture order count (H.264, 7.4.3 and 8.2.1)."""
+        """Check ``frame_num`` and compute the picture order count (H.264, 7.4.3 and 8.2.1)."""
         period = self._period
         expected = 0 if picture.idr else (period.frame_num + 1) % (1 << self._sps.log2_max_frame_num)
         if picture.frame_num != expected:
@@ -213,7 +213,7 @@ class Proof:
         return msb + lsb + picture.poc_delta
 
     def _check_period(self) -> None:
-        """Order counts and time stamps must agree, and the decoder must hold back enough pictures."""
+        """Check that order counts and time stamps agree and that the decoder reorders enough pictures."""
         start = self._period.start
         pts, poc = np.array(self.pts[start:], dtype=np.int64), np.array(self._poc, dtype=np.int64)
         self._poc = array("q")
@@ -225,8 +225,8 @@ class Proof:
         if shown[0] != 0 or pts[0] <= self._shown_until:
             raise NotProvable("a picture is shown before the IDR picture that it follows")
         self._shown_until = int(pts[shown[-1]])
-        # As a plain reference picture such a key frame does no harm; leading pictures, shown before it but
-        # sent after it, are what decoders treat in different ways.
+        # Such a key frame is harmless as a plain reference picture, but decoders differ in how they treat
+        # leading pictures, which are shown before it and sent after it.
         entries = self._period.entries
         if (np.minimum.accumulate(pts[::-1])[::-1][entries] < pts[entries]).any():
             raise NotProvable("a picture is shown before the key frame that it follows (open GOP)")
@@ -237,12 +237,12 @@ class Proof:
         self.chooser.add(pts[shown] + self._video.offset, shown + start)
 
     def finish(self) -> None:
-        """Check what only the whole file can tell, after the last packet."""
+        """Check the conditions on the whole file, after the last packet."""
         self._check_period()
         if not self.pts:
             raise NotProvable("no packets")
         if self._indexed:
-            # Recovery points may stand in the index or not; IDR pictures must, other pictures must not.
+            # The index may list recovery points, must list IDR pictures and no other pictures.
             index = bytearray(entry.is_keyframe for entry in self._video.stream.index_entries)
             listed = zip(self.idr, index, self._key, strict=False)
             if len(index) != len(self._key) or not all(i <= x <= k for i, x, k in listed):
@@ -251,7 +251,7 @@ class Proof:
 
 
 def sorted_by_buffer(place: NDArray[np.int64], size: int) -> bool:
-    """Whether holding back ``size`` pictures brings them into order, as the decoder's output does."""
+    """Return whether a reorder buffer of ``size`` pictures sorts them, as the decoder's output does."""
     held: list[int] = []
     following = 0
     for p in place.tolist():
@@ -264,7 +264,7 @@ def sorted_by_buffer(place: NDArray[np.int64], size: int) -> bool:
 
 
 def has_recovery_point(sei: bytes) -> bool:
-    """Whether an SEI unit's payload (header byte left out) holds a recovery point message."""
+    """Return whether an SEI unit's payload (without header byte) holds a recovery point message."""
     data = unescape(sei)
     position = 0
     while position + 2 <= len(data) and data[position] != 0x80:
@@ -292,7 +292,7 @@ class Unsafe:
 
 @dataclass(frozen=True, slots=True)
 class PacketPlan:
-    """The frames at ``fps`` and the packets behind them.
+    """The frames at ``fps`` and the packets that hold them.
 
     Attributes
     ----------
@@ -307,7 +307,7 @@ class PacketPlan:
     reference, idr
         Whether other pictures may refer to the packet's picture; whether it is an IDR picture, (p,), bool.
     seek_to
-        Where to seek to for each IDR picture, in the unit of ``pts``, int64.
+        Seek target of each IDR picture, in the unit of ``pts``, int64.
     """
 
     first: int
@@ -319,9 +319,9 @@ class PacketPlan:
     seek_to: NDArray[np.int64]
 
     def needed(self, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which packets must be decoded to see the pictures ``chosen``; shape (p,), bool.
+        """Return which packets must be decoded for the pictures ``chosen``; shape (p,), bool.
 
-        The pictures themselves, and before each of them the reference pictures back to the IDR picture.
+        These are the pictures themselves and all reference pictures from the preceding IDR picture on.
         """
         needed = np.zeros(len(self.pts), dtype=bool)
         starts = np.flatnonzero(self.idr)
@@ -334,23 +334,12 @@ class PacketPlan:
         return needed
 
     def seek_before(self, packet: int) -> int:
-        """Where to seek to, to find the IDR picture that a packet depends on."""
+        """Return the seek target for the IDR picture that a packet depends on."""
         return int(self.seek_to[int(self.idr[: packet + 1].sum()) - 1])
 
 
-def plan_packets(path: Path, fps: Fraction) -> PacketPlan | Unsafe:
-    """Read all packets of a file and plan the decoding of its frames at ``fps``.
-
-    Raises
-    ------
-    SetAside
-        The file cannot be opened or read.
-    """
-    return probe_and_plan(path, fps)[1]
-
-
 def probe_and_plan(path: Path, fps: Fraction) -> tuple[VideoInfo, PacketPlan | Unsafe]:
-    """Describe a file as :func:`tasks.media.probe.probe` does, and plan, in one pass over its packets.
+    """Probe a file as :func:`tasks.media.probe.probe` does and plan it, in one pass over its packets.
 
     Raises
     ------

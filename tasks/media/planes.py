@@ -1,11 +1,11 @@
-"""Planes and RGB: the one converter pair, views of the planes, and the masked merge.
+"""Conversion between planes and RGB, views of the planes, and the masked merge.
 
 A frame is 8-bit 4:2:0 in one ``(H·3/2, W)`` array: luma, then the U plane and the V plane, each packed as
-``H/4`` rows (I420). All arithmetic is in integers, so that a pixel is the same on every machine.
+``H/4`` rows (I420). All arithmetic uses integers, so that results are the same on every machine.
 
-Chroma goes up by replication and down by the mean of its 2×2 pixels, rounded half up. For colours that
-lie inside RGB, planes of limited range come back from RGB unchanged, to the bit; at full range a sample may
-be off by one.
+Chroma is upsampled by replication and downsampled by the mean of 2×2 pixels, rounded half up. For colours
+inside RGB, limited-range planes survive a round trip through RGB bit by bit; at full range a sample may
+change by one.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _coefficients(color: ColorSpec) -> _Coefficients:
         from_u=(0, _fixed(-2 * blue * (1 - blue) / green / c_gain), _fixed(2 * (1 - blue) / c_gain)),
         from_v=(_fixed(2 * (1 - red) / c_gain), _fixed(-2 * red * (1 - red) / green / c_gain), 0),
         to_y=to_y,
-        # the third is the negative sum, so that greys have exactly no chroma
+        # the third is the negative sum of the others, so that greys have exactly zero chroma
         to_u=(*to_u, -sum(to_u)),
         to_v=(-sum(to_v), *to_v),
     )
@@ -91,7 +91,7 @@ def split_planes(planes: Planes) -> PlaneViews:
     Raises
     ------
     ValueError
-        If the size is none that planes can have, or if the memory layout allows no view.
+        If the shape is not valid for planes, or the memory layout does not allow views.
     """
     *lead, rows, width = planes.shape
     if rows % 6 or width % 2:
@@ -112,7 +112,7 @@ def empty_planes(count: int, height: int, width: int) -> Planes:
 
 
 def planes_to_rgb(planes: Planes, color: ColorSpec) -> Rgb:
-    """Return planes as RGB.
+    """Convert planes to RGB.
 
     Parameters
     ----------
@@ -124,13 +124,13 @@ def planes_to_rgb(planes: Planes, color: ColorSpec) -> Rgb:
     Returns
     -------
     ndarray
-        ``(n, H, W, 3)`` uint8, colours outside RGB clipped.
+        ``(n, H, W, 3)`` uint8; colours outside RGB are clipped.
     """
     k = _coefficients(color)
     views = split_planes(np.ascontiguousarray(planes))
     count, height, width = views.y.shape
     rgb = np.empty((count, height, width, 3), np.uint8)
-    # rows and columns in twos, so that one chroma sample meets its four pixels by broadcasting
+    # split rows and columns in pairs, so that one chroma sample broadcasts to its four pixels
     luma = np.empty((height // 2, 2, width // 2, 2), np.int32)
     total = np.empty_like(luma)
     offset = _HALF - k.luma_offset * k.luma_gain
@@ -149,14 +149,14 @@ def planes_to_rgb(planes: Planes, color: ColorSpec) -> Rgb:
 
 
 def rgb_to_planes(rgb: Rgb, color: ColorSpec) -> Planes:
-    """Return RGB as planes; chroma is the mean of 2×2 pixels, rounded half up.
+    """Convert RGB to planes; chroma is the mean of 2×2 pixels, rounded half up.
 
     Parameters
     ----------
     rgb
         ``(n, H, W, 3)`` uint8; H a multiple of 4, W even.
     color
-        Matrix and range that the planes shall have.
+        Matrix and range of the resulting planes.
 
     Returns
     -------
@@ -197,9 +197,8 @@ def rgb_to_planes(rgb: Rgb, color: ColorSpec) -> Planes:
 def merge_masked(original: Planes, changed: Planes, mask: Mask) -> Planes:
     """Return `original` with the pixels under `mask` taken from `changed`.
 
-    Luma changes exactly under the mask. A chroma sample changes only where *all* of its 2×2 pixels lie
-    under the mask, since it colours all four: outside the mask nothing changes, to the bit, in planes and
-    in RGB alike.
+    Luma changes exactly under the mask. A chroma sample changes only if *all* of its 2×2 pixels lie under the
+    mask, since it colours all four. Outside the mask, planes and RGB stay bit-identical.
 
     Parameters
     ----------

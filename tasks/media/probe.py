@@ -1,4 +1,4 @@
-"""What a video file is: codec, size as shown, colours, length. Files that cannot be used are set aside."""
+"""Probe a video file: codec, displayed size, colours, duration. Unusable files are set aside."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ _FULL_RANGE = 2
 
 @dataclass(frozen=True, slots=True)
 class VideoInfo:
-    """A video file, as far as one frame and the container's header tell.
+    """Properties of a video file, read from its header and first frame.
 
     Attributes
     ----------
     codec
         FFmpeg's name of the codec.
     width, height
-        Size as a player shows it: turned upright, pixels made square.
+        Displayed size: upright, with square pixels.
     coded_width, coded_height
         Size as decoded.
     rotation
-        Degrees by which the decoded picture is turned clockwise: 0, 90, 180 or 270.
+        Clockwise rotation of the decoded picture in degrees: 0, 90, 180 or 270.
     sar
         Sample aspect ratio of the decoded picture.
     pix_fmt
         FFmpeg's name of the decoded pixel format.
     matrix, matrix_assumed
-        Colour matrix of the stored planes, and whether it is a guess because the file says nothing.
+        Colour matrix of the stored planes, and whether it is assumed because the file does not specify one.
     full_range
         Whether the stored planes use 0–255 for luma rather than 16–235.
     duration_s
-        Length in seconds as the container says, 0 if it says nothing.
+        Duration in seconds according to the container, 0 if unknown.
     frame_rate
-        Average frames per second, if the container says it.
+        Average frames per second according to the container, if known.
     variable_rate
-        Whether the container hints at a variable frame rate.
+        Whether the container indicates a variable frame rate.
     interlaced
         Whether the first frame is interlaced.
     """
@@ -100,7 +100,7 @@ def probe(path: Path) -> VideoInfo:
 
 
 class FirstFrame:
-    """Decodes packets until there is a frame."""
+    """Decodes packets until the first frame is complete."""
 
     def __init__(self, video: OpenVideo) -> None:
         self._video = video
@@ -109,11 +109,11 @@ class FirstFrame:
 
     @property
     def found(self) -> bool:
-        """Whether no more packets are needed."""
+        """Whether the first frame is complete."""
         return self._frame is not None
 
     def offer(self, packet: Packet[VideoStream] | None) -> None:
-        """Decode one more packet (None: the end), unless the frame is there."""
+        """Decode one more packet (None: the end) unless the frame is complete."""
         if self._frame is not None:
             return
         self._packets += packet is not None
@@ -125,7 +125,7 @@ class FirstFrame:
             self._frame = frames[0]
 
     def frame(self) -> VideoFrame:
-        """The frame, after the last packet that was offered.
+        """Return the frame, after the last packet was offered.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class FirstFrame:
 
 
 def describe(video: OpenVideo, frame: VideoFrame) -> VideoInfo:
-    """Description of an open video from its first decoded frame."""
+    """Describe an open video from its first decoded frame."""
     stream = video.stream
     angle = upright(display_matrix(frame))[1]
     sar = stream.sample_aspect_ratio or Fraction(1)
@@ -159,7 +159,7 @@ def describe(video: OpenVideo, frame: VideoFrame) -> VideoInfo:
     stored = Scaler(64, 64).frame(frame)
     matrix = _MATRICES.get(stored.colorspace)
     if matrix is None and frame.colorspace == _RGB:
-        matrix = "bt601"  # what the scale filter turns RGB into when nobody asks for another matrix
+        matrix = "bt601"  # the scale filter's default for RGB input
     assumed = matrix is None
     if matrix is None:
         matrix = "bt709" if height >= 720 or width >= 1280 else "bt601"
@@ -194,7 +194,7 @@ def _duration_s(video: OpenVideo) -> float:
 
 
 def target_size(info: VideoInfo, long_side: int) -> tuple[int, int]:
-    """Width and height of a stored frame: the long side as given, the other a multiple of 4.
+    """Return width and height of a stored frame: the given long side, the short side a multiple of 4.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""The one filter graph that turns a decoded frame into a stored one: turn upright, Lanczos, 4:2:0.
+"""The filter graph that turns a decoded frame into a stored one: rotate, scale with Lanczos, 4:2:0.
 
-Both ways of decoding use it, so that they give the same bytes.
+Both decoding modes use it, so they give the same bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Matrix = tuple[int, ...]
 
 
 def display_matrix(frame: VideoFrame) -> _Matrix | None:
-    """The nine 16.16 numbers with which a player turns the frame, or None."""
+    """Return the frame's display matrix as nine 16.16 numbers, or None."""
     data: Any = frame.side_data.get("DISPLAYMATRIX")
     if data is None:
         return None
@@ -24,7 +24,7 @@ def display_matrix(frame: VideoFrame) -> _Matrix | None:
 
 
 def upright(matrix: _Matrix | None) -> tuple[list[tuple[str, str]], int]:
-    """Filters by which the ffmpeg command turns a frame upright, and the clockwise angle in degrees."""
+    """Return the ffmpeg command's filters for turning a frame upright, and the clockwise angle in degrees."""
     if matrix is None:
         return [], 0
     a, b, c, d = (n / 65536 for n in (matrix[0], matrix[1], matrix[3], matrix[4]))
@@ -45,7 +45,7 @@ def upright(matrix: _Matrix | None) -> tuple[list[tuple[str, str]], int]:
 
 
 class Scaler:
-    """``scale=W:H:flags=lanczos,format=yuv420p`` after turning upright, as the ffmpeg command does.
+    """Applies ``scale=W:H:flags=lanczos,format=yuv420p`` after rotation, as the ffmpeg command does.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Scaler:
         return graph
 
     def frame(self, frame: VideoFrame) -> VideoFrame:
-        """The scaled frame, yuv420p; the input frame stays as it is."""
+        """Return the scaled frame, yuv420p; the input frame is not modified."""
         key = (
             frame.width,
             frame.height,
@@ -87,14 +87,14 @@ class Scaler:
             frame.rotation,
         )
         if self._graph is None or key != self._key:
-            # Looked up once: side data and frame refer to each other, which keeps both in memory.
+            # Look up only once: side data and frame refer to each other, which keeps both in memory.
             self._matrix = display_matrix(frame)
             self._graph, self._key = self._build(frame), key
         self._graph.vpush(frame)
         return self._graph.vpull()
 
     def planes(self, frame: VideoFrame) -> NDArray[np.uint8]:
-        """The scaled frame as packed I420, shape (H·3/2, W), uint8, read-only."""
+        """Return the scaled frame as packed I420, shape (H·3/2, W), uint8, read-only."""
         planes = np.asarray(self.frame(frame).to_ndarray(), dtype=np.uint8)
         planes.setflags(write=False)
         return planes

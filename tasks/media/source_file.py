@@ -1,6 +1,6 @@
-"""Opening a video file that nobody has checked.
+"""Open an untrusted video file.
 
-Local files only, known containers only, none that is cut off.
+Accepts complete local files in known containers only.
 """
 
 from __future__ import annotations
@@ -24,17 +24,35 @@ from storage_schemas.errors import Reason, SetAside
 from tasks.media.frame_rule import round_half_away
 
 _EBML, _SEGMENT = 0x1A45DFA3, 0x18538067
+_TS_PACKET, _TS_SYNC = 188, 0x47
+#: Bytes before and after a transport packet: none, a time stamp before it (M2TS), check bytes behind it.
+_TS_FRAMINGS = ((0, 0), (4, 0), (0, 16))
+#: How many packets in a row, up to the file's end, have to begin with the sync byte.
+_TS_IN_A_ROW = 8
+#: How far back the start of the last picture is looked for; one that says its length has at most 64 KiB.
+_TS_TAIL = 1 << 20
 
 
 def looks_like_mp4(path: Path) -> bool:
-    """Whether the first box of the file is one that an MP4 or QuickTime file starts with."""
+    """Return whether the file starts with a box that can begin an MP4 or QuickTime file."""
     with path.open("rb") as file:
         return file.read(8)[4:] in {b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip"}
 
 
-def is_cut_off(path: Path) -> bool:
-    """Whether an MP4, Matroska or RIFF (AVI) file is shorter than it says; False for other formats."""
+def is_cut_off(path: Path, pid: int | None = None) -> bool:
+    """Whether an MP4, Matroska, RIFF (AVI) or transport stream file is shorter than it says.
+
+    False for other formats, and for a transport stream that ends with a packet where nothing says that more
+    should follow.
+
+    Parameters
+    ----------
+    pid
+        Packet identifier of the video, if the file is an MPEG transport stream.
+    """
     end = path.stat().st_size
+    if pid is not None:
+        return _transport_stream_is_cut_off(path, end, pid)
     with path.open("rb") as file:
         head = file.read(8)
         if head[:4] == b"RIFF":
@@ -45,7 +63,7 @@ def is_cut_off(path: Path) -> bool:
 
 
 def _mp4_end(path: Path, end: int) -> int:
-    """Where the last box at the top level of an MP4 file ends."""
+    """Return the end of the last top-level box of an MP4 file."""
     with path.open("rb") as file:
         position = 0
         while position < end:
@@ -58,14 +76,14 @@ def _mp4_end(path: Path, end: int) -> int:
                 return end
             if size == 1:
                 size = int.from_bytes(head[8:16], "big")
-            if size < 8:  # trailing rubbish, which players ignore too
+            if size < 8:  # trailing garbage, which players ignore too
                 return end
             position += size
     return position
 
 
 def _riff_end(file: BinaryIO, end: int) -> int:
-    """Where the last RIFF chunk ends; long AVI files have several."""
+    """Return the end of the last RIFF chunk; long AVI files have several."""
     position = 0
     while position < end:
         file.seek(position)
@@ -73,14 +91,14 @@ def _riff_end(file: BinaryIO, end: int) -> int:
         size = int.from_bytes(head[4:], "little")
         if head[:4] != b"RIFF" or size in (0, 0xFFFFFFFF):
             return end
-        if position + 8 + size == end:  # the last chunk often goes without its padding byte
+        if position + 8 + size == end:  # the last chunk often lacks its padding byte
             return end
         position += 8 + size + size % 2
     return position
 
 
 def _matroska_end(file: BinaryIO, end: int) -> int:
-    """Where the segment ends, if its size is known (it is not in a live recording)."""
+    """Return the end of the segment if its size is known (it is not in a live recording)."""
     position = 0
     while position < end:
         file.seek(position)
@@ -101,23 +119,56 @@ def _matroska_end(file: BinaryIO, end: int) -> int:
 
 
 def _vint_length(first: int) -> int:
-    """Bytes of an EBML number that starts with this byte, 0 if there is none."""
+    """Return the length in bytes of an EBML number that starts with this byte, 0 if not valid."""
     return 9 - first.bit_length() if first else 0
 
 
-#: Containers that hold their own media. Playlists (HLS, DASH, concat) and image sequences name other
-#: files or hosts, so they are never opened; sound-only ones are here to be told apart from rubbish.
+def _transport_stream_is_cut_off(path: Path, end: int, pid: int) -> bool:
+    """Return whether the last transport packet, or a last picture of stated length, is incomplete."""
+    with path.open("rb") as file:
+        file.seek(max(0, end - _TS_TAIL))
+        tail = file.read(_TS_TAIL)
+    for before, after in _TS_FRAMINGS:
+        step = before + _TS_PACKET + after
+        for last in range(len(tail) - 1, max(len(tail) - 1 - step, -1), -1):
+            row = tail[last::-step][:_TS_IN_A_ROW]
+            if len(row) == _TS_IN_A_ROW and set(row) == {_TS_SYNC}:
+                if last + _TS_PACKET + after != len(tail):
+                    return True
+                return _last_picture_is_cut_off(tail, range(last, -1, -step), pid)
+    return False  # no packet at the end: trailing garbage, which players ignore too
+
+
+def _last_picture_is_cut_off(tail: bytes, packets: range, pid: int) -> bool:
+    """Return whether the last PES packet of `pid` is shorter than its stated length."""
+    held = 0
+    for start in packets:
+        packet = tail[start : start + _TS_PACKET]
+        if packet[0] != _TS_SYNC:  # damage: nothing is known about what lies before it
+            return False
+        if int.from_bytes(packet[1:3], "big") & 0x1FFF != pid or not packet[3] & 0x10:
+            continue
+        payload = packet[5 + packet[4] if packet[3] & 0x20 else 4 :]
+        held += len(payload)
+        if packet[1] & 0x40:  # a PES packet begins here
+            length = int.from_bytes(payload[4:6], "big")
+            return payload[:3] == b"\0\0\1" and length > 0 and held < 6 + length
+    return False
+
+
+#: Self-contained containers. Playlists (HLS, DASH, concat) and image sequences refer to other files or
+#: hosts, so they are never opened; audio-only containers are listed to distinguish them from garbage.
 CONTAINERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,mpegts,mpeg,avi,flv,live_flv,asf,ogg,mxf,rm,dv,ivf,nut,wtv,"
     "gxf,h264,hevc,m4v,mpegvideo,obu,yuv4mpegpipe,mp3,wav,flac,aac,amr,aiff,ac3,eac3,caf,gif"
 )
 _MICROSECOND = Fraction(1, 1_000_000)
-_TS_DISCONT = 0x0200  # AVFMT_TS_DISCONT: clocks of such containers start anywhere and may jump
+_TS_DISCONT = 0x0200  # AVFMT_TS_DISCONT: the clock starts anywhere and may jump
 
 
 @dataclass(frozen=True, slots=True)
 class OpenVideo:
-    """A container with its chosen video stream.
+    """A container with its selected video stream.
 
     Attributes
     ----------
@@ -126,10 +177,10 @@ class OpenVideo:
     time_base
         Seconds per unit of the stream's time stamps.
     offset
-        To be added to a time stamp so that 0 is where the ffmpeg command starts counting: the earliest
-        start of any stream, or of this stream alone in containers such as MPEG-TS.
+        Added to a time stamp so that 0 is where the ffmpeg command starts counting: the earliest start of any
+        stream, or of this stream alone in containers such as MPEG-TS.
     may_jump
-        Whether the container is of a kind whose clock may jump, such as MPEG-TS.
+        Whether the container's clock may jump, as in MPEG-TS.
     """
 
     path: Path
@@ -140,7 +191,7 @@ class OpenVideo:
     may_jump: bool
 
     def packets(self) -> Iterator[Packet[VideoStream]]:
-        """Packets of the stream in decode order, without the empty one that PyAV puts at the end.
+        """Yield the stream's packets in decode order, without the empty one that PyAV appends.
 
         Raises
         ------
@@ -159,12 +210,12 @@ class OpenVideo:
             ) from error
 
     def decode(self, packet: Packet[VideoStream] | None) -> list[VideoFrame]:
-        """Frames that the decoder gives for one packet (None: what it still holds)."""
+        """Return the frames decoded from one packet (None: flush the decoder)."""
         return self.stream.codec_context.decode(packet)
 
 
 def _open(path: Path) -> InputContainer:
-    """Open the container, or say why it is none."""
+    """Open the container, or raise the reason why it cannot be opened."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -176,7 +227,7 @@ def _open(path: Path) -> InputContainer:
     if size == 0:
         raise SetAside(Reason.EMPTY_FILE, f"{path} is empty (0 bytes); copy or fetch it again")
     try:
-        # "file:" keeps a name such as "rtmp:x" or "a%03d" from meaning something else than a file.
+        # "file:" prevents names such as "rtmp:x" or "a%03d" from being taken for anything but a file.
         return av.open(
             f"file:{path.absolute()}",
             mode="r",
@@ -200,7 +251,7 @@ def _open(path: Path) -> InputContainer:
 
 
 def _choose_stream(path: Path, container: InputContainer) -> VideoStream:
-    """The stream that the ffmpeg command takes: the largest picture, the default one first, no covers."""
+    """Return the stream the ffmpeg command selects: largest picture, default stream first, no cover art."""
     streams = [s for s in container.streams.video if not s.disposition & av.stream.Disposition.attached_pic]
     if not streams:
         raise SetAside(
@@ -226,7 +277,7 @@ def _may_jump(container: InputContainer) -> bool:
 
 
 def _zero(container: InputContainer, stream: VideoStream, time_base: Fraction) -> int:
-    """Offset that the ffmpeg command adds to every time stamp of the stream."""
+    """Return the offset the ffmpeg command adds to every time stamp of the stream."""
     start = container.start_time or 0
     if _may_jump(container) and stream.start_time is not None:
         start = max(start, round_half_away(stream.start_time * time_base / _MICROSECOND))
@@ -240,19 +291,19 @@ def open_video(path: Path) -> Iterator[OpenVideo]:
     Raises
     ------
     SetAside
-        Missing, empty, not a video, no video stream, no decoder, or an MP4 that was cut off.
+        Missing, empty, not a video, no video stream, no decoder, or a file that is shorter than it says.
     """
     with _open(path) as container:
         stream = _choose_stream(path, container)
         for other in container.streams:
             if other.index != stream.index:
                 other.discard = Discard.all
-        if is_cut_off(path):
+        if is_cut_off(path, stream.id if container.format.name == "mpegts" else None):
             raise SetAside(
                 Reason.TRUNCATED_VIDEO,
-                f"{path}: the file is shorter than it says itself; get the whole file",
+                f"{path}: the file is shorter than its header says; get the whole file",
             )
-        # One thread: a frame's work is the same, and without hand-over between threads it is cheapest.
+        # One thread: the work per frame is the same, and thread hand-over would only add cost.
         stream.codec_context.thread_type = ThreadType.NONE
         stream.codec_context.thread_count = 1
         time_base = stream.time_base

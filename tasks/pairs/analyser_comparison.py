@@ -1,4 +1,4 @@
-"""Two caption analysers compared on the clips that both analysed: what they name, which clips they open."""
+"""Compare two caption analysers on the clips both analysed: named entities and eligible clips."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tasks.aspects.base import ClipSpan
 from tasks.aspects.registry import aspect, aspect_names
 from tasks.captions.stage import ANALYSIS_FILE, ANSWERS_FILE, read_analyses
 
-#: Enough frames for every aspect: what is compared is what captions say.
+#: Frame count that satisfies every aspect, so that only the captions decide eligibility.
 _LONG = 1000
 _WORD = re.compile(r"\w+")
 
@@ -34,9 +34,9 @@ class StoredAnalysis:
 
     @property
     def analyser(self) -> Mapping[str, Any]:
-        """What the analysis depends on besides the captions."""
-        found: Mapping[str, Any] = self.manifest.consumes["analyser"]
-        return found
+        """Settings of the analyser: all inputs of the analysis except the captions."""
+        settings: Mapping[str, Any] = self.manifest.consumes["analyser"]
+        return settings
 
     @property
     def captions(self) -> str:
@@ -45,14 +45,14 @@ class StoredAnalysis:
 
 
 def stored_analyses(store: Store) -> list[StoredAnalysis]:
-    """Return all analyses of a store, by id."""
-    found = []
+    """Return all analyses in a store, sorted by id."""
+    analyses = []
     for manifest in store.manifests(ANALYSIS):
         folder = store.artifact_path(ANALYSIS, manifest.id)
         if ANALYSIS_FILE not in manifest.files:
             continue
         source_ids = read_table(folder / ANALYSIS_FILE).column("source_id").to_pylist()
-        found.append(
+        analyses.append(
             StoredAnalysis(
                 source_id=str(source_ids[0]) if source_ids else "",
                 manifest=manifest,
@@ -60,50 +60,52 @@ def stored_analyses(store: Store) -> list[StoredAnalysis]:
                 has_answers=ANSWERS_FILE in manifest.files,
             )
         )
-    return found
+    return analyses
 
 
 def of_analyser(
     analyses: Iterable[StoredAnalysis], name: str, consumes: Mapping[str, Any] | None = None
 ) -> dict[str, StoredAnalysis]:
-    """Return the analyses of one analyser, by the checksum of their captions.
+    """Return the analyses of one analyser, keyed by the checksum of their captions.
 
     Parameters
     ----------
     name
-        The analyser's name, or whatever messages call it.
+        The analyser's name, also used in error messages.
     consumes
-        What it depends on, exactly; without it its name decides, if that is one analyser here.
+        Exact settings to match. If None, match by name; the name must then be unambiguous.
 
     Raises
     ------
     UserInputError
-        If there are none, or the name stands for several.
+        If no analysis matches, or several analysers share the name.
     """
     if consumes is not None:
-        chosen = [found for found in analyses if found.analyser == consumes]
+        matching = [analysis for analysis in analyses if analysis.analyser == consumes]
     else:
-        chosen = [found for found in analyses if found.analyser["analyser"] == name]
-        variants = list({str(sorted(found.analyser.items())): found.analyser for found in chosen}.values())
+        matching = [analysis for analysis in analyses if analysis.analyser["analyser"] == name]
+        variants = list(
+            {str(sorted(analysis.analyser.items())): analysis.analyser for analysis in matching}.values()
+        )
         if len(variants) > 1:
             keys = sorted(
                 {key for one in variants for key in one if len({str(each.get(key)) for each in variants}) > 1}
             )
             raise UserInputError(
-                f"{len(variants)} analysers named {name} made analyses here; they differ in "
-                f"{', '.join(keys)}. Name the one that you mean by the recipe that has it"
+                f"this store has analyses by {len(variants)} analysers named {name}, which differ in "
+                f"{', '.join(keys)}. Select one by naming the recipe that uses it"
             )
-    if not chosen:
-        raise UserInputError(f"no analysis of {name} is in this store: build with a recipe that has it")
-    return {found.captions: found for found in chosen}
+    if not matching:
+        raise UserInputError(f"this store has no analysis by {name}: build with a recipe that uses it")
+    return {analysis.captions: analysis for analysis in matching}
 
 
 class FieldAgreement(Frozen):
-    """How far two analysers agree about one field, over all clips.
+    """Agreement of two analysers on one field, over all clips.
 
-    `first`, `second` and `both` are the clips in which it names something; `overlap` is Dice's measure, 0 to
-    1, over the clips in which at least one does; entries are alike if the words of one are among the
-    other's.
+    `first`, `second` and `both` count the clips in which the first, the second or both analysers fill the
+    field. `overlap` is the mean Dice coefficient (0 to 1) over clips in which at least one does; two entries
+    match if the words of one are a subset of the other's.
     """
 
     field: str
@@ -115,7 +117,7 @@ class FieldAgreement(Frozen):
 
 
 class EligibilityAgreement(Frozen):
-    """Which clips two analysers open to an aspect."""
+    """Number of clips that each analyser makes eligible for an aspect."""
 
     aspect: str
     clips: int
@@ -125,7 +127,7 @@ class EligibilityAgreement(Frozen):
 
 
 class ClipDisagreement(Frozen):
-    """One clip in which one analyser names something for a field and the other nothing, or nothing alike."""
+    """One clip for which the analysers share no entry in a field."""
 
     field: str
     source_id: str
@@ -135,7 +137,7 @@ class ClipDisagreement(Frozen):
 
 
 class AnalyserComparison(Frozen):
-    """What :func:`compare` found."""
+    """Result of :func:`compare`."""
 
     sources: int
     clips: int
@@ -154,14 +156,14 @@ class _Clip(NamedTuple):
 def compare(
     first: Mapping[str, StoredAnalysis], second: Mapping[str, StoredAnalysis], examples: int = 3
 ) -> AnalyserComparison:
-    """Compare two analysers on the captions that both analysed.
+    """Compare two analysers on the captions both analysed.
 
     Parameters
     ----------
     first, second
-        Their analyses, by the checksum of the captions.
+        Analyses of each, keyed by the checksum of the captions.
     examples
-        Most disagreements of a field that are shown; which ones is the same every time.
+        Maximum number of disagreements listed for each field; the selection is deterministic.
 
     Raises
     ------
@@ -170,9 +172,7 @@ def compare(
     """
     common = sorted(first.keys() & second.keys())
     if not common:
-        raise UserInputError(
-            "the two analysers analysed no captions in common: build the same sources with both"
-        )
+        raise UserInputError("the two analysers have no captions in common: build the same sources with both")
     clips = [
         _Clip(first[key].source_id, index, one, other)
         for key in common
@@ -184,12 +184,12 @@ def compare(
         clips=len(clips),
         fields=tuple(_field(name, clips) for name in names),
         aspects=tuple(_aspects(clips)),
-        examples=tuple(found for name in names for found in _examples(name, clips, examples)),
+        examples=tuple(example for name in names for example in _examples(name, clips, examples)),
     )
 
 
 def entries(analysis: CaptionAnalysis, field: str) -> tuple[str, ...]:
-    """Return what a field names, each entry as one text."""
+    """Return the entries of a field, each as one string."""
     return tuple(
         item if isinstance(item, str) else " ".join(item.model_dump().values())
         for item in getattr(analysis, field)
@@ -197,7 +197,7 @@ def entries(analysis: CaptionAnalysis, field: str) -> tuple[str, ...]:
 
 
 def overlap(first: Sequence[str], second: Sequence[str]) -> float:
-    """Return Dice's measure of two lists of entries, not both empty: 1 where all are alike."""
+    """Return the Dice coefficient of two lists of entries, at least one of them not empty; 1 if all match."""
     left = [_words(text) for text in second]
     alike = 0
     for words in (_words(text) for text in first):
@@ -228,10 +228,12 @@ def _field(name: str, clips: Sequence[_Clip]) -> FieldAgreement:
 def _aspects(clips: Sequence[_Clip]) -> Iterable[EligibilityAgreement]:
     span = ClipSpan(0, 0, _LONG)
     for name in aspect_names():
-        found = aspect(name)
-        # some take every clip, whatever its caption says
-        if not found.takes(CaptionAnalysis(), span):
-            taken = [(found.takes(clip.first, span), found.takes(clip.second, span)) for clip in clips]
+        candidate = aspect(name)
+        # skip aspects that accept every clip regardless of its caption
+        if not candidate.takes(CaptionAnalysis(), span):
+            taken = [
+                (candidate.takes(clip.first, span), candidate.takes(clip.second, span)) for clip in clips
+            ]
             yield EligibilityAgreement(
                 aspect=name,
                 clips=len(clips),
@@ -242,10 +244,10 @@ def _aspects(clips: Sequence[_Clip]) -> Iterable[EligibilityAgreement]:
 
 
 def _examples(name: str, clips: Sequence[_Clip], count: int) -> list[ClipDisagreement]:
-    found = [
+    disagreements = [
         ClipDisagreement(field=name, source_id=clip.source_id, clip=clip.place, first=one, second=other)
         for clip in clips
         for one, other in [(entries(clip.first, name), entries(clip.second, name))]
         if (one or other) and overlap(one, other) == 0
     ]
-    return sorted(found, key=lambda each: keyed_rank("example", each.source_id, each.clip))[:count]
+    return sorted(disagreements, key=lambda each: keyed_rank("example", each.source_id, each.clip))[:count]

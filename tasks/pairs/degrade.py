@@ -1,4 +1,4 @@
-"""Degrade a source for all its aspects in one read, and write its pairs."""
+"""Degrade a source for all its aspects in one read and write its pairs."""
 
 from __future__ import annotations
 
@@ -34,27 +34,29 @@ from tasks.pairs.intervals import degraded_intervals, reordered, replaced, units
 
 log = logging.getLogger(__name__)
 
-#: Least time between two lines of one clip, in seconds.
+#: Minimum seconds between two progress lines of one clip.
 EVERY_S = 30.0
+
+PAIR_FILE = "pair.json"
 
 
 class FrameProgress:
-    """Writes a line about a clip at most every 30 s, and one at its end.
+    """Logs a line about a clip at most every 30 s, and one at its end.
 
-    A clip that took less has no line at all, unless `always` is set: most operations take milliseconds.
+    A clip that takes less time is not logged unless `always` is set: most operations take milliseconds.
 
     Parameters
     ----------
     what
-        Aspect and source, for the reader.
+        Aspect and source, as shown in the log line.
     clip, clips
-        Which of the pair's clips this is, from 1, and how many there are.
+        Number of this clip within the pair, from 1, and the total.
     frames, frames_after
-        Frames of this clip, and of the pair's clips that come after it.
+        Frame counts of this clip and of the pair's clips after it.
     always
-        Whether the end of each clip has a line.
+        Log the end of every clip.
     clock
-        Seconds, monotonic.
+        Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class FrameProgress:
         self._done = 0
 
     def add(self, frames: int) -> None:
-        """Note that so many more frames are made."""
+        """Record that this many more frames were made."""
         self._done += frames
         now = self._clock()
         ended = self._done >= self._frames
@@ -86,32 +88,31 @@ class FrameProgress:
     def _line(self, seconds: float) -> str:
         speed = self._done / max(seconds, 1e-6)
         left = self._frames - self._done + self._after
-        rest = f"{left} frames of the pair left, about {_time(left / speed)}" if left else "the pair's last"
+        remaining = (
+            f"{left} frames of the pair left, about {_time(left / speed)}" if left else "the pair's last"
+        )
         return (
             f"{self._what}: clip {self._clip} of {self._clips}, {self._done} of {self._frames} frames, "
-            f"{speed:.3g} frames/s, {rest}"
+            f"{speed:.3g} frames/s, {remaining}"
         )
 
 
 def _time(seconds: float) -> str:
-    """Return a time as a person says it."""
+    """Format a duration for display."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-PAIR_FILE = "pair.json"
-
-
 @dataclass
 class _Progress:
-    """How far one pair with new frames has come."""
+    """Progress of one pair that needs new frames."""
 
     job: PairJob
     taken: dict[int, DegradedClip] = field(default_factory=dict)
     passed_over: dict[int, ClipNotDegradable] = field(default_factory=dict)
     broken: SetAside | None = None
-    #: What is tried now, in the order of the clips.
+    #: Clips being tried now, in clip order.
     wave: list[ClipSpan] = field(default_factory=list)
 
     def next_clips(self) -> list[ClipSpan]:
@@ -123,7 +124,7 @@ class _Progress:
         return self.wave
 
     def frames(self, span: ClipSpan, title: str) -> FrameProgress:
-        """Return who tells of the frames of a clip that is tried now."""
+        """Return the progress logger for a clip of the current wave."""
         later = [other for other in self.wave if other.index > span.index]
         return FrameProgress(
             f"{self.job.aspect.name} of {title}",
@@ -137,7 +138,7 @@ class _Progress:
 
 @dataclass(frozen=True)
 class DegradeResult:
-    """The pairs of a source that are there now, and by pair id why others are not."""
+    """Ids of the pairs that exist now; the reason for each missing pair, by pair id."""
 
     built: tuple[str, ...]
     set_aside: dict[str, SetAside]
@@ -152,8 +153,8 @@ def degrade_source(
 ) -> DegradeResult:
     """Make the pairs of a source; each clip's frames are read once for all aspects that drew it.
 
-    Pairs that are in the store are left alone. A clip that cannot be degraded is replaced by the next
-    of the draw; a pair that runs out of clips is set aside and costs no other.
+    Existing pairs are left unchanged. A clip that cannot be degraded is replaced by the next of the draw; a
+    pair that runs out of clips is set aside without affecting the others.
 
     Parameters
     ----------
@@ -217,7 +218,7 @@ def _degrade_clips(
 
 
 def _broken(job: PairJob, facts: SourceFacts, span: ClipSpan, problem: Exception) -> SetAside:
-    """Return why a pair cannot be made when its operation raised: the other pairs go on."""
+    """Log an exception raised by an operation and return it as the reason for setting this pair aside."""
     where = f"{job.operation.name} on clip {span.index} of {facts.source.title}"
     log.error("%s failed:\n%s", where, traceback.format_exc())
     return SetAside(
@@ -294,7 +295,7 @@ def _write_pair(
 
 
 def low_checksum(store: Store, source_digests: Sequence[int], segments: Sequence[Segment]) -> str:
-    """Return the checksum of the low-quality side, made of its frames' checksums in order."""
+    """Return the checksum of the low-quality side, computed from its frames' checksums in order."""
     digests: list[int] = []
     for segment in segments:
         if segment.degraded_clip is not None:
@@ -313,14 +314,14 @@ def shown_frames(segment: Segment) -> Sequence[int]:
 
 
 def read_pair(store: Store, pair_id: str) -> PairRecord:
-    """Return a pair from its artifact.
+    """Read a pair from its artifact.
 
     Raises
     ------
     StoreError
         If the pair is not in the store.
     IntegrityError
-        If it is there but damaged.
+        If the artifact is damaged.
     """
     store.manifest(PAIR, pair_id)
     path = store.artifact_path(PAIR, pair_id) / PAIR_FILE

@@ -1,4 +1,4 @@
-"""Degrade one clip and keep the result as an artifact."""
+"""Degrade one clip and store the result as an artifact."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tasks.models.base import Models
 from tasks.pairs.draw import PairJob
 from tasks.pairs.facts import SourceFacts
 
-#: Distributions whose versions may change a degraded clip's pixels.
+#: Distributions whose versions may affect a degraded clip's pixels.
 PACKAGES = (
     "opencv-contrib-python-headless",
     "pillow",
@@ -73,12 +73,12 @@ def degrade_clip(
     models: Models,
     made: Callable[[int], None] = lambda frames: None,
 ) -> DegradedClip:
-    """Return the degraded form of a clip; make it if it is not in the store.
+    """Return the degraded form of a clip; create it if the store does not have it.
 
     Parameters
     ----------
     made
-        Told how many new frames were made, each time that some were.
+        Called with the number of new frames after each batch.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def degrade_clip(
 
 
 def clip_consumes(facts: SourceFacts, job: PairJob, span: ClipSpan) -> dict[str, Any]:
-    """Return what a degraded clip is made of."""
+    """Return the inputs of a degraded clip's id."""
     return {
         "frames": job.consumes["frames"],
         "clip": span.index,
@@ -180,13 +180,13 @@ def _write_clip(
 
 
 def _ran(started: float, frames: int, job: PairJob, models: Models) -> dict[str, Any]:
-    """Return how fast a clip was made, and where its models ran if there were any."""
+    """Return the speed of the operation and the devices of its models, for the provenance."""
     ran: dict[str, Any] = {"frames_per_second": round(frames / max(time.monotonic() - started, 1e-6), 3)}
     return {**ran, "models_on": models.device} if job.consumes["models"] else ran
 
 
 def _summary(measured: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
-    """Return the mean, least and greatest of what was measured, by name."""
+    """Return mean, minimum and maximum of each measurement, by name."""
     return {
         name: {
             "mean": round(float(np.mean(values)), 4),
@@ -206,7 +206,7 @@ def _each_batch(
     pts_s: tuple[float, ...],
     made: Callable[[int], None],
 ) -> tuple[float, int]:
-    """Write all frames of a clip; return their mean difference, and how many differ at all."""
+    """Write all frames of a clip; return their mean difference and how many frames differ."""
     span, total, size, changed = frames.span, 0, 0, 0
     for place in range(0, span.frame_count, at_once):
         before = frames.read(place, min(at_once, span.frame_count - place))
@@ -243,7 +243,7 @@ def _check_map(operation: FrameMapOperation[Any], frames: ClipFrames, places: li
 
 
 def pair_failure(job: PairJob, passed_over: dict[int, ClipNotDegradable], title: str) -> SetAside:
-    """Return the reason why a pair cannot be made, from what was wrong with the clips that were tried."""
+    """Return why a pair cannot be made, from the failures of the clips that were tried."""
     same = sum(isinstance(problem, NotDifferentEnough) for problem in passed_over.values())
     reason = Reason.NOT_DIFFERENT_ENOUGH if same * 2 >= len(passed_over) else Reason.NOTHING_FOUND
     first = next(iter(passed_over.values()), None)

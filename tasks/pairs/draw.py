@@ -1,4 +1,4 @@
-"""The keyed draw: which clips of a source are degraded, for each aspect and severity point."""
+"""The keyed draw: choose the clips to degrade for each aspect and severity point."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tasks.models.base import Models
 from tasks.pairs.facts import SourceFacts, frames_id
 from tasks.recipe import Recipe, SeverityPoint
 
-#: Part of a pair's id: how edit lists and degraded intervals are made.
+#: Version of the edit-list and interval rules; part of every pair's id.
 EDIT_LIST_VERSION = 1
 
 
 @dataclass(frozen=True)
 class PairJob:
-    """One pair to make: all that decides its content, known before any pixel changes.
+    """One pair to make: everything that determines its content, known before any pixel changes.
 
     `draw` is the order in which eligible clips are tried; the first `clips` that can be degraded are
-    taken, so that a smaller draw lies within a larger one. With fewer than `least` there is no pair (that is
-    `clips`, unless all that may be were asked for).
+    taken, so a smaller draw is a subset of a larger one. `least` is the minimum number of clips; it equals
+    `clips` unless the recipe asks for all eligible clips.
     """
 
     aspect: Aspect
@@ -50,7 +50,7 @@ class PairJob:
 def draw_pair(
     facts: SourceFacts, recipe: Recipe, aspect_name: str, point: SeverityPoint, models: Models
 ) -> PairJob:
-    """Return the job of one pair.
+    """Draw the clips of one pair and return its job.
 
     Raises
     ------
@@ -124,10 +124,10 @@ def _count(
 def source_jobs(
     facts: SourceFacts, recipe: Recipe, models: Models, aspects: tuple[str, ...]
 ) -> tuple[list[PairJob], dict[str, SetAside]]:
-    """Return the jobs of a source for some aspects, and why there is none for the others.
+    """Return the jobs of a source for the given aspects, and a reason for each aspect without one.
 
-    The reason is that of the recipe's main severity point; further points that a source cannot serve
-    (ten clips of eight) are left out.
+    The reason refers to the recipe's main severity point. Further severity points that a source cannot
+    provide (ten clips of eight) are omitted.
     """
     jobs: dict[str, PairJob] = {}
     reasons: dict[str, SetAside] = {}

@@ -1,4 +1,4 @@
-"""What is known of a source before and after ingest: its timeline, its clips' frames, their analysis."""
+"""Facts about a source before and after ingest: timeline, frames of each clip, caption analyses."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tasks.media.probe import probe
 from tasks.recipe import Recipe
 from tasks.sources.clips import check_clips_against_duration
 
-#: Part of the frames' id: a change of what is sampled or how it is scaled needs a new version.
+#: Part of the frames' id: increase it when sampling or scaling changes.
 SAMPLER_VERSION = 1
 
 
 def frames_consumes(source: Source, recipe: Recipe) -> dict[str, Any]:
-    """Return what the frames of a source are made of; the timeline has the same inputs."""
+    """Return the inputs of a source's frames; the timeline has the same inputs."""
     return {
         "content_sha256": source.content_sha256,
         "fps": str(recipe.fps),
@@ -48,7 +48,7 @@ def timeline_id(source: Source, recipe: Recipe) -> str:
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """A source with its timeline, the frames that each clip owns, and what each caption names."""
+    """A source with its timeline, the frames each clip owns, and its caption analyses."""
 
     source: Source
     timeline: Timeline
@@ -61,7 +61,7 @@ class SourceFacts:
         return [span for span in self.spans if span.frame_count]
 
     def eligible(self, aspect: Aspect, operation: Operation[Any], parameters: Parameters) -> list[ClipSpan]:
-        """Return the clips that an aspect takes, in clip order; a clip without frames never is one."""
+        """Return the clips eligible for an aspect, in clip order; clips without frames are never eligible."""
         return [
             span
             for span in self.clips_with_frames
@@ -82,7 +82,7 @@ def _predicted(video: str, content_sha256: str, fps: Fraction, long_side: int) -
     if sampler.times_s is not None:
         times = [float(time) for time in sampler.times_s]
     else:
-        # not provable from the packets: near enough for a plan, and replaced by the truth at ingest
+        # the packets do not prove the times: estimate them for the plan; ingest stores the exact ones
         times = [float(k / fps) for k in range(round(info.duration_s * fps))]
     return Timeline(
         width=width,
@@ -95,7 +95,7 @@ def _predicted(video: str, content_sha256: str, fps: Fraction, long_side: int) -
 
 
 def source_timeline(store: Store, source: Source, recipe: Recipe) -> Timeline:
-    """Return the stored timeline of a source, else one predicted from its packets."""
+    """Return the stored timeline of a source, or one predicted from its packets."""
     id_ = timeline_id(source, recipe)
     if store.has(TIMELINE, id_):
         return read_timeline(store, id_)
@@ -104,24 +104,24 @@ def source_timeline(store: Store, source: Source, recipe: Recipe) -> Timeline:
 
 
 def source_facts(store: Store, source: Source, recipe: Recipe, servers: Servers | None = None) -> SourceFacts:
-    """Return what is known of a source; analyses its captions if that was not done yet.
+    """Return the facts about a source; analyse its captions if necessary.
 
     Parameters
     ----------
     servers
-        Where the caption analysis finds its server, if it asks one.
+        Model servers available to the caption analysis.
 
     Raises
     ------
     SetAside
-        If the video cannot be used, is too short for the recipe, a clip lies past its end, or a caption
-        cannot be analysed.
+        If the video cannot be used or is too short for the recipe, a clip ends after the video does, or a
+        caption cannot be analysed.
     """
     timeline = source_timeline(store, source, recipe)
     if timeline.duration_s < recipe.least_duration_s:
         raise SetAside(
             Reason.TOO_SHORT,
-            f"{source.title} lasts {timeline.duration_s:.1f} s, recipe {recipe.name} wants at least "
+            f"{source.title} lasts {timeline.duration_s:.1f} s, recipe {recipe.name} requires at least "
             f"{recipe.least_duration_s:g} s (least_duration_s)",
         )
     try:

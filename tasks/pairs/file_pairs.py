@@ -1,4 +1,4 @@
-"""Pairs that a user brings: two video files, a prompt, an aspect, a gold answer; no build."""
+"""Pairs made of a user's own video files, with a prompt, an aspect and a gold answer; no build needed."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from tasks.sources.base import check_id
 
 Gold = Literal["a", "b", "tie"]
 
-#: Decoded frames that a side keeps: 14 MB at 512×288.
+#: Decoded frames cached by each side: 14 MB at 512×288.
 KEPT_FRAMES = 64
 
 
 class VideoSide(Side):
-    """A video file as a side of a pair, sampled as a source would be; nothing is read before it is touched.
+    """A video file as a side of a pair, sampled like a source; frames are read on first access.
 
-    Where the packets say which pictures are needed, only those are decoded, from the key frame before
-    them on. Elsewhere a frame costs decoding what lies before it, but going forward costs it once.
+    If the packets tell which pictures are needed, only those are decoded, starting at the preceding key
+    frame. Otherwise a random access decodes the video from its beginning; sequential access decodes it once.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class VideoSide(Side):
     Raises
     ------
     SetAside
-        When it is first touched, if the video cannot be used; see :class:`tasks.media.decode.FrameSampler`.
+        On first access, if the video cannot be used; see :class:`tasks.media.decode.FrameSampler`.
     """
 
     def __init__(self, path: Path, fps: Fraction = Fraction(1), long_side: int = 512) -> None:
@@ -57,14 +57,14 @@ class VideoSide(Side):
         self._rate, self._long_side = fps, long_side
         self._kept: OrderedDict[int, Planes] = OrderedDict()
         self._ahead: tuple[int, Iterator[SampledFrame]] | None = None
-        # where the last read of a packet plan ended; so far back that none follows
+        # end of the last packet-plan read; the initial value is so far back that no read follows it
         self._stopped = -(1 << 40)
-        # one decoder, which threads take in turn
+        # threads share one decoder
         self._lock = threading.RLock()
 
     @cached_property
     def sampler(self) -> FrameSampler:
-        """What chooses and decodes the frames."""
+        """Sampler that selects and decodes the frames."""
         return FrameSampler(self.path, fps=self._rate, long_side=self._long_side)
 
     @cached_property
@@ -84,7 +84,7 @@ class VideoSide(Side):
 
     @cached_property
     def _extent(self) -> tuple[int, int]:
-        """The sampler's number of the first frame, and the count; decodes once where only that can tell."""
+        """Index of the first frame and the frame count; decodes the video once if the packets do not tell."""
         if self.sampler.first_index is not None and self.sampler.frame_count:
             return self.sampler.first_index, self.sampler.frame_count
         first, count = 0, 0
@@ -103,7 +103,7 @@ class VideoSide(Side):
 
     @cached_property
     def family(self) -> str:
-        """SHA-256 of the file, remembered while the file stays as it is."""
+        """SHA-256 of the file, cached while the file does not change."""
         try:
             return remembered_digests(self.path.parent, [self.path.name])[self.path.name]
         except OSError as problem:
@@ -112,37 +112,37 @@ class VideoSide(Side):
             ) from problem
 
     def frame_ids(self, places: Sequence[int]) -> list[str]:
-        """Return the identity of frames from the file's content, the sampling and the place."""
+        """Return frame identities made of the file's content, the sampling and the place."""
         sampling = f"{self.family}:{self._rate}:{self._long_side}"
         return [f"{sampling}:{place}" for place in places]
 
     def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place as ``(n, H·3/2, W)`` uint8; neighbours are decoded together.
+        """Return frames by place as ``(n, H·3/2, W)`` uint8; adjacent frames are decoded together.
 
         Raises
         ------
         IndexError
-            If the video has no such frame.
+            If a place is outside the video.
         """
         with self._lock:
             return self._read(places)
 
     def _read(self, places: Sequence[int]) -> Planes:
-        found: dict[int, Planes] = {}
+        frames: dict[int, Planes] = {}
         missing: list[int] = []
         for place in sorted(set(places)):
             if not 0 <= place < len(self):
                 raise IndexError(f"frame {place} of {len(self)} of {self.path}")
             if place in self._kept:
                 self._kept.move_to_end(place)
-                found[place] = self._kept[place]
+                frames[place] = self._kept[place]
             else:
                 missing.append(place)
         for start, stop in _runs(missing):
-            found.update(self._decode(start, stop))
-        if not found:
+            frames.update(self._decode(start, stop))
+        if not frames:
             return np.empty((0, self.height * 3 // 2, self.width), np.uint8)
-        return np.stack([found[place] for place in places])
+        return np.stack([frames[place] for place in places])
 
     def _decode(self, start: int, stop: int) -> dict[int, Planes]:
         first = self._extent[0]
@@ -155,23 +155,23 @@ class VideoSide(Side):
                 break
         if len(frames) != stop - start:
             raise SetAside(
-                Reason.VIDEO_CHANGED, f"{self.path} has fewer frames than it said: leave it alone meanwhile"
+                Reason.VIDEO_CHANGED,
+                f"{self.path} has fewer frames than when it was opened: do not change it while it is read",
             )
         return frames
 
     def _from(self, start: int, stop: int) -> Iterator[SampledFrame]:
-        """Yield the sampler's frames from `start` on, going on from where an earlier read stopped."""
+        """Yield the sampler's frames from `start` on, continuing an earlier read where possible."""
         at, frames = self._ahead or (0, iter(()))
         if self.sampler.mode == "packet_plan":
-            # one read after the other, with a second between at most: each start anew would decode from the
-            # key frame on
+            # continue a read that ended at most one second earlier: a new one would decode from the key frame
             follows, self._stopped = 0 <= start - self._stopped <= self.fps, stop
             if not follows:
                 yield from self.sampler.frames(start, stop)
                 return
             going_on = self._ahead is not None and 0 <= start - at <= self.fps
         else:
-            # every start anew would decode the video from its beginning
+            # a new read would decode the video from its beginning
             going_on = self._ahead is not None and at <= start
         if not going_on:
             at, frames = start, self.sampler.frames(start)
@@ -189,7 +189,7 @@ class VideoSide(Side):
 
 
 def _runs(places: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield ``(start, stop)`` of each run of neighbours in sorted places."""
+    """Yield ``(start, stop)`` of each run of consecutive numbers in sorted places."""
     start = 0
     for end in range(1, len(places) + 1):
         if end == len(places) or places[end] != places[end - 1] + 1:
@@ -197,7 +197,7 @@ def _runs(places: Sequence[int]) -> Iterator[tuple[int, int]]:
             start = end
 
 
-def open_brought(
+def open_video_pair(
     first: Path | str,
     second: Path | str,
     prompt: str,
@@ -208,24 +208,24 @@ def open_brought(
     fps: Fraction = Fraction(1),
     long_side: int = 512,
 ) -> Pair:
-    """Open two videos as a pair, without any build; no frame is read yet.
+    """Open two video files as a pair, without a build; frames are read on first access.
 
     Parameters
     ----------
     first, second
         The videos a and b.
     gold
-        Which of them is better for the aspect. The pair's `high` is that one; for a tie it is a.
+        Which video is better for the aspect. It becomes the pair's `high`; for a tie, a does.
     id_
-        The pair's id; without one it is made from the names of the files, the prompt and the aspect.
+        Id of the pair; by default derived from the file names, the prompt and the aspect.
     fps, long_side
-        Sampling rate in frames a second, and longer side in pixels. A video shorter than half a second
-        needs a higher rate than 1 to have a frame.
+        Sampling rate in frames a second, and longer side in pixels. A video shorter than half a second needs
+        a rate above 1 to have a frame.
 
     Raises
     ------
     UserInputError
-        If a video is not there, or there is no such aspect, gold answer or rate.
+        If a video does not exist, or the aspect, gold answer or rate is not valid.
     """
     first, second = Path(first), Path(second)
     for path in (first, second):
@@ -267,15 +267,15 @@ class FilePair(Frozen):
 
 
 def read_pairs_file(path: Path, *, fps: Fraction = Fraction(1), long_side: int = 512) -> list[Pair]:
-    """Open the pairs of a JSON Lines file, one pair a line; no video is opened yet.
+    """Open the pairs of a JSON Lines file, one pair per line; no video is opened yet.
 
-    A line has the keys `id`, `video_a`, `video_b`, `prompt`, `aspect` and `gold` (``a``, ``b`` or ``tie``),
-    and no others; empty lines are passed over.
+    Each line has exactly the keys `id`, `video_a`, `video_b`, `prompt`, `aspect` and `gold` (``a``, ``b`` or
+    ``tie``); empty lines are skipped.
 
     Raises
     ------
     UserInputError
-        Naming the file and the line, if the file or a video is missing or a line does not fit.
+        If the file or a video is missing, or a line is not valid; the message names the file and the line.
     """
     try:
         lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
@@ -311,20 +311,20 @@ def _read_line(line: bytes, folder: Path, fps: Fraction, long_side: int) -> Pair
     if not isinstance(values, dict):
         raise UserInputError(f"a pair is a JSON object, this is a {type(values).__name__}")
     try:
-        brought = FilePair.model_validate(values)
-        check_id(brought.id, "id")
+        pair = FilePair.model_validate(values)
+        check_id(pair.id, "id")
     except ValidationError as problem:
         first = problem.errors()[0]
         raise UserInputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from problem
     except SetAside as problem:
         raise UserInputError(problem.message) from problem
-    return open_brought(
-        folder / brought.video_a,
-        folder / brought.video_b,
-        brought.prompt,
-        brought.aspect,
-        brought.gold,
-        id_=brought.id,
+    return open_video_pair(
+        folder / pair.video_a,
+        folder / pair.video_b,
+        pair.prompt,
+        pair.aspect,
+        pair.gold,
+        id_=pair.id,
         fps=fps,
         long_side=long_side,
     )

@@ -20,6 +20,9 @@ from tasks.media.decode import FrameSampler
 from tasks.pairs.facts import frames_consumes, frames_id, timeline_id
 from tasks.recipe import Recipe
 
+log = logging.getLogger(__name__)
+
+_REPORT_EVERY_S = 10.0
 #: ``M_TRIM_THRESHOLD`` and ``M_MMAP_THRESHOLD`` of ``mallopt(3)``.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _LARGE_BYTES = 1 << 20
@@ -28,18 +31,18 @@ _KEPT_BYTES = 32 << 20
 
 @cache
 def return_large_blocks() -> bool:
-    """Tell the C library to take blocks of a megabyte and more from the system, each on its own.
+    """Make the C library map each block of a megabyte or more separately, so that freeing returns it.
 
-    By itself glibc stops doing so once the first such block was freed. The index of a long film, which
-    FFmpeg lets grow piece by piece, then leaves holes as large as itself: 12 MB for three hours.
+    By default glibc stops doing so once the first such block was freed. FFmpeg grows the index of a long
+    film piece by piece, which then leaves holes as large as the index: 12 MB for three hours.
 
-    Up to 32 MB of smaller blocks stay with the process: setting the one value would fix the other at
-    128 kB, and arrays of a frame would be given back and taken anew at every step, at twice the time.
+    Up to 32 MB of smaller blocks stay with the process: setting only one of the two values would fix the
+    other at 128 kB, and every frame's arrays would be returned and mapped again, which doubles the time.
 
     Returns
     -------
     bool
-        Whether the C library takes such advice; others than glibc do not need it.
+        Whether the C library accepted the setting; libraries other than glibc do not need it.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -48,18 +51,13 @@ def return_large_blocks() -> bool:
     return bool(mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)) and bool(mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES))
 
 
-log = logging.getLogger(__name__)
-
-_REPORT_EVERY_S = 10.0
-
-
 def ingest_source(
     store: Store, source: Source, recipe: Recipe, progress: Callable[[int, int], None] | None = None
 ) -> str:
-    """Store the frames and the timeline of a source, and return the frames' id.
+    """Store the frames and the timeline of a source; return the frames' id.
 
-    One pass over the packets; memory does not depend on the length. Nothing is done where both are
-    there already.
+    Makes one pass over the packets; memory does not depend on the length. Does nothing if both artifacts
+    exist.
 
     Parameters
     ----------
@@ -69,7 +67,7 @@ def ingest_source(
     Raises
     ------
     SetAside
-        If the video cannot be decoded to its end, or changed since the catalogue was made.
+        If the video cannot be decoded to its end, or changed since it was catalogued.
     """
     id_ = frames_id(source, recipe)
     if store.has(FRAMES, id_) and store.has(TIMELINE, timeline_id(source, recipe)):
@@ -118,17 +116,16 @@ def ingest_source(
 
 
 def _check_unchanged(store: Store, source: Source, recipe: Recipe, checksum: str) -> None:
-    """Refuse frames that are not those of the catalogued file, before they are committed under its id."""
+    """Refuse to commit frames under the id of a catalogued file that has changed."""
     if digest_file(Path(source.video)) != source.content_sha256:
         raise SetAside(
             Reason.VIDEO_CHANGED,
-            f"{source.video} is not the file that was catalogued any more: put it back, or build again so "
-            "that it is read anew",
+            f"{source.video} changed since it was catalogued: restore it, or build again to read it anew",
         )
     id_ = timeline_id(source, recipe)
     if store.has(TIMELINE, id_) and store.manifest(TIMELINE, id_).content_checksum != checksum:
         raise SetAside(
             Reason.CHECKSUM_MISMATCH,
-            f"{source.video} gives other frames than those that its pairs were made from: use the versions "
-            "of the lock file, on the same class of processor",
+            f"{source.video} decodes to frames that differ from those its pairs were made from: use the "
+            "versions in the lock file, on the same class of processor",
         )

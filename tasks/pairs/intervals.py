@@ -1,4 +1,4 @@
-"""Edit lists and the intervals that are degraded, in the time line of each side."""
+"""Edit lists, and the degraded intervals in the timeline of each side."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from storage_schemas.pair import Interval, Segment
 from tasks.aspects.base import ClipSpan
 
-#: Where clips were removed, the join is degraded from this long before to this long after, in seconds.
+#: Seconds before and after a join at which clips were removed that count as degraded.
 JOIN_MARGIN_S = 2.0
 
 
 def units(spans: Sequence[ClipSpan], frame_count: int) -> list[Segment]:
-    """Return the source as it is: clips with frames and the gaps around them, in order, without overlap."""
+    """Return the unchanged source as segments: clips with frames and the gaps between them, in order."""
     segments: list[Segment] = []
     place = 0
     for span in spans:
@@ -36,20 +36,20 @@ def _gap(first: int, end: int) -> Segment:
 
 
 def replaced(source_units: Sequence[Segment], changed: Mapping[int, Segment]) -> list[Segment]:
-    """Return the edit list in which some clips, by index, are replaced in place."""
+    """Return the edit list with some clips, given by index, replaced in place."""
     return [changed.get(unit.clip, unit) if unit.clip is not None else unit for unit in source_units]
 
 
 def reordered(source_units: Sequence[Segment], order: Sequence[int], drawn: Sequence[int]) -> list[Segment]:
-    """Return the edit list in which clips follow in another order; gaps stay where they are.
+    """Return the edit list with the clips in another order; gaps keep their places.
 
-    A clip that is not in `order` is removed. The clips' places, in order, take the clips of `order`;
-    where fewer clips are left than places, each clip keeps its place and removed ones leave theirs.
+    If `order` names every clip, the clip segments are filled with the clips of `order` one after the other.
+    If it names fewer, the missing clips are removed and the others keep their places.
     """
     by_clip = {unit.clip: unit for unit in source_units if unit.clip is not None}
     if len(order) < len(by_clip):
-        kept = set(order)
-        return [unit for unit in source_units if unit.clip is None or unit.clip in kept]
+        remaining = set(order)
+        return [unit for unit in source_units if unit.clip is None or unit.clip in remaining]
     waiting = iter(order)
     moved = set(drawn)
     result = []
@@ -63,7 +63,7 @@ def reordered(source_units: Sequence[Segment], order: Sequence[int], drawn: Sequ
 
 
 def merged(intervals: Sequence[Interval]) -> tuple[Interval, ...]:
-    """Return intervals in order, those that touch or overlap as one."""
+    """Return intervals in order, joining those that touch or overlap."""
     result: list[Interval] = []
     for start, end in sorted(intervals):
         if result and start <= result[-1][1]:
@@ -76,16 +76,16 @@ def merged(intervals: Sequence[Interval]) -> tuple[Interval, ...]:
 def degraded_intervals(
     source_units: Sequence[Segment], segments: Sequence[Segment], drawn: Sequence[int], fps: float
 ) -> tuple[tuple[Interval, ...], tuple[Interval, ...]]:
-    """Return the degraded intervals of the high and of the low side, in seconds of their own time line.
+    """Return the degraded intervals of the high and the low side, in seconds of each side's own timeline.
 
-    High side: the drawn clips where they stand in the source. Low side: the degraded or moved clips
-    where they stand now; where clips were removed, the joins ± `JOIN_MARGIN_S`.
+    High side: the drawn clips at their places in the source. Low side: the degraded or moved clips at their
+    places in the edit list; if clips were removed, the joins ± `JOIN_MARGIN_S`.
     """
-    chosen = set(drawn)
+    drawn_clips = set(drawn)
     high = [
         (unit.first_frame / fps, (unit.first_frame + unit.frame_count) / fps)
         for unit in source_units
-        if unit.clip in chosen
+        if unit.clip in drawn_clips
     ]
     low: list[Interval] = []
     place = 0
@@ -95,7 +95,7 @@ def degraded_intervals(
         place += segment.frame_count
     duration = place / fps
     present = {segment.clip for segment in segments}
-    if chosen - present:
+    if drawn_clips - present:
         low += [
             (max(join - JOIN_MARGIN_S, 0.0), min(join + JOIN_MARGIN_S, duration))
             for join in _joins(source_units, present, fps)

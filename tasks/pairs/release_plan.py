@@ -1,4 +1,4 @@
-"""What a build makes and takes: which sources give a pair for which aspect, and how many frames and bytes."""
+"""Plan a release: which source provides a pair for which aspect, and the frames and bytes required."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from storage_schemas.store import Store
 
 
 class SourceSummary(Frozen):
-    """What the draw of candidates needs to know of a source.
+    """Input of the candidate draw for one source.
 
-    `aspects` are those for which the source has a pair at the recipe's main severity point.
+    `aspects` are those for which the source can have a pair at the recipe's main severity point.
     """
 
     source_id: str
@@ -24,7 +24,7 @@ class SourceSummary(Frozen):
 
 
 class Candidate(Frozen):
-    """One source that gives a pair (at each severity point) for one aspect."""
+    """One source that provides a pair (at each severity point) for one aspect."""
 
     source_id: str
     aspect: str
@@ -32,7 +32,7 @@ class Candidate(Frozen):
 
 
 def duration_bin(duration_s: float, bin_seconds: int) -> int:
-    """Return the lower edge of the bin that a duration falls into, in seconds."""
+    """Return the lower edge of a duration's bin, in seconds."""
     return int(duration_s // bin_seconds) * bin_seconds
 
 
@@ -46,16 +46,16 @@ def draw_candidates(
     kept: Collection[Candidate] = (),
     excluded: Collection[tuple[str, str]] = (),
 ) -> list[Candidate]:
-    """Return the candidates of every aspect, by aspect and rank.
+    """Draw the candidates of every aspect; return them by aspect and rank.
 
     Parameters
     ----------
     summaries
         The sources, in any order.
     kept
-        Candidates of a parent release: each keeps its place, also where its source is gone.
+        Candidates of a parent release; each keeps its place, even if its source no longer exists.
     excluded
-        (source id, aspect) that cannot be built; their places go to the next in rank.
+        (source id, aspect) combinations that cannot be built; the next in rank takes their places.
     """
     chosen: list[Candidate] = []
     for aspect in aspects:
@@ -74,9 +74,9 @@ def draw_candidates(
     return chosen
 
 
-#: Stored bytes over raw 4:2:0 bytes. Measured 0.59 on rendered film; camera noise compresses less.
+#: Ratio of stored to raw 4:2:0 bytes. Measured 0.59 on rendered film; camera noise compresses less.
 STORED_SHARE = 0.75
-#: Bytes of everything small, for each pair.
+#: Bytes of manifests and tables per pair.
 PAIR_OVERHEAD = 64 * 1024
 
 
@@ -92,9 +92,9 @@ def plan_release(
     aspects: Sequence[str],
     kept: Collection[tuple[str, str]] = (),
 ) -> ReleasePlan:
-    """Return the plan of a release: all its pairs, and what making the missing ones takes.
+    """Return the plan of a release: all its pairs, and the cost of making the missing ones.
 
-    `kept` are (source id, aspect) whose pairs are taken over from a parent release as they are.
+    `kept` are the (source id, aspect) whose pairs come unchanged from a parent release.
     """
     chosen = {(c.source_id, c.aspect) for c in candidates}
     missing_sources: set[str] = set()
@@ -137,12 +137,12 @@ def plan_release(
 
 
 def check_space(plan: ReleasePlan, store: Store, quota_bytes: int | None) -> None:
-    """Refuse to start a build that does not fit.
+    """Refuse to start a build that does not fit on the disk.
 
     Raises
     ------
     SetAside
-        `out_of_space`, with what is needed and what there is.
+        `out_of_space`, with the required and the available bytes.
     """
     needed = plan.bytes_frames + plan.bytes_degraded
     room = plan.bytes_free
@@ -154,6 +154,6 @@ def check_space(plan: ReleasePlan, store: Store, quota_bytes: int | None) -> Non
     if needed > room:
         raise SetAside(
             Reason.OUT_OF_SPACE,
-            f"this build needs about {needed / 1e9:.1f} GB in {store.root}, {room / 1e9:.1f} GB are {limit}: "
-            "make room (slvmeval gc --frames), choose another --store, or build fewer sources",
+            f"this build needs about {needed / 1e9:.1f} GB in {store.root}; {room / 1e9:.1f} GB are {limit}: "
+            "free space (slvmeval gc --frames), choose another --store, or build fewer sources",
         )

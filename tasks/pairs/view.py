@@ -1,4 +1,4 @@
-"""A pair as two lazy frame sequences: only the frames that are touched are read."""
+"""A pair as two lazy frame sequences: frames are read on access."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _BATCH = 16
 
 
 class Side(ABC):
-    """One video of a pair, as a sequence of frames that is read where it is touched.
+    """One video of a pair as a lazy sequence of frames.
 
-    ``side[7]`` is one frame ``(H·3/2, W)`` uint8, ``side[10:20]`` a :class:`Side` again that has read
-    nothing yet. Frame k is shown from ``times_s[k]``, in seconds of this video.
+    ``side[7]`` is one frame ``(H·3/2, W)`` uint8, ``side[10:20]`` another lazy :class:`Side`. Frame k is
+    shown from ``times_s[k]``, in seconds of this video.
     """
 
     width: int
@@ -50,14 +50,14 @@ class Side(ABC):
 
     @property
     def family(self) -> str:
-        """What this video shares frames with, such as its source's frames; empty where that is not known."""
+        """Id shared by all videos made of the same frames, such as a source's; empty if unknown."""
         return ""
 
     def frame_ids(self, places: Sequence[int]) -> list[str]:
         """Return the identity of frames: equal ids mean equal pixels, in planes and in RGB.
 
-        Here the frames are read for that. Sides that know their frames without reading them say so cheaply;
-        then equal pixels may have several ids.
+        This implementation reads the frames. Subclasses that identify frames without reading them may return
+        different ids for equal pixels.
         """
         look = _look(self)
         ids: list[str] = []
@@ -68,7 +68,7 @@ class Side(ABC):
         return ids
 
     def identity(self) -> str:
-        """Return a checksum of all frames in order and of the rate: the video as an evaluator sees it."""
+        """Return a checksum of all frames in order and of the frame rate."""
         return digest_text("\n".join([f"{self.fps!r}", *self.frame_ids(range(len(self)))]))
 
     @overload
@@ -76,7 +76,7 @@ class Side(ABC):
     @overload
     def __getitem__(self, place: slice) -> Side: ...
     def __getitem__(self, place: int | slice) -> Planes | Side:
-        """Return one frame's planes, or a part of the video as a lazy side of its own."""
+        """Return one frame's planes, or a lazy side for a slice."""
         if isinstance(place, slice):
             return Part(self, range(len(self))[place])
         at = range(len(self))[place]
@@ -84,7 +84,7 @@ class Side(ABC):
         return frame
 
     def __iter__(self) -> Iterator[Planes]:
-        """Yield every frame's planes in order, reading a few at a time."""
+        """Yield every frame's planes in order, reading them in batches."""
         for start in range(0, len(self), _BATCH):
             yield from self.planes(range(start, min(start + _BATCH, len(self))))
 
@@ -95,7 +95,7 @@ class Side(ABC):
 
 
 def _look(side: Side) -> str:
-    """What a frame's pixels depend on besides the bytes of its planes."""
+    """Return what determines a frame's RGB pixels besides the bytes of its planes."""
     reach = "full" if side.color.full_range else "limited"
     return f":{side.width}x{side.height}:{side.color.matrix}:{reach}"
 
@@ -117,7 +117,7 @@ class Part(Side):
 
     @property
     def family(self) -> str:
-        """What the whole video shares frames with."""
+        """Family of the whole video."""
         return self._whole.family
 
     def frame_ids(self, places: Sequence[int]) -> list[str]:
@@ -131,7 +131,7 @@ class Part(Side):
 
 
 class StoredSide(Side):
-    """A side made of a store's frames by an edit list; the high side is one segment, the whole source."""
+    """A side assembled from stored frames by an edit list; the high side is one segment, the whole source."""
 
     def __init__(self, store: Store, frames_id: str, segments: Sequence[Segment], fps: float) -> None:
         self._store, self._segments, self._frames_id = store, segments, frames_id
@@ -146,12 +146,12 @@ class StoredSide(Side):
         return self._ends[-1] if self._ends else 0
 
     def locate(self, place: int) -> tuple[Segment, FrameReader, int]:
-        """Return the segment that a frame belongs to, the array it is read from and its place there.
+        """Return a frame's segment, the array it is read from and its index in that array.
 
         Raises
         ------
         IndexError
-            If the side has no such frame.
+            If the place is outside the side.
         """
         if not 0 <= place < len(self):
             raise IndexError(f"frame {place} of {len(self)}")
@@ -171,17 +171,17 @@ class StoredSide(Side):
 
     @property
     def family(self) -> str:
-        """The id of the source's frames, which both sides and all aspects share."""
+        """Id of the source's frames, shared by both sides and all aspects."""
         return self._frames_id
 
     def frame_ids(self, places: Sequence[int]) -> list[str]:
-        """Return the identity of frames from the checksums stored beside them; no picture is read."""
+        """Return frame identities from the stored checksums; no frame is read."""
         look = _look(self)
         located = [self.locate(place)[1:] for place in places]
         return [f"{int(reader.digests[index]):016x}{look}" for reader, index in located]
 
     def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place; neighbours in one array are read together."""
+        """Return frames by place; adjacent frames of one array are read together."""
         located = [self.locate(place)[1:] for place in places]
         parts: list[Planes] = []
         start = 0
@@ -200,8 +200,8 @@ class StoredSide(Side):
 class Pair:
     """A prompt, its high-quality and its low-quality video, and the aspect in which they differ.
 
-    `high_intervals` and `low_intervals` are the degraded intervals in seconds of each side's own time
-    line; empty where they are not known (a pair that a user brought).
+    `high_intervals` and `low_intervals` are the degraded intervals in seconds of each side's own timeline;
+    empty if unknown, as for a pair of user-supplied files.
     """
 
     id: str
@@ -216,12 +216,12 @@ class Pair:
 
 
 def high_segment(record: PairRecord) -> Segment:
-    """Return the one segment that the high-quality side consists of."""
+    """Return the single segment of the high-quality side."""
     return Segment(kind="source", clip=None, first_frame=0, frame_count=record.high_frames)
 
 
 def open_record(store: Store, record: PairRecord, prompt: str) -> Pair:
-    """Open a pair from its record; no frame is read yet.
+    """Open a pair from its record; frames are read on access.
 
     Raises
     ------
@@ -242,7 +242,7 @@ def open_record(store: Store, record: PairRecord, prompt: str) -> Pair:
 
 
 def open_pair(store: Store, release: Release, pair_id: str) -> Pair:
-    """Open a pair of a release by its id or an unambiguous beginning of it."""
+    """Open a pair of a release by its id or an unambiguous prefix of it."""
     record = release.pair(pair_id)
     if not record.segments:
         raise UserInputError(f"pair {pair_id} has an empty edit list")

@@ -12,12 +12,13 @@ from typing import Any, Literal
 from storage_schemas.errors import SetAside, UserInputError
 from tasks.llm.conversation import DryRunAsker, LiveAsker, Roles
 from tasks.llm.limits import Limits, Spending
+from tasks.llm.meter import Meter
 from tasks.llm.shared_state import only_one
 from tasks.llm.usage import Estimate, NotJudged, Prices, load_prices
 from tasks.prompt_suite.drafts import Drafting
 from tasks.prompt_suite.project import Draft, Project
 from tasks.prompt_suite.prompt_completion import finished_prompt
-from tasks.prompt_suite.requests import Attempts, Budget, Paying, Stopped
+from tasks.prompt_suite.requests import Attempts, Paying, Stopped
 from tasks.prompt_suite.settings import PromptSuiteSettings
 from tasks.prompt_suite.videos import SourceVideo
 from tasks.scoring.setup import Setup
@@ -132,30 +133,31 @@ class Maker:
         with only_one(self.project.folder / ".making") as alone:
             if not alone:
                 raise UserInputError(f"another run makes prompts in {self.project.folder}: wait for its end")
-            budget = Budget(Spending(self.project.folder / ".spending.json", self.limits), self.prices)
+            spending = Spending(self.project.folder / ".spending.json", self.limits)
             # what a run that was killed left: limits are those of one run
-            budget.spending.remove()
+            spending.remove()
+            meter = Meter("prompts", spending, self.prices)
             found: list[Made] = []
             try:
                 with ThreadPoolExecutor(max_workers=concurrency) as threads:
                     try:
-                        for one in threads.map(partial(self.make, budget=budget), videos):
+                        for one in threads.map(partial(self.make, meter=meter), videos):
                             found.append(one)
                             step(len(found), len(videos), f"{one.prompt_id} {one.state}")
                     except BaseException:
                         # only what is under way is waited for: it is paid for
-                        budget.stop("the run was ended")
+                        meter.stop("the run was ended")
                         threads.shutdown(cancel_futures=True)
                         raise
             finally:
-                budget.spending.remove()
+                spending.remove()
             self.project.keep_prompts([one.prompt for one in found if one.prompt is not None])
         return found
 
-    def make(self, video: SourceVideo, budget: Budget) -> Made:
+    def make(self, video: SourceVideo, meter: Meter) -> Made:
         """Make one prompt as far as it can be made."""
         asking = LiveAsker(self.roles)
-        paying = Paying(asking, budget)
+        paying = Paying(asking, meter)
         state: State = "failed"
         prompt, failure, message = None, "", ""
         try:

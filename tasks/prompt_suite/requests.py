@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from storage_schemas.errors import Reason, SetAside
-from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
+from storage_schemas.judgements import Failure
 from tasks.llm.conversation import Asker, DryRunAsker, LiveAsker, Step
-from tasks.llm.limits import Limits, Spending
-from tasks.llm.usage import Estimate, NotJudged, Prices
+from tasks.llm.meter import Meter
+from tasks.llm.usage import NotJudged
 from tasks.prompt_suite.settings import PromptSuiteSettings
 from tasks.scoring.suites.base import not_readable
 
-log = logging.getLogger(__name__)
-
-#: So many requests in a row that fail for a reason that lies with the server end a run, as in a suite.
-MOST_IN_A_ROW = 20
 #: Where nothing can be kept, nothing more is paid for.
 _NOT_WRITTEN = (Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE)
-_NAME = "prompts"
-_NO_PRICE = "the limit in dollars cannot be kept: model {!r} has no price; add it with --prices"
 
 
 class Stopped(Exception):
@@ -39,78 +31,15 @@ class RequestUsage:
     """What one request took; no dollars where its model has no price."""
 
     failure: Failure | None
+    message: str
     tokens_in: int
     tokens_out: int
     cost_usd: float | None
 
 
 @dataclass
-class Budget:
-    """What all videos of one run may take together, and what ends the run."""
-
-    spending: Spending
-    prices: Prices
-    _stopped: Stopped | None = None
-    _in_a_row: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def stop(self, why: str, failure: Failure = Failure.INTERNAL_ERROR) -> None:
-        """Let no more requests be made; the first reason stays."""
-        with self._lock:
-            if self._stopped is None:
-                log.info("no more requests: %s", why)
-                self._stopped = Stopped(failure, why)
-
-    def set_aside(self, estimate: Estimate) -> tuple[float, int]:
-        """Return the dollars and tokens that were set aside for a request.
-
-        Raises
-        ------
-        Stopped
-            If the run has ended, or ends here because the request would pass a limit.
-        """
-        usd, tokens = self.prices.of([estimate]), estimate.tokens_in + estimate.tokens_out
-        if usd is None and self.spending.limits.usd is not None:
-            self.stop(_NO_PRICE.format(estimate.model), Failure.PREREQUISITE_MISSING)
-        if self._stopped is None and not self.spending.reserve(_NAME, usd or 0.0, tokens):
-            # a limit is each run's
-            why = too_small(self.spending.limits, usd or 0.0, tokens) or (
-                f"{self.spending.stopped(_NAME)}: the same command goes on"
-            )
-            self.stop(why, Failure.LIMIT_REACHED)
-        if self._stopped is not None:
-            raise Stopped(self._stopped.failure, self._stopped.message)
-        return usd or 0.0, tokens
-
-    def count(self, taken: RequestUsage, usd: float, tokens: int, message: str = "") -> None:
-        """Count a request that was made, for which so much was set aside.
-
-        Raises
-        ------
-        SetAside
-            If the count cannot be written; the run ends then.
-        """
-        try:
-            self.spending.count(_NAME, taken, usd, tokens)
-        except SetAside as problem:
-            self.stop(problem.message)
-            raise
-        with self._lock:
-            self._in_a_row = self._in_a_row + 1 if taken.failure in TRANSIENT_FAILURES else 0
-            many = self._in_a_row >= MOST_IN_A_ROW
-        if taken.failure is Failure.NOT_ALLOWED:
-            self.stop(message, taken.failure)
-        elif many and taken.failure is not None:
-            self.stop(
-                f"{MOST_IN_A_ROW} requests in a row failed; when that is mended the same command goes on; "
-                f"the last one: {message}",
-                taken.failure,
-            )
-
-
-@dataclass
 class Paying:
-    """Asks for one video within the budget; answers that are kept are given out even when it is spent.
+    """Asks for one video within the limits; answers that are kept are given out even where these are reached.
 
     Parameters
     ----------
@@ -119,7 +48,7 @@ class Paying:
     """
 
     asking: LiveAsker
-    budget: Budget
+    meter: Meter
     usd: float | None = 0.0
 
     def ask(self, step: Step) -> Any:
@@ -139,7 +68,11 @@ class Paying:
         if not dry.estimates:
             return self.asking.ask(step)
         (estimate,) = dry.estimates
-        usd, tokens = self.budget.set_aside(estimate)
+        held = self.meter.reserve([estimate])
+        if held is None:
+            stop = self.meter.stopped
+            assert stop is not None
+            raise Stopped(stop.failure, stop.message)
         before = self.asking.usage().tokens()
         failure: Failure | None = Failure.INTERNAL_ERROR
         message = ""
@@ -153,28 +86,16 @@ class Paying:
             why = not_readable(problem)
             failure, message = why.failure, why.message
             if problem.reason in _NOT_WRITTEN:
-                self.budget.stop(problem.message)
+                self.meter.stop(problem.message)
             raise
         finally:
             into, out = (now - then for now, then in zip(self.asking.usage().tokens(), before, strict=True))
-            cost = self.budget.prices.cost(estimate.model, into, out)
+            cost = self.meter.prices.cost(estimate.model, into, out)
             self.usd = None if cost is None or self.usd is None else self.usd + cost
-            self.budget.count(RequestUsage(failure, into, out, cost), usd, tokens, message)
+            taken = [RequestUsage(failure, message, into, out, cost)]
+            if not self.meter.refuses(held, taken):
+                self.meter.count(held, taken)
         return answer
-
-
-def too_small(limits: Limits, usd: float, tokens: int) -> str:
-    """Return which limit does not even hold one request of so much; empty where all do."""
-    for limit, needed, unit, shown in (
-        (limits.usd, usd, "dollars", f"{usd:.6f}"),
-        (limits.tokens, tokens, "tokens", f"{tokens}"),
-    ):
-        if limit is not None and (needed > limit or not limit):
-            return (
-                f"the limit of {limit} {unit} is too small for the next request, which is expected to take "
-                f"{shown}: give a higher one"
-            )
-    return ""
 
 
 Found = TypeVar("Found")

@@ -27,13 +27,13 @@ from storage_schemas.release import Release
 from storage_schemas.source import CLIPS, ClipRow, SourceRow
 from storage_schemas.store import Store
 from storage_schemas.votes import VOTES
-from tasks.annotation.people import VOTES_FILE, filtered_from
 from tasks.media.encode import DEFAULT_SETTINGS, EncoderSettings
 from tasks.publish.dataset_card import card, licence_notes
 from tasks.publish.pair_videos import encode_source, write_high, write_low
 from tasks.recipe import Pin
 from tasks.report.owned_folder import OwnedFolder
 from tasks.report.public_names import SourceFolder, pair_slug, source_folder
+from tasks.votes.release_votes import VOTES_FILE, filtered_from
 
 PAIRS_EXPORT = pa.schema(
     [

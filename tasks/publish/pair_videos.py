@@ -37,9 +37,6 @@ SideName = Literal["high", "low"]
 
 SIDES: tuple[SideName, ...] = ("high", "low")
 
-#: Bytes a pixel at the default quality: 1-fps frames of animation at 512×288 took 0.23.
-BYTES_A_PIXEL = 0.25
-
 _VIDEO = "video.mp4"
 
 
@@ -227,11 +224,6 @@ def write_low(
                 f"the record promises {record.low_frames}"
             )
     return True
-
-
-def estimate_bytes(frames: int, width: int, height: int) -> int:
-    """Return about how many bytes a video of so many frames takes at the default quality."""
-    return round(frames * width * height * BYTES_A_PIXEL)
 
 
 def _degraded(store: Store, record: PairRecord, segment: Segment) -> Iterator[Planes]:

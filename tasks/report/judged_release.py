@@ -9,7 +9,6 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
-from tasks.annotation.people import People
 from tasks.recipe import recipe_from
 from tasks.statistics.trials import (
     DEFAULT_TIES,
@@ -21,6 +20,7 @@ from tasks.statistics.trials import (
     trial_pair,
     trials_of,
 )
+from tasks.votes.release_votes import ReleaseVotes
 
 #: Characters of the settings' checksum that tell two settings of one evaluator apart.
 _SETTINGS = 6
@@ -58,7 +58,7 @@ class JudgedRelease:
     main_clips: int
     clip_levels: tuple[int, ...] = ()
     ties: TiePolicy = DEFAULT_TIES
-    people: People | None = None
+    people: ReleaseVotes | None = None
 
     @property
     def aspects(self) -> list[str]:
@@ -79,7 +79,7 @@ def load_judged_release(
     ties: TiePolicy = DEFAULT_TIES,
     kept: Mapping[str, bool] | None = None,
     judgements: Sequence[Judgement] | None = None,
-    people: People | None = None,
+    people: ReleaseVotes | None = None,
 ) -> JudgedRelease:
     """Return what there is on a release.
 

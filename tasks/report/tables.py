@@ -6,10 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from tasks.annotation.agreement import agreement
-from tasks.annotation.human import PEOPLE
-from tasks.annotation.retention import retention
-from tasks.recipe import FilterRule
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import ALL, Column, Table, interval_columns
 from tasks.statistics.cells import order_bias
@@ -23,6 +19,9 @@ from tasks.statistics.durations import (
     width_bins,
 )
 from tasks.statistics.trials import grouped
+from tasks.votes.agreement import agreement
+from tasks.votes.filter import FilterRule, retention
+from tasks.votes.release_votes import PEOPLE
 
 ASPECT, EVALUATOR = Column("aspect", "aspect", "aspect"), Column("evaluator", "evaluator")
 #: A difference counts as shown from here on.

@@ -9,7 +9,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tasks.annotation.human import PEOPLE
 from tasks.report.accuracy import (
     DEFAULT_INTERVAL,
     INTERVAL_TEXTS,
@@ -44,6 +43,7 @@ from tasks.report.tables import (
     wins_table,
 )
 from tasks.statistics.comparisons import compare_all
+from tasks.votes.release_votes import PEOPLE
 
 #: The file that says which files of a folder are the report's own; nothing else is ever removed.
 LIST_NAME = "report.json"

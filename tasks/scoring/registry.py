@@ -172,11 +172,6 @@ def added_evaluators() -> dict[str, EntryPoint]:
     return added_points(GROUP, BUILT_IN, "evaluator")
 
 
-def evaluator_names() -> tuple[str, ...]:
-    """Return the names of all evaluators, the built-in ones first; nothing is imported."""
-    return (*BUILT_IN, *added_evaluators())
-
-
 def factory(name: str) -> Callable[..., Any]:
     """Return what makes the evaluator of that name, importing its module; raises as :func:`load_factory`."""
     return load_factory("evaluator", name, BUILT_IN, added_evaluators())

@@ -1,20 +1,16 @@
-"""A request: one evaluator, one pair, one order, one repeat; its key says all that the answer depends on.
-
-How the requests of an evaluator become tasks: pairs of a source together, so that frames are read once.
-"""
+"""A request: one evaluator, one pair, one order, one repeat; its key says all that the answer depends on."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Protocol
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.judgements import Order
 from storage_schemas.rng import derived_seed
+from storage_schemas.row_store import RowId
 from tasks.pairs.view import Pair
 from tasks.scoring.base import AspectText, Evaluator, PairwiseJudge
 from tasks.scoring.instructions import text_digest
@@ -96,6 +92,16 @@ class Request:
     order: Order
     repeat: int = 0
 
+    @property
+    def ids(self) -> tuple[RowId]:
+        """By which its row is known in the store."""
+        return ((self.key, self.pair.pair_id),)
+
+    @property
+    def shares(self) -> str:
+        """Its source, whose videos are decoded once for all its pairs."""
+        return self.pair.source_id
+
 
 def settings_digest(evaluator: Evaluator) -> str:
     """Return the checksum of an evaluator's settings and version: two of them are two evaluators."""
@@ -132,30 +138,3 @@ def make_requests(evaluator: Evaluator, pair: PairFacts, text: AspectText, repea
 def prompt_digest(prompt: str) -> str:
     """Return the checksum of a prompt."""
     return digest_text(prompt)
-
-
-#: Requests of a task for each one that may be under way: few wait for the slowest at its end.
-_ROUNDS = 8
-
-
-def batches(requests: Sequence[Request], concurrency: int, most: int) -> list[tuple[Request, ...]]:
-    """Return requests in tasks: one source each, or several where that is too few requests or too many tasks.
-
-    Parameters
-    ----------
-    requests
-        In the order of their sources.
-    concurrency
-        How many the evaluator has under way at once.
-    most
-        About how many tasks there may be.
-    """
-    least = max(_ROUNDS * concurrency if concurrency > 1 else 1, math.ceil(len(requests) / max(most, 1)))
-    found: list[tuple[Request, ...]] = []
-    batch: list[Request] = []
-    for _, some in groupby(requests, key=lambda request: request.pair.source_id):
-        batch += some
-        if len(batch) >= least:
-            found.append(tuple(batch))
-            batch = []
-    return [*found, tuple(batch)] if batch else found

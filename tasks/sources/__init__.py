@@ -1,5 +1,5 @@
-"""How a data set on disk becomes sources, each with its video, clips and captions.
+"""Adapters that turn a data set on disk into sources, each with its video, clips and captions.
 
-Others use `registry` (open a data set), `base` (what an adapter is; ids) and `clips` (accepted
-captions). `folder` and `vript` are the adapters.
+Others use `registry` (open a data set), `base` (base class and ids) and `clips` (caption validation).
+`folder` and `vript` are the adapters.
 """

@@ -1,7 +1,4 @@
-"""What every adapter is.
-
-Something that turns a folder into sources; and which ids may be used as they are.
-"""
+"""Base class of adapters, which turn a folder into sources, and the validation of ids and paths."""
 
 from __future__ import annotations
 
@@ -17,33 +14,33 @@ from storage_schemas.source import MAX_ID_LENGTH, Source
 from tasks.sources.clips import MAX_CAPTION_BYTES
 from tasks.sources.content_hash import ContentHashes
 
-# Controls, lone surrogates, line and paragraph separators: nothing that a person can read or type.
+# Control characters, lone surrogates, line and paragraph separators.
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
-# They turn the direction of the text around them, so an id could look like another one on a page.
+# These change the text direction, so that an id could look like another one.
 _DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
-#: Hexadecimal digits of the content's checksum in an id that is made from it.
+#: Hexadecimal digits of the content's checksum in an id derived from it.
 CONTENT_DIGITS = 20
 
 
 def content_id(sha256: str) -> str:
-    """Return the id of a source that has none of its own: the same wherever the file lies."""
+    """Return an id derived from the content, independent of the file's location."""
     return f"v{sha256[:CONTENT_DIGITS]}"
 
 
 def check_id(source_id: str, where: str) -> str:
-    """Return `source_id` if it may name a source.
+    """Validate a source id and return it.
 
-    Spaces, quotes, emoji and a leading hyphen are fine. Path separators, ``..``, a leading dot, control
-    characters and marks that turn the direction of text are not.
+    Spaces, quotes, emoji and a leading hyphen are allowed. Path separators, ``..``, a leading dot, control
+    characters and marks that change the text direction are not.
 
     Parameters
     ----------
     source_id
-        The id as the data set gives it.
+        The id from the data set.
     where
-        The file that gives it, for the message.
+        The file that contains it, for the message.
 
     Raises
     ------
@@ -71,28 +68,28 @@ def check_id(source_id: str, where: str) -> str:
     raise SetAside(Reason.UNSAFE_ID, f"{where}: the id {shown} {problem}: give the source another id")
 
 
-#: Name endings (in small letters) of the files that count as videos.
+#: File name suffixes (in lower case) of videos.
 VIDEO_SUFFIXES = (
     ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".m2v", ".ts", ".m2ts", ".mts",
     ".flv", ".wmv", ".ogv", ".3gp", ".vob", ".mxf",
 )  # fmt: skip
 
-#: The stage that rows of an adapter carry.
+#: Stage name in the rows of an adapter.
 SCAN_STAGE = "scan"
 
 
 class SourceAdapter(ABC):
     """Turns a data set on disk into sources.
 
-    An adapter reads names, captions and bytes; it never decodes a video. Whether the bytes are a video
-    is found out by the probe, later.
+    An adapter reads names, captions and bytes but never decodes a video. The probe checks later whether the
+    bytes are a video.
 
     Parameters
     ----------
     root
         The folder of the data set.
     cache
-        A folder in which checksums (and unpacked videos) are kept from scan to scan, or ``None``.
+        A folder that caches checksums (and unpacked videos) between scans, or ``None``.
     settle_s
         A video that changed less than this many seconds ago counts as still being written; 0 for never.
 
@@ -115,25 +112,25 @@ class SourceAdapter(ABC):
 
     @abstractmethod
     def count(self) -> int:
-        """Return how many sources :meth:`scan` will look at, without reading them."""
+        """Return the number of sources :meth:`scan` will process, without reading them."""
 
     @abstractmethod
     def items(self) -> Iterator[tuple[str, str, Callable[[ContentHashes], Source]]]:
-        """Yield id (as far as known), location and how to make it, for each source in a fixed order.
+        """Yield id (as far as known), location and factory of each source, in a fixed order.
 
-        The id comes first in a row of what was set aside; the location is relative to `root`.
+        The id is used in rows of set-aside sources; the location is relative to `root`.
 
         Raises
         ------
         UserInputError
-            If there is nothing in `root` that this adapter could read.
+            If `root` contains nothing this adapter can read.
         """
 
     def scan(self) -> Iterator[Source | SetAsideRow]:
-        """Yield each source, or why it was set aside; one bad source never costs another.
+        """Yield each source, or the row of why it was set aside; bad sources do not affect others.
 
-        The same folder gives the same sources in the same order. Of several with the same content the
-        first usable one stays; ids are unique.
+        The same folder gives the same sources in the same order. Of several sources with equal content, the
+        first usable one is kept; ids are unique.
         """
         hashes = ContentHashes(self.cache, self.settle_s)
         by_content: dict[str, str] = {}
@@ -160,7 +157,7 @@ class SourceAdapter(ABC):
 
 
 def _made(make: Callable[[ContentHashes], Source], hashes: ContentHashes, location: str) -> Source:
-    """Make one source; whatever its files hold, and however they fail, is its problem alone."""
+    """Make one source, turning any failure of its files into :class:`SetAside`."""
     try:
         return make(hashes)
     except OSError as problem:
@@ -168,15 +165,15 @@ def _made(make: Callable[[ContentHashes], Source], hashes: ContentHashes, locati
     except (ValueError, OverflowError, RecursionError) as problem:
         raise SetAside(
             Reason.CAPTIONS_MALFORMED,
-            f"{location} holds a value that no captions have ({problem}): mend or remove it",
+            f"{location} contains an invalid value ({problem}): correct or remove it",
         ) from problem
 
 
 def _refuse_second(source: Source, location: str, by_id: dict[str, str], by_content: dict[str, str]) -> None:
-    """Refuse a source whose id or content another one has already."""
+    """Refuse a source whose id or content duplicates another's."""
     same_content = by_content.get(source.content_sha256)
     same_id = by_id.get(source.id)
-    # An id that is made of the content says nothing beyond it.
+    # An id derived from the content adds no information.
     if same_id is not None and source.id != content_id(source.content_sha256):
         raise SetAside(
             Reason.DUPLICATE_ID,
@@ -190,17 +187,17 @@ def _refuse_second(source: Source, location: str, by_id: dict[str, str], by_cont
 
 
 def printable(text: str) -> str:
-    """Return `text` with what UTF-8 cannot carry written as escapes (names that are not UTF-8)."""
+    """Return `text` with lone surrogates (from names that are not UTF-8) written as escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def refuse_to_leave(path: Path, root: Path, location: str) -> None:
-    """Check that a path, its links followed, lies within `root` and has a name that UTF-8 can carry.
+    """Check that a path resolves to a location within `root` and has a UTF-8 name.
 
     Raises
     ------
     SetAside
-        `unsafe_path`, or `video_missing` for a link that leads nowhere.
+        `unsafe_path`, or `video_missing` for a broken link.
     """
     if printable(str(path)) != str(path):
         raise SetAside(
@@ -209,13 +206,11 @@ def refuse_to_leave(path: Path, root: Path, location: str) -> None:
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError) as problem:
-        raise SetAside(
-            Reason.VIDEO_MISSING, f"{location} leads nowhere: mend the link or remove it"
-        ) from problem
+        raise SetAside(Reason.VIDEO_MISSING, f"{location} is a broken link: repair or remove it") from problem
     if not real.is_relative_to(root.resolve()):
         raise SetAside(
             Reason.UNSAFE_PATH,
-            f"{location} is a link that leaves the folder: copy the file here or give the folder it is in",
+            f"{location} is a link out of the folder: copy the file here or give the folder that contains it",
         )
 
 
@@ -225,13 +220,14 @@ def read_bytes(path: Path, shown: str) -> bytes:
     Raises
     ------
     SetAside
-        `captions_missing` if it is not there or cannot be read, `captions_malformed` if it is far too big.
+        `captions_missing` if it does not exist or cannot be read, `captions_malformed` if it is far too
+        large.
     """
     try:
         with path.open("rb") as file:
             data = file.read(MAX_CAPTION_BYTES + 1)
     except FileNotFoundError as problem:
-        raise SetAside(Reason.CAPTIONS_MISSING, f"{shown} is not there: write it") from problem
+        raise SetAside(Reason.CAPTIONS_MISSING, f"{shown} does not exist: create it") from problem
     except OSError as problem:
         raise SetAside(
             Reason.CAPTIONS_MISSING, f"{shown} cannot be read ({problem.strerror}): check the file"

@@ -1,14 +1,14 @@
-"""From caption lines to clips: what is accepted, what is mended, what sets a source aside.
+"""Convert caption lines to clips, with validation.
 
 Accepted
-    Blank lines, a byte order mark, keys beyond the three that are read, gaps between clips.
-Mended
-    Clips that overlap are cut at the later start. A clip with a blank caption becomes an uncaptioned gap.
+    Blank lines, a byte order mark, additional keys, gaps between clips.
+Repaired
+    Overlapping clips are cut at the later start. A clip with a blank caption becomes an uncaptioned gap.
     A line break or control character within a caption becomes one space, since captions are joined by
-    line breaks to make the prompt.
+    line breaks to form the prompt.
 Sets the source aside
-    Text that is not UTF-8; a line that is not what it should be; a start before the clip before it;
-    two clips with the same start (one would be cut to nothing); no caption left at all.
+    Text that is not UTF-8; a malformed line; a start before that of the previous clip; two clips with the
+    same start (one would become empty); no captions at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.source import Clip
 
-#: More than this is no caption file; it is not read into memory.
+#: Maximum size of a caption file; larger files are not read.
 MAX_CAPTION_BYTES = 64 << 20
 
 _BREAKS = re.compile("\\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\\s*")
@@ -32,7 +32,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class CaptionLine:
-    """One captioned interval as the data set gives it; `where` is file and line, for messages."""
+    """One captioned interval of the data set; `where` is file and line, for messages."""
 
     start_s: float
     end_s: float
@@ -41,10 +41,10 @@ class CaptionLine:
 
 
 def clean_caption(text: str) -> str:
-    """Return a caption as one line of text that every encoding and format can carry.
+    """Return a caption as one line of text that is valid in every encoding and format.
 
     Line breaks and control characters become one space, lone surrogates the replacement character; text
-    without any visible character becomes the empty string.
+    without visible characters becomes the empty string.
     """
     line = _BREAKS.sub(" ", _SURROGATES.sub("\ufffd", text)).strip()
     return line if any(sign.isprintable() and not sign.isspace() for sign in line) else ""
@@ -56,7 +56,7 @@ def decode_utf8(data: bytes, where: str) -> str:
     Raises
     ------
     SetAside
-        `captions_not_utf8` with the line of the first byte that is not UTF-8.
+        `captions_not_utf8` with the line of the first invalid byte.
     """
     try:
         return data.decode("utf-8-sig")
@@ -69,12 +69,12 @@ def decode_utf8(data: bytes, where: str) -> str:
 
 
 def load_json(text: str, where: str) -> Any:
-    """Return the value of a JSON text.
+    """Parse a JSON text.
 
     Raises
     ------
     SetAside
-        `captions_malformed` for anything else.
+        `captions_malformed` if it is not JSON.
     """
     try:
         return json.loads(text)
@@ -83,7 +83,7 @@ def load_json(text: str, where: str) -> Any:
 
 
 def parse_caption_lines(data: bytes, where: str) -> list[CaptionLine]:
-    """Read JSON Lines with ``start_s``, ``end_s`` (seconds) and ``caption``, one clip a line.
+    """Parse JSON Lines with ``start_s``, ``end_s`` (seconds) and ``caption``, one clip per line.
 
     Raises
     ------
@@ -118,12 +118,12 @@ def parse_caption_lines(data: bytes, where: str) -> list[CaptionLine]:
 
 
 def seconds(value: Any, name: str, where: str) -> float:
-    """Return a time in seconds that JSON gave as a number.
+    """Return a JSON number as a time in seconds.
 
     Raises
     ------
     SetAside
-        `captions_malformed` if it is no number, not finite or negative.
+        `captions_malformed` if it is not a finite, non-negative number.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SetAside(
@@ -139,12 +139,12 @@ def seconds(value: Any, name: str, where: str) -> float:
 
 
 def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ...]:
-    """Check captioned intervals and return them as clips, counted from 0.
+    """Validate captioned intervals and return them as clips, numbered from 0.
 
     Raises
     ------
     SetAside
-        `captions_malformed`, `clips_out_of_order` or `captions_empty`; see the head of this file.
+        `captions_malformed`, `clips_out_of_order` or `captions_empty`; see the module docstring.
     """
     before: CaptionLine | None = None
     captioned: list[tuple[CaptionLine, str]] = []
@@ -158,7 +158,7 @@ def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ..
             raise SetAside(
                 Reason.CLIPS_OUT_OF_ORDER,
                 f"{line.where}: the clip starts at {line.start_s} s, before the one above it "
-                f"({before.start_s} s): put the clips in the order of time",
+                f"({before.start_s} s): sort the clips by time",
             )
         before = line
         caption = clean_caption(line.caption)
@@ -182,16 +182,16 @@ def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ..
 
 
 def check_clips_against_duration(clips: Sequence[Clip], duration_s: float, tolerance_s: float = 1.0) -> None:
-    """Check that no clip runs past the end of the video.
+    """Check that no clip ends after the video.
 
     Parameters
     ----------
     clips
         The clips in order.
     duration_s
-        Length of the video in seconds, as probed.
+        Duration of the video in seconds, from the probe.
     tolerance_s
-        How far a clip may run over; containers and captioners round.
+        Tolerance in seconds, since containers and captioners round.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Checksums of video files, remembered from scan to scan."""
+"""Checksums of video files, cached between scans."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ _log = logging.getLogger(__name__)
 #: Name of the file below the cache folder.
 CACHE_NAME = "content-hashes.json"
 
-# A file written in the last moments may change again within the clock's grain, with the same time stamp.
+# A file written just now may change again within the clock's resolution, with the same time stamp.
 _RACY_NS = 2_000_000_000
 
-# Hashing a terabyte takes hours: what was done is kept this often, in seconds.
+# Hashing a terabyte takes hours: save the results this often, in seconds.
 _SAVE_EVERY_S = 30.0
 
 
 class ContentHashes:
-    """Gives the SHA-256 of files; one whose size, time stamp and inode are as before is not read again.
+    """Computes the SHA-256 of files, reading a file again only if its size, time stamp or inode changed.
 
     Parameters
     ----------
     folder
-        Where the checksums are remembered; ``None`` for not at all. A cache that is damaged or cannot be
-        written costs time, nothing else.
+        Folder of the cache; ``None`` disables it. A damaged or read-only cache only costs time.
     settle_s
         A file changed less than this many seconds ago counts as still being written; 0 for never.
     """
@@ -87,13 +86,13 @@ class ContentHashes:
         return digest
 
     def save(self) -> None:
-        """Write what was learnt since the last time to the cache folder."""
+        """Write new checksums to the cache folder."""
         if self._file is None or not self._unsaved:
             return
         try:
             write_atomic(self._file, json.dumps(self._known, sort_keys=True).encode())
         except (OSError, SetAside) as problem:
-            _log.warning("checksums are not remembered in %s: %s", self._file, problem)
+            _log.warning("cannot cache checksums in %s: %s", self._file, problem)
         self._unsaved = False
         self._saved_at = time.monotonic()
 
@@ -103,7 +102,7 @@ class ContentHashes:
         try:
             rows = json.loads(self._file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as problem:
-            _log.warning("%s is not readable, checksums are made again: %s", self._file, problem)
+            _log.warning("cannot read %s, computing checksums again: %s", self._file, problem)
             return {}
         if not isinstance(rows, dict):
             return {}

@@ -4,12 +4,12 @@
 
     {"start_s": 0.0, "end_s": 7.5, "caption": "A red boat lies on the beach."}
 
-An optional ``licences.jsonl`` in the root says where videos come from, one a line::
+An optional ``licences.jsonl`` in the root has the origin of videos, one per line::
 
     {"video": "holiday/beach.mp4", "title": "Beach", "licence": "CC BY 4.0", "redistributable": true,
      "credit": "A. Person"}
 
-A video without such a line has the licence "unknown" and may not be passed on.
+A video without such a line has the licence "unknown" and may not be redistributed.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class LicenceLine(Frozen):
 
 
 class FolderAdapter(SourceAdapter):
-    """Reads a folder of videos with caption files; see the head of this file.
+    """Reads a folder of videos with caption files; see the module docstring.
 
-    Folders below the root are read too, hidden files and folders are not. A source's id is made of the
-    video's content, so a file that was moved or renamed stays the same source.
+    Subfolders are read too; hidden files and folders are not. A source's id is derived from the video's
+    content, so a moved or renamed file remains the same source.
     """
 
     name: ClassVar[str] = "folder"
@@ -61,7 +61,7 @@ class FolderAdapter(SourceAdapter):
         return len(self._found)
 
     def items(self) -> Iterator[tuple[str, str, Callable[[ContentHashes], Source]]]:
-        """Yield the videos in the order of their paths; see the base class."""
+        """Yield the videos sorted by path; see the base class."""
         if not self._found:
             raise UserInputError(
                 f"{self.root} has no videos: looked in it and below it for files ending in "
@@ -73,24 +73,24 @@ class FolderAdapter(SourceAdapter):
 
     @cached_property
     def _found(self) -> list[str]:
-        """Locations of all videos, and of links and folders that must be told of."""
-        found: list[str] = []
+        """Return the locations of all videos, and of links and folders to report as problems."""
+        paths: list[str] = []
         root = self.root.resolve()
 
         def tell(problem: OSError) -> None:
-            found.append(str(problem.filename))
+            paths.append(str(problem.filename))
 
         for folder, below, files in os.walk(self.root, onerror=tell):
             here = Path(folder)
             below[:] = [name for name in below if not name.startswith(".")]
             links = [here / name for name in below if (here / name).is_symlink()]
-            found += [str(link) for link in links if not link.resolve().is_relative_to(root)]
-            found += [
+            paths += [str(link) for link in links if not link.resolve().is_relative_to(root)]
+            paths += [
                 str(here / name)
                 for name in files
                 if Path(name).suffix.lower() in VIDEO_SUFFIXES and not name.startswith(".")
             ]
-        return sorted(Path(os.path.relpath(path, self.root)).as_posix() for path in found)
+        return sorted(Path(os.path.relpath(path, self.root)).as_posix() for path in paths)
 
     def _make(self, location: str, licence: LicenceLine | None, hashes: ContentHashes) -> Source:
         video = self.root / location
@@ -98,7 +98,7 @@ class FolderAdapter(SourceAdapter):
         if video.is_dir():
             raise SetAside(
                 Reason.UNSAFE_PATH,
-                f"the folder {location} cannot be read, so no video in it was found: check who may read it",
+                f"the folder {location} cannot be read, so its videos are missing: check its permissions",
             )
         captions = video.with_suffix(".jsonl")
         shown = Path(location).with_suffix(".jsonl").as_posix()
@@ -122,7 +122,7 @@ class FolderAdapter(SourceAdapter):
         )
 
     def _licences(self) -> dict[str, LicenceLine]:
-        """Read ``licences.jsonl``; a mistake in it stops the scan, since it would misstate a licence."""
+        """Read ``licences.jsonl``; an error stops the scan, since a licence would be wrong."""
         file = self.root / LICENCES_NAME
         if not file.exists():
             return {}

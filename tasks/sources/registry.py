@@ -1,4 +1,4 @@
-"""The kinds of data set that can be read, by name."""
+"""Registry of source adapters by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tasks.sources.base import SourceAdapter
 from tasks.sources.folder import FolderAdapter
 from tasks.sources.vript import VriptAdapter
 
-#: Every adapter by its name.
+#: Adapters by name.
 ADAPTERS: Mapping[str, type[SourceAdapter]] = {
     adapter.name: adapter for adapter in (FolderAdapter, VriptAdapter)
 }
@@ -22,7 +22,7 @@ ADAPTERS: Mapping[str, type[SourceAdapter]] = {
 def open_sources(
     kind: str, root: Path, cache: Path | None = None, settle_s: float = 0.0, **options: Any
 ) -> SourceAdapter:
-    """Return the adapter for a data set.
+    """Create the adapter for a data set.
 
     Parameters
     ----------
@@ -31,12 +31,12 @@ def open_sources(
     root, cache, settle_s
         See :class:`tasks.sources.base.SourceAdapter`.
     **options
-        What only this kind of adapter takes.
+        Options of this kind of adapter.
 
     Raises
     ------
     UserInputError
-        For a kind or an option that does not exist, or a root that is not a folder.
+        If the kind or an option does not exist, or the root is not a folder.
     """
     adapter = ADAPTERS.get(kind)
     if adapter is None:

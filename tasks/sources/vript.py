@@ -1,7 +1,4 @@
-"""The adapter `vript`.
-
-The long videos of Vript, as the data set lays them out, unpacked or in its archives.
-"""
+"""The adapter `vript`: the long videos of Vript in the data set's own layout, unpacked or in archives."""
 
 from __future__ import annotations
 
@@ -43,9 +40,9 @@ from tasks.sources.vript_times import (
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One file of the data set: at `path`, or the member `member` of the archive at `path`.
+    """One file of the data set: `path` itself, or the member `member` of the archive at `path`.
 
-    `location` names it relative to the data set's folder, for messages.
+    `location` is relative to the data set's folder, for messages.
     """
 
     path: Path
@@ -54,7 +51,7 @@ class DataFile:
 
     @property
     def name(self) -> str:
-        """The last part of its name."""
+        """The file name without folders."""
         return PurePosixPath(self.member or self.path.as_posix()).name
 
     def read(self, root: Path) -> bytes:
@@ -63,7 +60,7 @@ class DataFile:
         Raises
         ------
         SetAside
-            `unsafe_path`, `bad_archive`, `captions_missing`, or `captions_malformed` if it is far too big.
+            `unsafe_path`, `bad_archive`, `captions_missing`, or `captions_malformed` if it is far too large.
         """
         refuse_to_leave(self.path, root, self.location)
         if self.member is None:
@@ -82,7 +79,7 @@ class DataFile:
         return data
 
     def unpack(self, root: Path, target: Path) -> Path:
-        """Copy an archive's member to `target`, whole or not at all; one that is there stays.
+        """Extract an archive's member to `target` atomically, unless it exists.
 
         Raises
         ------
@@ -97,7 +94,7 @@ class DataFile:
         try:
             with zipfile.ZipFile(self.path) as archive:
                 info = archive.getinfo(self.member)
-                # The copy has the archive's time stamp: one from another archive, or half a copy, has not.
+                # The copy has the archive's time stamp, unlike incomplete copies and those of other archives.
                 stamp = self.path.stat().st_mtime_ns
                 if target.is_file():
                     copy = target.stat()
@@ -125,8 +122,8 @@ class DataFile:
             )
 
 
-# zipfile raises RuntimeError for an encrypted member and NotImplementedError for an unknown packing; the
-# unpackers beneath it have errors of their own, and names that are not UTF-8 are a ValueError.
+# zipfile raises RuntimeError for an encrypted member and NotImplementedError for an unknown compression; the
+# decompressors raise their own errors, and names that are not UTF-8 raise ValueError.
 _ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
@@ -145,9 +142,9 @@ def _bad_archive(location: str, problem: Exception) -> SetAside:
 
 
 def list_files(root: Path, folder: str, endings: tuple[str, ...]) -> Iterator[DataFile]:
-    """Yield the files below a folder whose names have one of these endings, unpacked ones first.
+    """Yield the files below a folder with one of these suffixes, unpacked files first.
 
-    An archive that cannot be opened is yielded itself, so that it can be told of.
+    An archive that cannot be opened is yielded itself, so that it can be reported.
     """
     archives = []
     for path in sorted((root / folder).rglob("*")):
@@ -177,25 +174,25 @@ _TIME_ENDS = (_CUT_END, _ASR_END)
 
 
 class VriptAdapter(SourceAdapter):
-    """Reads Vript's long videos; see the head of this file.
+    """Reads Vript's long videos; see the module docstring.
 
     Parameters
     ----------
     root, cache, settle_s
         See :class:`tasks.sources.base.SourceAdapter`.
     unpack
-        Whether videos that are only in an archive are unpacked into ``cache/vript_videos``, each when its
-        turn comes. Without it they are set aside, and the message says so.
+        Whether to extract videos that exist only in an archive to ``cache/vript_videos``, each when needed.
+        Otherwise they are set aside.
     only_present
-        Whether captions without a video are left out with a line in the log, instead of being set aside
-        one by one: for a part of the data set.
+        Whether to skip captions without a video with one log line instead of setting each aside; for partial
+        copies of the data set.
     time_keys
-        How ``cut_meta.json`` spells times, if it is none of the known ways.
+        Keys of the times in ``cut_meta.json``, if not one of the known spellings.
 
     Raises
     ------
     UserInputError
-        If the folder is not laid out like Vript, or `unpack` is asked for without a `cache`.
+        If the folder does not have Vript's layout, or `unpack` is set without a `cache`.
     """
 
     name: ClassVar[str] = "vript"
@@ -223,11 +220,11 @@ class VriptAdapter(SourceAdapter):
         self.time_keys = time_keys
 
     def count(self) -> int:
-        """Return the number of videos with captions or without."""
+        """Return the number of videos, with or without captions."""
         return len(self._captions) + len(self._uncaptioned) + len(self._broken)
 
     def items(self) -> Iterator[tuple[str, str, Callable[[ContentHashes], Source]]]:
-        """Yield the videos in the order of their ids; see the base class."""
+        """Yield the videos sorted by id; see the base class."""
         if not self._captions and not self._uncaptioned and not self._broken:
             raise UserInputError(
                 f"{self.root} has no sources: looked for *{_CAPTION_END} below {_CAPTIONS} and for "
@@ -245,17 +242,17 @@ class VriptAdapter(SourceAdapter):
         for file in self._broken:
             yield "", file.location, partial(_no_archive, file)
         if left_out:
-            _log.info("%d captioned videos of Vript are not here and were left out", left_out)
+            _log.info("skipped %d captioned videos of Vript that are missing", left_out)
 
     @cached_property
     def _files(self) -> dict[str, list[DataFile]]:
-        """The files that matter, by folder; each folder is walked and each archive opened once."""
+        """The relevant files by folder; each folder is listed and each archive opened once."""
         wanted = {_CAPTIONS: (_CAPTION_END,), _VIDEOS: VIDEO_SUFFIXES + _TIME_ENDS, _CLIPS: _TIME_ENDS}
         return {folder: list(list_files(self.root, folder, ends)) for folder, ends in wanted.items()}
 
     @cached_property
     def _captions(self) -> list[DataFile]:
-        """The caption files in the order of ids; an archive's copy of an unpacked file does not count."""
+        """Return the caption files sorted by id; archive copies of unpacked files are ignored."""
         seen: set[str] = set()
         kept = []
         for file in self._files[_CAPTIONS]:
@@ -305,14 +302,14 @@ class VriptAdapter(SourceAdapter):
         if source_id != file.name.removesuffix(_CAPTION_END):
             raise SetAside(
                 Reason.CAPTIONS_MALFORMED,
-                f"{file.location} is about the video {source_id!r}: its name and its content disagree",
+                f"{file.location} describes the video {source_id!r}: its name and its content disagree",
             )
         captions = self._scene_captions(_object(value, "data", file.location), file.location)
         video = self._videos.get(source_id)
         if video is None:
             raise SetAside(
                 Reason.VIDEO_MISSING,
-                f"the video {source_id} is not below {_VIDEOS}: fetch it, or take only what is here "
+                f"the video {source_id} is not below {_VIDEOS}: download it, or use only existing videos "
                 "with vript:PATH?only_present=true",
             )
         clips = self._clips(source_id, captions, file.location)
@@ -331,13 +328,13 @@ class VriptAdapter(SourceAdapter):
         )
 
     def _scene_captions(self, data: dict[str, Any], where: str) -> dict[int, str]:
-        """Return the caption of each captioned scene, by scene number in rising order."""
+        """Return the caption of each captioned scene, by ascending scene number."""
         captions: dict[int, str] = {}
         for clip_id, row in data.items():
             here = f"{where}, {clip_id}"
             scene = scene_number(clip_id, where)
             if scene in captions:
-                raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: scene {scene} is there twice")
+                raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: scene {scene} occurs twice")
             caption = row.get("caption") if isinstance(row, dict) else row
             content = caption.get("content") if isinstance(caption, dict) else caption
             if content is not None and not isinstance(content, str):
@@ -369,7 +366,7 @@ class VriptAdapter(SourceAdapter):
             except SetAside as problem:
                 if asr is None:
                     raise
-                _log.info("%s; the durations in %s are added up instead", problem, asr.location)
+                _log.info("%s; using the cumulative durations in %s instead", problem, asr.location)
         if asr is not None:
             return times_from_durations(asr.read(self.root), asr.location)
         raise SetAside(
@@ -385,7 +382,7 @@ class VriptAdapter(SourceAdapter):
             raise SetAside(
                 Reason.VIDEO_MISSING,
                 f"the video {source_id} is still packed in {video.path.name}: "
-                "unzip the archive where it lies, or give the sources as vript:PATH?unpack=true",
+                "unzip the archive in place, or give the sources as vript:PATH?unpack=true",
             )
         return video.unpack(self.root, self.cache / "vript_videos" / video.name)
 
@@ -409,4 +406,4 @@ def _no_captions(file: DataFile, _hashes: ContentHashes) -> Source:
 
 
 def _no_archive(file: DataFile, _hashes: ContentHashes) -> Source:
-    raise SetAside(Reason.BAD_ARCHIVE, f"{file.location} is no readable archive: fetch it again")
+    raise SetAside(Reason.BAD_ARCHIVE, f"{file.location} is not a readable archive: fetch it again")

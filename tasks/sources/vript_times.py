@@ -1,9 +1,8 @@
-"""Where Vript's clips begin and end.
+"""Start and end times of Vript's clips.
 
-``<id>_cut_meta.json`` gives start and end of each clip. How it spells them is not written down anywhere,
-so several spellings are understood, in seconds or as time codes. Where it is missing or is not
-understood, the durations in ``<id>_asr.jsonl`` are added up in the order of the scenes (the file has them
-backwards).
+``<id>_cut_meta.json`` gives start and end of each clip. Its format is not documented, so several spellings
+are supported, in seconds or as time codes. If it is missing or not understood, the durations in
+``<id>_asr.jsonl`` are accumulated in scene order (the file has them in reverse order).
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from typing import Any
 from storage_schemas.errors import Reason, SetAside
 from tasks.sources.clips import decode_utf8, load_json, seconds
 
-# Digits are bounded: Python refuses to make a number of thousands of them.
+# The number of digits is bounded: Python refuses to convert thousands of them.
 _SCENE = re.compile(r"-Scene-(\d{1,9})(?:\.\w+)?$")
 _TIME_CODE = re.compile(r"(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:[.,]\d{1,9})?)")
 _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?")
 
-# Clips are cut at frames; more than this between `end − start` and the stated duration is another unit.
+# Clips are cut at frames; a larger deviation of `end − start` from the stated duration means another unit.
 _DURATION_TOLERANCE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class TimeKeys:
-    """Names under which ``cut_meta.json`` may keep times; the first that is there counts.
+    """Possible keys of times in ``cut_meta.json``; the first one present is used.
 
     `pair` holds keys whose value is a list of start and end.
     """
@@ -48,19 +47,19 @@ Times = dict[int, tuple[float, float]]
 
 
 def scene_number(clip_id: Any, where: str) -> int:
-    """Return the number at the end of a clip's id, ``<id>-Scene-012`` or ``<id>-Scene-012.mp4``.
+    """Return the scene number of a clip's id, ``<id>-Scene-012`` or ``<id>-Scene-012.mp4``.
 
     Raises
     ------
     SetAside
         `captions_malformed` for any other id.
     """
-    found = _SCENE.search(clip_id) if isinstance(clip_id, str) else None
-    if found is None:
+    match = _SCENE.search(clip_id) if isinstance(clip_id, str) else None
+    if match is None:
         raise SetAside(
-            Reason.CAPTIONS_MALFORMED, f"{where}: {clip_id!r:.80} is no clip id of the form ID-Scene-001"
+            Reason.CAPTIONS_MALFORMED, f"{where}: {clip_id!r:.80} is not a clip id of the form ID-Scene-001"
         )
-    return int(found[1])
+    return int(match[1])
 
 
 def times_from_cut_meta(data: bytes, where: str, keys: TimeKeys | None = None) -> Times:
@@ -69,8 +68,8 @@ def times_from_cut_meta(data: bytes, where: str, keys: TimeKeys | None = None) -
     Raises
     ------
     SetAside
-        `captions_not_utf8`, `captions_malformed`, or `clip_boundaries_missing` where no known key has a
-        time, naming the keys that were found.
+        `captions_not_utf8`, `captions_malformed`, or `clip_boundaries_missing` if no known key has a time;
+        the message lists the keys present.
     """
     keys = keys or TimeKeys()
     value = load_json(decode_utf8(data, where), where)
@@ -81,22 +80,22 @@ def times_from_cut_meta(data: bytes, where: str, keys: TimeKeys | None = None) -
     for number, clip in enumerate(clips, start=1):
         here = f"{where}, clip {number}"
         if not isinstance(clip, dict):
-            raise SetAside(Reason.CLIP_BOUNDARIES_MISSING, f"{here} is no object")
+            raise SetAside(Reason.CLIP_BOUNDARIES_MISSING, f"{here} is not an object")
         scene = scene_number(clip.get("clip_id"), here)
         if scene in times:
-            raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: scene {scene} is there twice")
+            raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: scene {scene} occurs twice")
         times[scene] = _start_and_end(clip, keys, here)
     return times
 
 
 def times_from_durations(data: bytes, where: str) -> Times:
-    """Return start and end in seconds of each scene, by adding up the durations of an ``asr.jsonl``.
+    """Return start and end in seconds of each scene, accumulating the durations of an ``asr.jsonl``.
 
     Raises
     ------
     SetAside
-        `captions_not_utf8`, `captions_malformed`, or `clip_boundaries_missing` if a scene is missing
-        before the last: what follows it would be misplaced.
+        `captions_not_utf8`, `captions_malformed`, or `clip_boundaries_missing` if any scene but the last is
+        missing, since later ones would be misplaced.
     """
     durations: dict[int, float] = {}
     for number, text in enumerate(decode_utf8(data, where).split("\n"), start=1):
@@ -108,7 +107,7 @@ def times_from_durations(data: bytes, where: str) -> Times:
             raise SetAside(Reason.CLIP_BOUNDARIES_MISSING, f"{here} has no duration")
         scene = scene_number(row.get("clip_id"), here)
         if scene in durations:
-            raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: scene {scene} is there twice")
+            raise SetAside(Reason.CAPTIONS_MALFORMED, f"{here}: scene {scene} occurs twice")
         durations[scene] = seconds(row["duration"], "duration", here)
     scenes = sorted(durations)
     missing = sorted(set(range(1, len(scenes) + 1)) - durations.keys())
@@ -126,7 +125,7 @@ def parse_time(value: Any) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             time = float(value)
-        except OverflowError:  # JSON's whole numbers have no bound
+        except OverflowError:  # JSON integers are unbounded
             return None
         return time if math.isfinite(time) else None
     if not isinstance(value, str):
@@ -152,7 +151,7 @@ def _start_and_end(clip: Mapping[str, Any], keys: TimeKeys, where: str) -> tuple
     if start is None or end is None or start < 0 or end <= start:
         raise SetAside(
             Reason.CLIP_BOUNDARIES_MISSING,
-            f"{where}: no start and end were understood among {', '.join(map(str, clip))}",
+            f"{where}: no known start and end keys among {', '.join(map(str, clip))}",
         )
     if duration is not None and abs(end - start - duration) > _DURATION_TOLERANCE_S:
         raise SetAside(
@@ -163,5 +162,5 @@ def _start_and_end(clip: Mapping[str, Any], keys: TimeKeys, where: str) -> tuple
 
 
 def _first(clip: Mapping[str, Any], names: Sequence[str]) -> float | None:
-    found = next((clip[name] for name in names if name in clip), None)
-    return parse_time(found)
+    value = next((clip[name] for name in names if name in clip), None)
+    return parse_time(value)

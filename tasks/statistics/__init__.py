@@ -1,6 +1,6 @@
-"""From judgements to numbers; imports no other room of `tasks`.
+"""Statistics of judgements; imports no other package of `tasks`.
 
-`trials` joins judgements with their pairs; all others start from it. `cells` (accuracies), `intervals`,
-`comparisons` (McNemar), `correlations`, `durations`, `severity`, `power`, `localisation`, `tie_margin`,
-`krippendorff`.
+`trials` joins judgements with their pairs; all other modules start from it. `cells` (accuracies),
+`intervals`, `comparisons` (McNemar), `correlations`, `durations`, `severity`, `power`, `localisation`,
+`tie_margin`, `krippendorff`.
 """

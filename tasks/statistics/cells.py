@@ -1,4 +1,4 @@
-"""Cells of the accuracy table, and how far the order of the two videos decides an answer.
+"""Cells of the accuracy table, and the order bias of evaluators.
 
 A cell is one evaluator on one aspect, with n, failures and three intervals.
 """
@@ -21,22 +21,22 @@ from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, Who, grouped
 
 @dataclass(frozen=True, slots=True)
 class OrderBias:
-    """What two orders say of one evaluator.
+    """Order bias of one evaluator.
 
     Parameters
     ----------
     both
-        Requests answered in both orders, counted once for the two.
+        Number of requests answered in both orders (each counts once).
     equal
-        How many of them prefer the same video in both (or say twice that they are equal).
+        Number of those that prefer the same video in both (or are ties in both).
     share_equal
-        `equal` of `both`; None where there are none.
+        `equal` / `both`; None if there are none.
     first, second, ties
-        Answers by what they chose. Scorers, who see one video at a time, have none.
+        Number of answers by choice; none for scorers, which see one video at a time.
     first_rate
-        `first` among answers that chose; 0.5 is no bias. None where none chose.
+        Share of `first` among answers that are not ties; 0.5 means no bias. None if there are none.
     first_interval
-        Its interval, clustered by source: both orders of a pair are not independent.
+        Interval of `first_rate`, clustered by source, since the two orders of a pair are not independent.
     """
 
     both: int
@@ -50,7 +50,7 @@ class OrderBias:
 
 
 def order_bias(trials: Sequence[Trial]) -> OrderBias:
-    """Return what the order does to one evaluator's answers.
+    """Compute the order bias of one evaluator.
 
     Raises
     ------
@@ -65,8 +65,8 @@ def order_bias(trials: Sequence[Trial]) -> OrderBias:
         if len(answers) == 2:
             both += 1
             equal += answers["high_first"] == answers["low_first"]
-    chosen = [trial for trial in shown if trial.choice in ("first", "second")]
-    firsts = [float(trial.choice == "first") for trial in chosen]
+    decided = [trial for trial in shown if trial.choice in ("first", "second")]
+    firsts = [float(trial.choice == "first") for trial in decided]
     return OrderBias(
         both=both,
         equal=equal,
@@ -75,32 +75,32 @@ def order_bias(trials: Sequence[Trial]) -> OrderBias:
         second=len(firsts) - int(sum(firsts)),
         ties=sum(trial.choice == "tie" for trial in shown),
         first_rate=sum(firsts) / len(firsts) if firsts else None,
-        first_interval=clustered_interval(firsts, [trial.pair.source_id for trial in chosen]),
+        first_interval=clustered_interval(firsts, [trial.pair.source_id for trial in decided]),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one evaluator's trials give together.
+    """Aggregate of one evaluator's trials.
 
     Parameters
     ----------
     pairs, requests
-        Pairs and requests that were asked.
+        Number of pairs and requests.
     failed, failures
-        Requests without an answer, and how many for each reason; neither right nor wrong.
+        Number of requests without an answer, in total and by reason; they count as neither right nor wrong.
     ties
-        Answers that both are equal where one is better.
+        Number of tie answers on pairs without a gold tie.
     counted_pairs
-        Pairs that have points; n of Wilson's interval.
+        Number of pairs with points; n of Wilson's interval.
     n
-        Units: pairs, or twice the pairs where both orders were asked; n of the paper's interval.
+        Number of units: pairs, or twice the pairs if both orders were requested; n of the paper's interval.
     accuracy
-        Mean points over units; None where nothing has points, and so are the intervals.
+        Mean points over units; None, like the intervals, if no unit has points.
     paper, wilson, clustered
         See :mod:`tasks.statistics.intervals`; `clustered` is by source.
     order
-        What the order of the videos does.
+        Order bias.
     """
 
     pairs: int
@@ -118,7 +118,7 @@ class Cell:
 
 
 def cell_of(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> Cell:
-    """Return the cell of one evaluator's trials, of whichever pairs they are.
+    """Return the cell of one evaluator's trials on any set of pairs.
 
     Raises
     ------
@@ -156,15 +156,9 @@ def cells_of(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> dict[tu
 
 
 def macro_accuracy(cells: Sequence[Cell]) -> float | None:
-    """Return the mean of cells' accuracies, each aspect counting the same; None if one has none.
+    """Return the unweighted mean of the cells' accuracies; None if any cell has none.
 
-    An average over fewer aspects would not compare with one over all of them.
+    A mean over fewer aspects would not be comparable with one over all of them.
     """
     accuracies = [cell.accuracy for cell in cells if cell.accuracy is not None]
     return sum(accuracies) / len(accuracies) if accuracies and len(accuracies) == len(cells) else None
-
-
-def pooled_accuracy(cells: Sequence[Cell]) -> float | None:
-    """Return the accuracy over the units of all cells together: large aspects count more."""
-    n = sum(cell.n for cell in cells)
-    return sum(cell.accuracy * cell.n for cell in cells if cell.accuracy is not None) / n if n else None

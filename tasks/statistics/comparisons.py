@@ -1,4 +1,4 @@
-"""Is one evaluator better than another? McNemar's test on the same pairs, and Holm's correction."""
+"""Compare evaluators: McNemar's test on common pairs, and Holm's correction."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from statsmodels.stats.multitest import multipletests
 from tasks.statistics.intervals import PAPER_Z, Interval, clustered_variance
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, Who, grouped, pair_points
 
-#: Under this many pairs on which the two differ, the exact test is taken.
+#: Below this number of discordant pairs, the exact test is used.
 EXACT_BELOW = 25
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two evaluators on the pairs that both answered.
+    """Comparison of two evaluators on the pairs both answered.
 
     Parameters
     ----------
     pairs
-        How many pairs have points of both.
+        Number of pairs with points from both.
     equal, first_better, second_better
-        Pairs by who has more points. Where each pair is right or wrong, the last two are the discordant
-        cells of McNemar's table; a pair that a judge answers differently by order has half a point.
+        Number of pairs by which evaluator has more points. If every pair is right or wrong, the last two are
+        the discordant cells of McNemar's table; a pair answered differently in the two orders has half a
+        point.
     difference
-        Mean points of the first less those of the second; None without common pairs.
+        Mean points of the first minus those of the second; None without common pairs.
     interval
-        Of the difference, from the variance clustered by source; None for fewer than two sources, and
-        where the difference is the same on every pair.
+        Interval of the difference, from the variance clustered by source; None for fewer than two sources, or
+        if the difference is the same on every pair.
     exact
         Whether p is exact (binomial) or from the χ² distribution with continuity correction.
     p
-        Two-sided; 1 where the two never differ, None without common pairs.
+        Two-sided; 1 if the two never differ, None without common pairs.
     """
 
     pairs: int
@@ -52,7 +53,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class FamilyMember:
-    """One comparison of a family; `p_holm` is its p corrected for all of them."""
+    """One comparison of a family; `p_holm` is its p corrected for the whole family."""
 
     aspect: str
     first: Who
@@ -76,7 +77,7 @@ def compare(first: Sequence[Trial], second: Sequence[Trial], ties: TiePolicy = D
     exact = better + worse < EXACT_BELOW
     p = None
     if common:
-        # the test looks at the discordant cells only; with none of them χ² is undefined and p is 1
+        # the test uses the discordant cells only; without any, χ² is undefined and p is 1
         p = float(mcnemar([[0, better], [worse, 0]], exact=exact, correction=True).pvalue)
     return Comparison(
         pairs=len(common),
@@ -103,7 +104,7 @@ def _interval(differences: NDArray[np.float64], sources: list[str]) -> Interval 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Return Holm's corrected p-values of one family, in the given order.
 
-    A None belongs to a test that could not be made; it stays None and does not count in the family.
+    None stands for a test that could not be made; it stays None and does not count in the family.
     """
     known = [p for p in p_values if p is not None]
     corrected = iter(multipletests(known, method="holm")[1]) if known else iter(())

@@ -1,6 +1,6 @@
-"""Correlations with their two-sided p, and a defined result where there is none.
+"""Correlations with two-sided p values, well-defined in degenerate cases.
 
-Of evaluators over pairs, and of a suite's dimensions over videos (LoCoT2V-Bench, 4.2 to 4.5).
+They apply to evaluators over pairs and to a suite's dimensions over videos (LoCoT2V-Bench, 4.2 to 4.5).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Correlation:
     n
         Number of points.
     coefficient
-        None for fewer than two points, and where one of the two is constant.
+        None for fewer than two points, or if either variable is constant.
     p
         Two-sided, from Student's t with n − 2 degrees of freedom; None for fewer than three points.
     """
@@ -36,7 +36,7 @@ class Correlation:
 
 
 def spearman(x: Sequence[float], y: Sequence[float]) -> Correlation:
-    """Return Spearman's rank correlation; equal values share their mean rank.
+    """Return Spearman's rank correlation; ties get their mean rank.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def _correlation(function: Callable[..., Any], x: Sequence[float], y: Sequence[f
     if len(set(x)) < 2 or len(set(y)) < 2:
         return Correlation(len(x), None, None)
     coefficient = float(function(x, y).statistic)
-    if not math.isfinite(coefficient):  # values so close that their spread vanishes in the last bit
+    if not math.isfinite(coefficient):  # values so close that their variance underflows
         return Correlation(len(x), None, None)
     coefficient = max(-1.0, min(1.0, coefficient))
     return Correlation(len(x), coefficient, p_of_correlation(coefficient, len(x)))
@@ -94,7 +94,7 @@ class FilterCorrelation:
     Parameters
     ----------
     unfiltered, filtered
-        Accuracy of each evaluator over all pairs, and over those that people kept.
+        Accuracy of each evaluator over all pairs, and over those kept by the human filter.
     pearson
         Pearson's r over evaluators.
     """
@@ -108,17 +108,17 @@ class FilterCorrelation:
 def filter_correlations(
     trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES
 ) -> tuple[FilterCorrelation, ...]:
-    """Return the filter's correlation for each aspect; evaluators without both accuracies are left out.
+    """Return the filter's correlation for each aspect; evaluators without both accuracies are omitted.
 
-    Pairs that nobody was asked about take no part.
+    Pairs without votes are ignored.
     """
-    asked = [trial for trial in trials if trial.pair.kept is not None]
-    found = []
-    for aspect, together in grouped(asked, lambda trial: trial.pair.aspect).items():
+    trials_with_votes = [trial for trial in trials if trial.pair.kept is not None]
+    correlations = []
+    for aspect, together in grouped(trials_with_votes, lambda trial: trial.pair.aspect).items():
         unfiltered = accuracies(together, ties)
         filtered = accuracies([trial for trial in together if trial.pair.kept], ties)
         shared = [who for who in unfiltered if who in filtered]
-        found.append(
+        correlations.append(
             FilterCorrelation(
                 aspect,
                 {who: unfiltered[who] for who in shared},
@@ -126,23 +126,23 @@ def filter_correlations(
                 pearson([unfiltered[who] for who in shared], [filtered[who] for who in shared]),
             )
         )
-    return tuple(found)
+    return tuple(correlations)
 
 
 def accuracies(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> dict[Who, float]:
     """Return each evaluator's accuracy over trials; one without points is absent."""
-    found = {}
+    by_evaluator = {}
     for who, together in grouped(trials, lambda trial: trial.who).items():
         units = units_of(together, ties)
         if units:
-            found[who] = sum(unit.points for unit in units) / len(units)
-    return found
+            by_evaluator[who] = sum(unit.points for unit in units) / len(units)
+    return by_evaluator
 
 
 def ranking_correlation(first: Mapping[Who, float], second: Mapping[Who, float]) -> Correlation:
-    """Return Spearman's ρ of two settings' accuracies over the evaluators that both have.
+    """Return Spearman's ρ between two settings' accuracies over their common evaluators.
 
-    It says whether one setting (pairs made by degradation) ranks evaluators as another does (pairs of
+    It measures whether one setting (pairs made by degradation) ranks evaluators like another (pairs of
     generated videos).
     """
     shared = [who for who in first if who in second]
@@ -155,7 +155,7 @@ DimensionScores = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class DimensionCorrelation:
-    """Two dimensions over the videos that have both."""
+    """Correlation of two dimensions over the videos that have both."""
 
     first: str
     second: str
@@ -165,7 +165,7 @@ class DimensionCorrelation:
 
 
 def kendall(x: Sequence[float], y: Sequence[float]) -> Correlation:
-    """Return Kendall's τ-b, which allows for equal values, with SciPy's two-sided p.
+    """Return Kendall's τ-b, which handles ties, with SciPy's two-sided p.
 
     Raises
     ------
@@ -176,13 +176,13 @@ def kendall(x: Sequence[float], y: Sequence[float]) -> Correlation:
         raise ValueError(f"{len(x)} x but {len(y)} y")
     if len(set(x)) < 2 or len(set(y)) < 2:
         return Correlation(len(x), None, None)
-    found = stats.kendalltau(x, y, variant="b")
-    p = float(found.pvalue)
-    return Correlation(len(x), float(found.statistic), p if len(x) > 2 and math.isfinite(p) else None)
+    result = stats.kendalltau(x, y, variant="b")
+    p = float(result.pvalue)
+    return Correlation(len(x), float(result.statistic), p if len(x) > 2 and math.isfinite(p) else None)
 
 
 def correlate(first: str, second: str, rows: Iterable[DimensionScores]) -> DimensionCorrelation:
-    """Return how two dimensions go together."""
+    """Return the correlation of two dimensions."""
     both = [(row[first], row[second]) for row in rows if first in row and second in row]
     x, y = [pair[0] for pair in both], [pair[1] for pair in both]
     return DimensionCorrelation(first, second, pearson(x, y), spearman(x, y), kendall(x, y))
@@ -191,12 +191,12 @@ def correlate(first: str, second: str, rows: Iterable[DimensionScores]) -> Dimen
 def dimension_correlations(
     rows: Iterable[DimensionScores], pairs: Iterable[tuple[str, str]] | None = None
 ) -> list[DimensionCorrelation]:
-    """Return the correlations of every two dimensions, or of those named, in the order of their names.
+    """Return the correlations of all pairs of dimensions, or of those named, sorted by name.
 
     Parameters
     ----------
     rows
-        One a video; mean scores of groups of dimensions may stand in them as further dimensions.
+        One per video; may contain mean scores of groups of dimensions as further dimensions.
     """
     held = list(rows)
     names = sorted({name for row in held for name in row})
@@ -205,9 +205,9 @@ def dimension_correlations(
 
 
 def mean_of(row: DimensionScores, names: Iterable[str]) -> float | None:
-    """Return the mean of some dimensions of a video; of those that are there, else None."""
-    found = [row[name] for name in names if name in row]
-    return math.fsum(found) / len(found) if found else None
+    """Return the mean of the given dimensions of a video, ignoring missing ones; None if all are missing."""
+    scores = [row[name] for name in names if name in row]
+    return math.fsum(scores) / len(scores) if scores else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +241,12 @@ def group_means(rows: Sequence[DimensionScores], groups: Sequence[str]) -> list[
 def complexity_correlations(
     rows: Sequence[DimensionScores], complexity: Sequence[Mapping[str, float]]
 ) -> list[DimensionCorrelation]:
-    """Return how each kind of a prompt's complexity goes with each dimension.
+    """Return the correlation of each kind of prompt complexity with each dimension.
 
     Parameters
     ----------
     complexity
-        Of each row's prompt, by kind: ``semantic``, ``structural``, ``control``; empty where not known.
+        Complexity of each row's prompt, by kind: ``semantic``, ``structural``, ``control``; empty if unknown.
 
     Raises
     ------

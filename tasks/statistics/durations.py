@@ -1,4 +1,4 @@
-"""Accuracy by the length of the video."""
+"""Accuracy by video duration."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tasks.statistics.trials import (
     units_of,
 )
 
-#: Width in seconds of the bins that the paper draws its pairs from (SLVMEval, section 4.5).
+#: Width in seconds of the paper's bins for drawing pairs (SLVMEval, section 4.5).
 BIN_S = 100
-#: How many bins the figure has (SLVMEval, Japanese paper, figure 2). Their edges are not printed.
+#: Number of bins in the figure (SLVMEval, Japanese paper, figure 2). It does not give their edges.
 FIGURE_BINS = 4
 
 
@@ -35,7 +35,7 @@ class DurationBin:
     Parameters
     ----------
     pairs
-        Pairs with points; a bin without any is not made.
+        Number of pairs with points; empty bins are omitted.
     mean_duration_s
         Their mean duration in seconds.
     accuracy, wilson
@@ -53,7 +53,7 @@ class DurationBin:
 def width_bins(
     trials: Sequence[Trial], width_s: float = BIN_S, ties: TiePolicy = DEFAULT_TIES
 ) -> tuple[DurationBin, ...]:
-    """Return one evaluator's accuracy in bins of equal width from 0 s on, the shortest first.
+    """Return one evaluator's accuracy in bins of equal width from 0 s on, in ascending order.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def width_bins(
 def edged_bins(
     trials: Sequence[Trial], edges_s: Sequence[float], ties: TiePolicy = DEFAULT_TIES
 ) -> tuple[DurationBin, ...]:
-    """Return one evaluator's accuracy between edges, the last of which belongs to the last bin.
+    """Return one evaluator's accuracy in bins between edges; the last bin includes its upper edge.
 
     Raises
     ------
@@ -90,10 +90,10 @@ def edged_bins(
 
 
 def equal_count_edges(pairs: Iterable[TrialPair], bins: int = FIGURE_BINS) -> tuple[float, ...]:
-    """Return edges in seconds that part pairs by duration into bins of about as many pairs each.
+    """Return edges in seconds that divide pairs by duration into bins with about equal numbers of pairs.
 
-    Edges come from the pairs and not from an evaluator, so that all evaluators share them. Where many
-    pairs have one duration there are fewer bins; with one duration only, one bin from it to 1 s more.
+    Edges depend on the pairs only, so that all evaluators share them. If many pairs have the same duration
+    there are fewer bins; with a single duration there is one bin of 1 s.
 
     Raises
     ------
@@ -108,12 +108,12 @@ def equal_count_edges(pairs: Iterable[TrialPair], bins: int = FIGURE_BINS) -> tu
 
 
 def binned_correlation(bins: Sequence[DurationBin]) -> Correlation:
-    """Return Spearman's ρ of mean duration and accuracy over bins, as the paper has it (table 7)."""
+    """Return Spearman's ρ of mean duration and accuracy over bins, as in the paper (table 7)."""
     return spearman([held.mean_duration_s for held in bins], [held.accuracy for held in bins])
 
 
 def pair_correlation(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> Correlation:
-    """Return Spearman's ρ of duration and points over pairs: no bins to choose, every pair the same.
+    """Return Spearman's ρ of duration and points over pairs, independent of any choice of bins.
 
     Raises
     ------

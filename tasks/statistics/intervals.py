@@ -1,7 +1,4 @@
-"""Intervals of an accuracy (the paper's.
-
-Wilson's, and one for clustered answers), and how an accuracy is printed.
-"""
+"""Intervals of an accuracy: the paper's, Wilson's, and one for clustered answers."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ ALPHA = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where the true value lies with a confidence of 95 %; both ends belong to it."""
+    """A closed 95 % confidence interval."""
 
     low: float
     high: float
@@ -32,14 +29,14 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class ClusteredInterval(Interval):
-    """An interval of values that come in clusters.
+    """An interval for clustered values.
 
     Parameters
     ----------
     clusters
-        How many there are.
+        Number of clusters.
     effective_n
-        How many independent values would say as much.
+        Number of independent values with the same information.
     """
 
     clusters: int
@@ -49,8 +46,8 @@ class ClusteredInterval(Interval):
 def paper_half_width(accuracy: float, n: int) -> float | None:
     """Return 1.96·√(p(1−p)/n), the paper's ± (SLVMEval, table 2); None for n = 0.
 
-    With half points p(1−p) is more than the variance of the points, so the interval is rather too wide.
-    It has no width at 0 and 1.
+    With half points p(1−p) exceeds the variance of the points, so the interval is conservative. Its width is
+    0 at 0 and 1.
     """
     return PAPER_Z * math.sqrt(accuracy * (1 - accuracy) / n) if n else None
 
@@ -76,11 +73,11 @@ def wilson_interval(accuracy: float | None, n: float) -> Interval | None:
     """
     if accuracy is None or not n:
         return None
-    # it takes seconds to load, and the pages on which people annotate load this module without calling it
+    # scipy takes seconds to import, and the annotation pages import this module without calling it
     from statsmodels.stats.proportion import proportion_confint
 
     low, high = proportion_confint(accuracy * n, n, alpha=ALPHA, method="wilson")
-    # rounding may leave the accuracy itself out by one bit where it is 0 or 1
+    # rounding may exclude the accuracy itself by one bit if it is 0 or 1
     return Interval(max(0.0, min(float(low), accuracy)), min(1.0, max(float(high), accuracy)))
 
 
@@ -101,11 +98,11 @@ def clustered_variance(values: NDArray[np.float64], clusters: Sequence[Hashable]
 
 
 def clustered_interval(values: Sequence[float], clusters: Sequence[Hashable]) -> ClusteredInterval | None:
-    """Return Wilson's interval at the number of independent values that clustered ones are worth.
+    """Return Wilson's interval for the effective number of independent values.
 
-    That number is n divided by the design effect: the cluster-robust variance of the mean over the
-    variance that independent values would have. A design effect under 1 counts as 1. It is a formula and
-    no bootstrap, because Wilson's interval keeps a width where all answers are right, and needs no seed.
+    This number is n divided by the design effect: the cluster-robust variance of the mean over the variance
+    of independent values. A design effect below 1 counts as 1. A formula is used instead of a bootstrap
+    because it needs no seed and keeps a width if all answers are right.
 
     Parameters
     ----------
@@ -117,8 +114,8 @@ def clustered_interval(values: Sequence[float], clusters: Sequence[Hashable]) ->
     Returns
     -------
     ClusteredInterval or None
-        None without values. With one value a cluster it is Wilson's interval. Where all values are equal
-        each cluster counts once, and one cluster counts as one value.
+        None without values. With one value per cluster it equals Wilson's interval. If all values are equal,
+        each cluster counts as one value.
 
     Raises
     ------
@@ -143,51 +140,12 @@ def _effective_n(points: NDArray[np.float64], clusters: Sequence[Hashable], coun
     if variance is None or bool((points == points[0]).all()):
         return float(count)
     independent = float(points.var(ddof=1)) / n
-    # one value a cluster is exactly the plain case, whatever the last bit of the two variances
+    # one value per cluster is exactly the plain case, regardless of rounding in the two variances
     return float(n) if count == n else n / max(1.0, variance / independent)
 
 
-def counts_that_print(printed: str, answers: int, scale: int = 100) -> tuple[int, ...]:
-    """Return every count of right answers whose share of `answers` prints as `printed`.
-
-    Parameters
-    ----------
-    printed
-        The number as it stands in a table, with all its digits, such as ``"90.1"``.
-    answers
-        How many answers there were.
-    scale
-        What all right prints as: 100 for per cent.
-
-    Returns
-    -------
-    tuple of int
-        Rising; empty if none fits. Where a share lies just between two printed numbers it fits both,
-        because papers round a half either way.
-
-    Raises
-    ------
-    ValueError
-        If there are no answers, or `printed` is no number.
-    """
-    if answers < 1:
-        raise ValueError(f"{answers} answers")
-    try:
-        number = Decimal(printed)
-    except ArithmeticError as error:
-        raise ValueError(f"{printed!r} is no number") from error
-    exponent = number.as_tuple().exponent
-    if not isinstance(exponent, int):
-        raise ValueError(f"{printed!r} is no finite number")
-    half = Fraction(10) ** exponent / 2
-    value = Fraction(number)
-    low, high = ((value + sign * half) * answers / scale for sign in (-1, 1))
-    first, last = max(0, math.ceil(low)), min(answers, math.floor(high))
-    return tuple(range(first, last + 1))
-
-
 def printed_per_cent(share: float | Fraction, digits: int = 1) -> str:
-    """Return a share as a table prints it: per cent, a half away from zero, as in ``"90.1"``."""
+    """Format a share as per cent, rounding half away from zero, as in ``"90.1"``."""
     scaled = Fraction(share) * 100 * 10**digits
     whole = int(abs(scaled) + Fraction(1, 2))
     sign = "-" if scaled < 0 and whole else ""

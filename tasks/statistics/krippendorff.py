@@ -1,8 +1,8 @@
-"""Krippendorff's α: how far raters agree beyond chance, with missing answers.
+"""Krippendorff's α: agreement of raters beyond chance, with missing answers.
 
-α = 1 − Dₒ/Dₑ. Dₒ is the mean difference of two answers on the same unit, Dₑ that of any two answers at all
-(K. Krippendorff, Computing Krippendorff's Alpha-Reliability, 2011). 1 is full agreement, 0 what chance gives.
-A unit with one answer takes no part.
+α = 1 − Dₒ/Dₑ. Dₒ is the mean difference of two answers on the same unit, Dₑ that of any two answers
+(K. Krippendorff, Computing Krippendorff's Alpha-Reliability, 2011). 1 is full agreement, 0 is chance level.
+Units with a single answer are ignored.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from storage_schemas.rng import KeyPart, keyed_rng
 from tasks.statistics.intervals import Interval
 
-#: Nominal: two answers are equal or not. Ordinal: they have an order, and differ by how many lie between.
+#: Nominal: answers are equal or not. Ordinal: answers are ordered and differ by the number of those between.
 MeasurementLevel = Literal["nominal", "ordinal"]
-#: Draws of the bootstrap: the ends of a 95 % interval then rest on 25 draws each.
+#: Bootstrap draws: each end of a 95 % interval then rests on 25 draws.
 DRAWS = 1000
-#: Draws that are computed together; bounds the memory.
+#: Draws computed at once, which bounds memory.
 _BATCH = 100
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class RaterAnswer:
-    """One rater's value of one unit; missing answers have none."""
+    """One rater's value for one unit; missing answers have no row."""
 
     unit: str
     rater: str
@@ -38,16 +38,16 @@ class RaterAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Alpha:
-    """The agreement of some answers.
+    """Agreement of raters.
 
     Parameters
     ----------
     units, raters, answers
-        What takes part: units with two answers or more, their raters and answers.
+        Numbers of units with at least two answers, of their raters and of their answers.
     alpha
-        None where nothing can be paired, or where all answers are equal: chance then agrees as well.
+        None if no answers can be paired, or all are equal, so that chance agreement is perfect too.
     interval
-        For 95 %; None where there is no α, or fewer than two clusters.
+        95 % interval; None without α or with fewer than two clusters.
     """
 
     units: int
@@ -71,39 +71,39 @@ def alpha_of(
     Parameters
     ----------
     values
-        All values that there can be; in their order where the level is ordinal.
+        All possible values, in order if the level is ordinal.
     level
-        How two values differ.
+        Measurement level.
     key
-        Key of the bootstrap's draws; without one there is no interval. It draws clusters of units with
-        replacement, and takes the middle 95 % of the α that come out.
+        Key of the bootstrap's draws; without one there is no interval. Clusters of units are drawn with
+        replacement; the interval is the middle 95 % of the resulting α.
     cluster
-        What hangs together, by unit, such as the source of a pair; each unit on its own by default.
+        Cluster of each unit, such as the source of a pair; by default each unit is its own cluster.
 
     Raises
     ------
     ValueError
-        If a value is none of `values`, or a rater answers twice on a unit.
+        If a value is not in `values`, or a rater answers a unit twice.
     """
     held = _paired(answers)
     units = list(held)
     counts = _counts(held, values)
     raters = {rater for some in held.values() for rater in some}
     tables = _tables(counts)
-    found = float(_alphas(tables.sum(0)[None], level)[0])
-    if not np.isfinite(found):
+    alpha = float(_alphas(tables.sum(0)[None], level)[0])
+    if not np.isfinite(alpha):
         return Alpha(len(units), len(raters), int(counts.sum()), None)
     interval = None
     if key is not None:
         names: list[Hashable] = [unit if cluster is None else cluster[unit] for unit in units]
         interval = _interval(tables, names, level, key, draws)
-    return Alpha(len(units), len(raters), int(counts.sum()), found, interval)
+    return Alpha(len(units), len(raters), int(counts.sum()), alpha, interval)
 
 
 def rater_alphas(
     answers: Iterable[RaterAnswer], values: Sequence[str], level: MeasurementLevel = "nominal"
 ) -> dict[str, Alpha]:
-    """Return how far each rater agrees with the others on the same units.
+    """Return each rater's agreement with the others on the same units.
 
     It is 1 − Dᵣ/Dₑ with Dᵣ the mean difference between the rater's answers and the others' on the same unit,
     and Dₑ that of any two answers of all raters. The mean of all raters' Dᵣ, each weighted by how many of the
@@ -134,7 +134,7 @@ def rater_alphas(
 
 
 def _paired(answers: Iterable[RaterAnswer]) -> dict[str, dict[str, str]]:
-    """Return values by unit and rater, of the units that have two or more; the order of arrival is lost."""
+    """Return values by unit and rater, for units with at least two; independent of the input order."""
     held: dict[str, dict[str, str]] = {}
     for answer in answers:
         unit = held.setdefault(answer.unit, {})
@@ -167,11 +167,11 @@ def _tables(counts: Floats) -> Floats:
 
 
 def _differences(totals: Floats, level: MeasurementLevel) -> Floats:
-    """Return the squared difference of every two values, ``(draws, values, values)``, from their totals."""
+    """Return the squared differences of all pairs of values, ``(draws, values, values)``, from the totals."""
     values = totals.shape[1]
     if level == "nominal":
         return np.broadcast_to(1.0 - np.eye(values), (len(totals), values, values))
-    # between c and k lie all answers from c to k, the two ends counted half
+    # all answers from c to k lie between, with the two ends counted half
     middle = np.cumsum(totals, axis=1) - totals / 2
     between: Floats = (middle[:, :, None] - middle[:, None, :]) ** 2
     return between
@@ -183,7 +183,7 @@ def _expected(total: Floats, difference: Floats) -> float:
 
 
 def _alphas(tables: Floats, level: MeasurementLevel) -> Floats:
-    """Return α of coincidence matrices ``(draws, values, values)``; not a number where there is none."""
+    """Return α of coincidence matrices ``(draws, values, values)``; NaN if undefined."""
     totals = tables.sum(2)
     n = totals.sum(1)
     difference = _differences(totals, level)
@@ -197,7 +197,7 @@ def _alphas(tables: Floats, level: MeasurementLevel) -> Floats:
 def _interval(
     tables: Floats, names: list[Hashable], level: MeasurementLevel, key: Sequence[KeyPart], draws: int
 ) -> Interval | None:
-    """Return the bootstrap's middle 95 %; draws in which all answers are equal have no α and do not count."""
+    """Return the bootstrap's middle 95 %, ignoring draws without α because all answers are equal."""
     numbers: dict[Hashable, int] = {}
     labels = np.array([numbers.setdefault(name, len(numbers)) for name in names])
     clusters, values = len(numbers), tables.shape[1]
@@ -206,13 +206,13 @@ def _interval(
     sums = np.zeros((clusters, values * values))
     np.add.at(sums, labels, tables.reshape(len(tables), -1))
     rng = keyed_rng(*key, "krippendorff")
-    found = []
+    draws_done = []
     for begin in range(0, draws, _BATCH):
         size = min(_BATCH, draws - begin)
         drawn = rng.integers(clusters, size=(size, clusters)) + clusters * np.arange(size)[:, None]
         weights = np.bincount(drawn.ravel(), minlength=size * clusters).reshape(size, clusters)
-        found.append(_alphas((weights.astype(np.float64) @ sums).reshape(size, values, values), level))
-    known = np.concatenate(found)
+        draws_done.append(_alphas((weights.astype(np.float64) @ sums).reshape(size, values, values), level))
+    known = np.concatenate(draws_done)
     known = known[np.isfinite(known)]
     if not len(known):
         return None

@@ -1,4 +1,4 @@
-"""How well an evaluator says *where* the damage is, in seconds of the low-quality video."""
+"""Accuracy with which an evaluator locates the degradation, in seconds of the low-quality video."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from scipy.optimize import linear_sum_assignment
 
 from storage_schemas.pair import Interval
 
-#: How much two intervals must share of what they cover together to be the same place.
+#: Minimum intersection over union for two intervals to count as the same place.
 LEAST_OVERLAP = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Localisation:
-    """One answer against the truth.
+    """Comparison of one answer with the degraded intervals.
 
     Parameters
     ----------
@@ -76,12 +76,12 @@ def localise(
         raise ValueError(f"an overlap of {least_overlap}: it lies above 0, up to 1")
     ours, theirs = merged(named), merged(truth)
     shared = sum(_shared(one, other) for one in ours for other in theirs)
-    said, real = _length(ours), _length(theirs)
-    union = said + real - shared
+    named_s, degraded_s = _length(ours), _length(theirs)
+    union = named_s + degraded_s - shared
     return Localisation(
         overlap=min(1.0, shared / union) if union else 1.0,
-        precision=min(1.0, shared / said) if said else None,
-        recall=min(1.0, shared / real) if real else None,
+        precision=min(1.0, shared / named_s) if named_s else None,
+        recall=min(1.0, shared / degraded_s) if degraded_s else None,
         intervals=len(theirs),
         named=len(ours),
         hits=_hits(ours, theirs, least_overlap),
@@ -96,15 +96,15 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
     ValueError
         If an interval ends before it starts or is not finite.
     """
-    found: list[Interval] = []
+    result: list[Interval] = []
     for start, end in sorted(intervals):
         if not -np.inf < start <= end < np.inf:
             raise ValueError(f"an interval from {start} to {end} s")
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(result[-1][1], end))
         elif start < end:
-            found.append((start, end))
-    return found
+            result.append((start, end))
+    return result
 
 
 def summarise(answers: Sequence[Localisation]) -> LocalisationSummary:

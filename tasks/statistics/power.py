@@ -10,47 +10,10 @@ import math
 
 from scipy import stats
 from scipy.optimize import brentq
-from statsmodels.stats.proportion import samplesize_proportions_2indep_onetail
 
 from tasks.statistics.intervals import ALPHA
 
 POWER = 0.8
-
-
-def pairs_against_chance(accuracy: float, power: float = POWER, chance: float = 0.5) -> int:
-    """Return how many pairs tell an accuracy from chance (one proportion, normal approximation).
-
-    Raises
-    ------
-    ValueError
-        If the accuracy is chance itself, or a number is out of range.
-    """
-    _check_share(accuracy, chance)
-    _check_difference(accuracy - chance)
-    spread = _z_alpha() * math.sqrt(chance * (1 - chance)) + _z_power(power) * math.sqrt(
-        accuracy * (1 - accuracy)
-    )
-    return math.ceil((spread / (accuracy - chance)) ** 2 - 1e-9)
-
-
-def pairs_for_two_groups(first: float, second: float, power: float = POWER) -> int:
-    """Return how many pairs each of two groups needs to tell two accuracies apart on *different* pairs.
-
-    Two independent proportions with pooled variance under the null hypothesis: short videos against long
-    ones, or two releases.
-
-    Raises
-    ------
-    ValueError
-        If both are equal, or a number is out of range.
-    """
-    _check_share(first, second)
-    _check_difference(first - second)
-    _z_power(power)
-    needed = samplesize_proportions_2indep_onetail(
-        first - second, second, power, ratio=1, alpha=ALPHA, value=0, alternative="two-sided"
-    )
-    return math.ceil(float(needed) - 1e-9)
 
 
 def pairs_for_two_evaluators(difference: float, discordant: float, power: float = POWER) -> int:
@@ -61,7 +24,7 @@ def pairs_for_two_evaluators(difference: float, discordant: float, power: float 
     difference
         Difference of the two accuracies.
     discordant
-        Share of pairs on which exactly one of the two is right; see :func:`discordant_if_independent`.
+        Share of pairs on which exactly one of the two is right.
 
     Raises
     ------
@@ -75,20 +38,6 @@ def pairs_for_two_evaluators(difference: float, discordant: float, power: float 
     left = math.sqrt(max(0.0, discordant - difference**2))
     spread = _z_alpha() * math.sqrt(discordant) + _z_power(power) * left
     return math.ceil((spread / difference) ** 2 - 1e-9)
-
-
-def discordant_if_independent(first: float, second: float) -> float:
-    """Return the share of pairs on which one is right and one wrong, if they err independently.
-
-    Evaluators mostly err on the same hard pairs; then it is less, and fewer pairs do.
-
-    Raises
-    ------
-    ValueError
-        If an accuracy lies outside 0 … 1.
-    """
-    _check_share(first, second)
-    return first * (1 - second) + second * (1 - first)
 
 
 def difference_shown(pairs: int, discordant: float, power: float = POWER) -> float | None:

@@ -1,4 +1,4 @@
-"""How much damage an evaluator needs: accuracy against severity, and where it reaches three quarters."""
+"""Accuracy as a function of severity, and the severity at which it reaches three quarters."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from storage_schemas.rng import keyed_rng
 from tasks.statistics.intervals import Interval, wilson_interval
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, TrialPair, grouped, pair_points
 
-#: Halfway between a coin and no error: the usual threshold where one of two is chosen.
+#: Halfway between chance and perfect: the usual threshold of two-alternative forced choice.
 TARGET = 0.75
-#: Draws of the bootstrap: the ends of a 95 % interval then rest on 25 draws each.
+#: Bootstrap draws: each end of a 95 % interval then rests on 25 draws.
 DRAWS = 1000
 Reached = Literal["reached", "below_smallest", "not_reached"]
 SeverityLevel = Callable[[TrialPair], float | None]
@@ -25,7 +25,7 @@ SeverityLevel = Callable[[TrialPair], float | None]
 
 @dataclass(frozen=True, slots=True)
 class SeverityAccuracy:
-    """One evaluator at one level of damage; `accuracy` is the mean over pairs."""
+    """One evaluator's accuracy at one level of severity, as a mean over pairs."""
 
     level: float
     pairs: int
@@ -35,19 +35,18 @@ class SeverityAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The level at which the rising curve through the points first has the wanted accuracy.
+    """The level at which the fitted increasing curve reaches the target accuracy.
 
     Parameters
     ----------
     target
-        The wanted accuracy.
-    reached
-        ``below_smallest`` if the smallest level has it already, ``not_reached`` if the greatest has it not.
+        Target accuracy.
+        reached
+        ``below_smallest`` if the lowest level already reaches it, ``not_reached`` if the highest does not.
     level
         The level, None unless ``reached``.
     low, high
-        The 95 % interval; `low` is None where it goes below the smallest level, `high` where it goes
-        beyond the greatest.
+        The 95 % interval; `low` is None if it extends below the lowest level, `high` if above the highest.
     """
 
     target: float
@@ -63,12 +62,12 @@ def by_clips(pair: TrialPair) -> float | None:
 
 
 def by_strength(places: Mapping[str, float]) -> SeverityLevel:
-    """Return the level that places a pair by its strength's name; other strengths take no part.
+    """Return a severity level that maps a pair's strength name to a number; other strengths are ignored.
 
     Parameters
     ----------
     places
-        A positive number for each strength, such as a factor of reduction, greater for more damage.
+        A positive number for each strength, such as a reduction factor; higher means more severe.
     """
     return lambda pair: places.get(pair.strength)
 
@@ -76,7 +75,7 @@ def by_strength(places: Mapping[str, float]) -> SeverityLevel:
 def severity_curve(
     trials: Sequence[Trial], level: SeverityLevel = by_clips, ties: TiePolicy = DEFAULT_TIES
 ) -> tuple[SeverityAccuracy, ...]:
-    """Return one evaluator's accuracy at each level, the least damage first.
+    """Return one evaluator's accuracy at each level, in ascending order of severity.
 
     Raises
     ------
@@ -101,13 +100,12 @@ def threshold(
     target: float = TARGET,
     draws: int = DRAWS,
 ) -> Threshold | None:
-    """Return how much damage one evaluator needs for the wanted accuracy.
+    """Return the severity at which one evaluator reaches the target accuracy.
 
-    A rising curve is fitted to the points (isotonic regression, weighted by pairs), and the crossing is
-    interpolated between neighbouring levels on the logarithm of the level. No shape is assumed: five
-    levels would not tell a wrong one. The interval comes from drawing sources with replacement, since a
-    source's pairs at different levels share clips; the draws are keyed, so that equal trials give equal
-    ends.
+    An increasing curve is fitted to the points (isotonic regression, weighted by pairs), and the crossing is
+    interpolated between adjacent levels on a logarithmic scale. No parametric shape is assumed, since five
+    levels could not reveal a wrong one. The interval comes from drawing sources with replacement, since a
+    source's pairs at different levels share clips; the draws are keyed, so equal trials give equal intervals.
 
     Parameters
     ----------
@@ -137,13 +135,13 @@ def threshold(
     for _ in range(draws):
         drawn = rng.integers(len(sums), size=len(sums))
         crossings.append(_crossing(places, sums[drawn].sum(0), counts[drawn].sum(0), target))
-    found = crossings[0]
-    # infinite ends stay what they are: "lower" interpolates nothing between them
+    crossing = crossings[0]
+    # "lower" does not interpolate, so infinite ends remain infinite
     low, high = np.quantile(crossings[1:] or crossings, [0.025, 0.975], method="inverted_cdf")
     return Threshold(
         target=target,
-        reached="reached" if math.isfinite(found) else "not_reached" if found > 0 else "below_smallest",
-        level=found if math.isfinite(found) else None,
+        reached="reached" if math.isfinite(crossing) else "not_reached" if crossing > 0 else "below_smallest",
+        level=crossing if math.isfinite(crossing) else None,
         low=float(low) if math.isfinite(low) else None,
         high=float(high) if math.isfinite(high) else None,
     )
@@ -166,12 +164,12 @@ def _levels(
 def _by_source(
     levels: dict[float, list[tuple[TrialPair, float]]],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give sums of points and numbers of pairs, each ``(sources, levels)``."""
+    """Return sums of points and numbers of pairs, each ``(sources, levels)``."""
     rows: dict[str, int] = {}
     for held in levels.values():
         for pair, _ in held:
             rows.setdefault(pair.source_id, len(rows))
-    # the order of arrival must not change the draws
+    # the input order must not affect the draws
     rows = {source: row for row, source in enumerate(sorted(rows))}
     sums = np.zeros((len(rows), len(levels)))
     counts = np.zeros_like(sums)
@@ -185,7 +183,7 @@ def _by_source(
 def _crossing(
     places: NDArray[np.float64], sums: NDArray[np.float64], counts: NDArray[np.float64], target: float
 ) -> float:
-    """Give the level that has the target; −∞ if the smallest has it, +∞ if the greatest has not."""
+    """Return the level that reaches the target; −∞ if the lowest already does, +∞ if the highest does not."""
     held = counts > 0  # a draw may miss every pair of a level
     curve = isotonic_regression(sums[held] / counts[held], weights=counts[held]).x
     logs = np.log(places[held])

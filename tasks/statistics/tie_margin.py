@@ -1,4 +1,4 @@
-"""Scores and gold answers with ties: from which difference on a scorer should say that one is better."""
+"""Tie calibration: the score difference below which a scorer's answer counts as a tie."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class TieMargin:
-    """The margin at which a scorer agrees best with gold answers that have ties.
+    """The margin that maximises a scorer's agreement with gold answers that include ties.
 
     Parameters
     ----------
     n
-        Pairs.
-    margin
-        Scores that differ by no more count as equal; None where no pair shall count so.
+        Number of pairs.
+        margin
+        Scores that differ by at most this count as equal; None if no pair should count as a tie.
     agreement
-        Share of pairs with the gold answer (better, worse, equal) at that margin.
+        Share of pairs that match the gold answer (better, worse, equal) at this margin.
     """
 
     n: int
@@ -28,37 +28,38 @@ class TieMargin:
 
 
 def best_tie_margin(differences: Sequence[float], gold_ties: Sequence[bool]) -> TieMargin | None:
-    """Return the best margin, the smallest of equally good ones; None for no pairs.
+    """Return the best margin, the smallest of equally good ones; None without pairs.
 
-    It is pairwise accuracy with tie calibration (Deutsch, Foster and Freitag, EMNLP 2023), as
-    VideoGen-RewardBench reports it. The margin is chosen on the pairs that it is measured on, which flatters
-    the scorer: compare it with other scorers' only, and not with a judge that says by itself what is equal.
+    This is pairwise accuracy with tie calibration (Deutsch, Foster and Freitag, EMNLP 2023), as reported by
+    VideoGen-RewardBench. The margin is fitted on the pairs it is evaluated on, which favours the scorer:
+    compare it only with other scorers, not with a judge that reports ties itself.
 
     Parameters
     ----------
     differences
-        Score of the better video by the gold answer, less the other's; either way where both are equal.
+        Score of the video that is better by the gold answer minus that of the other; either sign for gold
+        ties.
     gold_ties
-        Whether both are equal by the gold answer.
+        Whether the gold answer is a tie.
 
     Raises
     ------
     ValueError
-        If the two do not have one length, or a difference is no finite number.
+        If the lengths differ, or a difference is not finite.
     """
     if len(differences) != len(gold_ties):
         raise ValueError(f"{len(differences)} differences but {len(gold_ties)} gold answers")
     n = len(differences)
     if not n:
         return None
-    found = np.asarray(differences, dtype=np.float64)
-    if not np.isfinite(found).all():
+    values = np.asarray(differences, dtype=np.float64)
+    if not np.isfinite(values).all():
         raise ValueError("a difference is no finite number")
     ties = np.asarray(gold_ties, dtype=bool)
-    order = np.argsort(np.abs(found), kind="stable")
-    sizes = np.abs(found)[order]
+    order = np.argsort(np.abs(values), kind="stable")
+    sizes = np.abs(values)[order]
     right_as_tie = ties[order]
-    right_as_choice = ~ties[order] & (found[order] > 0)
+    right_as_choice = ~ties[order] & (values[order] > 0)
     # place k: the k smallest differences count as ties
     below = np.concatenate([[0], np.cumsum(right_as_tie)])
     above = np.concatenate([[0], np.cumsum(right_as_choice[::-1])])[::-1]

@@ -1,7 +1,4 @@
-"""Trials.
-
-Judgements joined with what is known of their pairs, and the units that count once in an accuracy.
-"""
+"""Trials: judgements joined with their pairs, and the units that count once in an accuracy."""
 
 from __future__ import annotations
 
@@ -13,10 +10,10 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Choice, Failure, Judgement, Order, Preferred
 from storage_schemas.pair import PairRecord
 
-#: What a tie counts: half a point, as much as a wrong answer, or nothing at all.
+#: Value of a tie: half a point, the same as a wrong answer, or excluded.
 TiePolicy = Literal["half", "wrong", "dropped"]
 Outcome = Literal["right", "wrong", "tie", "failed"]
-#: An evaluator's name and its settings' checksum: two settings of one evaluator are two evaluators.
+#: An evaluator's name and the checksum of its settings; other settings make another evaluator.
 Who = tuple[str, str]
 
 DEFAULT_TIES: TiePolicy = "half"
@@ -29,20 +26,20 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class TrialPair:
-    """What the statistics need to know of a pair.
+    """The properties of a pair used in statistics.
 
     Parameters
     ----------
     duration_s
         Length of the high-quality video, seconds.
     clips
-        How many clips are degraded; None for pairs that no build made.
+        Number of degraded clips; None for pairs not made by a build.
     strength
-        Name of the operation's strength, empty where it has none.
+        Name of the operation's strength; empty if it has none.
     kept
-        Whether people kept the pair; None where nobody was asked.
+        Whether the human filter kept the pair; None without votes.
     gold_tie
-        Whether the right answer is that both are equal, as other people's sets have it.
+        Whether the gold answer is a tie, as in some meta-evaluation sets.
     """
 
     pair_id: str
@@ -57,7 +54,7 @@ class TrialPair:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One request to one evaluator, and what came of it; `preferred` is None where it failed."""
+    """One request to one evaluator and its result; `preferred` is None if it failed."""
 
     evaluator: str
     settings: str
@@ -75,7 +72,7 @@ class Trial:
 
     @property
     def outcome(self) -> Outcome:
-        """What the answer is worth; where both videos are equal, a tie is right and the rest wrong."""
+        """Outcome of the answer; for a gold tie, a tie is right and any other answer wrong."""
         if self.preferred is None:
             return "failed"
         if self.pair.gold_tie:
@@ -84,7 +81,7 @@ class Trial:
 
 
 def trial_pair(record: PairRecord, kept: bool | None = None) -> TrialPair:
-    """Return what the statistics need of a pair of a release."""
+    """Return the statistical properties of a pair of a release."""
     return TrialPair(
         pair_id=record.pair_id,
         source_id=record.source_id,
@@ -97,11 +94,11 @@ def trial_pair(record: PairRecord, kept: bool | None = None) -> TrialPair:
 
 
 def settled(judgements: Iterable[Judgement]) -> list[Judgement]:
-    """Return one row a request and pair, in order of first appearance.
+    """Return one row per request and pair, in order of first appearance.
 
-    The store is append-only: a request that failed and was asked again has several rows under one key.
-    The first answer counts; where there is none, the last failure. Two pairs of the same two videos share
-    the key, and have a row each.
+    The store is append-only: a request retried after a failure has several rows with the same key. The first
+    answer counts, or else the last failure. Two pairs of the same two videos share the key but have separate
+    rows.
     """
     rows: dict[tuple[str, str], Judgement] = {}
     for row in judgements:
@@ -113,19 +110,19 @@ def settled(judgements: Iterable[Judgement]) -> list[Judgement]:
 
 
 def trials_of(judgements: Iterable[Judgement], pairs: Iterable[TrialPair]) -> tuple[Trial, ...]:
-    """Return the trials of judgements, one a request.
+    """Return the trials of judgements, one per request.
 
     Parameters
     ----------
     judgements
-        Rows of the table, also with failures that were asked again later.
+        Rows of the table, possibly with failures that were retried.
     pairs
-        The pairs; those nobody judged give no trial.
+        The pairs; those without judgements give no trial.
 
     Raises
     ------
     UserInputError
-        If a judgement is about a pair that `pairs` lack, or that has another aspect there.
+        If a judgement refers to a pair that is not in `pairs` or has another aspect there.
     """
     known = {pair.pair_id: pair for pair in pairs}
     trials = []
@@ -157,7 +154,7 @@ def trials_of(judgements: Iterable[Judgement], pairs: Iterable[TrialPair]) -> tu
 
 
 def points_of(trial: Trial, ties: TiePolicy = DEFAULT_TIES) -> float | None:
-    """Return what a trial counts between 0 and 1, None where it does not count."""
+    """Return the points of a trial between 0 and 1, None if it does not count."""
     if trial.outcome == "failed":
         return None
     if trial.outcome == "tie":
@@ -174,21 +171,21 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
 
 
 def of_one_evaluator(trials: Sequence[Trial]) -> None:
-    """Check that trials come from one evaluator, as most statistics need it.
+    """Check that trials come from one evaluator, as required by most statistics.
 
     Raises
     ------
     ValueError
-        If they come from several: points of different evaluators would be mixed.
+        If they come from several, whose points must not be mixed.
     """
-    found = sorted({trial.who for trial in trials})
-    if len(found) > 1:
-        raise ValueError(f"trials of several evaluators: {found}")
+    evaluators = sorted({trial.who for trial in trials})
+    if len(evaluators) > 1:
+        raise ValueError(f"trials of several evaluators: {evaluators}")
 
 
 @dataclass(frozen=True, slots=True)
 class CountedUnit:
-    """Points between 0 and 1 for one pair in one order; `order` is None where the orders count together."""
+    """Points between 0 and 1 for one pair in one order; `order` is None if the orders count together."""
 
     pair: TrialPair
     order: Order | None
@@ -196,7 +193,7 @@ class CountedUnit:
 
 
 def units_of(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> tuple[CountedUnit, ...]:
-    """Return the units of one evaluator's trials; what has no points gives no unit.
+    """Return the units of one evaluator's trials; trials without points give no unit.
 
     Raises
     ------
@@ -223,7 +220,7 @@ def pair_points(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> dict
 
 
 def asked_both_orders(trials: Sequence[Trial]) -> bool:
-    """Tell whether one pair's trials show it in both orders by design: one repeat has both."""
+    """Return whether one pair's trials cover both orders by design: one repeat has both."""
     orders = grouped(trials, lambda trial: trial.repeat).values()
     return any({"high_first", "low_first"} <= {trial.order for trial in asked} for asked in orders)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.bench.__main__ import FIGURES
-from tests.bench.measuring import ROOT, Usage, compare, run
-from tests.bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
+from bench.__main__ import FIGURES, main
+from bench.measuring import ROOT, Usage, compare, run
+from bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
 
 
 def measured(ratio: float) -> Measured:
@@ -68,6 +68,16 @@ def test_the_table_names_every_figure(tmp_path: Path) -> None:
     assert all(key in text.getvalue() for key in FIGURES)
 
 
+def test_without_an_ffmpeg_command_one_sentence_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["--out", str(tmp_path / "out")]) == 1
+    missing = "no ffmpeg command, against which the figures are measured: install ffmpeg\n"
+    assert capsys.readouterr().err == missing
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_ratio_is_the_median_of_neighbours() -> None:
     values = iter([2.0, 1.0, 1.0, 30.0, 3.0, 1.0])  # the second turn measures the denominator first
 
@@ -94,6 +104,6 @@ def test_a_child_that_fails_says_why() -> None:
 
 
 def test_it_runs_as_make_bench_runs_it() -> None:
-    command = [sys.executable, "-m", "tests.bench", "--help"]
+    command = [sys.executable, "-m", "bench", "--help"]
     said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     assert "orchestrated_over_direct" in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.bench.suite_metrics import keep
+from bench.suite_metrics import keep
 
 
 def test_one_metric_measured_again_leaves_the_others_figures(tmp_path: Path) -> None:

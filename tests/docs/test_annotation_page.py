@@ -18,8 +18,8 @@ from slvmeval.cli import main
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.votes import Vote, VotesStore
-from tasks.annotation.desk import Desk
-from tasks.annotation.places import database_url, installation_key
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import database_url, installation_key
 from tests.docs import reading
 
 PAGE = Path(__file__).parents[2] / "docs" / "annotation.md"
@@ -36,8 +36,8 @@ def opened(root: Path) -> Iterator[Desk]:
 def people_vote(root: Path) -> None:
     """Give five votes to each pair; one pair is called failed once."""
     with opened(root) as desk:
-        campaign = desk.campaign("spring")
-        tasks = desk.tasks("spring")
+        campaign = desk.campaigns.get("spring")
+        tasks = desk.campaigns.tasks("spring")
         assert tasks
         votes = [
             Vote(
@@ -60,8 +60,8 @@ def people_vote(root: Path) -> None:
             for number in range(campaign.workers_per_pair)
         ]
         # the one whose data are to be deleted entered, and did nothing more
-        desk.enter("spring", "prolific", "5f3c9a1e")
-        assert desk.add_votes("spring", votes).accepted == len(votes)
+        desk.workers.enter("spring", "prolific", "5f3c9a1e")
+        assert desk.votes.add("spring", votes).accepted == len(votes)
 
 
 def serve_a_moment(words: list[str]) -> None:
@@ -114,6 +114,6 @@ def test_the_page_runs_from_monday_to_friday(
     assert len(list(kept.pairs())) == len(list(parent.pairs())) - 1
     assert [row.worker for row in VotesStore(store).decisions(["spring"])] == [DOUBTFUL]
     with opened(Path("store")) as desk:
-        assert len(desk.erased("spring")) == 1
+        assert len(desk.organiser.erased("spring")) == 1
     assert "human" in (Path("report") / "index.html").read_text(encoding="utf-8")
     assert Path("links.csv").read_text().count("https://annotate.example.org/c/spring/enter?token=") == 40

@@ -10,14 +10,15 @@ from tests.flows.flow_on_server import recorded
 
 
 def main(options_file: str) -> None:
-    from flows.score.evaluate import run_evaluate_flow
+    from flows.declaration import run_flow
+    from flows.score.evaluate import EVALUATE
     from flows.score.evaluate_options import EvaluateOptions
     from infra.prefect_server import prefect_server
     from infra.profile import Profile
 
     options = EvaluateOptions.model_validate_json(Path(options_file).read_text())
     with prefect_server():
-        result = run_evaluate_flow(options, Profile(workers=2), quiet=True)
+        result = run_flow(EVALUATE, options, Profile(workers=2), quiet=True)
         print("RECORDED " + json.dumps(recorded()), flush=True)
     print("RESULT " + json.dumps(result.summary()), flush=True)
 

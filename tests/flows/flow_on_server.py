@@ -8,14 +8,15 @@ from pathlib import Path
 
 
 def main(options_file: str) -> None:
-    from flows.build.flow import run_build_flow
+    from flows.build.flow import BUILD
     from flows.build.options import BuildOptions
+    from flows.declaration import run_flow
     from infra.prefect_server import prefect_server
     from infra.profile import Profile
 
     options = BuildOptions.model_validate_json(Path(options_file).read_text())
     with prefect_server():
-        result = run_build_flow(options, Profile(workers=2), quiet=True)
+        result = run_flow(BUILD, options, Profile(workers=2), quiet=True)
         print("RECORDED " + json.dumps(recorded()), flush=True)
     print("CHECKSUM " + result.release.manifest.content_checksum, flush=True)
 

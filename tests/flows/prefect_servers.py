@@ -17,6 +17,8 @@ import httpx
 ROOT = Path(__file__).resolve().parents[2]
 PREFECT = str(Path(sys.executable).parent / "prefect")
 SLVMEVAL = [sys.executable, "-m", "slvmeval"]
+#: A server is there within seconds, but on a machine that runs much else at the time it may take minutes.
+START_S = 300
 
 
 def free_port() -> int:
@@ -104,11 +106,12 @@ class PrefectServer:
         self._process = self.processes.start(
             "server.log", PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(self.port)
         )
-        wait_for(self.answers, 120, "server")
+        wait_for(self.answers, START_S, "server")
 
-    def kill(self) -> None:
+    def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """End the server with a signal; it can be started again on its database."""
         assert self._process is not None
-        self.processes.end(self._process)
+        self.processes.end(self._process, how)
 
     def answers(self) -> bool:
         try:

@@ -19,14 +19,15 @@ def tables() -> dict[str, Any]:
 
 
 def main(options_file: str) -> None:
-    from flows.score.suite import run_suite_flow
+    from flows.declaration import run_flow
+    from flows.score.suite import SUITE
     from flows.score.suite_options import SuiteOptions
     from infra.prefect_server import prefect_server
     from infra.profile import Profile
 
     options = SuiteOptions.model_validate_json(Path(options_file).read_text())
     with prefect_server():
-        result = run_suite_flow(options, Profile(workers=2), quiet=True)
+        result = run_flow(SUITE, options, Profile(workers=2), quiet=True)
         print("RECORDED " + json.dumps(recorded() | {"tables": tables()}), flush=True)
     print("RESULT " + json.dumps(result.summary()), flush=True)
 

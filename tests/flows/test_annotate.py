@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flows.annotate.options import AnnotateOptions, annotate_options, asked_of_worker
+from flows.annotate.options import AnnotateOptions, AnnotateParameters
 from flows.annotate.run import Annotation, annotate_inline, annotation, table
 from infra.executor import ProcessExecutor
 from infra.profile import Profile
@@ -21,13 +21,13 @@ from storage_schemas.model import ModelServer
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, Store
 from storage_schemas.votes import VotesStore
-from tasks.annotation.desk import Desk
-from tasks.annotation.exchange import import_answers
-from tasks.annotation.mapping import AnswerMapping
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.exchange.answers import import_answers
+from tasks.annotation.exchange.mapping import AnswerMapping
+from tasks.annotation.exchange.task_table import Slots
+from tasks.annotation.installation import database_url, installation_key, media_folder
 from tasks.annotation.media import media_tasks
-from tasks.annotation.places import database_url, installation_key, media_folder
-from tasks.annotation.slots import Slots
-from tasks.annotation.translate import TranslationParameters
+from tasks.annotation.translation import TranslationParameters
 from tasks.publish.release import write_release
 from tasks.recipe import load_recipe
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
@@ -53,7 +53,8 @@ def store(built: Path, tmp_path: Path) -> Path:
 
 
 def asked(store: Path, **fields: Any) -> AnnotateOptions:
-    return annotate_options(Profile(store=str(store)), **{"private_audience": True, **fields})
+    given = {"database": database_url(store), "private_audience": True, **fields}
+    return AnnotateOptions.at(Profile(store=str(store)), **given)
 
 
 def vote(store: Path, folder: Path, ratings: dict[str, str], campaign: str = "small-1") -> None:
@@ -63,7 +64,7 @@ def vote(store: Path, folder: Path, ratings: dict[str, str], campaign: str = "sm
     with Desk.open(database_url(store), key) as desk:
         rows = [
             {"task": slots.slot(task.pair_id, n).id, "worker": n, "preferred": "high", "rating": rating}
-            for task in desk.tasks(campaign)
+            for task in desk.campaigns.tasks(campaign)
             for n, rating in enumerate(ratings.get(task.aspect, "A" * len(ratings["aesthetics"])), 1)
         ]
         path = folder / "answers.jsonl"
@@ -73,7 +74,7 @@ def vote(store: Path, folder: Path, ratings: dict[str, str], campaign: str = "sm
 
 def shown(store: Path, campaign: str = "small-1") -> dict[str, Any]:
     with Desk.open(database_url(store), installation_key(store)) as desk:
-        return {task.pair_id: task for task in desk.tasks(campaign)}
+        return {task.pair_id: task for task in desk.campaigns.tasks(campaign)}
 
 
 def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None:
@@ -265,11 +266,11 @@ def test_what_could_mean_several_things_is_asked_back(store: Path, tmp_path: Pat
     ("given", "said"),
     [
         ({"profile": "site.toml"}, "not an absolute path"),
-        ({"campaign_settings": "c.toml"}, "not an absolute path"),
+        ({"settings": "c.toml"}, "not an absolute path"),
         ({"translation_prompt": "p.txt", "translate_into": "ja"}, "not an absolute path"),
-        ({"filter_when": "soon"}, "complete, now, never"),
+        ({"filter_when": "soon"}, "Input should be 'complete', 'now' or 'never'"),
         ({"translate_into": "j"}, "translation: language"),
-        ({"settings": {"store": "store"}}, "not an absolute path"),
+        ({"store": "store"}, "not an absolute path"),
     ],
 )
 def test_what_a_run_on_a_worker_cannot_mean_is_said(
@@ -277,4 +278,5 @@ def test_what_a_run_on_a_worker_cannot_mean_is_said(
 ) -> None:
     monkeypatch.delenv("SLVMEVAL_PROFILE", raising=False)
     with pytest.raises(UserInputError, match=said):
-        asked_of_worker(**{"profile": "", "settings": {"store": "/nowhere"}, **given})
+        parameters = AnnotateParameters.of_form({"profile": "", "store": "/nowhere", **given})
+        parameters.options(parameters.site())

@@ -13,9 +13,9 @@ import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
 from flows.build.run import build_inline
-from slvmeval.demo.vript_fixture import write_vript_layout
 from storage_schemas.errors import Reason, SetAside, StoreError
 from storage_schemas.store import Store
+from tests.vript_layout import write_vript_layout
 
 AddFilm = Callable[[Path, int], Path]
 Lines = list[dict[str, object]]
@@ -217,7 +217,7 @@ def test_a_read_only_store(
     assert refused.value.reason is Reason.READ_ONLY_STORE
 
 
-def test_a_store_of_a_newer_schema_version(
+def test_a_store_of_another_schema_version(
     one_aspect: BuildOptions, add_film: AddFilm, tmp_path: Path
 ) -> None:
     add_film(tmp_path / "videos", 1)

@@ -15,7 +15,7 @@ import yaml
 from infra.prefect_server import RUN_SETTINGS
 from storage_schemas.release import Release
 from storage_schemas.store import Store
-from tasks.annotation.places import media_folder
+from tasks.annotation.installation import media_folder
 from tests.flows.deployed_site import RECIPE, AddFilm, settled
 from tests.flows.postgres import postgres_programs, running_postgres
 from tests.flows.prefect_servers import PREFECT, ROOT, PrefectServer, wait_for

@@ -219,7 +219,7 @@ with only_one(Path(sys.argv[1])) as mine:
 def test_two_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) -> None:
     evaluation = Evaluation(asked(store, "planted", "lengths"), RequestProgress(quiet=True))
     evaluation.prepare()
-    held = str(evaluation._held(evaluation.judges[0]))
+    held = str(evaluation.held(evaluation.judges[0]))
     command = [sys.executable, "-c", HOLDS, held]
     root = str(Path(__file__).parents[2])
     with subprocess.Popen(
@@ -261,7 +261,7 @@ from tests.flows.test_evaluate import asked
 from pathlib import Path
 if __name__ == "__main__":
     with RequestProgress(quiet=True) as progress:
-        options = asked(Path(sys.argv[1]), "planted?seconds=0.05&threads=4", repeats=3)
+        options = asked(Path(sys.argv[1]), "planted?seconds=0.2&threads=4", repeats=3)
         evaluation = Evaluation(options, progress)
         evaluation.prepare()
         evaluation.run(partial(ProcessExecutor, 1))
@@ -285,10 +285,10 @@ def test_a_kill_in_the_middle_pays_nothing_twice_but_what_was_in_flight(
     before = -1
     while before != planted.asked("right"):  # its worker ends with it
         before = planted.asked("right")
-        time.sleep(0.5)
+        time.sleep(1)
     kept = len(rows(store))
     assert 20 <= before < 54 and before - kept <= 4, (before, kept)
-    result = evaluate_inline(asked(store, "planted?seconds=0.05&threads=4", repeats=3))
+    result = evaluate_inline(asked(store, "planted?seconds=0.2&threads=4", repeats=3))
     assert total(result, "right") == (54, 0, 0)
     assert planted.asked("right") == 54 + before - kept, "only what was in flight was asked twice"
     assert len({(row.key, row.pair_id) for row in rows(store)}) == 54

@@ -11,13 +11,13 @@ from flows.build.options import BuildOptions, SourceRoot
 from flows.build.run import Build, build_inline
 from infra.executor import InlineExecutor
 from infra.progress import BuildProgress
-from slvmeval.demo.vript_fixture import write_vript_layout
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.set_aside import known_failures
 from storage_schemas.source import Source
 from storage_schemas.store import FRAMES, Store
 from tasks.pairs.ingest import ingest_source
 from tasks.recipe import AspectRecipe, Severity
+from tests.vript_layout import write_vript_layout
 
 AddFilm = Callable[[Path, int], Path]
 

@@ -22,7 +22,7 @@ from tasks.recipe import load_recipe
 from tests.flows.deployed_site import RECIPE, AddFilm, settled
 from tests.flows.prefect_servers import PrefectServer, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-faults")]
 
 FILMS = 8
 

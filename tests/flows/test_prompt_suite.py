@@ -8,17 +8,28 @@ from typing import Any
 
 import pytest
 
-from flows.prompts.flow import make_prompts, prompts_slvmeval
+from flows.declaration import run_flow
+from flows.deployed import prompts_slvmeval
+from flows.prompts.flow import PROMPTS
+from flows.prompts.run import PromptsParameters, PromptsResult
 from infra.prefect_server import prefect_server
 from storage_schemas.errors import UserInputError
-from tests.tasks.evaluators.short_films import short_film
-from tests.tasks.suites.locot2v.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, Author
+from tests.tasks.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, Author
+from tests.tasks.scoring.judges.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer
 
 MODEL = '{"model": "tiny", "server": "s"}'
 SETTINGS = (f"multimodal={MODEL}", f"language={MODEL}", "rounds=1", "least_words=8", "most_words=30")
 
 
+def make_prompts(**given: Any) -> PromptsResult:
+    """Make prompts without Prefect, from the parameters of a form."""
+    parameters = PromptsParameters.of_form(given)
+    site = parameters.site()
+    return run_flow(PROMPTS, parameters.options(site), site, direct=True, quiet=True)
+
+
+@pytest.mark.slow
 def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
     short_film(ffmpeg, tmp_path / "videos" / "a.mp4", 1.0)
     (tmp_path / "videos" / "b.mp4").write_bytes(b"no video")
@@ -67,8 +78,8 @@ def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
     [
         ({"videos": ""}, "videos is empty"),
         ({"out": "prompts"}, "not an absolute path"),
-        ({"concurrency": 0}, "concurrency is 0"),
-        ({"most_dollars": -1.0}, "most_dollars and most_tokens are limits"),
+        ({"concurrency": 0}, "concurrency: Input should be greater"),
+        ({"most_dollars": -1.0}, "most_dollars: Input should be greater"),
         ({"prices": "prices.toml"}, "not an absolute path"),
         ({"settings": ("rounds",)}, "write KEY=VALUE"),
         ({"settings": ("rond=1",)}, "without a setting 'rond'"),

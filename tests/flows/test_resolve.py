@@ -1,4 +1,4 @@
-"""What a run on a worker is asked to do."""
+"""What a run on a worker does, from the parameters of its form."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import asked_of_worker
+from flows.build.options import BuildOptions, BuildParameters
+from infra.profile import Profile
 from storage_schemas.errors import UserInputError
+
+
+def on_worker(**given: object) -> tuple[BuildOptions, Profile]:
+    """Return options and settings of a run, as the shell makes them of a form."""
+    parameters = BuildParameters.of_form(given)
+    site = parameters.site()
+    return parameters.options_on_worker(site), site
 
 
 @pytest.fixture
@@ -24,7 +32,7 @@ def site(tmp_path: Path) -> str:
 
 
 def test_what_is_empty_is_as_the_profile_says(site: str, tmp_path: Path) -> None:
-    options, found = asked_of_worker(
+    options, found = on_worker(
         profile=site, release="", store="", models=(), settle_s=0.0, gallery="", workers=0
     )
     assert [root.path for root in options.sources] == [str(tmp_path / "films"), "/more"]
@@ -35,7 +43,7 @@ def test_what_is_empty_is_as_the_profile_says(site: str, tmp_path: Path) -> None
 
 
 def test_what_is_given_goes_over_the_profile(site: str) -> None:
-    options, found = asked_of_worker(
+    options, found = on_worker(
         profile=site,
         sources=["folder:/new"],
         changes=["clips_per_pair=3"],
@@ -74,4 +82,4 @@ def test_what_cannot_be_meant_is_said(
     for name in ("SLVMEVAL_PROFILE", "SLVMEVAL_STORE"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UserInputError, match=re.escape(said)):
-        asked_of_worker(**given)  # type: ignore[arg-type]
+        on_worker(**given)

@@ -20,7 +20,7 @@ import sys
 from infra.prefect_server import prefect_environment, prefect_server
 
 prefect_environment()
-from flows.build.flow import build_slvmeval
+from flows.deployed import build_slvmeval
 
 with prefect_server():
     state = build_slvmeval(

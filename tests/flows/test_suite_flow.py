@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.score.suite_options import asked_of_worker
+from flows.score.suite_options import SuiteOptions, SuiteParameters
 from flows.score.suite_run import suite_inline
+from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from tasks.models.device import visible_gpus
 from tests.flows.test_suite_run import by_name, films, options, prompts, rows, scores  # noqa: F401 - fixtures
@@ -118,6 +119,13 @@ def test_what_a_worker_lacks_becomes_rows_and_the_rest_goes_on(
     assert {row.message for row in rows(tmp_path)} == {"ffmpeg is not there"} == {found.stopped}
 
 
+def on_worker(**given: object) -> tuple[SuiteOptions, Profile]:
+    """Return options and settings of a run, as the shell makes them of a form."""
+    parameters = SuiteParameters.of_form(given)
+    site = parameters.site()
+    return parameters.options(site), site
+
+
 def test_a_run_on_a_worker_says_what_is_wrong_before_any_work(tmp_path: Path) -> None:
     fine = {"suite": "video-bench", "videos": "/v", "prompts": "/p.json"}
     for more, said in (
@@ -128,9 +136,9 @@ def test_a_run_on_a_worker_says_what_is_wrong_before_any_work(tmp_path: Path) ->
         ({"manifest": "m.csv"}, "manifest: 'm.csv' is not an absolute path"),
         ({"settings": ["cap"]}, "write KEY=VALUE"),
         ({"mini": -1}, "mini: "),
-        ({"site_settings": {"store": "here"}}, "store: 'here' is not an absolute path"),
+        ({"store": "here"}, "store: 'here' is not an absolute path"),
     ):
         with pytest.raises(UserInputError, match=said):
-            asked_of_worker(**{"site_settings": {"store": str(tmp_path)}, **fine, **more})
-    asked, site = asked_of_worker(site_settings={"store": str(tmp_path), "workers": 3}, **fine, mini=5)
+            on_worker(**{"store": str(tmp_path), **fine, **more})
+    asked, site = on_worker(store=str(tmp_path), workers=3, **fine, mini=5)
     assert (asked.mini, asked.pools, site.workers, asked.prices) == (5, (), 3, None)

@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from flows.score.results import RequestProgress, SuiteResult
@@ -21,7 +23,7 @@ from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
 from tasks.scoring.suites.score_store import ScoresStore
 from tests.planted_suites import answers, asked_for
-from tests.tasks.evaluators.short_films import short_film
+from tests.tasks.scoring.judges.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 PROMPTS = [
@@ -197,8 +199,8 @@ def test_a_dimension_that_cannot_even_be_made_becomes_rows_and_the_rest_goes_on(
     tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, marker: FaultyServer
 ) -> None:
     code = planted_suite / "planted_suite_code.py"
-    made = 'raise PrerequisiteError("the profile names no server")\n        return Asking(found'
-    code.write_text(code.read_text().replace("return Asking(found", made))
+    made = 'raise PrerequisiteError("the profile names no server")\n        return AskingScorer(found'
+    code.write_text(code.read_text().replace("return AskingScorer(found", made))
     result = suite_inline(options(tmp_path, films, prompts, marker))
     found = by_name(result)
     assert dict(found["beauty"].failures) == {"prerequisite_missing": 4} and found["length"].scored == 4
@@ -279,10 +281,13 @@ def test_the_mini_split_is_drawn_with_its_seed(
 
 
 def test_threads_ask_at_once(tmp_path: Path, films: Path, prompts: Path, planted_suite: Path) -> None:
-    def slowly(number: int, body: dict[str, Any]) -> Reply:
-        return Reply(answers(number, body).text, delay_s=0.2)
+    together = threading.Barrier(4, timeout=60)
 
-    with FaultyServer(slowly) as server:
+    def by_four(number: int, body: dict[str, Any]) -> Reply:
+        together.wait()
+        return Reply(answers(number, body).text)
+
+    with FaultyServer(by_four) as server:
         given = options(tmp_path, films, prompts, server, settings={"threads": 4}, dimensions=("beauty",))
         suite_inline(given)
         assert server.most_in_flight == 4 and len(server.seen) == 8
@@ -323,11 +328,12 @@ def test_nothing_is_paid_twice_after_a_kill_or_an_interrupt(
         words += ["--direct", "--workers", "1", "--quiet", "--dimension", "beauty", "--dimension", "contest"]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         _wait(lambda: len(server.seen) >= 6)
+        others = psutil.Process(process.pid).children(recursive=True)
         os.kill(process.pid, end)
         process.communicate()
-        _wait(lambda: server.in_flight == 0)
         # the worker ends by itself when its parent is gone
-        time.sleep(0.5)
+        _wait(lambda: not any(map(_lives, others)))
+        _wait(lambda: server.in_flight == 0)
         kept = sum(
             len(path.read_text().splitlines()) for path in (tmp_path / "store/suites/answers").glob("*.jsonl")
         )
@@ -358,6 +364,14 @@ def test_a_video_that_kills_its_process_is_a_row_and_the_others_are_scored(
     assert (found.scored, dict(found.failures)) == (3, {"internal_error": 1})
     (failed,) = [row for row in rows(tmp_path) if row.failure]
     assert (failed.model, failed.prompt_id) == ("anna", "p2") and "died" in failed.message
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        # nobody may have collected what is left of it, but it has ended
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _wait(reached: Any, most_s: float = 60.0) -> None:

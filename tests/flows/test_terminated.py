@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from prefect.exceptions import TerminationSignal
 
-from flows.run_ends import told_to_end
+from flows.run_ends import keep_termination
 from storage_schemas.errors import PrerequisiteError
 
 
@@ -28,13 +28,13 @@ def leaving_badly(wrapped: bool) -> Iterator[None]:
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_an_error_while_leaving_does_not_hide_that_it_was_ended(wrapped: bool) -> None:
-    with pytest.raises(TerminationSignal) as ended, told_to_end(), leaving_badly(wrapped):
+    with pytest.raises(TerminationSignal) as ended, keep_termination(), leaving_badly(wrapped):
         raise TerminationSignal(signal.SIGTERM)
     assert ended.value.signal == signal.SIGTERM
 
 
 def test_other_errors_are_what_they_are() -> None:
-    with pytest.raises(TimeoutError), told_to_end(), leaving_badly(False):
+    with pytest.raises(TimeoutError), keep_termination(), leaving_badly(False):
         pass
-    with pytest.raises(PrerequisiteError), told_to_end(), leaving_badly(True):
+    with pytest.raises(PrerequisiteError), keep_termination(), leaving_badly(True):
         raise ValueError("of its own")

@@ -9,8 +9,8 @@ import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
 from flows.build.run import build_inline
-from slvmeval.demo.vript_fixture import write_vript_layout
 from storage_schemas.errors import Reason
+from tests.vript_layout import write_vript_layout
 
 AddFilm = Callable[[Path, int], Path]
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,16 @@ from infra.exit_guard import Guard
 Guard({TOUCH!r}, sys.argv[1])
 os.kill(os.getpid(), int(sys.argv[2]))
 """
+
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def ignores(process: int, numbers: Sequence[int]) -> bool:
+    """Whether a process has come so far as to ignore these signals."""
+    status = Path(f"/proc/{process}/status").read_text()
+    mask = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigIgn"))
+    return all(mask >> (number - 1) & 1 for number in numbers)
 
 
 def appears(path: Path) -> bool:
@@ -41,8 +52,11 @@ def test_it_outlives_a_signal_to_itself(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     guard = ExitGuard(TOUCH, str(mark))
     process = guard._process
-    time.sleep(0.3)  # until it listens
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    end = time.monotonic() + 60
+    while not ignores(process.pid, SIGNALS):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    for number in SIGNALS:
         os.kill(process.pid, number)
     time.sleep(0.1)
     assert process.poll() is None and not mark.exists()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.judgements import Order, Preferred
-from tasks.statistics.intervals import counts_that_print
 from tasks.statistics.trials import Trial, TrialPair
+from tests.papers.printed_counts import counts_that_print
 
 FOLDER = Path(__file__).parent / "slvmeval"
 #: Evaluators of table 2 that were asked in both orders; people gave five answers a pair.

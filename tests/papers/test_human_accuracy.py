@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from storage_schemas.votes import Vote
-from tasks.annotation.human import human_judgements
 from tasks.statistics.cells import cell_of
 from tasks.statistics.intervals import printed_per_cent
 from tasks.statistics.trials import TrialPair, trials_of
+from tasks.votes.release_votes import human_judgements
 from tests.papers.tables import WORKERS, counts, pairs_of, printed
-from tests.tasks.annotation.voting import vote
+from tests.tasks.votes.voting import vote
 
 ACCURACY, PLUS_MINUS = printed("table2", "accuracy"), printed("table2", "plus_minus")
 ASPECTS = [aspect for evaluator, aspect in ACCURACY if evaluator == "human"]

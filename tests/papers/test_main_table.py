@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tasks.statistics.cells import Cell, cell_of
-from tasks.statistics.intervals import counts_that_print, printed_per_cent
+from tasks.statistics.intervals import printed_per_cent
+from tests.papers.printed_counts import counts_that_print
 from tests.papers.tables import (
     JUDGES,
     SCORERS,

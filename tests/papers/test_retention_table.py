@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.annotation.filter import Outcome, verdict
-from tasks.annotation.retention import TOTAL, retention
-from tasks.recipe import FilterRule
 from tasks.statistics.intervals import printed_per_cent
+from tasks.votes.filter import TOTAL, FilterRule, PairOutcome, retention, verdict
 from tests.papers.tables import rows
 
 ROWS = {row["aspect"]: row for row in rows("table3")}
@@ -47,13 +45,13 @@ RATINGS = {
 }
 
 
-def voted(aspect: str) -> Iterator[Outcome]:
+def voted(aspect: str) -> Iterator[PairOutcome]:
     """As many pairs of an aspect as the table counts, with votes that the filter has to decide on."""
     for column, ratings in RATINGS.items():
         for number in range(int(ROWS[aspect][column])):
             votes = ratings[number % len(ratings)]
             pair = f"{aspect}-{column}-{number}"
-            yield Outcome(pair, pair, aspect, verdict(votes, FilterRule()))  # type: ignore[arg-type]
+            yield PairOutcome(pair, pair, aspect, verdict(votes, FilterRule()))  # type: ignore[arg-type]
 
 
 def test_the_filter_makes_the_table_of_such_votes() -> None:

@@ -152,7 +152,10 @@ class Building:
         return [
             process
             for process in psutil.process_iter()
-            if _variable(process, "SLURM_JOB_ID") in jobs and "spawn_main" in " ".join(_words(process))
+            if "spawn_main" in " ".join(_words(process))
+            # other tests have a Slurm of their own, which counts its jobs from 1 too
+            and _variable(process, "SLURM_CONF") == str(self.slurm.conf)
+            and _variable(process, "SLURM_JOB_ID") in jobs
         ]
 
 

@@ -10,14 +10,11 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import httpx
-import psutil
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
@@ -26,6 +23,7 @@ from storage_schemas.errors import Reason
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, PAIR
 from tasks.recipe import Recipe
+from tests.flows.prefect_servers import PrefectServer
 from tests.slurm.building import Building, states_of_runs
 from tests.slurm.conftest import Slurm
 
@@ -35,48 +33,11 @@ FILMS = (1, 2, 3, 4)
 QUEUE_S = 90.0
 
 
-class Server:
-    """A Prefect server of its own, which can be stopped and started again on its database."""
-
-    def __init__(self, home: Path, port: int) -> None:
-        self.home, self.port = home, port
-        self.api = f"http://127.0.0.1:{port}/api"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "prefect", "server", "start", "--port", str(self.port)]
-        variables = {"PREFECT_HOME": str(self.home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-        with (self.home / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, "--host", "127.0.0.1"], env=os.environ | variables, stdout=log, stderr=log
-            )
-        end = time.monotonic() + 120
-        while not self.answers():
-            assert self.process.poll() is None and time.monotonic() < end, "the server did not start"
-            time.sleep(0.2)
-
-    def answers(self) -> bool:
-        try:
-            return httpx.get(f"{self.api}/health", timeout=5).status_code == 200
-        except httpx.HTTPError:
-            return False
-
-    def stop(self) -> None:
-        assert self.process is not None
-        family = [*psutil.Process(self.process.pid).children(recursive=True)]
-        self.process.terminate()
-        self.process.wait(60)
-        for left in psutil.wait_procs(family, 20)[1]:
-            left.kill()
-
-
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
     """One Prefect server for all builds of this file, as on a site."""
-    made = Server(tmp_path_factory.mktemp("prefect"), random.randrange(12_000, 19_000))
-    made.start()
-    yield made
-    made.stop()
+    with PrefectServer(tmp_path_factory.mktemp("prefect")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +56,7 @@ def undisturbed(add_film: AddFilm, small_recipe: Recipe, tmp_path_factory: pytes
 
 @pytest.fixture
 def building(
-    slurm: Slurm, server: Server, add_film: AddFilm, small_recipe: Recipe, tmp_path: Path
+    slurm: Slurm, server: PrefectServer, add_film: AddFilm, small_recipe: Recipe, tmp_path: Path
 ) -> Iterator[Building]:
     """A build of the films that has not been started."""
     for number in FILMS:
@@ -237,11 +198,13 @@ def test_a_time_limit_reached(building: Building, undisturbed: Release) -> None:
     check(building, undisturbed, {})
 
 
-def test_the_server_stops_and_comes_back(building: Building, server: Server, undisturbed: Release) -> None:
+def test_the_server_stops_and_comes_back(
+    building: Building, server: PrefectServer, undisturbed: Release
+) -> None:
     building.start()
     building.reached(6)
     before = building.committed()
-    server.stop()
+    server.kill(signal.SIGTERM)
     time.sleep(8)
     server.start()
     check(building, undisturbed, before)

@@ -12,7 +12,7 @@ from storage_schemas.store import Store
 from tasks.scoring.suites.score_store import ScoresStore
 from tests.slurm.building import PROFILE, ROOT
 from tests.slurm.conftest import Slurm
-from tests.tasks.evaluators.short_films import short_film
+from tests.tasks.scoring.judges.short_films import short_film
 
 
 def test_dimensions_run_in_the_pools_that_they_ask_for(

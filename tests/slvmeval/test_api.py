@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import slvmeval
-from storage_schemas.migrations import migrate
-from tests.storage_schemas.store_v1 import COUNT, make_store_v1, picture
+from tests.storage_schemas.written_store import COUNT, picture, write_store
 
 ROOT = Path(slvmeval.__file__).parents[1]
 
@@ -17,8 +16,7 @@ ROOT = Path(slvmeval.__file__).parents[1]
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("api") / "store"
-    make_store_v1(root)
-    migrate(root)
+    write_store(root)
     return root
 
 
@@ -43,7 +41,8 @@ def test_errors_come_without_the_machinery() -> None:
 
 
 def test_importing_is_fast() -> None:
-    program = "import time; t = time.perf_counter(); import slvmeval; print(time.perf_counter() - t)"
+    # time of the processor: on a busy machine the clock says nothing of what is imported
+    program = "import time; t = time.process_time(); import slvmeval; print(time.process_time() - t)"
     assert min(float(run(program)) for _ in range(3)) < 0.2
 
 

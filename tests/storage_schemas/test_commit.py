@@ -15,11 +15,12 @@ import pytest
 
 from storage_schemas.commit import COMMIT_POINTS, abandoned, set_commit_hook, write_atomic
 from storage_schemas.errors import Reason, SetAside, StoreError
-from storage_schemas.frames import ColorSpec, write_frames
+from storage_schemas.frames import ColorSpec
 from storage_schemas.ids import artifact_id
 from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
 from storage_schemas.source import TIMELINE_FILE, write_timeline_file
 from storage_schemas.store import FRAMES, PAIR, TIMELINE, Store, check_files
+from tests.frame_arrays import write_frames
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -152,7 +153,7 @@ def test_only_what_dead_processes_left_is_cleared(store: Store, run_python: RunP
 
 def test_a_stranger_in_staging_is_left_alone(store: Store) -> None:
     (store.staging / "my-notes").mkdir(parents=True)
-    with pytest.raises(StoreError, match="my-notes is not one of ours"):
+    with pytest.raises(StoreError, match="my-notes was not made by slvmeval"):
         store.clear_abandoned()
 
 

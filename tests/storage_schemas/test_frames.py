@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from storage_schemas import frames as module
 from storage_schemas.errors import IntegrityError, StoreError
-from storage_schemas.frames import SHARD_FRAMES, ColorSpec, FrameReader, FrameWriter, Planes, write_frames
+from storage_schemas.frames import SHARD_FRAMES, ColorSpec, FrameReader, FrameWriter, Planes
 from storage_schemas.ids import digest_frame, digest_frames
+from tests.frame_arrays import write_frames
 
 COLOR = ColorSpec("bt601", full_range=True)
 Picture = Callable[[int], Planes]

@@ -207,9 +207,9 @@ def test_damaged_files_are_named(kept: JudgementsStore, tmp_path: Path) -> None:
     part.write_bytes(part.read_bytes()[:50])
     with pytest.raises(IntegrityError, match=part.name):
         kept.rows()
-    with pytest.raises(UserInputError, match="no file of judgements"):
+    with pytest.raises(UserInputError, match="not a file of judgements"):
         kept.take(part)
-    with pytest.raises(UserInputError, match="there is no file"):
+    with pytest.raises(UserInputError, match="does not exist"):
         kept.take(tmp_path / "nowhere")
 
 

@@ -84,17 +84,14 @@ def test_no_store_is_said_so(tmp_path: Path) -> None:
         Store.open(tmp_path)
 
 
-def test_a_newer_store_is_refused_naming_both_versions(store: Store) -> None:
-    (store.root / "store.json").write_text(json.dumps({"schema_version": 99}))
+@pytest.mark.parametrize("version", [0, 99])
+def test_a_store_of_another_schema_version_is_refused_naming_both(store: Store, version: int) -> None:
+    (store.root / "store.json").write_text(json.dumps({"schema_version": version}))
     for opened in (Store.open, Store.create):
-        with pytest.raises(StoreError, match=f"schema version 99, this program knows up to {SCHEMA_VERSION}"):
+        with pytest.raises(
+            StoreError, match=f"has schema version {version}, this program reads {SCHEMA_VERSION}: use"
+        ):
             opened(store.root)
-
-
-def test_an_older_store_says_how_it_is_brought_up(store: Store) -> None:
-    (store.root / "store.json").write_text(json.dumps({"schema_version": 1}))
-    with pytest.raises(StoreError, match="slvmeval schema migrate --store"):
-        Store.open(store.root)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema_version": "x"}', '{"schema_version": null}'])
@@ -111,7 +108,7 @@ def test_nothing_is_made_twice_by_asking(store: Store) -> None:
     assert list(store.manifests(PAIR)) == []
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"schema_version": 2, "surprise": 1}'])
+@pytest.mark.parametrize("text", ["", "{}", '{"schema_version": 1, "surprise": 1}'])
 def test_a_damaged_manifest_is_said_so(store: Store, text: str) -> None:
     id_ = make(store)
     (store.artifact_path(PAIR, id_) / "manifest.json").write_text(text)
@@ -122,7 +119,7 @@ def test_a_damaged_manifest_is_said_so(store: Store, text: str) -> None:
 def test_check_names_the_file_that_changed_or_is_gone(store: Store) -> None:
     path = store.artifact_path(PAIR, make(store))
     (path / "b.bin").write_bytes(bytes(9) + b"1")
-    with pytest.raises(IntegrityError, match=r"b\.bin is not what its manifest promises"):
+    with pytest.raises(IntegrityError, match=r"b\.bin does not match its manifest"):
         check_files(path)
     (path / "b.bin").unlink()
     with pytest.raises(IntegrityError, match=r"b\.bin is missing"):

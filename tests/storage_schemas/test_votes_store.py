@@ -67,7 +67,7 @@ def test_an_answer_is_never_changed(store: Store) -> None:
     votes = VotesStore(store)
     votes.add([vote(1)])
     before = on_disk(store)
-    with pytest.raises(IntegrityError, match="ann-1 is there with other values"):
+    with pytest.raises(IntegrityError, match="ann-1 is stored with other values"):
         votes.add([vote(2), vote(1, rating="C")])
     with pytest.raises(IntegrityError, match="ann-3"):
         votes.add([vote(3), vote(3, preferred="low")])
@@ -76,9 +76,9 @@ def test_an_answer_is_never_changed(store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["../../evil", "", "a/b", ".hidden", "a" * 65, "a b"])
 def test_a_campaign_cannot_leave_its_folder(store: Store, name: str) -> None:
-    with pytest.raises(UserInputError, match="no name of a campaign"):
+    with pytest.raises(UserInputError, match="not a valid campaign name"):
         VotesStore(store).add([vote(1, campaign=name)])
-    with pytest.raises(UserInputError, match="no name of a campaign"):
+    with pytest.raises(UserInputError, match="not a valid campaign name"):
         VotesStore(store).votes([name])
     assert not VotesStore(store).path.exists()
 

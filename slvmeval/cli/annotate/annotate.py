@@ -87,7 +87,7 @@ def serve(
     Example: `slvmeval annotate serve demo --store STORE`
     """
     from slvmeval.web.annotation.serve import Serving, prepare, run_server
-    from tasks.annotation.places import database_url, media_folder
+    from tasks.annotation.installation import database_url, media_folder
 
     root = terminal.open_store(store, profile).root
     asked = Serving(

@@ -13,7 +13,7 @@ from slvmeval.cli import terminal
 
 if TYPE_CHECKING:
     from storage_schemas.store import Store
-    from tasks.annotation.desk import Desk
+    from tasks.annotation.desk.desk import Desk
 
 DatabaseOption = Annotated[
     str | None,
@@ -34,8 +34,8 @@ def opened_desk(
     store: Path | None, profile: Path | None = None, database: str | None = None
 ) -> Iterator[tuple[Store, Desk]]:
     """Give the store that the settings name, and its desk."""
-    from tasks.annotation.desk import Desk
-    from tasks.annotation.places import database_url, installation_key
+    from tasks.annotation.desk.desk import Desk
+    from tasks.annotation.installation import database_url, installation_key
 
     found = terminal.open_store(store, profile)
     # the key first: it refuses where a database is there and its key is gone
@@ -51,9 +51,9 @@ def one_campaign(desk: Desk, campaign: str | None) -> str:
     """Return the name of the campaign that is meant: the one that is named, or the only one."""
     from storage_schemas.errors import UserInputError
 
-    names = [one.name for one in desk.campaigns()]
+    names = [one.name for one in desk.campaigns.all()]
     if campaign is None and len(names) != 1:
         raise UserInputError(
             f"there are these campaigns: {', '.join(names) or 'none'}. Say which one you mean."
         )
-    return desk.campaign(campaign or names[0]).name
+    return desk.campaigns.get(campaign or names[0]).name

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from storage_schemas.release import Release
-    from tasks.annotation.desk import Desk
-    from tasks.annotation.tasks import PairTask
+    from tasks.annotation.desk.desk import Desk
+    from tasks.annotation.pair_task import PairTask
 
 
 CampaignArgument = Annotated[
@@ -97,9 +97,9 @@ def export(
     from typing import cast, get_args
 
     from storage_schemas.errors import UserInputError
-    from tasks.annotation.mapping import Encoding
-    from tasks.annotation.places import installation_key
-    from tasks.annotation.task_table import LINKS, TableWishes, check_target, task_rows, write_table
+    from tasks.annotation.exchange.mapping import Encoding
+    from tasks.annotation.exchange.task_table import LINKS, TableWishes, check_target, task_rows, write_table
+    from tasks.annotation.installation import installation_key
 
     if links not in LINKS:
         raise UserInputError(f"--links {links}: choose {', '.join(LINKS)}")
@@ -111,7 +111,7 @@ def export(
         name = one_campaign(desk, campaign)
         release = _release_of(found.root, desk, name)
         free = {row.source_id for row in release.sources() if private_audience or row.redistributable}
-        tasks = desk.tasks(name)
+        tasks = desk.campaigns.tasks(name)
         rows = task_rows(
             desk,
             installation_key(found.root),
@@ -157,9 +157,9 @@ def import_(
 
     Example: `slvmeval annotate import answers.csv --campaign demo-1 --mapping platform.toml --store STORE`
     """
-    from tasks.annotation.exchange import import_answers, write_report
-    from tasks.annotation.mapping import load_mapping
-    from tasks.annotation.places import installation_key
+    from tasks.annotation.exchange.answers import import_answers, write_report
+    from tasks.annotation.exchange.mapping import load_mapping
+    from tasks.annotation.installation import installation_key
 
     meant = load_mapping(mapping)
     with opened_desk(store, profile, database) as (found, desk):
@@ -197,7 +197,7 @@ def _release_of(root: Path, desk: Desk, campaign: str) -> Release:
     from storage_schemas.release import Release
     from storage_schemas.store import Store
 
-    settings = desk.campaign(campaign)
+    settings = desk.campaigns.get(campaign)
     return Release.open(Store.open(root), settings.release, settings.version)
 
 
@@ -210,9 +210,6 @@ def _wording(language: str, folder: Path | None) -> Callable[[PairTask], dict[st
         return {name: words[name] for name in ("question", "instruction", "changed", "clear", "failed")}
 
     return wording
-
-
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
 
 def publish(
@@ -231,7 +228,7 @@ def publish(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
-    quiet: QuietOption = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Put a release before people: write the videos that they are shown, and queue its pairs.
 
@@ -243,26 +240,24 @@ def publish(
     """
     from functools import partial
 
-    from flows.annotate.options import annotate_options
+    from flows.annotate.options import AnnotateParameters
     from flows.annotate.run import annotation
     from infra.executor import ProcessExecutor
     from infra.progress import BuildProgress
     from slvmeval.cli.runs import log_to_stderr
-    from storage_schemas.store import Store
 
     site = terminal.settings(profile, store=store, workers=workers)
-    options = annotate_options(
-        site,
-        database,
+    options = AnnotateParameters(
         release=release,
         version=version,
         campaign=campaign,
-        campaign_settings="" if settings is None else str(settings),
+        settings=terminal.path_text(settings),
+        database=database,
         private_audience=private_audience,
-    )
+    ).options(site)
     log_to_stderr(quiet or as_json)
     with (
-        BuildProgress(Store.open(Path(options.store)).cache, quiet or as_json) as progress,
+        BuildProgress(options.open_store().cache, quiet or as_json) as progress,
         annotation(options, progress) as made,
     ):
         result = made.publish(partial(ProcessExecutor, site.workers))
@@ -318,7 +313,7 @@ def translate(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
-    quiet: QuietOption = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Translate a release's captions by an OpenAI-compatible model; each is asked about once.
 
@@ -329,8 +324,7 @@ def translate(
     """
     from flows.annotate.options import translation_parameters
     from storage_schemas.errors import UserInputError
-    from tasks.annotation.kept_translations import KeptTranslations
-    from tasks.annotation.translate import translate_captions
+    from tasks.annotation.translation import KeptTranslations, translate_captions
     from tasks.llm.servers import Servers
 
     parameters = translation_parameters(
@@ -370,10 +364,10 @@ def collect(
     """
     from dataclasses import asdict
 
-    from tasks.annotation.collect import collect as collect_campaign
+    from tasks.annotation.sync import collect as collect_campaign
 
     with opened_desk(store, profile, database) as (found, desk):
-        names = [campaign] if campaign else [one.name for one in desk.campaigns()]
+        names = [campaign] if campaign else [one.name for one in desk.campaigns.all()]
         done = [collect_campaign(found, desk, name) for name in names]
     if as_json:
         terminal.print_json([asdict(one) | {"complete": one.complete} for one in done])

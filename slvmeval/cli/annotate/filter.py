@@ -11,8 +11,8 @@ from slvmeval.cli.annotate import workers
 
 if TYPE_CHECKING:
     from storage_schemas.release import Release
-    from tasks.annotation.people import People
-    from tasks.annotation.retention import Retention
+    from tasks.votes.filter import Retention
+    from tasks.votes.release_votes import ReleaseVotes
 
 CampaignsOption = Annotated[
     list[str] | None,
@@ -57,7 +57,7 @@ def filter_(
     Example: `slvmeval annotate filter main --store STORE`
     """
     from tasks.annotation.filtered_release import write_filtered
-    from tasks.annotation.retention import retention as retention_of
+    from tasks.votes.filter import retention as retention_of
 
     parent = terminal.open_release(store, release, version, profile)
     people = _people(parent, campaigns, recipe)
@@ -99,7 +99,7 @@ def retention(
 
     Example: `slvmeval annotate retention main --store STORE`
     """
-    from tasks.annotation.retention import retention as retention_of
+    from tasks.votes.filter import retention as retention_of
 
     opened = terminal.open_release(store, release, version, profile)
     people = _people(opened, campaigns, recipe)
@@ -110,13 +110,13 @@ def retention(
         _print_retention(opened, people, rows)
 
 
-def _people(release: Release, campaigns: list[str] | None, recipe: str | None) -> People:
+def _people(release: Release, campaigns: list[str] | None, recipe: str | None) -> ReleaseVotes:
     from storage_schemas.errors import UserInputError
-    from tasks.annotation.people import people_of
     from tasks.recipe import load_recipe
+    from tasks.votes.release_votes import read_release_votes
 
     rule = None if recipe is None else load_recipe(recipe).annotation
-    people = people_of(release, campaigns or (), rule)
+    people = read_release_votes(release, campaigns or (), rule)
     if people is None:
         raise UserInputError(
             f"nobody has voted on a pair of release {release.name}, version {release.version}: "
@@ -132,7 +132,7 @@ def _plain(row: Retention) -> dict[str, object]:
     return {**asdict(row), "rate": row.rate}
 
 
-def _print_retention(release: Release, people: People, rows: list[Retention]) -> None:
+def _print_retention(release: Release, people: ReleaseVotes, rows: list[Retention]) -> None:
     from tasks.statistics.intervals import printed_per_cent
 
     rule = people.rule

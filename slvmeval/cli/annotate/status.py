@@ -40,15 +40,20 @@ def status(
     Example: `slvmeval annotate status demo-1 --store STORE --rate 0.60`
     """
     from slvmeval.web.annotation.organiser.campaign_state import Facts, Reading, campaign_state
-    from tasks.annotation.desk import utc
+    from tasks.annotation.desk.database import utc
 
     with opened_desk(store, profile, database) as (_, desk):
-        chosen = [desk.campaign(campaign)] if campaign else desk.campaigns()
+        chosen = [desk.campaigns.get(campaign)] if campaign else desk.campaigns.all()
         states = []
         for one in chosen:
             votes, tallies = Reading(desk, one.name).renewed()
             facts = Facts(
-                one, desk.progress(one.name), votes, desk.decisions(one.name), desk.workers(one.name), tallies
+                one,
+                desk.organiser.progress(one.name),
+                votes,
+                desk.decisions.read(one.name),
+                desk.organiser.workers(one.name),
+                tallies,
             )
             states.append(campaign_state(facts, utc(), rate=rate))
     if as_json:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from storage_schemas.votes import Standing, VotesStore
-    from tasks.annotation.desk import Desk, WorkerProgress
-    from tasks.annotation.erase import ErasedWorker
-    from tasks.annotation.quality import QualityRule, WorkerQuality
+    from tasks.annotation.desk.desk import Desk
+    from tasks.annotation.desk.organiser import WorkerProgress
+    from tasks.annotation.sync import ErasedWorker
+    from tasks.votes.quality import QualityRule, WorkerQuality
 
 
 COLUMNS = ("code", "answers", "standing", "platform", "session", "worker")
@@ -53,7 +54,7 @@ def codes(
         raise UserInputError(f"{out} is there already: name a new file")
     with opened_desk(store, profile, database) as (_, desk):
         name = one_campaign(desk, campaign)
-        workers = [one for one in desk.workers(name) if one.code]
+        workers = [one for one in desk.organiser.workers(name) if one.code]
     if out is None:
         typer.echo(_table(workers), nl=False)
         return
@@ -116,11 +117,10 @@ def quality(
     """
     from storage_schemas.errors import UserInputError
     from storage_schemas.votes import VotesStore
-    from tasks.annotation.agreement import worker_agreement
-    from tasks.annotation.filter import counting
-    from tasks.annotation.quality import load_quality_rule
-    from tasks.annotation.quality import quality as quality_of
-    from tasks.recipe import FilterRule
+    from tasks.votes.agreement import worker_agreement
+    from tasks.votes.filter import FilterRule, counting
+    from tasks.votes.quality import load_quality_rule
+    from tasks.votes.quality import quality as quality_of
 
     kept = VotesStore(terminal.open_store(store, profile))
     known = kept.campaigns()
@@ -195,7 +195,7 @@ def _decide(
     store: Path | None,
     profile: Path | None,
 ) -> None:
-    from tasks.annotation.deciding import decide
+    from tasks.annotation.sync import decide
 
     made = decide(terminal.open_store(store, profile), database, campaign, worker, standing, note, by)
     terminal.say(
@@ -281,7 +281,7 @@ def links(
     """
     from storage_schemas.commit import write_atomic
     from storage_schemas.errors import UserInputError
-    from tasks.annotation.invitation import checked_address, link, link_table
+    from tasks.annotation.exchange.task_table import checked_address, invitation_link, link_table
 
     address = checked_address(public_url)
     if out is not None and out.exists():
@@ -290,9 +290,9 @@ def links(
         raise UserInputError(f"there is no folder {out.absolute().parent}")
     with opened_desk(store, profile, database) as (_, desk):
         name = one_campaign(desk, campaign)
-        tokens = desk.invite(name, count, note)
+        tokens = desk.organiser.invite(name, count, note)
     if out is None:
-        terminal.say(*(link(address, name, token) for token in tokens))
+        terminal.say(*(invitation_link(address, name, token) for token in tokens))
         return
     write_atomic(out, link_table(address, name, tokens, note))
     # who has a link can answer in its worker's name
@@ -347,14 +347,14 @@ def erase(
 
     from storage_schemas.errors import UserInputError
     from storage_schemas.votes import VotesStore
-    from tasks.annotation.erase import campaigns_of, erase_worker
+    from tasks.annotation.sync import campaigns_of, erase_worker
 
     if bool(worker) == bool(identity) or bool(identity) != bool(platform):
         raise typer.BadParameter("give WORKER, or --platform with --identity", param_hint="WORKER")
     with opened_desk(store, profile, database) as (opened, desk):
         files = VotesStore(opened)
         asked = campaigns or []
-        whom = _one_worker(desk, files, worker, asked) if worker else desk.worker_of(platform, identity)
+        whom = _one_worker(desk, files, worker, asked) if worker else desk.workers.name_of(platform, identity)
         found = campaigns_of(desk, files, whom, asked)
         if not found:
             raise UserInputError(f"nothing is stored of worker {whom}{' there' if asked else ''}")
@@ -370,7 +370,7 @@ def erase(
 
 def _one_worker(desk: Desk, files: VotesStore, beginning: str, campaigns: Sequence[str]) -> str:
     from storage_schemas.errors import UserInputError
-    from tasks.annotation.erase import workers_like
+    from tasks.annotation.sync import workers_like
 
     found = workers_like(desk, files, beginning, campaigns)
     if beginning in found:

@@ -11,35 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.terminal import OUTPUT_PANEL, SITE_PANEL
 
 if TYPE_CHECKING:
+    from flows.build.options import BuildOptions
     from flows.build.run import BuildResult
+    from infra.profile import Profile
 
 
-DirectOption = Annotated[
-    bool,
-    typer.Option(
-        "--direct", help="Without Prefect and Dask: no server to start.", rich_help_panel=SITE_PANEL
-    ),
-]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=OUTPUT_PANEL)
-]
 GalleryOption = Annotated[
     Path | None,
     typer.Option(
-        "--gallery", metavar="DIR", help="Write the gallery there as well.", rich_help_panel=OUTPUT_PANEL
-    ),
-]
-SummaryOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--summary",
-        metavar="FILE",
-        dir_okay=False,
-        help="Write what was made as JSON.",
-        rich_help_panel=OUTPUT_PANEL,
+        "--gallery",
+        metavar="DIR",
+        help="Write the gallery there as well.",
+        rich_help_panel=terminal.OUTPUT_PANEL,
     ),
 ]
 
@@ -66,11 +51,11 @@ def build(
     workers: terminal.WorkersOption = None,
     profile: terminal.ProfileOption = None,
     settle: terminal.SettleOption = None,
-    direct: DirectOption = False,
+    direct: terminal.DirectOption = False,
     release: terminal.ReleaseOption = None,
     gallery: GalleryOption = None,
-    summary: SummaryOption = None,
-    quiet: QuietOption = False,
+    summary: terminal.SummaryOption = None,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Build a release, or bring it up to date: only what is missing is made.
 
@@ -82,19 +67,20 @@ def build(
     Other things: `slvmeval build -s vript:/data/vript --recipe paper-eight --release vript-eight`,
     `slvmeval build -s VIDEOS --set clips_per_pair=3`
     """
-    from flows.build.options import build_options, recipe_with
+    from flows.build.options import BuildParameters
 
     site = terminal.settings(
         profile, store=store, models=models, workers=workers, settle_s=settle, release=release
     )
     terminal.need_sources(sources, site)
-    options = build_options(
-        site, sources or [], recipe_with(recipe, changes or ()), fresh=fresh, retry=retry_failed
+    parameters = BuildParameters(
+        sources=tuple(sources or ()),
+        recipe=recipe,
+        changes=tuple(changes or ()),
+        fresh=fresh,
+        retry=retry_failed,
     )
-    # what the user got wrong is said before the heavy imports
-    from slvmeval.cli.runs import run_build
-
-    raise typer.Exit(finish(run_build(options, site, direct, quiet), gallery, summary, quiet))
+    _build(parameters.options(site), site, direct, gallery, summary, quiet)
 
 
 def retry(
@@ -102,23 +88,37 @@ def retry(
     release: terminal.ReleaseOption = None,
     workers: terminal.WorkersOption = None,
     profile: terminal.ProfileOption = None,
-    direct: DirectOption = False,
+    direct: terminal.DirectOption = False,
     gallery: GalleryOption = None,
-    summary: SummaryOption = None,
-    quiet: QuietOption = False,
+    summary: terminal.SummaryOption = None,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Run the last build of a release again, and try again what failed in it.
 
     Example: `slvmeval retry --store STORE`
     """
     from flows.build.options import last_options
-    from slvmeval.cli.runs import run_build
     from storage_schemas.store import Store
 
     site = terminal.settings(profile, store=store, workers=workers, release=release)
     asked = last_options(Store.open(Path(site.store)), site.release)
-    options = asked.model_copy(update={"retry": True, "store": str(Path(site.store).resolve())})
-    raise typer.Exit(finish(run_build(options, site, direct, quiet), gallery, summary, quiet))
+    changed = {"retry": True, "leave_unsettled": False, "store": str(Path(site.store).resolve())}
+    _build(asked.model_copy(update=changed), site, direct, gallery, summary, quiet)
+
+
+def _build(
+    options: BuildOptions,
+    site: Profile,
+    direct: bool,
+    gallery: Path | None,
+    summary: Path | None,
+    quiet: bool,
+) -> None:
+    # what the user got wrong is said before these heavy imports
+    from flows.build.flow import BUILD
+    from slvmeval.cli.runs import run
+
+    raise typer.Exit(finish(run(BUILD, options, site, direct, quiet), gallery, summary, quiet))
 
 
 def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quiet: bool) -> int:
@@ -149,8 +149,8 @@ def demo(
         "build/demo"
     ),
     workers: terminal.WorkersOption = None,
-    direct: DirectOption = False,
-    quiet: QuietOption = False,
+    direct: terminal.DirectOption = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Build a small release of all ten aspects from real film, verified, with a gallery to look at.
 
@@ -159,16 +159,17 @@ def demo(
 
     Example: `slvmeval demo --folder build/demo`
     """
-    from flows.build.options import build_options, recipe_with
-    from slvmeval.cli.runs import run_build
+    from flows.build.flow import BUILD
+    from flows.build.options import BuildParameters
+    from slvmeval.cli.runs import run
     from slvmeval.demo.fetch import fetch_demo
 
     files = fetch_demo(folder, say=terminal.tell)
     site = terminal.settings(
         store=folder / "store", models=[files.u2netp.parent], workers=workers, release="demo"
     )
-    options = build_options(site, [f"folder:{files.videos}"], recipe_with("cpu-approx"))
-    result = run_build(options, site, direct, quiet)
+    options = BuildParameters(sources=(f"folder:{files.videos}",)).options(site)
+    result = run(BUILD, options, site, direct, quiet)
     finish(result, folder / "gallery", folder / "summary.json", quiet)
     counts = result.release.summary()
     empty = [aspect for aspect, count in counts.items() if not count["built"]]

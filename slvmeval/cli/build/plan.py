@@ -42,12 +42,18 @@ def plan(
 
     Example: `slvmeval plan --sources folder:VIDEOS --store STORE`
     """
-    from flows.build.options import build_options, recipe_with
+    from flows.build.options import BuildParameters
     from tasks.captions.stage import make_analyser
 
     site = terminal.settings(profile, store=store, models=models, settle_s=settle, release=release)
     terminal.need_sources(sources, site)
-    options = build_options(site, sources or [], recipe_with(recipe, changes or ()), fresh=fresh, retry=retry)
+    options = BuildParameters(
+        sources=tuple(sources or ()),
+        recipe=recipe,
+        changes=tuple(changes or ()),
+        fresh=fresh,
+        retry=retry,
+    ).options(site)
     with ExitStack() as stack:
         place = Path(options.store)
         if not (place.exists() or make_analyser(options.recipe.caption_analysis).asks_server):

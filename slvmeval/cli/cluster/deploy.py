@@ -74,8 +74,8 @@ def deploy(
     """
     import os
 
-    from flows.build.options import asked_of_worker
-    from flows.score.evaluate_options import evaluate_options
+    from flows.build.options import BuildParameters
+    from flows.score.evaluate_options import EvaluateParameters
     from infra.prefect_server import (
         ANNOTATE_FLOW_NAME,
         EVALUATE_FLOW_NAME,
@@ -100,10 +100,12 @@ def deploy(
             'sources = ["folder:/data/videos"]'
         )
     # what the runs would stumble on is said now
-    _, site = asked_of_worker(**given)
+    parameters = BuildParameters(**given)
+    site = parameters.site()
+    parameters.options_on_worker(site)
     judging: dict[str, Any] = {key: value for key, value in given.items() if key != "recipe"}
     if evaluators:
-        evaluate_options(site, evaluators)
+        EvaluateParameters(evaluators=tuple(evaluators)).options(site)
         judging["evaluators"] = tuple(evaluators)
     elif evaluate_cron:
         raise typer.BadParameter("name who judges then", param_hint="--evaluator")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.build.build import DirectOption, QuietOption, SummaryOption
 from slvmeval.cli.terminal import (
     LIMITS_PANEL,
     OUTPUT_PANEL,
@@ -130,12 +129,12 @@ def evaluate(
     models: terminal.ModelsOption = None,
     workers: terminal.WorkersOption = None,
     profile: terminal.ProfileOption = None,
-    direct: DirectOption = False,
-    summary: SummaryOption = None,
+    direct: terminal.DirectOption = False,
+    summary: terminal.SummaryOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=OUTPUT_PANEL)
     ] = False,
-    quiet: QuietOption = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Let evaluators judge the pairs of a release. What was asked before is not asked again.
 
@@ -147,40 +146,38 @@ def evaluate(
     Other things: `slvmeval evaluate -e gpt-5-video?requests_per_minute=500 --most-dollars 20 --dry-run`,
     `slvmeval evaluate --evaluators judges.toml --aspect color --most-per-aspect 50`
     """
-    from flows.score.evaluate_options import evaluate_options
+    from flows.score.evaluate_options import EvaluateParameters
 
     if not evaluators and file is None:
         raise typer.BadParameter("name at least one, see `slvmeval evaluators`", param_hint="--evaluator")
     site = terminal.settings(profile, store=store, models=models, workers=workers)
-    options = evaluate_options(
-        site,
-        evaluators or (),
-        None if file is None else str(file),
+    parameters = EvaluateParameters(
+        evaluators=tuple(evaluators or ()),
+        evaluators_file=terminal.path_text(file),
         release=release,
         version=version,
-        pairs=pairs_from or "",
-        selection={
-            "aspects": aspects or (),
-            "pairs": pairs or (),
-            "strengths": strengths or (),
-            "clips": clips or (),
-            "most_per_aspect": most,
-        },
+        pairs=pairs_from,
+        pair_ids=tuple(pairs or ()),
+        aspects=tuple(aspects or ()),
+        strengths=tuple(strengths or ()),
+        clips=tuple(clips or ()),
+        most_per_aspect=most,
         repeats=repeats,
         retry=retry,
-        limits={"usd": usd, "tokens": tokens},
-        prices=None if prices is None else str(prices.resolve()),
-        descriptions=None if descriptions is None else str(descriptions.resolve()),
+        most_dollars=usd,
+        most_tokens=tokens,
+        prices=terminal.path_text(prices),
+        descriptions=terminal.path_text(descriptions),
     )
+    options = parameters.options(site)
     if dry_run:
         _say_estimate(options, sample, as_json, quiet)
         return
-    from slvmeval.cli.runs import run_evaluation
+    from flows.score.evaluate import EVALUATE
+    from slvmeval.cli.runs import run, write_summary
 
-    result = run_evaluation(options, site, direct, quiet)
+    result = run(EVALUATE, options, site, direct, quiet)
     if summary is not None:
-        from slvmeval.cli.runs import write_summary
-
         write_summary(summary, result.summary())
     if as_json:
         terminal.print_json(result.summary())

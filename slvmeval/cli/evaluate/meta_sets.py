@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.build.build import DirectOption, QuietOption
 from slvmeval.cli.terminal import OUTPUT_PANEL
 
 if TYPE_CHECKING:
@@ -80,9 +79,9 @@ def proxy_study(
     model_folders: terminal.ModelsOption = None,
     workers: terminal.WorkersOption = None,
     profile: terminal.ProfileOption = None,
-    direct: DirectOption = False,
+    direct: terminal.DirectOption = False,
     as_json: terminal.JsonOption = False,
-    quiet: QuietOption = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Rank evaluators on real against generated and on real against degraded videos; say how alike.
 
@@ -91,9 +90,10 @@ def proxy_study(
 
     Example: `slvmeval meta-sets proxy-study FETV -e duration -e coin -e motion --out RESULT --store STORE`
     """
-    from flows.score.evaluate_options import evaluate_options
+    from flows.score.evaluate import EVALUATE
+    from flows.score.evaluate_options import EvaluateParameters
     from flows.score.evaluate_run import study_result
-    from slvmeval.cli.runs import run_evaluation
+    from slvmeval.cli.runs import run
     from tasks.scoring.judges.meta_sets.provider import rate_of
     from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 
@@ -102,7 +102,7 @@ def proxy_study(
     policy, _ = tie_policy(ties), rate_of(fps)
     study = ProxyPairs(
         path=str(fetv.expanduser().resolve()),
-        videos=None if videos is None else str(videos.expanduser().resolve()),
+        videos=terminal.path_text(videos),
         score=score,
         aspect=aspect,
         strength=strength,
@@ -112,10 +112,11 @@ def proxy_study(
         fps=fps,
     )
     site = terminal.settings(profile, store=store, models=model_folders, workers=workers)
-    options = evaluate_options(
-        site, evaluators or (), None if file is None else str(file), pairs_from=study, limits={"usd": usd}
+    parameters = EvaluateParameters(
+        evaluators=tuple(evaluators or ()), evaluators_file=terminal.path_text(file), most_dollars=usd
     )
-    ran = run_evaluation(options, site, direct, quiet)
+    options = parameters.options(site, pairs_from=study)
+    ran = run(EVALUATE, options, site, direct, quiet)
     result = study_result(options, study, policy)
     if out is not None:
         _write(result, out)

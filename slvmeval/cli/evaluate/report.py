@@ -63,17 +63,17 @@ def report(
     from typing import cast, get_args
 
     from storage_schemas.errors import UserInputError
-    from tasks.annotation.people import people_of
     from tasks.report.accuracy import INTERVAL_KINDS, IntervalKind
     from tasks.report.judged_release import load_judged_release
     from tasks.report.write import write_report
     from tasks.statistics.trials import TiePolicy
+    from tasks.votes.release_votes import read_release_votes
 
     for name, value, known in (("interval", interval, INTERVAL_KINDS), ("ties", ties, get_args(TiePolicy))):
         if value not in known:
             raise UserInputError(f"--{name} {value}: choose {', '.join(known[:-1])} or {known[-1]}")
     opened = terminal.open_release(store, release, version, profile)
-    people = people_of(opened, campaigns or ())
+    people = read_release_votes(opened, campaigns or ())
     gathered = load_judged_release(opened, evaluators or (), cast(TiePolicy, ties), people=people)
     with terminal.step_bar("report", quiet) as step:
         page = write_report(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -195,27 +194,3 @@ def table_schemas() -> dict[str, pa.Schema]:
         "decisions": DECISIONS,
         "filter": OUTCOMES,
     }
-
-
-@schemas.command()
-def migrate(
-    store: terminal.StoreOption = None,
-    profile: terminal.ProfileOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-) -> None:
-    """Bring a store of an older schema version up to date; frames and pairs stay as they are.
-
-    It may be stopped at any time and run again. No build may run in the store meanwhile.
-
-    Example: `slvmeval schema migrate --store STORE`
-    """
-    from slvmeval.cli.store.build_states import refuse_while_running
-    from storage_schemas.commit import SCHEMA_VERSION
-    from storage_schemas.migrations import migrate as migrate_store
-    from storage_schemas.store import Store
-
-    root = Path(terminal.settings(profile, store=store).store)
-    refuse_while_running(Store(root), "schema migrate")
-    with terminal.step_bar("manifests", quiet) as step:
-        count = migrate_store(root, lambda done, total: step(done, total, ""))
-    terminal.say(f"{root}: {count} manifests brought to schema version {SCHEMA_VERSION}")

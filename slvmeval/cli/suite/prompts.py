@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.build.build import QuietOption
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.terminal import DryRunOption, MostDollarsOption, MostTokensOption, PricesOption
 
@@ -152,7 +151,7 @@ def make(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
-    quiet: QuietOption = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Make prompts as far as they can be made: drafts first, then the rest of what a person accepted.
 
@@ -162,29 +161,39 @@ def make(
 
     Example: `slvmeval suite prompts make VIDEOS --out PROMPTS --store STORE --profile SITE`
     """
-    from tasks.llm.limits import Limits
-    from tasks.llm.usage import load_prices
-    from tasks.prompt_suite.maker import Maker
-    from tasks.prompt_suite.project import Project
-    from tasks.prompt_suite.videos import load_videos
+    from flows.prompts.flow import PROMPTS
+    from flows.prompts.run import PromptsParameters, PromptsRun
+    from infra.progress import BuildProgress
+    from slvmeval.cli.runs import run
 
-    setup, wanted = _setup_and_settings(store, profile, settings)
-    priced = load_prices(None if prices is None else str(prices))
-    limits = Limits(usd=usd, tokens=tokens)
-    maker = Maker(setup, wanted, Project(out), without_review, limits, priced)
-    given = load_videos(videos)
+    site = terminal.settings(profile, store=store)
+    options = PromptsParameters(
+        videos=terminal.path_text(videos),
+        out=terminal.path_text(out),
+        settings=tuple(settings or ()),
+        without_review=without_review,
+        concurrency=concurrency,
+        most_dollars=usd,
+        most_tokens=tokens,
+        prices=terminal.path_text(prices),
+        dry_run=dry_run,
+    ).options(site)
     if dry_run:
-        say_expected(maker.estimate(given.videos), priced, given.left_out, as_json)
+        prepared = PromptsRun(options, BuildProgress(quiet=True))
+        prepared.prepare()
+        result = prepared.run()
+        assert result.expected is not None
+        say_expected(result.expected, prepared.prices, result.left_out, as_json)
         return
-    with terminal.step_bar("prompts", quiet) as step:
-        made = maker.run(given.videos, concurrency, step)
+    result = run(PROMPTS, options, site, direct=True, quiet=quiet)
+    made, left_out = result.made, result.left_out
     if as_json:
-        terminal.print_json(summary(made, given.left_out))
+        terminal.print_json(summary(made, left_out))
     else:
         print_made(made, out)
-        say_left_out(given.left_out)
+        say_left_out(left_out)
     failed = any(one.state in ("failed", "unfinished") for one in made)
-    raise typer.Exit(terminal.SOME_SET_ASIDE if failed or given.left_out else 0)
+    raise typer.Exit(terminal.SOME_SET_ASIDE if failed or left_out else 0)
 
 
 @app.command()
@@ -280,7 +289,7 @@ def statistics(
     settings: SetOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
-    quiet: QuietOption = False,
+    quiet: terminal.QuietOption = False,
 ) -> None:
     """Write length and complexity of prompt suites as a table, as CSV, Markdown and LaTeX.
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.build.build import DirectOption, QuietOption, SummaryOption
 from slvmeval.cli.terminal import (
     LIMITS_PANEL,
     OUTPUT_PANEL,
@@ -229,45 +228,46 @@ def suite_command(name: str) -> Callable[..., None]:
         models: terminal.ModelsOption = None,
         workers: terminal.WorkersOption = None,
         profile: terminal.ProfileOption = None,
-        direct: DirectOption = False,
-        summary: SummaryOption = None,
+        direct: terminal.DirectOption = False,
+        summary: terminal.SummaryOption = None,
         as_json: Annotated[
             bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=OUTPUT_PANEL)
         ] = False,
-        quiet: QuietOption = False,
+        quiet: terminal.QuietOption = False,
     ) -> None:
-        from flows.score.suite_options import settings_from_text, suite_options
+        from flows.score.suite_options import SuiteParameters
 
         site = terminal.settings(profile, store=store, models=models, workers=workers)
-        options = suite_options(
-            site,
+        parameters = SuiteParameters(
             suite=name,
-            videos=str(videos.resolve()),
-            prompts=str(prompts.resolve()),
-            manifest="" if manifest is None else str(manifest.resolve()),
-            settings=settings_from_text(settings or []),
+            videos=terminal.path_text(videos),
+            prompts=terminal.path_text(prompts),
+            manifest=terminal.path_text(manifest),
+            settings=tuple(settings or ()),
             dimensions=tuple(dimensions or ()),
             generators=tuple(generators or ()),
             mini=mini,
             seed=seed,
-            fps=fps or "",
+            fps=fps,
             long_side=long_side,
             blur=blur,
             repeats=repeats,
             retry=retry,
             concurrency=concurrency,
-            limits={"usd": usd, "tokens": tokens},
-            prices=None if prices is None else str(prices.resolve()),
+            most_dollars=usd,
+            most_tokens=tokens,
+            prices=terminal.path_text(prices),
         )
+        options = parameters.options(site)
         if dry_run:
             say_estimate(options, sample, as_json, quiet)
             return
-        from slvmeval.cli.runs import run_suite
+        from flows.score.suite import SUITE
+        from slvmeval.cli.runs import run as run_flow
+        from slvmeval.cli.runs import write_summary
 
-        result = run_suite(options, site, direct, quiet)
+        result = run_flow(SUITE, options, site, direct, quiet)
         if summary is not None:
-            from slvmeval.cli.runs import write_summary
-
             write_summary(summary, result.summary())
         if as_json:
             terminal.print_json(result.summary())

@@ -24,9 +24,10 @@ from slvmeval.web.annotation.sessions import MediaLinks, Sessions, language_for
 from slvmeval.web.annotation.site import Site, not_found, site_of
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
-from tasks.annotation.desk import Desk
-from tasks.annotation.desk_types import Clock, Refused, RefusedReason, utc
-from tasks.annotation.places import installation_key
+from tasks.annotation.desk.database import Clock, utc
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
+from tasks.annotation.installation import installation_key
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
     )
     app.mount(ORGANISER, _apart(pages))
     app.add_exception_handler(Problem, _on_problem)
-    app.add_exception_handler(Refused, _on_refused)
+    app.add_exception_handler(DeskRefusal, _on_refused)
     app.add_exception_handler(UserInputError, _on_value)
     app.add_exception_handler(RequestValidationError, _on_unfit)
     app.add_exception_handler(HTTPException, _on_http)
@@ -104,7 +105,7 @@ def _apart(pages: ASGIApp) -> ASGIApp:
 def health(request: Request) -> JSONResponse:
     """Say whether the database answers, for whoever watches the server."""
     try:
-        site_of(request).desk.campaigns()
+        site_of(request).desk.campaigns.all()
     except SQLAlchemyError as problem:
         log.warning("the database does not answer: %s", problem)
         return JSONResponse({"status": "away"}, 503)
@@ -137,13 +138,13 @@ def _on_problem(request: Request, problem: Exception) -> Response:
 
 
 def _on_refused(request: Request, problem: Exception) -> Response:
-    assert isinstance(problem, Refused)
+    assert isinstance(problem, DeskRefusal)
     return told(request, of_desk(problem, str(request.path_params.get("campaign", ""))))
 
 
 def _on_value(request: Request, problem: Exception) -> Response:
     """Answer a value that the desk cannot take, such as an empty identity."""
-    return told(request, Problem(422, RefusedReason.BAD_VALUE.value, str(problem)))
+    return told(request, Problem(422, RefusalReason.BAD_VALUE.value, str(problem)))
 
 
 def _on_unfit(request: Request, problem: Exception) -> Response:
@@ -151,7 +152,7 @@ def _on_unfit(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, RequestValidationError)
     first = problem.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return told(request, Problem(422, RefusedReason.BAD_VALUE.value, f"{where}: {first['msg']}"))
+    return told(request, Problem(422, RefusalReason.BAD_VALUE.value, f"{where}: {first['msg']}"))
 
 
 def _on_http(request: Request, problem: Exception) -> Response:

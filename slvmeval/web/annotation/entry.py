@@ -14,7 +14,8 @@ from slvmeval.web.annotation.security import address_of, too_many
 from slvmeval.web.annotation.sessions import BrowserSession, language_for
 from slvmeval.web.annotation.site import Site, site_of
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk_types import Refused, RefusedReason, WorkerSession
+from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
+from tasks.annotation.desk.workers import WorkerSession
 
 router = APIRouter(prefix="/c/{campaign}")
 
@@ -33,7 +34,7 @@ def enter(request: Request, campaign: str) -> Response:
     asked = {name: value for name, value in request.query_params.items() if value}
     if any(len(value) > _MOST_CHARACTERS for value in asked.values()):
         raise Problem(
-            400, RefusedReason.BAD_LINK.value, "this link was changed on its way: open the one you were given"
+            400, RefusalReason.BAD_LINK.value, "this link was changed on its way: open the one you were given"
         )
     if not {"token", "PROLIFIC_PID", "workerId"} & set(asked):
         return _without_link(site, request, opened, mturk=asked.get("assignmentId") == _NOT_TAKEN)
@@ -43,8 +44,8 @@ def enter(request: Request, campaign: str) -> Response:
         raise too_many(wait_s)
     try:
         worker = _entered(site, opened, asked)
-    except Refused as refused:
-        if refused.reason is RefusedReason.BAD_LINK:
+    except DeskRefusal as refused:
+        if refused.reason is RefusalReason.BAD_LINK:
             site.limiter.wait_s("tries", who, site.serving.tries_a_minute)
         raise
     language = worker.language or language_for(request, opened)
@@ -57,16 +58,16 @@ def _entered(site: Site, campaign: Campaign, asked: dict[str, str]) -> WorkerSes
     """Return the worker whom the parameters name."""
     name = campaign.name
     if token := asked.get("token"):
-        return site.desk.enter(name, "link", token, token=token)
+        return site.desk.workers.enter(name, "link", token, token=token)
     if identity := asked.get("PROLIFIC_PID"):
         _check_platform(site, "prolific")
         study, session = asked.get("STUDY_ID", ""), asked.get("SESSION_ID", "")
-        return site.desk.enter(name, "prolific", identity, study=study, session=session)
+        return site.desk.workers.enter(name, "prolific", identity, study=study, session=session)
     _check_platform(site, "mturk")
     if asked.get("assignmentId") == _NOT_TAKEN:
         raise _preview()
     study, session = asked.get("hitId", ""), asked.get("assignmentId", "")
-    return site.desk.enter(name, "mturk", asked["workerId"], study=study, session=session)
+    return site.desk.workers.enter(name, "mturk", asked["workerId"], study=study, session=session)
 
 
 def _check_platform(site: Site, platform: str) -> None:
@@ -121,12 +122,12 @@ def consent(
     if agree != "yes":
         raise Problem(
             422,
-            RefusedReason.NO_CONSENT.value,
+            RefusalReason.NO_CONSENT.value,
             "without your consent there is no task: tick the box, or close the page",
             f"/c/{campaign}/consent",
         )
     chosen = _offered(site, campaign, language or session.language)
-    site.desk.consent(campaign, session.worker, chosen)
+    site.desk.workers.consent(campaign, session.worker, chosen)
     return _on(site, session, chosen, f"/c/{campaign}/task")
 
 
@@ -141,9 +142,9 @@ def set_language(
     site = site_of(request)
     session = site.own(request, campaign, csrf)
     chosen = _offered(site, campaign, language)
-    worker = site.desk.worker(campaign, session.worker)
+    worker = site.desk.workers.get(campaign, session.worker)
     if worker.consented:
-        site.desk.set_language(campaign, session.worker, chosen)
+        site.desk.workers.set_language(campaign, session.worker, chosen)
     return _on(site, session, chosen, _after(worker))
 
 
@@ -151,7 +152,7 @@ def _offered(site: Site, campaign: str, language: str) -> str:
     offered = site.campaign(campaign).languages
     if language not in offered:
         raise Problem(
-            422, RefusedReason.BAD_VALUE.value, f"the pages come in {', '.join(offered)}, choose one"
+            422, RefusalReason.BAD_VALUE.value, f"the pages come in {', '.join(offered)}, choose one"
         )
     return language
 
@@ -167,11 +168,11 @@ def done(request: Request, campaign: str) -> Response:
     """Show the completion code."""
     site = site_of(request)
     session = site.session(request, campaign)
-    code = site.desk.finish(campaign, session.worker)
+    code = site.desk.workers.finish(campaign, session.worker)
     return site.page(request, "done", session, code=code, answered=answered(site, session))
 
 
 def answered(site: Site, session: BrowserSession) -> int:
     """Return how many tasks a worker has answered."""
-    rows = site.desk.workers(session.campaign)
+    rows = site.desk.organiser.workers(session.campaign)
     return next((row.votes for row in rows if row.worker == session.worker), 0)

@@ -137,7 +137,7 @@ def media(request: Request, campaign: str, signed: str) -> Response:
 
 def _file(site: Site, campaign: str, link: MediaLink) -> Path:
     """Return the file behind a link; the link is worth as much as the lease."""
-    assignment = site.desk.assignment(campaign, link.worker, link.assignment)
+    assignment = site.desk.answers.assignment(campaign, link.worker, link.assignment)
     if assignment.state == "rated":
         raise Problem(
             410, problems.MEDIA_LINK, "this task is answered: go on to the next", f"/c/{campaign}/task"
@@ -201,7 +201,7 @@ def _piece(site: Site, campaign: str, link: MediaLink, opened: int, first: int, 
     piece = os.pread(opened, last - first + 1, first)
     if len(piece) != last - first + 1:
         raise OSError(f"the video of assignment {link.assignment} became shorter while it was sent")
-    site.desk.serve(campaign, link.assignment, link.place, first, last)
+    site.desk.viewing.serve(campaign, link.assignment, link.place, first, last)
     return piece
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from tasks.annotation.desk_types import Refused, RefusedReason
+from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,29 +30,29 @@ AWAY = "away"
 BROKEN = "broken"
 
 _STATUS = {
-    RefusedReason.UNKNOWN_CAMPAIGN: 404,
-    RefusedReason.UNKNOWN_WORKER: 401,
-    RefusedReason.BAD_LINK: 403,
-    RefusedReason.LINK_USED: 403,
-    RefusedReason.NO_CONSENT: 403,
-    RefusedReason.EXCLUDED: 403,
-    RefusedReason.UNKNOWN_ASSIGNMENT: 404,
-    RefusedReason.EXPIRED: 410,
-    RefusedReason.BAD_VALUE: 422,
+    RefusalReason.UNKNOWN_CAMPAIGN: 404,
+    RefusalReason.UNKNOWN_WORKER: 401,
+    RefusalReason.BAD_LINK: 403,
+    RefusalReason.LINK_USED: 403,
+    RefusalReason.NO_CONSENT: 403,
+    RefusalReason.EXCLUDED: 403,
+    RefusalReason.UNKNOWN_ASSIGNMENT: 404,
+    RefusalReason.EXPIRED: 410,
+    RefusalReason.BAD_VALUE: 422,
 }
 
 #: Where a worker goes on, below the campaign's address.
 _GO_ON = {
-    RefusedReason.NO_CONSENT: "consent",
-    RefusedReason.UNKNOWN_WORKER: "enter",
-    RefusedReason.DONE: "done",
-    RefusedReason.LIMIT: "done",
-    RefusedReason.NO_TASKS: "task",
-    RefusedReason.NOTHING_DONE: "task",
-    RefusedReason.UNKNOWN_ASSIGNMENT: "task",
-    RefusedReason.EXPIRED: "task",
-    RefusedReason.OTHER_ANSWER: "task",
-    RefusedReason.NO_PREFERENCE: "task",
+    RefusalReason.NO_CONSENT: "consent",
+    RefusalReason.UNKNOWN_WORKER: "enter",
+    RefusalReason.DONE: "done",
+    RefusalReason.LIMIT: "done",
+    RefusalReason.NO_TASKS: "task",
+    RefusalReason.NOTHING_DONE: "task",
+    RefusalReason.UNKNOWN_ASSIGNMENT: "task",
+    RefusalReason.EXPIRED: "task",
+    RefusalReason.OTHER_ANSWER: "task",
+    RefusalReason.NO_PREFERENCE: "task",
 }
 
 
@@ -84,7 +84,7 @@ class Problem(Exception):
         self.retry_s = retry_s
 
 
-def of_desk(refused: Refused, campaign: str) -> Problem:
+def of_desk(refused: DeskRefusal, campaign: str) -> Problem:
     """Return what a refusal of the desk is over HTTP."""
     below = _GO_ON.get(refused.reason)
     return Problem(

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from tasks.annotation.places import derived_key, installation_key, sqlite_file
+from tasks.annotation.installation import derived_key, installation_key, sqlite_file
 
 if TYPE_CHECKING:
     from tasks.annotation.campaign import Campaign
-    from tasks.annotation.desk import Desk
+    from tasks.annotation.desk.desk import Desk
 
 
 #: Where processes of one server find their settings; no secret is in it but what the database's address says.
@@ -185,15 +185,15 @@ def prepare(
     if asked.database == f"sqlite:///{sqlite_file(asked.root)}" and not sqlite_file(asked.root).exists():
         raise UserInputError(_nothing(name, asked, ()))
     from slvmeval.web.annotation.pages.texts import check_texts
-    from tasks.annotation.desk import Desk
+    from tasks.annotation.desk.desk import Desk
 
     key = installation_key(asked.root)
     secret = organiser_secret(key)
     desk = Desk.open(asked.database, key)
     try:
-        chosen = chosen_campaigns(desk.campaigns(), name, asked)
+        chosen = chosen_campaigns(desk.campaigns.all(), name, asked)
         for one in chosen:
-            aspects = sorted({task.aspect for task in desk.tasks(one.name)})
+            aspects = sorted({task.aspect for task in desk.campaigns.tasks(one.name)})
             check_texts(one.languages, aspects, asked.texts_folder)
             if not private:
                 _check_licences(desk, one, asked)
@@ -292,7 +292,7 @@ def _check_licences(desk: Desk, campaign: Campaign, asked: Serving) -> None:
 
     release = Release.open(Store.open(asked.root), campaign.release, campaign.version)
     free = {row.source_id for row in release.sources() if row.redistributable}
-    count = sum(task.source_id not in free for task in desk.tasks(campaign.name))
+    count = sum(task.source_id not in free for task in desk.campaigns.tasks(campaign.name))
     if count:
         raise PrerequisiteError(
             f"{count} pairs of campaign {campaign.name} are of sources that may not be passed on: say "

@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.places import derived_key
+from tasks.annotation.installation import derived_key
 
 COOKIE = "slvmeval_worker"
 CSRF_HEADER = "X-CSRF"

@@ -18,10 +18,10 @@ from slvmeval.web.annotation.serve import Serving
 from slvmeval.web.annotation.sessions import CSRF_HEADER, BrowserSession, MediaLinks, Sessions
 from storage_schemas.errors import UserInputError
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk_types import Refused, RefusedReason
+from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 
 if TYPE_CHECKING:
-    from tasks.annotation.desk import Desk
+    from tasks.annotation.desk.desk import Desk
 
 
 #: Seconds for which a campaign's settings are not read again.
@@ -50,15 +50,15 @@ class Site:
             return known
         try:
             if name in self.serving.campaigns:
-                found = self.desk.campaign(name)
+                found = self.desk.campaigns.get(name)
                 self._known[name] = (now, found)
                 return found
         except UserInputError:
             # it was there when the server started, and was taken away since
             pass
         raise problems.of_desk(
-            Refused(
-                RefusedReason.UNKNOWN_CAMPAIGN,
+            DeskRefusal(
+                RefusalReason.UNKNOWN_CAMPAIGN,
                 "this study is not open here: check the link, or ask who gave it to you",
             ),
             name,

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from slvmeval.web.annotation.entry import answered
 from slvmeval.web.annotation.sessions import BrowserSession, MediaLink
 from slvmeval.web.annotation.site import Site, site_of
-from tasks.annotation.desk import Assignment
-from tasks.annotation.desk_types import Refused, RefusedReason
-from tasks.annotation.tasks import PLACES, Place
+from tasks.annotation.desk.assignments import Assignment
+from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
+from tasks.annotation.pair_task import LONGEST_COMMENT, PLACES, Place
 
 router = APIRouter(prefix="/c/{campaign}/task")
 
@@ -51,7 +51,7 @@ class Rated(_Said):
     """How visible the damage is."""
 
     rating: Literal["A", "B", "C"]
-    comment: Annotated[str, Field(max_length=2000)] = ""
+    comment: Annotated[str, Field(max_length=LONGEST_COMMENT)] = ""
 
 
 @router.get("")
@@ -60,8 +60,8 @@ def task_page(request: Request, campaign: str) -> Response:
     site = site_of(request)
     session = site.session(request, campaign)
     try:
-        assignment = site.desk.next(campaign, session.worker)
-    except Refused as refused:
+        assignment = site.desk.queue.next(campaign, session.worker)
+    except DeskRefusal as refused:
         target = _instead(site, session, refused.reason)
         if target is None:
             raise
@@ -69,11 +69,11 @@ def task_page(request: Request, campaign: str) -> Response:
     return site.page(request, "task", session, view=assignment.view(), urls=urls(site, assignment))
 
 
-def _instead(site: Site, session: BrowserSession, reason: RefusedReason) -> str | None:
+def _instead(site: Site, session: BrowserSession, reason: RefusalReason) -> str | None:
     """Return where a worker without a task goes: there is a code for whoever has answered something."""
-    if reason is RefusedReason.NO_CONSENT:
+    if reason is RefusalReason.NO_CONSENT:
         return f"/c/{session.campaign}/consent"
-    ended = reason in (RefusedReason.DONE, RefusedReason.LIMIT, RefusedReason.NO_TASKS)
+    ended = reason in (RefusalReason.DONE, RefusalReason.LIMIT, RefusalReason.NO_TASKS)
     return f"/c/{session.campaign}/done" if ended and answered(site, session) else None
 
 
@@ -101,7 +101,7 @@ def play(request: Request, campaign: str, assignment: str, said: Played) -> dict
     site = site_of(request)
     worker = site.own(request, campaign).worker
     played = [(first, last) for first, last in said.intervals]
-    return news(site.desk.play(campaign, worker, assignment, said.place, played, said.speed))
+    return news(site.desk.viewing.play(campaign, worker, assignment, said.place, played, said.speed))
 
 
 @router.post("/{assignment}/prefer")
@@ -109,7 +109,7 @@ def prefer(request: Request, campaign: str, assignment: str, said: Preferred) ->
     """Take which video is better; what was done to which is in the answer."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
-    return news(site.desk.prefer(campaign, worker, assignment, said.place))
+    return news(site.desk.answers.prefer(campaign, worker, assignment, said.place))
 
 
 @router.post("/{assignment}/confirm")
@@ -117,7 +117,7 @@ def confirm(request: Request, campaign: str, assignment: str, said: Confirmed) -
     """Take that a stretch was seen."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
-    return news(site.desk.confirm(campaign, worker, assignment, said.number))
+    return news(site.desk.answers.confirm(campaign, worker, assignment, said.number))
 
 
 @router.post("/{assignment}/rate")
@@ -125,5 +125,5 @@ def rate(request: Request, campaign: str, assignment: str, said: Rated) -> dict[
     """Take the rating. It is answered when the vote is on the disk, and not before."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
-    vote = site.desk.rate(campaign, worker, assignment, said.rating, said.comment)
+    vote = site.desk.answers.rate(campaign, worker, assignment, said.rating, said.comment)
     return {"next": f"/c/{campaign}/task", "vote": vote.vote_id}

@@ -31,13 +31,13 @@ from fastapi.exceptions import RequestValidationError
 from PIL import Image
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
-from tasks.scoring.suites.shown_videos import evenly
 
 from slvmeval.web.annotation.security import Limiter, RequestGuard
 from slvmeval.web.annotation.serve import Serving
 from storage_schemas.errors import PrerequisiteError, SetAside, StoreError, UserInputError
 from tasks.prompt_suite.project import Draft, Project, Review
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
+from tasks.scoring.suites.shown_videos import evenly
 
 #: Stills of a video, its first and last frame among them.
 STILLS = 12

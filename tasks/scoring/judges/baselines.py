@@ -237,9 +237,3 @@ class Coin(PairwiseJudge):
             return Comparison("tie", usage=usage)
         winner = sorted((one, other))[derived_seed("coin", self.seed, aspect.name, *sorted((one, other))) & 1]
         return Comparison("first" if winner == one else "second", usage=usage)
-
-
-#: Every baseline by its name.
-BASELINES: dict[str, type[_Baseline] | type[Coin]] = {
-    kind.name: kind for kind in (Duration, Size, Contrast, Sharpness, Motion, SceneCount, Coin)
-}

@@ -11,7 +11,7 @@ from tasks.llm.usage import Estimate, Prices
 from tasks.scoring.suites.base import Scorer
 from tasks.scoring.suites.file_video import OpenVideos
 from tasks.scoring.suites.plan import ScoringUnit
-from tasks.scoring.suites.score_unit import estimates_of
+from tasks.scoring.suites.scoring import estimates_of
 
 
 @dataclass(frozen=True)

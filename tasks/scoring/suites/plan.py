@@ -12,11 +12,11 @@ from storage_schemas.errors import PrerequisiteError
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
 from storage_schemas.rng import keyed_rank
+from storage_schemas.row_store import RowId
 from tasks.scoring.suites.base import Dimension, Scorer, SuitePrompt
 from tasks.scoring.suites.file_video import FrameRate
 from tasks.scoring.suites.manifest import NO_PROMPT, NO_VIDEO, VideoEntry, VideoManifest
 from tasks.scoring.suites.prompts import Prompts
-from tasks.scoring.suites.score_store import ScoreId
 from tasks.scoring.user_files import UnusedLine
 
 #: A prompt has not all that a dimension needs of it.
@@ -50,12 +50,17 @@ class ScoringUnit(Frozen):
         return self.keys[0] if len(self.keys) == 1 else digest_value(list(self.keys))
 
     @property
-    def ids(self) -> list[ScoreId]:
-        """What the rows of its scores are known by."""
+    def ids(self) -> list[RowId]:
+        """By which the rows of its scores are known in the store."""
         return [
             (key, video.model, video.prompt_id, video.sample)
             for key, video in zip(self.keys, self.videos, strict=True)
         ]
+
+    @property
+    def shares(self) -> str:
+        """Its prompt: what is asked of that once serves the videos of all models."""
+        return self.prompt.prompt_id
 
 
 @dataclass(frozen=True)

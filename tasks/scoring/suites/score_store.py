@@ -16,34 +16,24 @@ from pydantic import ValidationError
 
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
-from storage_schemas.row_store import RowStore, one_each, read_part, write_part
+from storage_schemas.judgements import TRANSIENT_FAILURES
+from storage_schemas.row_store import RowStore, read_part, write_part
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SUITE_SCORES, SuiteScore
 from tasks.scoring.user_files import read_rows
-
-#: Key of a score, and model, prompt and sample of the video that it is for.
-ScoreId = tuple[str, str, str, int]
-_ID = ("key", "model", "prompt_id", "sample")
-_ORDER = ("suite", "dimension", "settings", "model", "prompt_id", "sample", "repeat", "key")
-
-
-def id_of(row: SuiteScore) -> ScoreId:
-    """Return what a row is known by."""
-    return row.key, row.model, row.prompt_id, row.sample
 
 
 class ScoresStore(RowStore):
     """The scores of one store; nothing is written into it before the first score."""
 
     schema = SUITE_SCORES
+    ids = ("key", "model", "prompt_id", "sample")
+    answer = "score"
+    order = ("suite", "dimension", "settings", "model", "prompt_id", "sample", "repeat", "key")
+    transient = TRANSIENT_FAILURES
 
     def __init__(self, store: Store) -> None:
         super().__init__(store.root / "suites")
-
-    @staticmethod
-    def settled(table: pa.Table) -> pa.Table:
-        """Return one row for each key and video, by dimension, settings, model, prompt and sample."""
-        return one_each(table, _ID, "score", _ORDER)
 
     def table(self, suite: str = "") -> pa.Table:
         """Return one row a score as an Arrow table, by dimension, settings, model, prompt and sample.
@@ -73,12 +63,6 @@ class ScoresStore(RowStore):
             return [SuiteScore.model_validate(row) for row in self.table(suite).to_pylist()]
         except ValidationError as problem:
             raise IntegrityError(f"a score in {self.path} does not fit: {problem}") from problem
-
-    def known(self, suite: str = "") -> dict[ScoreId, str]:
-        """Return of every row why there is no score, empty where there is one."""
-        columns = self.table(suite).select([*_ID, "failure"]).to_pydict()
-        rows = zip(*columns.values(), strict=True)
-        return {(key, model, prompt, sample): failure or "" for key, model, prompt, sample, failure in rows}
 
     def export(self, path: Path, suite: str = "") -> int:
         """Write all scores as one Parquet, CSV or JSON Lines file, by its ending; return how many.

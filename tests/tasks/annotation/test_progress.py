@@ -6,7 +6,7 @@ import pytest
 
 from storage_schemas.votes import Vote
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk_types import TaskProgress
+from tasks.annotation.desk.organiser import TaskProgress
 from tasks.annotation.progress import added_up, by_aspect, campaign_progress
 
 NOW = datetime(2026, 3, 6, 12, 30, tzinfo=UTC)

@@ -14,7 +14,7 @@ from tasks.aspects.base import ClipContext, ClipNotDegradable
 from tasks.aspects.color import names_one_colour
 from tasks.aspects.color_edit import PALETTE, PaletteColour, colour_choices, drawn_colour
 from tasks.media.color_names import PALETTE as KNOWN
-from tasks.media.color_names import named_colours, said_colours
+from tasks.media.color_names import field_colours, named_colours
 
 #: What people write, and the colour of the palette that they mean.
 WORDS = {
@@ -45,7 +45,7 @@ def test_the_palette_is_the_one_that_colour_words_lead_to() -> None:
 @pytest.mark.parametrize(("word", "colour"), PAIRS)
 def test_words_of_colours_are_known(word: str, colour: str) -> None:
     for form in FORMS:
-        assert said_colours(form.format(word)) == {colour}
+        assert field_colours(form.format(word)) == {colour}
 
 
 @settings(max_examples=300, deadline=None)
@@ -120,4 +120,4 @@ def test_a_caption_without_one_is_not_taken(clip_of: Callable[..., ClipContext])
 
 def test_a_thing_is_no_colour_by_its_own_name() -> None:
     assert named_colours("wine glass") == frozenset()
-    assert said_colours("wine") == {"red"}
+    assert field_colours("wine") == {"red"}

@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 import pytest
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from tasks import plugins
 from tasks.aspects import registry
 
 
@@ -21,7 +22,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]
     def entry_points(group: str) -> EntryPoints:
         return EntryPoints(EntryPoint(name, value, group) for name, value in added)
 
-    monkeypatch.setattr(registry, "entry_points", entry_points)
+    monkeypatch.setattr(plugins, "entry_points", entry_points)
     registry.aspect.cache_clear()
     yield added
     registry.aspect.cache_clear()

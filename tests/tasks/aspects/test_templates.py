@@ -19,7 +19,7 @@ OPERATION = GroundedInpainting()
         ("prompt", "{scene.__class__}", r"unknown placeholder \{scene.__class__\}"),
         ("prompt", "{scene!r}", "unknown placeholder"),
         ("prompt", "{scene:>9}", "unknown placeholder"),
-        ("prompt", "{scene} {", "braces that are no placeholder"),
+        ("prompt", "{scene} {", "literal braces"),
         ("negative", "ugly", r"the placeholder \{object\} is missing"),
     ],
 )

@@ -220,7 +220,7 @@ def test_a_caption_that_never_gets_an_analysis_costs_no_other() -> None:
         results = analyser(server, {"tries": 2}).analyse(["good", "bad", "fine"])
     assert [type(result) for result in results] == [CaptionAnalysis, NotAnalysed, CaptionAnalysis]
     assert isinstance(results[1], NotAnalysed)
-    assert "tiny gave no analysis in 2 tries: it is not one JSON object" in results[1].message
+    assert "tiny gave no analysis in 2 attempts: it is not one JSON object" in results[1].message
     assert len(server.seen) == 4
 
 
@@ -334,7 +334,7 @@ def test_a_server_that_refuses_every_caption_alike_stops_the_build() -> None:
     unknown = Reply(status=400, text="unknown field top_k")
     with (
         FaultyServer([unknown]) as server,
-        pytest.raises(PrerequisiteError, match=r"refused all 4 captions .*unknown field top_k.*set that"),
+        pytest.raises(PrerequisiteError, match=r"rejected all 4 captions .*unknown field top_k.*change that"),
     ):
         analyser(server).analyse(captions)
     # one that takes some of them has nothing against our requests

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.analysis import CaptionAnalysis
@@ -184,6 +184,7 @@ _SENTENCES = st.lists(_WORDS, max_size=30).map(" ".join)
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(_SENTENCES | _TEXT | st.tuples(_SENTENCES, _TEXT).map(" ".join))
+@example("HE\ud800")
 def test_no_text_raises_and_nothing_is_invented(caption: str) -> None:
     found = analyse(caption)
     said = caption.lower()

@@ -8,6 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import av
+from av.packet import Packet
+
+TS_PACKET = 188
+#: Packet identifier that the ffmpeg command gives the first stream of a transport stream.
+TS_VIDEO_PID = 0x100
 SOURCE = "testsrc2=s=320x180:r={rate}:d={seconds}"
 X264 = ["-c:v", "libx264", "-preset", "veryfast", "-g", "36", "-threads", "1"]
 
@@ -69,12 +75,33 @@ def _with_sound(name: str, delay: str) -> Callable[[str, Path], Path]:
     return make
 
 
+def packets_of(path: Path) -> list[Packet]:
+    """Packets of the video, each with its place in the file, whatever the encoder wrote."""
+    with av.open(str(path)) as box:
+        return [packet for packet in box.demux(box.streams.video[0]) if packet.size]
+
+
+def place_of(packet: Packet) -> int:
+    """Where a packet begins in its file, bytes."""
+    assert packet.pos is not None
+    return packet.pos
+
+
+def inside_a_picture(path: Path) -> int:
+    """A place within the bytes of one picture, the largest of those in the middle of the film."""
+    packets = packets_of(path)
+    third = len(packets) // 3
+    largest = max(packets[third:-third], key=lambda packet: packet.size)
+    return place_of(largest) + largest.size // 2
+
+
 def _late_key_frame(ffmpeg: str, folder: Path) -> Path:
     whole = made("whole.ts", *X264)(ffmpeg, folder)
     path = folder / "late_key_frame.ts"
-    data = whole.read_bytes()
-    tables, cut = data[: 188 * 3], 188 * (len(data) // 188 // 5)
-    path.write_bytes(tables + data[cut:])
+    data, packets = whole.read_bytes(), packets_of(whole)
+    assert packets[0].is_keyframe and not any(packet.is_keyframe for packet in packets[1:25])
+    tables = data[: place_of(packets[0])]
+    path.write_bytes(tables + data[place_of(packets[24]) :])
     return path
 
 
@@ -175,6 +202,9 @@ CASES = [
         remade("vfr_edit.mp4", before=("-itsscale", "1.07", "-ss", "1.7")),
     ),
     Case("transport_stream", "filter_graph", made("plain.ts", *X264)),
+    Case(
+        "transport_stream_with_lengths", "filter_graph", made("len.ts", *X264, "-omit_video_pes_length", "0")
+    ),
     Case("transport_stream_with_sound", "filter_graph", _with_sound("sound.ts", "0.9")),
     Case("late_key_frame", "filter_graph", _late_key_frame),
     Case("clock_starts_again", "filter_graph", _two_recordings),

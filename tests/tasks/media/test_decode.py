@@ -14,8 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
-from tasks.media.decode import FrameSampler, SampledFrame, sample_frames
-from tests.tasks.media.corpus import CASES, Case, run
+from tasks.media.decode import FrameSampler, SampledFrame
+from tests.tasks.media.corpus import (
+    CASES,
+    TS_PACKET,
+    Case,
+    inside_a_picture,
+    packets_of,
+    place_of,
+    run,
+)
 from tests.tasks.media.reference import filtered_frames
 
 Video = Callable[[str], Path]
@@ -105,8 +113,8 @@ def test_both_ways_give_the_bytes_of_one_filter_graph_over_all_images(case: Case
 )
 @pytest.mark.parametrize(("start", "stop"), [(0, 2), (2, 4), (3, None), (1, 99), (90, None), (2, 2)])
 def test_a_part_equals_that_part_of_the_whole(name: str, start: int, stop: int | None, video: Video) -> None:
-    whole = list(sample_frames(video(name), long_side=64))
-    part = list(sample_frames(video(name), long_side=64, start=start, stop=stop))
+    whole = list(FrameSampler(video(name), long_side=64))
+    part = list(FrameSampler(video(name), long_side=64).frames(start, stop))
     end = 10_000 if stop is None else stop
     expected = [frame for frame in whole if start <= frame.index < end]
     assert [same(frame) for frame in part] == [same(frame) for frame in expected]
@@ -126,15 +134,15 @@ def test_other_rates_agree_too(fps: Fraction, video: Video) -> None:
 
 
 def test_repeated_frames_share_their_planes(video: Video) -> None:
-    frames = list(sample_frames(video("slow_rate"), long_side=64))
+    frames = list(FrameSampler(video("slow_rate"), long_side=64))
     assert frames[1].planes is frames[2].planes
     assert not frames[0].planes.flags.writeable
 
 
 def test_few_packets_are_decoded(video: Video) -> None:
-    from tasks.media.packet_plan import PacketPlan, plan_packets
+    from tasks.media.packet_plan import PacketPlan, probe_and_plan
 
-    plan = plan_packets(video("plain"), Fraction(1))
+    plan = probe_and_plan(video("plain"), Fraction(1))[1]
     assert isinstance(plan, PacketPlan)
     assert plan.needed(plan.chosen).mean() < 0.6
 
@@ -144,9 +152,9 @@ def test_film_without_a_frame_at_this_rate(ffmpeg: str, tmp_path: Path) -> None:
     run(ffmpeg, "-f", "lavfi", "-i", "testsrc2=s=64x64:r=24:d=0.3", "-c:v", "libx264", path)
     for mode in ("auto", "full"):
         with pytest.raises(SetAside) as caught:
-            list(sample_frames(path, mode=mode))  # type: ignore[arg-type]
+            list(FrameSampler(path, mode=mode))  # type: ignore[arg-type]
         assert caught.value.reason is Reason.NO_FRAMES
-    assert len(list(sample_frames(path, fps=Fraction(10)))) == 3
+    assert len(list(FrameSampler(path, fps=Fraction(10)))) == 3
 
 
 CUT = ["plain", "index_first", "fragments", "matroska", "vp9", "transport_stream", "mpeg2_program_stream"]
@@ -157,23 +165,43 @@ CUT = ["plain", "index_first", "fragments", "matroska", "vp9", "transport_stream
 def test_a_file_cut_off_in_the_middle_is_set_aside(
     name: str, mode: str, video: Video, tmp_path: Path
 ) -> None:
-    data = video(name).read_bytes()
     path = tmp_path / video(name).name
-    path.write_bytes(data[: len(data) // 2])
+    path.write_bytes(video(name).read_bytes()[: inside_a_picture(video(name))])
     with pytest.raises(SetAside) as caught:
         list(FrameSampler(path, long_side=64, mode=mode))  # type: ignore[arg-type]
     assert caught.value.reason is Reason.TRUNCATED_VIDEO
 
 
+@pytest.mark.parametrize("name", ["transport_stream", "transport_stream_with_lengths"])
+def test_a_transport_stream_cut_off_at_a_packets_end_inside_a_picture_is_set_aside(
+    name: str, video: Video, tmp_path: Path
+) -> None:
+    path = tmp_path / "cut.ts"
+    path.write_bytes(video(name).read_bytes()[: inside_a_picture(video(name)) // TS_PACKET * TS_PACKET])
+    with pytest.raises(SetAside) as caught:
+        list(FrameSampler(path, long_side=64))
+    assert caught.value.reason is Reason.TRUNCATED_VIDEO
+
+
+def test_a_transport_stream_cut_off_between_pictures_is_whole(video: Video, tmp_path: Path) -> None:
+    whole = video("transport_stream")
+    packets = packets_of(whole)
+    path = tmp_path / "cut.ts"
+    path.write_bytes(whole.read_bytes()[: place_of(packets[len(packets) // 2])])
+    assert 0 < len(list(FrameSampler(path, long_side=64))) < len(list(FrameSampler(whole, long_side=64)))
+
+
 def test_damage_in_the_middle_is_set_aside(video: Video, tmp_path: Path) -> None:
-    data = bytearray(video("no_b_frames").read_bytes())
-    middle = len(data) // 3
-    data[middle : middle + 400] = bytes((37 * i + 11) % 256 for i in range(400))
+    film = video("no_b_frames")
+    data = bytearray(film.read_bytes())
+    key = [packet for packet in packets_of(film) if packet.is_keyframe][1]
+    start, length = place_of(key) + key.size // 4, key.size // 2
+    data[start : start + length] = bytes((37 * i + 11) % 256 for i in range(length))
     path = tmp_path / "damaged.mp4"
     path.write_bytes(data)
     for mode in ("auto", "full"):
         with pytest.raises(SetAside) as caught:
-            list(sample_frames(path, long_side=64, mode=mode))  # type: ignore[arg-type]
+            list(FrameSampler(path, long_side=64, mode=mode))  # type: ignore[arg-type]
         assert caught.value.reason is Reason.UNDECODABLE_VIDEO
 
 
@@ -191,8 +219,8 @@ def test_memory_does_not_grow_with_the_length(ffmpeg: str, video: Video, tmp_pat
     import sys
 
     program = (
-        "import resource, sys; from pathlib import Path; from tasks.media.decode import sample_frames\n"
-        "n = sum(1 for _ in sample_frames(Path(sys.argv[1])))\n"
+        "import resource, sys; from pathlib import Path; from tasks.media.decode import FrameSampler\n"
+        "n = sum(1 for _ in FrameSampler(Path(sys.argv[1])))\n"
         "print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     peaks = []

@@ -18,13 +18,17 @@ from storage_schemas.errors import Reason, SetAside
 from tasks.media.decode import FrameSampler
 from tasks.media.h264_syntax import Bits, InvalidBitstream, parse_avcc, parse_sps, unescape
 from tasks.media.images import planned_images
-from tasks.media.packet_plan import PacketPlan, Unsafe, has_recovery_point, plan_packets, sorted_by_buffer
+from tasks.media.packet_plan import PacketPlan, Unsafe, has_recovery_point, probe_and_plan, sorted_by_buffer
 from tasks.media.source_file import open_video
 from tests.tasks.media.corpus import run
 
 Video = Callable[[str], Path]
 Change = Callable[[list[av.Packet]], list[av.Packet]]
-ONE = Fraction(1)
+
+
+def plan_of(path: Path) -> PacketPlan | Unsafe:
+    """The plan for one frame a second."""
+    return probe_and_plan(path, Fraction(1))[1]
 
 
 def changed(source: Path, target: Path, change: Change) -> Path:
@@ -99,7 +103,7 @@ def swapped_times(packets: list[av.Packet]) -> list[av.Packet]:
 )
 def test_a_broken_condition_is_named(change: Change, reason: str, video: Video, tmp_path: Path) -> None:
     path = changed(video("plain"), tmp_path / "changed.mp4", change)
-    plan = plan_packets(path, ONE)
+    plan = plan_of(path)
     assert isinstance(plan, Unsafe)
     assert re.search(reason, plan.reason), plan.reason
 
@@ -123,7 +127,7 @@ def test_a_broken_condition_is_named(change: Change, reason: str, video: Video, 
     ],
 )
 def test_an_unsafe_file_is_refused_with_the_reason(name: str, reason: str, video: Video) -> None:
-    plan = plan_packets(video(name), ONE)
+    plan = plan_of(video(name))
     assert isinstance(plan, Unsafe)
     assert reason in plan.reason
 
@@ -240,7 +244,7 @@ def test_recovery_points_are_found_among_other_messages() -> None:
 
 @pytest.mark.parametrize("name", ["plain", "matroska"])
 def test_an_index_that_leads_too_far_costs_nothing_but_time(name: str, video: Video) -> None:
-    plan = plan_packets(video(name), ONE)
+    plan = plan_of(video(name))
     assert isinstance(plan, PacketPlan)
     late = replace(plan, seek_to=np.full_like(plan.seek_to, plan.pts.max()))
     found = []
@@ -252,7 +256,7 @@ def test_an_index_that_leads_too_far_costs_nothing_but_time(name: str, video: Vi
 
 
 def test_a_file_that_changed_since_it_was_planned_is_noticed(video: Video) -> None:
-    plan = plan_packets(video("no_b_frames"), ONE)
+    plan = plan_of(video("no_b_frames"))
     assert isinstance(plan, PacketPlan)
     with open_video(video("slow_rate")) as opened, pytest.raises(SetAside) as caught:
         list(planned_images(opened, plan, plan.needed(plan.chosen)))

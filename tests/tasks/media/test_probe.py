@@ -13,10 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
-from tasks.media.decode import sample_frames
+from tasks.media.decode import FrameSampler
 from tasks.media.probe import VideoInfo, probe, target_size
 from tasks.media.source_file import is_cut_off
-from tests.tasks.media.corpus import X264, made, run
+from tests.tasks.media.corpus import (
+    TS_PACKET,
+    TS_VIDEO_PID,
+    X264,
+    inside_a_picture,
+    made,
+    packets_of,
+    place_of,
+    run,
+)
 
 Video = Callable[[str], Path]
 
@@ -99,7 +108,7 @@ def test_large_pictures_without_matrix_count_as_bt709(size: str, ffmpeg: str, tm
 def test_full_range_is_that_of_the_stored_planes(pix_fmt: str, ffmpeg: str, tmp_path: Path) -> None:
     half_white = "drawbox=color=black:t=fill,drawbox=w=iw/2:color=white:t=fill"
     path = made("film.mp4", *X264, "-pix_fmt", pix_fmt, seconds="1", vf=half_white)(ffmpeg, tmp_path)
-    luma = next(sample_frames(path, long_side=320)).planes[:180]
+    luma = next(iter(FrameSampler(path, long_side=320))).planes[:180]
     assert probe(path).full_range == (pix_fmt == "yuvj420p") == (luma.min() < 5 and luma.max() > 250)
 
 
@@ -167,11 +176,45 @@ def test_whole_files_are_whole_and_each_shorter_one_is_cut_off(
 ) -> None:
     data = video(name).read_bytes()
     assert not is_cut_off(video(name))
-    for length in (len(data) - 1, len(data) // 3):
+    for length in (len(data) - 1, inside_a_picture(video(name))):
         (tmp_path / "cut").write_bytes(data[:length])
         assert is_cut_off(tmp_path / "cut")
     (tmp_path / "tail").write_bytes(data + bytes(32))
     assert not is_cut_off(tmp_path / "tail")
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (4, 0), (0, 16)], ids=["188", "192", "204"])
+def test_a_transport_stream_ends_with_a_whole_packet(
+    before: int, after: int, video: Video, tmp_path: Path
+) -> None:
+    plain = video("transport_stream").read_bytes()
+    stamp, check = bytes([1, 2, 3, 4])[:before], bytes(range(after))
+    packets = [stamp + plain[i : i + TS_PACKET] + check for i in range(0, len(plain), TS_PACKET)]
+    whole, last = b"".join(packets[:-1]), packets[-1]
+    path = tmp_path / "film.ts"
+    for length in range(len(last) + 1):
+        path.write_bytes(whole + last[:length])
+        assert is_cut_off(path, TS_VIDEO_PID) == (0 < length < len(last)), length
+    path.write_bytes(whole + last + bytes(300))
+    assert not is_cut_off(path, TS_VIDEO_PID)
+    path.write_bytes(whole + last[:112])
+    assert reason_of(path) is Reason.TRUNCATED_VIDEO
+
+
+def test_a_picture_with_a_length_in_a_transport_stream_is_whole_or_not(video: Video, tmp_path: Path) -> None:
+    data = video("transport_stream_with_lengths").read_bytes()
+    packets = packets_of(video("transport_stream_with_lengths"))
+    middle = len(packets) // 2
+    start = place_of(packets[middle])
+    of_the_video = [
+        place
+        for place in range(start, place_of(packets[middle + 1]), TS_PACKET)
+        if int.from_bytes(data[place + 1 : place + 3], "big") & 0x1FFF == TS_VIDEO_PID
+    ]
+    path = tmp_path / "film.ts"
+    for end in [*of_the_video[1:], of_the_video[-1] + TS_PACKET]:
+        path.write_bytes(data[:end])
+        assert is_cut_off(path, TS_VIDEO_PID) == (end <= of_the_video[-1])
 
 
 def test_an_mp4_without_index_is_truncated(video: Video, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from tasks.aspects import registry as aspects
+from tasks import plugins
 from tasks.models import loaders
 from tasks.models.hub import ModelHub
 from tests.tasks.models.checkpoints import mirror
@@ -18,7 +18,7 @@ from tests.tasks.models.checkpoints import mirror
 
 def install(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
     found = [EntryPoint(name, value, loaders.GROUP) for name, value in points]
-    monkeypatch.setattr(aspects, "entry_points", lambda group: found if group == loaders.GROUP else [])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: found if group == loaders.GROUP else [])
 
 
 @pytest.fixture

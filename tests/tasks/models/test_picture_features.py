@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from storage_schemas.errors import PrerequisiteError
-from tests.tasks.suites.locot2v.videos import scene
+from tests.tasks.scoring.suites.locot2v.videos import scene
 
 pytestmark = pytest.mark.models
 

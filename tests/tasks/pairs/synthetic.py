@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from storage_schemas.analysis import AgentAction, CaptionAnalysis, LocatedObject
-from storage_schemas.frames import ColorSpec, Planes, write_frames
+from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import digest_frame
 from storage_schemas.pair import PairRecord
 from storage_schemas.source import Clip, Source, Timeline
@@ -20,6 +20,7 @@ from tasks.pairs.degrade import DegradeResult, degrade_source, read_pair
 from tasks.pairs.draw import PairJob, source_jobs
 from tasks.pairs.facts import SourceFacts, clip_spans, frames_consumes
 from tasks.recipe import AspectRecipe, Recipe
+from tests.frame_arrays import write_frames
 
 WIDTH, HEIGHT = 32, 16
 COLOR = ColorSpec("bt709")

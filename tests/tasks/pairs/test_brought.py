@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from storage_schemas.errors import Reason, SetAside, UserInputError
-from tasks.media.decode import FrameSampler, sample_frames
-from tasks.pairs.file_pairs import KEPT_FRAMES, VideoSide, open_brought, read_pairs_file
+from tasks.media.decode import FrameSampler
+from tasks.pairs.file_pairs import KEPT_FRAMES, VideoSide, open_video_pair, read_pairs_file
 
 LONG_SIDE = 64
 
@@ -53,7 +53,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def expected(path: Path) -> list[Any]:
-    return [frame.planes for frame in sample_frames(path, long_side=LONG_SIDE)]
+    return [frame.planes for frame in FrameSampler(path, long_side=LONG_SIDE)]
 
 
 @pytest.mark.parametrize("name", ["film.mp4", "old.mpg", "short.mp4"])
@@ -143,7 +143,7 @@ def test_where_all_must_be_decoded_going_on_costs_once(videos: Path, decoded: li
 def test_gold_says_which_is_high(videos: Path) -> None:
     a, b = videos / "film.mp4", videos / "other.mp4"
     for gold, high in (("a", a), ("b", b), ("tie", a)):
-        pair = open_brought(a, b, "A test picture.", "color", gold, long_side=LONG_SIDE)  # type: ignore[arg-type]
+        pair = open_video_pair(a, b, "A test picture.", "color", gold, long_side=LONG_SIDE)  # type: ignore[arg-type]
         assert isinstance(pair.high, VideoSide) and isinstance(pair.low, VideoSide)
         assert pair.high.path == high
         assert {pair.high.path, pair.low.path} == {a, b}
@@ -155,7 +155,7 @@ def test_gold_says_which_is_high(videos: Path) -> None:
 
 def test_opening_reads_no_video(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.pairs.file_pairs.FrameSampler", None)
-    assert open_brought(videos / "film.mp4", videos / "text.mp4", "p", "color", "a").aspect == "color"
+    assert open_video_pair(videos / "film.mp4", videos / "text.mp4", "p", "color", "a").aspect == "color"
 
 
 def test_ids_are_the_same_wherever_the_files_lie(videos: Path, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_ids_are_the_same_wherever_the_files_lie(videos: Path, tmp_path: Path) -
     (tmp_path / "other.mp4").write_bytes((videos / "other.mp4").read_bytes())
 
     def id_(folder: Path, prompt: str = "p") -> str:
-        return open_brought(folder / "film.mp4", folder / "other.mp4", prompt, "color", "a").id
+        return open_video_pair(folder / "film.mp4", folder / "other.mp4", prompt, "color", "a").id
 
     assert id_(videos) == id_(tmp_path)
     assert id_(videos) != id_(videos, "q")
@@ -171,10 +171,10 @@ def test_ids_are_the_same_wherever_the_files_lie(videos: Path, tmp_path: Path) -
 
 def test_very_short_videos_need_a_higher_rate(videos: Path) -> None:
     flash, short = videos / "flash.mp4", videos / "short.mp4"
-    pair = open_brought(flash, short, "p", "color", "a", fps=Fraction(8), long_side=LONG_SIDE)
+    pair = open_video_pair(flash, short, "p", "color", "a", fps=Fraction(8), long_side=LONG_SIDE)
     assert (len(pair.high), len(pair.low)) == (2, 8)
     assert pair.low.times_s.tolist() == [k / 8 for k in range(8)]
-    slow = open_brought(flash, short, "p", "color", "a", long_side=LONG_SIDE)
+    slow = open_video_pair(flash, short, "p", "color", "a", long_side=LONG_SIDE)
     assert len(list(slow.low)) == 1
     with pytest.raises(SetAside, match="higher fps") as caught:
         len(slow.high)
@@ -207,7 +207,7 @@ def test_mistakes_are_said(videos: Path, change: dict[str, Any], message: str) -
         "gold": "a",
     }
     with pytest.raises(UserInputError, match=message):
-        open_brought(**{**values, **change})
+        open_video_pair(**{**values, **change})
 
 
 LINE: dict[str, Any] = {

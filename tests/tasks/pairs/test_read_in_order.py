@@ -11,7 +11,7 @@ import pytest
 
 from tasks.media.decode import FrameSampler, SampledFrame
 from tasks.pairs.file_pairs import VideoSide
-from tests.tasks.evaluators.sides import film
+from tests.tasks.scoring.sides import film
 
 
 @pytest.fixture

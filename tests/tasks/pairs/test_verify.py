@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from storage_schemas.errors import Reason, StoreError
-from storage_schemas.frames import FrameReader, Planes, write_frames
+from storage_schemas.frames import FrameReader, Planes
 from storage_schemas.ids import artifact_id
 from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, VERIFIED, Store
 from tasks.pairs.degrade import low_checksum, read_pair
 from tasks.pairs.verify import expected_intervals, verified_consumes, verify_deep, verify_pairs
+from tests.frame_arrays import write_frames
 from tests.tasks.pairs.synthetic import ASPECTS, COLOR, Made, picture
 
 
@@ -100,7 +101,7 @@ def test_a_flipped_byte_in_a_degraded_clip_harms_its_pair_alone(source: Made) ->
     assert found[record.pair_id].reason is Reason.VERIFICATION_FAILED
     assert "frames 0…" in found[record.pair_id].message
     assert not source.store.has(VERIFIED, artifact_id(VERIFIED, verified_consumes(record.pair_id)))
-    assert any("not what its manifest promises" in problem for problem in verify_deep(source.store, record))
+    assert any("does not match its manifest" in problem for problem in verify_deep(source.store, record))
 
 
 def test_a_degraded_clip_that_is_gone_is_found(source: Made) -> None:
@@ -312,5 +313,5 @@ def test_a_pair_file_that_cannot_be_read_harms_no_other(source: Made) -> None:
 def test_deep_finds_a_record_that_is_not_the_stored_one(source: Made) -> None:
     record = source.pair("temporal_flow")
     tampered(source, record, strength="weak")
-    assert any("not what its manifest promises" in problem for problem in verify_deep(source.store, record))
+    assert any("does not match its manifest" in problem for problem in verify_deep(source.store, record))
     assert read_pair(source.store, record.pair_id).strength == "weak"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from storage_schemas.errors import Reason
-from storage_schemas.frames import ColorSpec, Planes, write_frames
+from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import artifact_id, digest_text
 from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.release import Release
@@ -22,6 +22,7 @@ from tasks.aspects.base import ClipSpan
 from tasks.pairs.intervals import degraded_intervals, reordered, replaced, units
 from tasks.publish.release import write_release
 from tasks.recipe import load_recipe
+from tests.frame_arrays import write_frames
 
 WIDTH, HEIGHT, COUNT = 128, 72, 40
 COLOR = ColorSpec("bt709")

@@ -22,15 +22,13 @@ from storage_schemas.parquet import read_dicts
 from storage_schemas.release import Release, release_versions
 from storage_schemas.store import Store
 from storage_schemas.votes import Standing, Vote, VotesStore
-from tasks.annotation.filter import Verdict, counting, outcomes
 from tasks.annotation.filtered_release import Filtered, write_filtered
-from tasks.annotation.people import People, people_of, rule_of
-from tasks.annotation.retention import retention
 from tasks.publish.export import export_release
-from tasks.recipe import FilterRule
-from tests.tasks.annotation.voting import decision, vote
+from tasks.votes.filter import FilterRule, FilterVerdict, counting, pair_outcomes, retention
+from tasks.votes.release_votes import ReleaseVotes, read_release_votes, rule_of
 from tests.tasks.publish.conftest import Small
 from tests.tasks.publish.judging import build_wide
+from tests.tasks.votes.voting import decision, vote
 
 #: What people say of the eight pairs of the small release, in its order.
 RATINGS = ("AAAAA", "AAABB", "AAAAC", "BBBBA", "AAAAA", "CCCCC", "AAA", "AAAAB")
@@ -66,9 +64,9 @@ def said(release: Release, ratings: tuple[str, ...] = RATINGS) -> list[Vote]:
     ]
 
 
-def people(release: Release, votes: list[Vote] | None = None) -> People:
+def people(release: Release, votes: list[Vote] | None = None) -> ReleaseVotes:
     VotesStore(release.store).add(said(release) if votes is None else votes)
-    found = people_of(release)
+    found = read_release_votes(release)
     assert found is not None
     return found
 
@@ -160,7 +158,7 @@ def test_votes_leave_with_an_export_only_when_asked_and_only_of_its_pairs(
 def test_what_people_said_can_be_read_from_it(parent: Release) -> None:
     before = people(parent)
     release = write_filtered(parent, before).release
-    after = people_of(release)
+    after = read_release_votes(release)
     assert after is not None and after.filtered
     assert after.outcomes == before.outcomes and after.kept == before.kept
     assert retention(after.outcomes) == retention(before.outcomes)
@@ -205,12 +203,12 @@ def test_an_erased_worker_changes_no_frozen_version(parent: Release) -> None:
 def test_the_rule_can_drop_excluded_workers(parent: Release) -> None:
     people(parent)
     VotesStore(parent.store).add_decisions([decision(f"{SECRET}-4", Standing.EXCLUDED)])
-    paper = people_of(parent)
-    dropping = people_of(parent, rule=FilterRule(drop_excluded=True, workers_per_pair=4))
+    paper = read_release_votes(parent)
+    dropping = read_release_votes(parent, rule=FilterRule(drop_excluded=True, workers_per_pair=4))
     assert paper is not None and dropping is not None
-    assert [one.verdict for one in paper.outcomes].count(Verdict.KEPT) == 4
+    assert [one.verdict for one in paper.outcomes].count(FilterVerdict.KEPT) == 4
     # without the fifth worker the third pair has no C any more
-    assert dropping.outcomes[2].verdict is Verdict.KEPT
+    assert dropping.outcomes[2].verdict is FilterVerdict.KEPT
     release = write_filtered(parent, dropping, "strict").release
     assert release.name == "strict" and rule_of(release).drop_excluded
     assert len(read_dicts(release.path / "votes.parquet")) == sum(min(len(r), 4) for r in RATINGS)
@@ -223,17 +221,17 @@ def test_campaigns_can_be_chosen(parent: Release) -> None:
         for one in said(parent)
     ]
     VotesStore(parent.store).add(other)
-    autumn, spring = people_of(parent, ["autumn"]), people_of(parent, ["spring"])
+    autumn, spring = read_release_votes(parent, ["autumn"]), read_release_votes(parent, ["spring"])
     assert autumn is not None and spring is not None
     assert not any(autumn.kept.values()) and sum(spring.kept.values()) == 4
     with pytest.raises(UserInputError, match=r"no votes of campaign 'summer'.*autumn, spring"):
-        people_of(parent, ["summer"])
+        read_release_votes(parent, ["summer"])
 
 
 def test_without_votes_there_is_nothing_to_say(parent: Release) -> None:
-    assert people_of(parent) is None
+    assert read_release_votes(parent) is None
     VotesStore(parent.store).add([vote("of-another-release", "ann")])
-    assert people_of(parent) is None
+    assert read_release_votes(parent) is None
 
 
 @pytest.mark.parametrize(
@@ -263,7 +261,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
 
 def test_a_filtered_release_is_not_filtered_again(parent: Release) -> None:
     release = write_filtered(parent, people(parent)).release
-    found = people_of(release)
+    found = read_release_votes(release)
     assert found is not None
     with pytest.raises(UserInputError, match=f"is filtered already: filter {parent.name}"):
         write_filtered(release, found)
@@ -319,7 +317,9 @@ def test_any_votes_in_any_order_give_the_pairs_that_the_rule_keeps(
     random.shuffle(votes)
     rule = FilterRule()
     counted = counting(votes, [], rule)
-    found = People(rule, tuple(counted), tuple(outcomes(wide.pairs(), counted, rule)), filtered=False)
+    found = ReleaseVotes(
+        rule, tuple(counted), tuple(pair_outcomes(wide.pairs(), counted, rule)), filtered=False
+    )
     wanted = [
         record.pair_id
         for record, letters in zip(wide.pairs(), ratings, strict=True)
@@ -334,5 +334,7 @@ def test_any_votes_in_any_order_give_the_pairs_that_the_rule_keeps(
     first.release.check()
     random.shuffle(votes)
     counted = counting(votes, [], rule)
-    mixed = People(rule, tuple(counted), tuple(outcomes(wide.pairs(), counted, rule)), filtered=False)
+    mixed = ReleaseVotes(
+        rule, tuple(counted), tuple(pair_outcomes(wide.pairs(), counted, rule)), filtered=False
+    )
     assert not write_filtered(wide, mixed, f"f{number}").new

@@ -51,7 +51,7 @@ def follow(page: Any, name: str) -> None:
         page.get_by_role("link", name=name).first.click()
 
 
-def wait(page: Any, expression: str, seconds: float = 15) -> None:
+def wait(page: Any, expression: str, seconds: float = 60) -> None:
     """Wait until an expression is true; the pages' policy forbids Playwright's own way, which is eval."""
     end = time.monotonic() + seconds
     while not page.evaluate(f"Boolean({expression})"):

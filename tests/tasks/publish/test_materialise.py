@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from storage_schemas.errors import IntegrityError, StoreError
-from storage_schemas.frames import ColorSpec, Planes, write_frames
+from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.store import DEGRADED_CLIP, ENCODED, FRAMES, Store
-from tasks.publish.pair_videos import encode_source, estimate_bytes, materialise_pair, unit_starts, write_low
+from tasks.publish.pair_videos import encode_source, materialise_pair, unit_starts, write_low
+from tests.frame_arrays import write_frames
 
 WIDTH, HEIGHT, COUNT = 96, 64, 60
 COLOR = ColorSpec("bt709")
@@ -240,12 +241,6 @@ def test_a_damaged_file_is_written_again(store: Store, frames_id: str, tmp_path:
     materialise_pair(store, pair, CLIPS, tmp_path, progress=seen.append)
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.mp4")} == good
     assert sum(seen) == COUNT
-
-
-def test_the_estimate_grows_with_frames_and_pixels() -> None:
-    assert estimate_bytes(0, 512, 288) == 0
-    assert 10_000 < estimate_bytes(1, 512, 288) < 100_000
-    assert estimate_bytes(10, 512, 288) == 10 * estimate_bytes(1, 512, 288)
 
 
 @pytest.mark.slow

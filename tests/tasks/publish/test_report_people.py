@@ -11,13 +11,13 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.votes import Vote, VotesStore
 from tasks.annotation.filtered_release import write_filtered
-from tasks.annotation.people import people_of
 from tasks.report.accuracy import matrix_of
 from tasks.report.judged_release import JudgedRelease, load_judged_release
 from tasks.report.tables import agreement_table, filter_tables, retention_table
 from tasks.report.write import Report, report_of, write_report
-from tests.tasks.annotation.voting import vote
+from tasks.votes.release_votes import read_release_votes
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
+from tests.tasks.votes.voting import vote
 
 FILMS = 10
 
@@ -66,7 +66,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 @pytest.fixture(scope="module")
 def gathered(wide: Release) -> JudgedRelease:
-    return load_judged_release(wide, people=people_of(wide))
+    return load_judged_release(wide, people=read_release_votes(wide))
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_without_votes_the_report_is_what_it_was(wide: Release) -> None:
 def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, tmp_path: Path) -> None:
     assert gathered.people is not None
     release = write_filtered(wide, gathered.people).release
-    found = load_judged_release(release, people=people_of(release))
+    found = load_judged_release(release, people=read_release_votes(release))
     matrix = matrix_of(found)
     # judges' answers are by pair: nothing was asked again
     assert matrix.evaluators == ("careful", "coin", "human", "middling", "weak")
@@ -165,7 +165,7 @@ def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, 
 
 
 def test_people_alone_make_a_report(wide: Release) -> None:
-    found = load_judged_release(wide, ["human"], people=people_of(wide))
+    found = load_judged_release(wide, ["human"], people=read_release_votes(wide))
     assert matrix_of(found).evaluators == ("human",)
     assert "No evaluator but people" in filter_tables(found)[0].empty
 
@@ -175,5 +175,5 @@ def test_a_judge_that_somebody_called_human_is_another_one(wide: Release) -> Non
         return "high"
 
     rows = [*JudgementsStore(wide.store).rows(["weak"]), *scored("human", wide.pairs(), high)]  # type: ignore[arg-type]
-    names = load_judged_release(wide, judgements=rows, people=people_of(wide)).names
+    names = load_judged_release(wide, judgements=rows, people=read_release_votes(wide)).names
     assert names["human", "votes"] == "human (votes)" and len(names) == 3

@@ -242,7 +242,7 @@ def test_a_cache_that_cannot_be_written_costs_nothing(
     sources, aside = scan(root, cache=tmp_path / "cache")
     assert len(sources) == 1
     assert aside == []
-    assert "not remembered" in caplog.text
+    assert "cannot cache" in caplog.text
 
 
 def test_a_video_still_being_copied_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from storage_schemas.judgements import Failure
-from tasks.statistics.cells import cell_of, cells_of, macro_accuracy, order_bias, pooled_accuracy
+from tasks.statistics.cells import cell_of, cells_of, macro_accuracy, order_bias
 from tasks.statistics.trials import Outcome, Trial
 from tests.tasks.statistics.making import both_orders, few, judged, pair, scored, trial
 
@@ -72,13 +72,11 @@ def test_cells_are_by_evaluator_settings_and_aspect() -> None:
     assert cells[("judge", ""), "color"].accuracy == 0.5
 
 
-def test_averages_over_aspects_and_over_units() -> None:
+def test_the_average_counts_each_aspect_the_same() -> None:
     large, small = cell_of(scored(["right"] * 9 + ["wrong"])), cell_of(scored(["wrong"] * 2))
     assert macro_accuracy([large, small]) == pytest.approx(0.45)
-    assert pooled_accuracy([large, small]) == pytest.approx(9 / 12)
     assert macro_accuracy([large, cell_of([])]) is None
-    assert pooled_accuracy([large, cell_of([])]) == pytest.approx(0.9)
-    assert macro_accuracy([]) is pooled_accuracy([]) is None
+    assert macro_accuracy([]) is None
 
 
 @few

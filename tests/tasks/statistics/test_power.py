@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,25 +11,16 @@ from scipy.stats import binom
 from tasks.statistics.power import (
     accuracy_shown,
     difference_shown,
-    discordant_if_independent,
-    pairs_against_chance,
     pairs_for_two_evaluators,
-    pairs_for_two_groups,
 )
 from tests.tasks.statistics.making import few
 
 
 def test_against_chance_by_hand() -> None:
     # ((1.95996·0.5 + 0.84162·√0.24) / 0.1)² = 193.8
-    assert pairs_against_chance(0.6) == 194
-    assert pairs_against_chance(0.4) == 194
-
-
-def test_two_groups_of_a_textbook() -> None:
-    # Fleiss, Levin and Paik: 0.6 against 0.5 at 80 % needs 388 each without continuity correction
-    assert pairs_for_two_groups(0.6, 0.5) == 388
-    assert pairs_for_two_groups(0.5, 0.6) == 388
-    assert pairs_for_two_groups(0.6, 0.5, power=0.9) == 519
+    more, fewer = accuracy_shown(194), accuracy_shown(193)
+    assert more is not None and fewer is not None
+    assert more < 0.6 < fewer
 
 
 def test_two_evaluators_by_hand() -> None:
@@ -37,10 +30,12 @@ def test_two_evaluators_by_hand() -> None:
 
 
 def test_the_promised_power_is_there_against_chance() -> None:
-    n = pairs_against_chance(0.65)
+    n = 85
+    shown = accuracy_shown(n)
+    assert shown == pytest.approx(0.65, abs=0.005)
     counts = np.arange(n + 1)
     found = abs(counts / n - 0.5) / (0.25 / n) ** 0.5 > 1.96
-    assert binom.pmf(counts, n, 0.65)[found].sum() == pytest.approx(0.8, abs=0.04)
+    assert binom.pmf(counts, n, shown)[found].sum() == pytest.approx(0.8, abs=0.04)
 
 
 def test_the_promised_power_is_there_for_two_evaluators() -> None:
@@ -51,9 +46,8 @@ def test_the_promised_power_is_there_for_two_evaluators() -> None:
 
 
 def test_same_pairs_need_fewer_than_different_ones() -> None:
-    discordant = discordant_if_independent(0.6, 0.5)
-    assert discordant == 0.5
-    assert pairs_for_two_evaluators(0.1, discordant) < 2 * pairs_for_two_groups(0.6, 0.5)
+    discordant = 0.6 * (1 - 0.5) + 0.5 * (1 - 0.6)  # where they err independently
+    assert pairs_for_two_evaluators(0.1, discordant) < 2 * 388  # Fleiss, Levin and Paik: each of two groups
     assert pairs_for_two_evaluators(0.1, 0.2) < pairs_for_two_evaluators(0.1, discordant)
 
 
@@ -71,12 +65,16 @@ def test_what_is_shown_needs_so_many_pairs(pairs: int, discordant: float) -> Non
 @few
 @given(st.integers(1, 5000))
 def test_what_is_shown_against_chance_needs_so_many_pairs(pairs: int) -> None:
+    def needed(accuracy: float) -> float:
+        spread = 1.959964 * 0.5 + 0.841621 * math.sqrt(accuracy * (1 - accuracy))
+        return (spread / (accuracy - 0.5)) ** 2
+
     shown = accuracy_shown(pairs)
     if shown is None:
-        assert pairs_against_chance(1.0) >= pairs
+        assert needed(1.0) >= pairs
     else:
         assert 0.5 < shown <= 1
-        assert abs(pairs_against_chance(shown) - pairs) <= 1
+        assert needed(shown) == pytest.approx(pairs, rel=1e-4)
 
 
 def test_what_cannot_be_shown() -> None:
@@ -87,11 +85,9 @@ def test_what_cannot_be_shown() -> None:
 
 def test_numbers_that_make_no_sense() -> None:
     with pytest.raises(ValueError, match="no difference"):
-        pairs_for_two_groups(0.5, 0.5)
-    with pytest.raises(ValueError, match="no difference"):
-        pairs_against_chance(0.5)
+        pairs_for_two_evaluators(0.0, 0.5)
     with pytest.raises(ValueError, match=r"1\.2 is no share"):
-        pairs_against_chance(1.2)
+        accuracy_shown(100, chance=1.2)
     with pytest.raises(ValueError, match=r"difference of 0\.4 with only 0\.3"):
         pairs_for_two_evaluators(0.4, 0.3)
     with pytest.raises(ValueError, match="a power of 1"):

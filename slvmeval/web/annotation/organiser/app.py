@@ -36,10 +36,10 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from storage_schemas.votes import Standing
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk import Desk
-from tasks.annotation.desk_types import Clock, utc
+from tasks.annotation.desk.database import Clock, utc
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.organiser import LONGEST_NOTE
 
-MOST_NOTE = 2000
 SHOWN = ("listed", "flagged", "excluded", "cleared")
 OwnForm = Annotated[Forms, Depends(own_form)]
 
@@ -69,8 +69,8 @@ def add_worker_pages(app: FastAPI) -> None:
             problem = "Choose whether to exclude or to clear the worker."
         elif not note:
             problem = "Write a note: it says later, also to the worker, why this was decided."
-        elif len(note) > MOST_NOTE:
-            problem = f"The note has {len(note)} letters; at most {MOST_NOTE} are kept."
+        elif len(note) > LONGEST_NOTE:
+            problem = f"The note has {len(note)} letters; at most {LONGEST_NOTE} are kept."
         if problem:
             return _review(
                 request, views, campaign, worker, problem=problem, note=note, standing=standing, status=422
@@ -117,7 +117,7 @@ def _review(
         problem=problem,
         note=note,
         standing=standing,
-        most_note=MOST_NOTE,
+        most_note=LONGEST_NOTE,
     )
 
 

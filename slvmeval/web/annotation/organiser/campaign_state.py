@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
 from storage_schemas.votes import Decision, Standing, Vote
-from tasks.annotation.agreement import ALL, AspectAgreement, agreement
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk import Desk
-from tasks.annotation.desk_types import Event, EventKind, TaskProgress, WorkerProgress
-from tasks.annotation.desk_types import RefusedReason as R
-from tasks.annotation.filter import counting, standings
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.events import DeskEvent, EventKind
+from tasks.annotation.desk.organiser import TaskProgress, WorkerProgress
+from tasks.annotation.desk.refusals import RefusalReason as R
 from tasks.annotation.progress import CampaignProgress, campaign_progress
-from tasks.annotation.quality import WorkerQuality, quality
-from tasks.recipe import FilterRule
+from tasks.votes.agreement import ALL, VoteAgreement, agreement
+from tasks.votes.filter import FilterRule, counting, standings
+from tasks.votes.quality import WorkerQuality, quality
 
 #: Events that are read at once, so that memory is bounded.
 _EVENTS_AT_ONCE = 5000
@@ -44,7 +44,7 @@ class Tallies:
     counts: Counter[str] = field(default_factory=Counter)
     by_worker: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: DeskEvent) -> None:
         """Count an event."""
         if event.kind not in _COUNTED:
             return
@@ -78,7 +78,7 @@ class Reading:
                 # a worker's data were taken out: nothing of them stays in memory
                 self._forget()
                 self._read_events()
-            new = self._desk.votes(self._campaign, after=self._vote_number)
+            new = self._desk.votes.read(self._campaign, after=self._vote_number)
             if new:
                 self._votes.extend(vote for _, vote in new)
                 self._vote_number = new[-1][0]
@@ -93,7 +93,7 @@ class Reading:
         """Read what is new; say whether somebody was erased since anything was read."""
         known, erased = self._event_number > 0, False
         while True:
-            events = self._desk.events(self._campaign, after=self._event_number, most=_EVENTS_AT_ONCE)
+            events = self._desk.events.read(self._campaign, after=self._event_number, most=_EVENTS_AT_ONCE)
             for event in events:
                 self._tallies.add(event)
                 erased = erased or event.kind is EventKind.ERASED
@@ -183,8 +183,8 @@ class CampaignState:
 
     campaign: Campaign
     progress: CampaignProgress
-    agreement: dict[str, AspectAgreement]
-    overall: AspectAgreement | None
+    agreement: dict[str, VoteAgreement]
+    overall: VoteAgreement | None
     people: WorkerCounts
     trouble: tuple[Trouble, ...]
 
@@ -216,7 +216,7 @@ def campaign_state(
     *,
     rate: float | None = None,
     zone: tzinfo | None = None,
-    agreed: Sequence[AspectAgreement] | None = None,
+    agreed: Sequence[VoteAgreement] | None = None,
     judged: Sequence[WorkerQuality] | None = None,
 ) -> CampaignState:
     """Return how a campaign stands.
@@ -244,7 +244,7 @@ def campaign_state(
     )
 
 
-def agreed_of(facts: Facts) -> list[AspectAgreement]:
+def agreed_of(facts: Facts) -> list[VoteAgreement]:
     """Return the agreement of the votes that count."""
     rule = FilterRule(drop_excluded=facts.campaign.drop_excluded)
     return agreement(counting(facts.votes, facts.decisions, rule))

@@ -23,7 +23,7 @@ from itsdangerous import BadData, URLSafeSerializer
 from starlette.responses import RedirectResponse, Response
 
 from slvmeval.web.annotation.security import Limiter
-from tasks.annotation.places import derived_key
+from tasks.annotation.installation import derived_key
 
 COOKIE = "slvmeval_organiser"
 #: A session ends after a working day.

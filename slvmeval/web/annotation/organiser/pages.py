@@ -14,7 +14,7 @@ from fastapi import Request
 from starlette.responses import HTMLResponse
 
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.pace import Bar, when
+from tasks.annotation.pace import VoteCount, when
 
 if TYPE_CHECKING:
     from slvmeval.web.annotation.organiser.views import Views
@@ -132,7 +132,7 @@ def duration(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
-def highest(bars: Sequence[Bar]) -> int:
+def highest(bars: Sequence[VoteCount]) -> int:
     """Return the largest count, at least 1."""
     return max((bar.count for bar in bars), default=0) or 1
 

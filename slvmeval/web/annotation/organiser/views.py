@@ -20,14 +20,13 @@ from slvmeval.web.annotation.organiser.worker_record import WorkerRow, WorkerVie
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from storage_schemas.votes import Decision, Standing, VotesStore
-from tasks.annotation.agreement import worker_agreement
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk import Desk
-from tasks.annotation.desk_types import Clock
-from tasks.annotation.erase import ErasedWorker, erase_worker
-from tasks.annotation.filter import counting
-from tasks.annotation.quality import WorkerQuality
-from tasks.recipe import FilterRule
+from tasks.annotation.desk.database import Clock
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.sync import ErasedWorker, erase_worker
+from tasks.votes.agreement import worker_agreement
+from tasks.votes.filter import FilterRule, counting
+from tasks.votes.quality import WorkerQuality
 
 #: Agreement takes a second of a processor in a campaign of the paper's size, so it may be so old.
 _AGREEMENT_S = 60.0
@@ -60,7 +59,7 @@ class Views:
 
     def campaigns(self) -> list[Campaign]:
         """Return the campaigns that are shown."""
-        return [one for one in self._desk.campaigns() if not self._shown or one.name in self._shown]
+        return [one for one in self._desk.campaigns.all() if not self._shown or one.name in self._shown]
 
     def campaign(self, name: str) -> Campaign:
         """Return a campaign.
@@ -117,13 +116,13 @@ class Views:
     def record(self, campaign: Campaign) -> dict[str, Any]:
         """Return what the record shows, newest first."""
         return {
-            "decisions": self._desk.decisions(campaign.name)[::-1],
-            "erased": self._desk.erased(campaign.name)[::-1],
+            "decisions": self._desk.decisions.read(campaign.name)[::-1],
+            "erased": self._desk.organiser.erased(campaign.name)[::-1],
         }
 
     def decide(self, campaign: Campaign, worker: str, standing: Standing, note: str, by: str) -> Decision:
         """Write down a decision; errors are the desk's."""
-        return self._desk.decide(campaign.name, worker, standing, note, by)
+        return self._desk.organiser.decide(campaign.name, worker, standing, note, by)
 
     def erase(self, campaign: Campaign, worker: str, by: str) -> ErasedWorker:
         """Take out a worker's data, and what these pages remember of the campaign."""
@@ -146,10 +145,10 @@ class Views:
         name = campaign.name
         return Facts(
             campaign,
-            self._desk.progress(name),
+            self._desk.organiser.progress(name),
             votes,
-            self._desk.decisions(name),
-            self._desk.workers(name),
+            self._desk.decisions.read(name),
+            self._desk.organiser.workers(name),
             tallies,
         )
 

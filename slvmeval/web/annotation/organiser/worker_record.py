@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from slvmeval.web.annotation.organiser.campaign_state import Facts, Trouble, troubles
 from storage_schemas.votes import Decision, Vote
-from tasks.annotation.quality import Flag, QualityRule, WorkerQuality
+from tasks.votes.quality import Flag, QualityRule, WorkerQuality
 
 _STEPS = {"A": 0, "B": 1, "C": 2}
 ORDERS = ("newest", "fastest", "apart")

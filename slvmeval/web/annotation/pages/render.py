@@ -11,6 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from slvmeval.web.annotation.pages.texts import texts
+from tasks.annotation.pair_task import LONGEST_COMMENT
 from tasks.publish.gallery.data import script_json
 
 PageName = Literal["enter", "consent", "task", "done", "refused"]
@@ -63,6 +64,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
             "assets": ASSETS_URL,
             "scripts": scripts,
             "island": embedded,
+            "longest_comment": LONGEST_COMMENT,
         }
     )
 

@@ -12,7 +12,6 @@ ALIGNMENT = "text-video alignment"
 TEMPORAL = "temporal quality"
 CLARITY = "content clarity"
 HERD = "human expectation realization degree"
-GROUPS = (STATIC, ALIGNMENT, TEMPORAL, CLARITY, HERD)
 
 #: Names of the four dimensions of content clarity, as models are asked for them.
 CLARITY_NAMES = ("theme_clarity", "logical_structure", "information_completeness", "information_consistency")

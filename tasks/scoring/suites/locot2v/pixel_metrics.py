@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,14 +141,6 @@ def moving_share(video: Side, settings: PixelSettings = DEFAULTS) -> Measured:
     return Measured(moving / steps, steps)
 
 
-def dynamic_degree(video: Side, settings: PixelSettings = DEFAULTS) -> Measured:
-    """Return 1 where the video moves, else 0: a mean over videos is the share of those that do."""
-    share = moving_share(video, settings)
-    if share.value is None:
-        return share
-    return Measured(float(share.value >= settings.moving_share), share.steps)
-
-
 def motion_smoothness(video: Side, settings: PixelSettings = DEFAULTS) -> Measured:
     """Return how well every second frame is foretold by its two neighbours, 1 less the error over 255.
 
@@ -228,12 +219,3 @@ def cosines(features: Features) -> Features:
     unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
     found: Features = (unit[:-1] * unit[1:]).sum(1)
     return found
-
-
-def semantic_consistency(features: NDArray[Any]) -> Measured:
-    """Return the mean cosine of neighbouring frames' features (EvalCrafter's CLIP-Temp), at least 0."""
-    rows = np.asarray(features, dtype=np.float64)
-    if len(rows) < 2:
-        return Measured(None, 0, _ALONE)
-    found = cosines(rows)
-    return Measured(float(np.clip(found.mean(), 0, 1)), len(found))

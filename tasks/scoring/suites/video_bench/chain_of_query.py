@@ -20,9 +20,6 @@ from tasks.scoring.suites.shown_videos import SampledVideo
 from tasks.scoring.suites.video_bench.instructions import CHAIN_SECTIONS, PACKAGE, sections_of
 from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
 
-#: Requests that one score takes (Video-Bench, section 4.2; appendix F).
-STEPS = ("describe", "first assistant", "second assistant", "answer", "score")
-
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
 _DESCRIBED = objects({"caption": _TEXT, "description": _TEXT})

@@ -1,0 +1,106 @@
+"""Votes a second of many workers at once: ``python -m bench.annotating``.
+
+The server is a process of its own, on SQLite and then on PostgreSQL; its clock runs 2,000 times as fast, so
+that nobody waits for a film to be played. A worker does task after task, eleven requests a vote: the page
+(with a prompt of the paper's mean length), both videos, four reports of what was played, the preference, two
+stretches confirmed, the rating. At first nobody pauses, which gives the most that the server can do; then
+each worker pauses between tasks, which gives what one waits for at a pace that no campaign reaches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+
+from tests.flows.postgres import postgres_programs, running_postgres
+from tests.slvmeval.web.annotation.crowd import Ran, Server, campaign_for, check_nothing_lost, crowd, stored
+
+#: Characters of a prompt in the mean (SLVMEval, section 3).
+PROMPT = 57_884
+#: Bytes of each made-up video; a mean one of the paper's has 40 MB, which workers fetch while they look.
+VIDEO = 1_000_000
+
+
+@contextmanager
+def database(kind: str) -> Iterator[str | None]:
+    """Give the address of an empty database; None is SQLite in the store."""
+    programs = postgres_programs()
+    if kind == "sqlite":
+        yield None
+        return
+    assert programs is not None, "no PostgreSQL here: apt-get install postgresql"
+    with running_postgres(programs, "desk", "secret", "desk", fsync=True) as port:
+        yield f"postgresql+psycopg://desk:secret@127.0.0.1:{port}/desk"
+
+
+def measure(kind: str, workers: int, tasks: int, pause_s: float, processes: int) -> dict[str, Any]:
+    """Return votes a second, times and the server's CPU for one database."""
+    with TemporaryDirectory() as folder, database(kind) as address:
+        serving, tokens = campaign_for(Path(folder) / "store", workers, tasks, address, VIDEO, PROMPT)
+        server = Server(serving, processes)
+        server.start()
+        try:
+            before = server.cpu_s()
+            ran = crowd(server.address, tokens, tasks, pause_s)
+            cpu_s = server.cpu_s() - before
+        finally:
+            server.stop()
+        check_nothing_lost(ran, stored(serving))
+    return {
+        "database": kind,
+        "workers": workers,
+        "pause_s": pause_s,
+        "processes": processes,
+        **figures(ran, cpu_s),
+    }
+
+
+def figures(ran: Ran, cpu_s: float) -> dict[str, Any]:
+    """Return the figures of one run; times in ms."""
+    votes = len(ran.acknowledged)
+    return {
+        "votes": votes,
+        "lost": 0,
+        "votes_a_second": round(votes / ran.wall_s, 2),
+        "requests_a_second": round(len(ran.took) / ran.wall_s, 1),
+        "rate_ms": quantiles(ran.seconds("rate")),
+        "all_ms": quantiles(ran.seconds()),
+        "server_cpu_ms_a_vote": round(1000 * cpu_s / votes, 1),
+    }
+
+
+def quantiles(seconds: list[float]) -> dict[str, float]:
+    """Return median, 95th percentile and maximum of sorted times, in ms."""
+    places = {"median": 0.5, "p95": 0.95, "most": 1.0}
+    last = len(seconds) - 1
+    return {name: round(1000 * seconds[round(share * last)], 1) for name, share in places.items()}
+
+
+def main() -> None:
+    """Measure and print a line of JSON for each run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), action="append")
+    parser.add_argument("--workers", type=int, default=50)
+    parser.add_argument("--tasks", type=int, default=4)
+    parser.add_argument("--pause", type=float, default=10.0, help="mean seconds between a worker's tasks")
+    parser.add_argument("--processes", type=int, default=2, help="of the server, on PostgreSQL")
+    asked = parser.parse_args()
+    print(json.dumps({"cores": os.cpu_count(), "load": os.getloadavg()[0], "psutil": psutil.__version__}))
+    for kind in asked.database or ("sqlite", "postgresql"):
+        processes = asked.processes if kind == "postgresql" else 1
+        for pause_s in (0.0, asked.pause):
+            print(json.dumps(measure(kind, asked.workers, asked.tasks, pause_s, processes)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Figures of ingest: CPU against the ffmpeg command, and memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.measuring import Comparison, Usage, child, compare, run
+from bench.report import Measured
+from bench.settings import Settings
+from storage_schemas.ids import digest_file
+from tasks.media.decode import FrameSampler
+
+
+def _sampled_by_ffmpeg(video: Path) -> Usage:
+    width, height = FrameSampler(video).size
+    chain = f"fps=1,scale={width}:{height}:flags=lanczos,format=yuv420p"
+    command = ["ffmpeg", "-nostdin", "-v", "error", "-i", video, "-an", "-sn", "-vf", chain]
+    return run([*command, "-f", "null", "-"])
+
+
+def ingested(settings: Settings, video: Path) -> Usage:
+    """Ingest a film into a new store; its checksum is known, as it is to a build from its catalogue."""
+    with settings.scratch() as folder:
+        return child("ingest", video, folder / "store", digest_file(video))
+
+
+def _ingest_over_ffmpeg(
+    settings: Settings, video: Path, decoder: str, runs: int
+) -> tuple[Comparison, dict[str, Any]]:
+    compared = compare(lambda: ingested(settings, video), lambda: _sampled_by_ffmpeg(video), runs)
+    said = compared.runs[0]["numerator"]["said"]
+    if said["decoder"] != decoder:
+        raise RuntimeError(f"{video.name} was decoded by {said['decoder']}, not by {decoder}")
+    inner = [run["numerator"]["said"]["cpu_s"] / run["denominator"]["cpu_s"] for run in compared.runs]
+    details = {
+        "ratio": round(compared.ratio, 4),
+        "ratio_without_start": round(float(np.median(inner)), 4),
+        "frames": said["frames"],
+        "decoder": decoder,
+        "fallback_reason": said["fallback_reason"],
+    }
+    return compared, details
+
+
+_COMMAND = "ffmpeg -i FILE -an -sn -vf fps=1,scale=W:H:flags=lanczos,format=yuv420p -f null -"
+
+
+def ingest_over_ffmpeg(settings: Settings) -> Measured:
+    """CPU of ingest over that of the ffmpeg command, H.264 with closed groups."""
+    video = settings.films.bunny
+    compared, details = _ingest_over_ffmpeg(settings, video, "packet_plan", settings.times(5))
+    return Measured(
+        compared.ratio,
+        compared.numerator,
+        compared.denominator,
+        "CPU s",
+        f"a process that ingests the film into a new store, start of Python included, over `{_COMMAND}`",
+        [video.name],
+        details,
+        compared.runs,
+    )
+
+
+def ingest_fallback_over_ffmpeg(settings: Settings) -> Measured:
+    """The same for files of which everything has to be decoded; the worse of two."""
+    films = {
+        "Big Buck Bunny coded again with open groups": settings.films.open_gop(),
+        "the city film (MPEG-2) 80 times in a row": settings.films.long_city(),
+    }
+    results = {}
+    for name, video in films.items():
+        results[name] = _ingest_over_ffmpeg(settings, video, "filter_graph", settings.times(3))
+    worst, _ = max(results.values(), key=lambda result: result[0].ratio)
+    return Measured(
+        worst.ratio,
+        worst.numerator,
+        worst.denominator,
+        "CPU s",
+        f"a process that ingests the film, start of Python included, over `{_COMMAND}`; the worse of two",
+        list(films),
+        {name: details for name, (_, details) in results.items()},
+        worst.runs,
+    )
+
+
+def memory_3h_over_10min(settings: Settings) -> Measured:
+    """Peak memory of ingest: three hours over ten minutes."""
+    films = settings.films
+    compared = compare(
+        lambda: ingested(settings, films.three_hours()),
+        lambda: ingested(settings, films.bunny),
+        settings.times(1),
+        lambda usage: usage.peak_mb,
+    )
+    return Measured(
+        compared.ratio,
+        compared.numerator,
+        compared.denominator,
+        "MB",
+        "largest resident memory of a process that ingests the film 18 times in a row (3 h) over it once",
+        [films.three_hours().name, films.bunny.name],
+        {"frames": [compared.runs[0][side]["said"]["frames"] for side in ("numerator", "denominator")]},
+        compared.runs,
+    )

@@ -1,0 +1,16 @@
+"""The flows that ``infra/prefect.yaml`` deploys, where a Prefect worker finds them."""
+
+from __future__ import annotations
+
+from flows.annotate.flow import ANNOTATE
+from flows.build.flow import BUILD
+from flows.prompts.flow import PROMPTS
+from flows.score.evaluate import EVALUATE
+from flows.score.suite import SUITE
+from flows.shell import deployed
+
+build_slvmeval = deployed(BUILD, "build_slvmeval", __name__)
+evaluate_slvmeval = deployed(EVALUATE, "evaluate_slvmeval", __name__)
+suite_slvmeval = deployed(SUITE, "suite_slvmeval", __name__)
+annotate_slvmeval = deployed(ANNOTATE, "annotate_slvmeval", __name__)
+prompts_slvmeval = deployed(PROMPTS, "prompts_slvmeval", __name__)

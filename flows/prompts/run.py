@@ -1,0 +1,197 @@
+"""Prompts from a user's own videos, as far as people looked at them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from flows.parameters import (
+    FlowParameters,
+    MostDollars,
+    MostTokens,
+    PriceList,
+    RunOptions,
+    full_or_none,
+    required,
+)
+from flows.score.suite_options import settings_from_text
+from infra.profile import Profile
+from infra.progress import BuildProgress
+from storage_schemas.model import Frozen
+from tasks.llm.limits import Limits
+from tasks.llm.usage import Prices, load_prices
+from tasks.prompt_suite.maker import Expected, Made, Maker
+from tasks.prompt_suite.project import Project
+from tasks.prompt_suite.settings import PromptSuiteSettings, prompt_suite_settings
+from tasks.prompt_suite.videos import SourceVideo, load_videos
+from tasks.scoring.setup import Setup
+from tasks.scoring.user_files import UnusedLine
+
+_STAGE = "prompts"
+_STATES = {
+    "ready": "ready",
+    "waiting": "waiting for a person",
+    "left_out": "left out",
+    "failed": "failed",
+    "unfinished": "unfinished",
+}
+
+
+class PromptsOptions(RunOptions):
+    """Of which videos prompts are made, how, and where they are written.
+
+    Parameters
+    ----------
+    videos
+        A folder of videos, or a file that lists them.
+    out
+        Folder of drafts, reviews and prompts.
+    settings
+        How they are made.
+    without_review
+        Take drafts that nobody looked at as they are.
+    concurrency
+        Videos at once.
+    dry_run
+        Only reckon what it would take.
+    """
+
+    videos: str
+    out: str
+    settings: PromptSuiteSettings
+    without_review: bool = False
+    concurrency: int = Field(default=4, ge=1)
+    limits: Limits = Limits()
+    prices: str | None = None
+    dry_run: bool = False
+
+
+class PromptsParameters(FlowParameters):
+    """Make prompts of videos: drafts first, then the rest of what a person accepted.
+
+    Answers are kept, so it may run as often as one likes. It only asks model servers, and starts no cluster.
+    What is empty or 0 is as the profile says, or has no limit. Paths are absolute, on the machine of the
+    Prefect worker.
+    """
+
+    paths_in: ClassVar[tuple[str, ...]] = ("videos", "out", "prices")
+
+    videos: str | None = Field(
+        default=None, description="A folder of videos, or a .csv or .jsonl file that lists them."
+    )
+    out: str | None = Field(
+        default=None,
+        description="Folder of drafts, reviews and prompts; a person looks at it with suite prompts review.",
+    )
+    settings: tuple[str, ...] = Field(default=(), description="Settings, each KEY=VALUE.")
+    without_review: bool = Field(default=False, description="Take drafts that nobody looked at as they are.")
+    concurrency: int = Field(default=4, description="Videos at once.")
+    most_dollars: MostDollars = None
+    most_tokens: MostTokens = None
+    prices: PriceList = None
+    dry_run: bool = Field(default=False, description="Only say what it would take; nobody is asked.")
+
+    def options(self, site: Profile) -> PromptsOptions:
+        """Return what a run of this does."""
+        return PromptsOptions.at(
+            site,
+            videos=required("videos", self.videos),
+            out=required("out", self.out),
+            settings=prompt_suite_settings(settings_from_text(self.settings)),
+            without_review=self.without_review,
+            concurrency=self.concurrency,
+            limits={"usd": self.most_dollars, "tokens": self.most_tokens},
+            prices=full_or_none(self.prices),
+            dry_run=self.dry_run,
+        )
+
+
+class PromptsResult(Frozen):
+    """What became of the videos; after a dry run, what it would take."""
+
+    out: str
+    made: tuple[Made, ...]
+    left_out: tuple[UnusedLine, ...] = ()
+    expected: Expected | None = None
+
+    def in_words(self) -> str:
+        """Say it in a sentence."""
+        if self.expected is not None:
+            would = self.expected
+            dollars = "unknown dollars" if would.usd is None else f"{would.usd:.2f} dollars"
+            return (
+                f"{would.videos} videos would take at most {would.calls} calls with {would.images} images, "
+                f"{would.tokens_in} tokens in and {would.tokens_out} out, {dollars}; nobody was asked"
+            )
+        counts = Counter[str](one.state for one in self.made)
+        states = ", ".join(f"{counts[state]} {words}" for state, words in _STATES.items() if counts[state])
+        more = f", {len(self.left_out)} of videos that cannot be used" if self.left_out else ""
+        ended = next((f"; {one.message}" for one in self.made if one.state == "unfinished"), "")
+        return f"Prompts in {self.out}: {states}{more}{ended}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each video."""
+        rows = [
+            {"prompt": one.prompt_id, "state": _STATES[one.state], "calls": one.calls, "why": one.message}
+            for one in self.made
+        ]
+        unusable = [
+            {"prompt": one.where, "state": "cannot be used", "calls": 0, "why": one.message}
+            for one in self.left_out
+        ]
+        return rows + unusable
+
+
+@dataclass
+class PromptsRun:
+    """One run; call :meth:`prepare`, then :meth:`run`."""
+
+    options: PromptsOptions
+    progress: BuildProgress
+    prices: Prices = field(init=False)
+    maker: Maker = field(init=False)
+    videos: tuple[SourceVideo, ...] = field(init=False)
+    left_out: tuple[UnusedLine, ...] = field(init=False)
+
+    def prepare(self) -> None:
+        """Read the prices and the list of videos.
+
+        Raises
+        ------
+        UserInputError
+            If the run cannot start.
+        """
+        options = self.options
+        self.prices = load_prices(options.prices)
+        setup = Setup(store_path=str(options.open_store().root), model_servers=options.model_servers)
+        project = Project(Path(options.out))
+        self.maker = Maker(
+            setup, options.settings, project, options.without_review, options.limits, self.prices
+        )
+        given = load_videos(Path(options.videos))
+        self.videos, self.left_out = tuple(given.videos), tuple(given.left_out)
+
+    def idle(self) -> bool:
+        """Return that there is no work for any worker: model servers do it."""
+        return True
+
+    def run(self, _open_executor: object = None) -> PromptsResult:
+        """Make what can be made; in a dry run, only reckon."""
+        expected, made = None, []
+        if self.options.dry_run:
+            expected = self.maker.estimate(self.videos)
+        else:
+            if self.videos:
+                self.progress.expect(_STAGE, len(self.videos))
+            made = self.maker.run(
+                self.videos,
+                self.options.concurrency,
+                lambda _done, _total, note: self.progress.done(_STAGE, note),
+            )
+        return PromptsResult(
+            out=self.options.out, made=tuple(made), left_out=self.left_out, expected=expected
+        )

@@ -1,0 +1,259 @@
+"""One run of units over an executor: what is missing, in tasks, with what processes die of; for any kind."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic
+
+from flows.build.run import MOST_TASKS
+from flows.score.results import RequestProgress
+from flows.stages import Item, through_stages
+from infra.executor import Executor
+from infra.pool import LOADED
+from storage_schemas.judgements import Failure, is_settled
+from storage_schemas.row_store import RowId, RowStore
+from tasks.llm.shared_state import only_one
+from tasks.pairs.stages import Stage
+from tasks.scoring.engine import Kind, Outcome, Row, Task, U, Work, answer_stage, batches, unit_settled
+from tasks.scoring.submitted import BatchRecords
+
+#: So many tasks whose processes died again and again end the run of their kind.
+MOST_DEAD_TASKS = 5
+
+_TaskItem = Item[Work[U], Task[U], Outcome]
+
+
+@dataclass
+class Part(Generic[U]):
+    """What one evaluator, or one dimension, has to do in a run.
+
+    Parameters
+    ----------
+    name
+        What counts and tables call it.
+    kind
+        Its kind of work; None where it cannot be used.
+    units
+        All units that are wanted, with those that have answers.
+    refused
+        Why it cannot be used, where it cannot.
+    busy
+        Whether another run answers it now.
+    found_before
+        Rows that needed not be made.
+    deaths
+        Tasks whose processes died again and again.
+    """
+
+    name: str
+    kind: Kind[U] | None = None
+    units: list[U] = field(default_factory=list)
+    refused: str = ""
+    busy: bool = False
+    found_before: int = 0
+    deaths: int = 0
+
+    @property
+    def usable(self) -> bool:
+        """Whether its units can be answered."""
+        return self.kind is not None and not self.refused
+
+
+class ScoringRun(ABC, Generic[U]):
+    """A run; subclasses say which parts it has and show its result."""
+
+    progress: RequestProgress
+    run_id: str
+    work: Work[U]
+
+    @property
+    @abstractmethod
+    def parts(self) -> Collection[Part[U]]:
+        """The parts, in their order."""
+
+    @abstractmethod
+    def held(self, part: Part[U]) -> Path:
+        """Return the file that is held while a part is answered: two runs would pay twice."""
+
+    @property
+    def rows(self) -> RowStore:
+        """The store of rows."""
+        return self.work.rows()
+
+    def missing(self, part: Part[U], known: Mapping[RowId, str] | None = None) -> list[U]:
+        """Return the units that are to be answered; of those with the same key the first.
+
+        Parameters
+        ----------
+        known
+            As :meth:`RowStore.known`; it is read where it is not given.
+        """
+        known = self.rows.known() if known is None else known
+        first: dict[str, U] = {}
+        for unit in part.units:
+            if not unit_settled(unit, known, self.work.retry):
+                first.setdefault(unit.key, unit)
+        return list(first.values())
+
+    def idle(self) -> bool:
+        """Return whether nothing has to be answered."""
+        known = self.rows.known()
+        return not any(part.usable and self.missing(part, known) for part in self.parts)
+
+    def find_known(self) -> None:
+        """Copy what identical units were answered, and count what needs no answer."""
+        self.copy_known()
+        known = self.rows.known()
+        for part in self.parts:
+            part.found_before = sum(
+                is_settled(known.get(id_), self.work.retry) for unit in part.units for id_ in unit.ids
+            )
+
+    def copy_known(self) -> None:
+        """Let an answer, or a failure that would come again, stand for identical units of any set."""
+        known, retry = self.rows.known(), self.work.retry
+        by_key: dict[str, RowId] = {}
+        # an answer counts more than a failure
+        for id_, failure in sorted(known.items(), key=lambda item: bool(item[1])):
+            if is_settled(failure, retry):
+                by_key.setdefault(id_[0], id_)
+
+        def wants(id_: RowId) -> bool:
+            given = by_key.get(id_[0])
+            if given is None:
+                return False
+            better = known.get(id_) != "" and known[given] == ""
+            return better or not is_settled(known.get(id_), retry)
+
+        wanted = [
+            (part.kind, unit, place, by_key[id_[0]])
+            for part in self.parts
+            if part.kind is not None
+            for unit in part.units
+            for place, id_ in enumerate(unit.ids)
+            if wants(id_)
+        ]
+        if wanted:
+            rows = self.rows_by_id({id_[0] for *_, id_ in wanted})
+            self.rows.add(kind.copied(rows[id_], unit, place) for kind, unit, place, id_ in wanted)
+
+    @abstractmethod
+    def rows_by_id(self, keys: Collection[str]) -> Mapping[RowId, Row]:
+        """Return the rows of some keys."""
+
+    def answer_missing(self, open_executor: Callable[[Collection[str]], Executor]) -> None:
+        """Answer what is missing; a part that another run answers now is left out.
+
+        Parameters
+        ----------
+        open_executor
+            Called once, if there is work, with the pools that it needs.
+        """
+        known = self.rows.known()
+        with ExitStack() as stack:
+            for part in self.parts:
+                if not part.usable or not self.missing(part, known):
+                    continue
+                if not stack.enter_context(only_one(self.held(part))):
+                    part.busy = True
+                    part.refused = "another run answers it now: run this again when that one has ended"
+                    self.progress.say(f"{part.name} is left out: {part.refused}")
+            self._answer(open_executor)
+            self.keep_reasons()
+            self.rows.pack(lambda task: task.startswith(self.run_id))
+            BatchRecords(self.rows.path).forget_settled(self.rows.known)
+
+    def keep_reasons(self) -> None:
+        """Write down why units have no answer whose part cannot be used, where rows say that."""
+
+    def _answer(self, open_executor: Callable[[Collection[str]], Executor]) -> None:
+        items = self._items()
+        if not items:
+            return
+        self.progress.watch(
+            self.work.spending, sum(len(unit.ids) for item in items for unit in item.source.units)
+        )
+        with open_executor({item.next.pool for item in items}) as executor:
+            while items:
+                for name, count in Counter(item.source.name for item in items).items():
+                    self.progress.expect(name, count)
+                again: list[_TaskItem[U]] = []
+
+                def died(item: _TaskItem[U], message: str, again: list[_TaskItem[U]] = again) -> Outcome:
+                    return self._died(item, message, again)
+
+                through_stages(executor, self.work, items, self.progress, self._came, died)
+                items = again
+        self.copy_known()
+
+    def _items(self) -> list[_TaskItem[U]]:
+        """Return the tasks: those that share something expensive beside each other."""
+        known = self.rows.known()
+        usable = [part for part in self.parts if part.usable]
+        most = math.ceil(MOST_TASKS / max(len(usable), 1))
+        ranks: dict[str, int] = {}
+        placed = []
+        for place, part in enumerate(usable):
+            assert part.kind is not None
+            stage = Stage[Work[U], Task[U], Outcome](part.name, part.kind.pool, answer_stage)
+            for units in batches(self.missing(part, known), part.kind.concurrency, most):
+                rank = ranks.setdefault(units[0].shares, len(ranks))
+                # a video is decoded once for all parts; weights take longer to load than videos to decode
+                order = (place, rank) if stage.pool == LOADED else (rank, place)
+                placed.append((order, units, part, stage))
+        placed.sort(key=lambda one: one[0])
+        items = []
+        for number, (_, units, part, stage) in enumerate(placed):
+            shared = len({unit.shares for unit in units})
+            title = units[0].shares + (f" and {shared - 1} more" if shared > 1 else "")
+            items.append(Item(Task(f"{self.run_id}-{number}", title, part.name, units), (), [stage]))
+        return items
+
+    def part(self, name: str) -> Part[U]:
+        """Return a part by its name."""
+        (found,) = [part for part in self.parts if part.name == name]
+        return found
+
+    def _came(self, outcome: Outcome) -> bool:
+        """Note what a process lacks; no task has a next stage."""
+        part = self.part(outcome.name)
+        if outcome.unusable and not part.refused:
+            part.refused = outcome.unusable
+            self.progress.say(f"{outcome.name} cannot be used: {part.refused}")
+        return False
+
+    def _died(self, item: _TaskItem[U], message: str, again: list[_TaskItem[U]]) -> Outcome:
+        """Make failures of the units of which a task's processes died, and let the others be tried again."""
+        task, part = item.source, self.part(item.source.name)
+        self.progress.say(message)
+        suspects, known = self.rows.begun(task.id), self.rows.known()
+        open_ = [unit for unit in task.units if not unit_settled(unit, known, self.work.retry)]
+        lost = [unit for unit in open_ if unit.key in suspects]
+        others = tuple(unit for unit in open_ if unit.key not in suspects)
+        if part.kind is not None:
+            for unit in lost:
+                self.rows.add(part.kind.failed(unit, Failure.INTERNAL_ERROR, message))
+        part.deaths += 1
+        if part.deaths >= MOST_DEAD_TASKS:
+            why = f"its processes died again and again; the last time: {message}"
+            self.work.spending.stop(task.name, why)
+        elif lost and others:
+            rest = replace(task, id=f"{task.id}-{part.deaths}", units=others)
+            again.append(Item(rest, (), list(item.stages)))
+        return Outcome(task.id, task.name, rows=tuple(id_[0] for unit in lost for id_ in unit.ids))
+
+    def spent(self, part: Part[U]) -> dict[str, Any]:
+        """Return what a part took in this run: asked, tokens, usd, and why it was stopped."""
+        counts = self.work.spending.counts().get(part.name, {})
+        return {
+            "asked": counts.get("asked", 0),
+            "tokens": counts.get("tokens", 0),
+            "usd": None if counts.get("unpriced") else counts.get("usd", 0.0),
+            "stopped": part.refused or counts.get("stopped", ""),
+        }

@@ -1,0 +1,193 @@
+"""Run a declared flow under Prefect: for a deployment on a worker, for a command in its own process."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, cast
+from uuid import UUID
+
+from prefect import Flow, flow
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.states import Completed, Failed
+from prefect_dask.task_runners import DaskTaskRunner
+
+from flows.board import RunBoard
+from flows.declaration import Artifact, FlowDeclaration, NothingToDo, OptionsT, ResultT
+from flows.parameters import FlowParameters
+from flows.prefect_executor import PrefectExecutor, site_cluster
+from flows.run_ends import TaskEnds, end_dead_runs, keep_termination
+from flows.stage_artifacts import StageArtifacts
+from infra.executor import Executor
+from infra.prefect_server import log_level, prefect_server, quiet_libraries
+from infra.profile import Profile
+from infra.progress import BuildProgress
+from infra.slurm.profile_check import require_fit
+from storage_schemas.errors import SlvmevalError
+
+log = logging.getLogger(__name__)
+
+_LONGEST_NAME = 200
+
+
+def deployed(declared: FlowDeclaration[Any, Any, Any], function: str, module: str) -> Flow[..., Any]:
+    """Return the Prefect flow whose runs a deployment starts.
+
+    Its parameters, and with them the form in Prefect's UI, are the fields of the declared parameters.
+
+    Parameters
+    ----------
+    function, module
+        The name that the flow is assigned to, and its module: a worker finds it there.
+    """
+
+    def run(**given: Any) -> State[Any]:
+        log_level(logging.INFO)
+        try:
+            parameters = declared.parameters.of_form(given)
+            site = parameters.site()
+            options = parameters.options_on_worker(site)
+            with keep_termination(), RunBoard() as board:
+                return _run_on_worker(declared, board, options, site, parameters.quiet)
+        except SlvmevalError as problem:
+            # the message says what to do; how the program came to it helps nobody
+            log.error("%s", problem)
+            return Failed(message=str(problem))
+
+    run.__name__ = run.__qualname__ = function
+    run.__module__ = module
+    run.__doc__ = _form_text(declared.parameters)
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # Prefect makes the form of it
+        [
+            inspect.Parameter(
+                name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation
+            )
+            for name, (annotation, default, _) in declared.parameters.form().items()
+        ]
+    )
+    return _prefect_flow(declared.name, run)
+
+
+def _form_text(parameters: type[FlowParameters]) -> str:
+    """Return a docstring in Google's style, the only one of which Prefect reads what parameters are."""
+    words = inspect.getdoc(parameters) or ""
+    fields = (f"    {name}: {text}" for name, (_, _, text) in parameters.form().items())
+    return "\n".join([words, "", "Args:", *fields])
+
+
+def _prefect_flow(name: str, function: Callable[..., State[Any]]) -> Flow[..., Any]:
+    # PrefectExecutor tells the task runner which cluster to start, if it is to start one
+    runner: Any = DaskTaskRunner()
+    return flow(name=name, task_runner=runner, validate_parameters=True, persist_result=False)(function)
+
+
+def run_on_server(
+    declared: FlowDeclaration[OptionsT, Any, ResultT],
+    run: Any,
+    progress: BuildProgress,
+    options: OptionsT,
+    site: Profile,
+) -> ResultT:
+    """Run what is prepared as a flow of this process, on the server that is set, else on one of its own.
+
+    Parameters
+    ----------
+    run
+        Of the declaration, prepared with the options and the progress.
+    site
+        Where it runs.
+    """
+
+    def of_command(options: Any, site: Any) -> State[Any]:
+        quiet_libraries()
+        with keep_termination(), RunBoard() as board:
+            end_dead_runs(board, options.open_store())
+            result = _run(declared, board, run, progress, options, site)
+        return Completed(message=result.in_words(), data=result)
+
+    with prefect_server():
+        # what a flow gives is the data of the state that it returns
+        return cast(ResultT, _prefect_flow(declared.name, of_command)(options, site))
+
+
+def _run_on_worker(
+    declared: FlowDeclaration[Any, Any, Any], board: RunBoard, options: Any, site: Profile, quiet: bool
+) -> State[Any]:
+    store = options.open_store()
+    quiet_libraries()
+    end_dead_runs(board, store)
+    with declared.progress(store.cache, quiet) as progress:
+        if (run_id := _run_id()) is not None:
+            progress.note_flow_run(str(run_id))
+        try:
+            with declared.prepared(options, progress) as run:
+                if site.pools and not run.idle():
+                    require_fit(site, site.place)
+                result = _run(declared, board, run, progress, options, site)
+        except NothingToDo as reason:
+            return Completed(message=str(reason))
+    more, artifacts = declared.finish_on_worker(result, site)
+    for artifact in artifacts:
+        _show(board, artifact)
+    return Completed(message=result.in_words() + more, data=result)
+
+
+def _run(
+    declared: FlowDeclaration[Any, Any, ResultT],
+    board: RunBoard,
+    run: Any,
+    progress: BuildProgress,
+    options: Any,
+    site: Profile,
+) -> ResultT:
+    """Run what is prepared, and show it: its name, tags and progress, and what became of it."""
+    run_id = _run_id()
+    label = declared.label(run)
+    if run_id is not None:
+        progress.note_flow_run(str(run_id))
+        _post_name(board, run_id, label.name[:_LONGEST_NAME], [*label.tags, f"site:{site.name}"])
+    progress.listen(StageArtifacts(board, declared.counted))
+    cluster = site_cluster(board, site, options.store, label.jobs, str(run_id), declared.one_loads)
+    with TaskEnds(board, run_id) as ends:
+
+        def open_executor(_pools: Collection[str] = ()) -> Executor:
+            return PrefectExecutor(site.workers, cluster, ends.note, declared.one_loads)
+
+        result: ResultT = run.run(open_executor)
+    progress.say(result.in_words())
+    for artifact in declared.artifacts(run, result):
+        _show(board, artifact)
+    return result
+
+
+def _run_id() -> UUID | None:
+    context = FlowRunContext.get()
+    return context.flow_run.id if context is not None and context.flow_run is not None else None
+
+
+def _post_name(board: RunBoard, run_id: UUID, name: str, tags: list[str]) -> None:
+    """Give a flow run a name and tags."""
+
+    def request() -> None:
+        with get_client(sync_client=True) as client:
+            client.update_flow_run(run_id, name=name, tags=tags)
+
+    board.post("name of the run", request)
+
+
+def _show(board: RunBoard, artifact: Artifact) -> None:
+    create: Callable[..., Any]
+    if artifact.link:
+        create = partial(create_link_artifact, link=artifact.link, link_text=artifact.key.capitalize())
+    elif artifact.rows:
+        create = partial(create_table_artifact, [dict(row) for row in artifact.rows])
+    else:
+        create = partial(create_markdown_artifact, artifact.markdown)
+    board.post(
+        f"artifact {artifact.key}", partial(create, key=artifact.key, description=artifact.description)
+    )

@@ -1,0 +1,153 @@
+"""A worker's answers in one assignment: which video is better, what was seen, how visible the damage is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from sqlalchemy import Connection
+
+from storage_schemas.votes import Rating, Vote
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk.assignments import Assignment, AssignmentRow, Assignments
+from tasks.annotation.desk.database import Database
+from tasks.annotation.desk.events import EventKind, EventLog
+from tasks.annotation.desk.playback import length
+from tasks.annotation.desk.refusals import RefusalReason, refuse
+from tasks.annotation.desk.tables import WORKERS, as_json, moment, plain_text
+from tasks.annotation.desk.viewing import checked_place
+from tasks.annotation.desk.votes import Votes
+from tasks.annotation.pair_task import LONGEST_COMMENT
+
+
+class Answers:
+    """Answers in order: prefer, confirm each stretch, rate. What is not allowed raises `DeskRefusal`.
+
+    Each answer is one transaction, on disk when the method returns.
+    """
+
+    def __init__(self, database: Database, events: EventLog, assignments: Assignments, votes: Votes) -> None:
+        self._database, self._events, self._assignments, self._votes = database, events, assignments, votes
+
+    def assignment(self, campaign: str, worker: str, assignment_id: str) -> Assignment:
+        """Return an assignment of this worker and renew its lease, unless it is rated already."""
+        with self._events.worker_request(campaign, worker, assignment_id) as connection:
+            settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
+            return self._assignments.value(connection, settings, row)
+
+    def prefer(self, campaign: str, worker: str, assignment_id: str, place: str) -> Assignment:
+        """Store which video is better; the same answer again changes nothing, another one is refused."""
+        with self._events.worker_request(campaign, worker, assignment_id) as connection:
+            wanted = checked_place(place)
+            settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
+            assignment = self._assignments.value(connection, settings, row)
+            if assignment.preferred is not None:
+                if assignment.preferred != wanted:
+                    refuse(RefusalReason.OTHER_ANSWER, "your first answer is stored and stays as it is")
+                return assignment
+            if not assignment.looked():
+                refuse(
+                    RefusalReason.NOT_LOOKED,
+                    f"play at least {settings.least_look_s:g} seconds of each video before you answer",
+                )
+            row = self._assignments.change(
+                connection,
+                row.assignment,
+                state="preferred",
+                preferred=wanted,
+                preferred_at=self._database.now(),
+            )
+            self._record(connection, EventKind.PREFERRED, row, side=assignment.side_at(wanted))
+            return self._assignments.value(connection, settings, row)
+
+    def confirm(self, campaign: str, worker: str, assignment_id: str, number: int) -> Assignment:
+        """Store that the worker saw a stretch; only one that was played, and only after the preference."""
+        with self._events.worker_request(campaign, worker, assignment_id) as connection:
+            settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
+            assignment = self._assignments.value(connection, settings, row)
+            if assignment.state == "opened":
+                refuse(RefusalReason.NO_PREFERENCE, "say first which video is better")
+            if not 0 <= number < len(assignment.task.must_see):
+                refuse(RefusalReason.BAD_VALUE, f"this task has no stretch number {number}")
+            if number in assignment.confirmed or assignment.state == "rated":
+                return assignment
+            if not assignment.was_seen(number):
+                refuse(RefusalReason.NOT_SEEN, f"stretch {number + 1} was not played to its end yet")
+            confirmed = as_json(sorted(assignment.confirmed | {number}))
+            row = self._assignments.change(connection, row.assignment, confirmed=confirmed)
+            self._record(connection, EventKind.CONFIRMED, row, number=number)
+            return self._assignments.value(connection, settings, row)
+
+    def rate(self, campaign: str, worker: str, assignment_id: str, rating: str, comment: str = "") -> Vote:
+        """Store the rating and return the vote; the same answer again returns the same vote.
+
+        An answer whose lease ran out is accepted if the pair was not given to somebody else, or still needs
+        votes. Of a comment, at most `LONGEST_COMMENT` characters are kept.
+        """
+        with self._events.worker_request(campaign, worker, assignment_id) as connection:
+            words = plain_text(comment, LONGEST_COMMENT)
+            if rating not in get_args(Rating):
+                refuse(RefusalReason.BAD_VALUE, "a rating is A, B or C")
+            settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
+            known = self._votes.find(connection, campaign, worker, row.pair_id)
+            if known is not None:
+                if (known.vote_id, known.rating, known.comment) != (row.assignment, rating, words):
+                    refuse(RefusalReason.OTHER_ANSWER, "your answer is stored and stays as it is")
+                return known
+            _check_seen(self._assignments.value(connection, settings, row))
+            row = self._assignments.change(connection, row.assignment, state="rated", rating=rating)
+            vote = self._vote(connection, settings, row, words)
+            self._votes.store(connection, settings, [vote])
+            self._record(connection, EventKind.RATED, row, rating=rating)
+        return vote
+
+    def _record(
+        self, connection: Connection, kind: EventKind, row: AssignmentRow, **detail: str | int
+    ) -> None:
+        self._events.add(connection, row.campaign, kind, row.worker, row.assignment, row.pair_id, **detail)
+
+    def _vote(self, connection: Connection, settings: Campaign, row: AssignmentRow, comment: str) -> Vote:
+        assignment, now = self._assignments.value(connection, settings, row), self._database.now()
+        worker = connection.execute(
+            WORKERS.select().where(WORKERS.c.campaign == row.campaign, WORKERS.c.worker == row.worker)
+        ).one()
+        opened = moment(row.opened_at)
+        return Vote(
+            vote_id=row.assignment,
+            campaign=settings.name,
+            release=settings.release,
+            version=settings.version,
+            pair_id=row.pair_id,
+            source_id=assignment.task.source_id,
+            aspect=assignment.task.aspect,
+            worker=row.worker,
+            platform=worker.platform,
+            language=worker.language,
+            gold=assignment.task.gold,
+            first=assignment.first,
+            preferred=assignment.side_at(row.preferred),
+            rating=row.rating,
+            preference_s=max((moment(row.preferred_at) - opened).total_seconds(), 0.0),
+            total_s=max((moment(now) - opened).total_seconds(), 0.0),
+            watched_s=sum(length(seen) for seen in assignment.seen.values()),
+            pair_duration_s=assignment.task.high_s + assignment.task.low_s,
+            comment=comment,
+            opened_at=row.opened_at,
+            at=now,
+        )
+
+
+def _check_seen(assignment: Assignment) -> None:
+    if assignment.state == "opened":
+        refuse(RefusalReason.NO_PREFERENCE, "say first which video is better")
+    missing = assignment.missing()
+    unseen = [number for number in missing if not assignment.was_seen(number)]
+    if unseen:
+        refuse(RefusalReason.NOT_SEEN, f"these stretches were not played yet: {_listed(unseen)}")
+    if missing:
+        refuse(RefusalReason.NOT_CONFIRMED, f"confirm these stretches first: {_listed(missing)}")
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Return the numbers of stretches as people count them, from 1."""
+    return ", ".join(str(number + 1) for number in numbers)

@@ -1,0 +1,338 @@
+"""One worker's handling of one task: as rows, and as a value that says what may leave the server.
+
+An assignment has a lease. It may be answered while the lease runs, after that until the pair is given to
+somebody else, and even then as long as the pair still needs votes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, func, select
+
+from storage_schemas.votes import Rating, SideWord, Vote
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk.campaigns import Campaigns
+from tasks.annotation.desk.database import Database
+from tasks.annotation.desk.decisions import Decisions
+from tasks.annotation.desk.playback import Intervals, covered, length
+from tasks.annotation.desk.refusals import RefusalReason, refuse
+from tasks.annotation.desk.tables import ASSIGNMENTS, TASKS, WORKERS
+from tasks.annotation.pair_task import PLACES, PairTask, Place
+
+#: Sums of fractions of a second differ by less.
+ROUNDING_S = 1e-6
+#: States in which somebody may still answer.
+OPEN_STATES = ("opened", "preferred")
+
+AssignmentState = Literal["opened", "preferred", "rated"]
+AssignmentRow = Row[Any]
+#: A string that cannot be an id is not sent to the database: it may not even be storable text.
+_ID = re.compile(r"[0-9a-f]{32}").fullmatch
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One worker's handling of one task.
+
+    Parameters
+    ----------
+    id
+        Random; the vote has the same.
+    first
+        The side that is shown on the left.
+    preferred
+        The place that the worker called better, None before.
+    rating
+        The worker's rating of the damage, None before.
+    seen
+        For each place the merged intervals that were played, in seconds of that video.
+    confirmed
+        Numbers of the stretches that the worker confirmed as seen.
+    lease_until, opened_at
+        UTC in ISO 8601.
+    least_seen
+        Share of a stretch that has to be played.
+    least_look_s
+        Seconds of each video that have to be played before the preference.
+    """
+
+    id: str
+    campaign: str
+    worker: str
+    task: PairTask
+    first: SideWord
+    language: str
+    state: AssignmentState
+    preferred: Place | None
+    rating: Rating | None
+    seen: dict[Place, Intervals]
+    confirmed: frozenset[int]
+    lease_until: str
+    opened_at: str
+    least_seen: float
+    least_look_s: float
+
+    def side_at(self, place: Place) -> SideWord:
+        """Return which side's video is shown at a place."""
+        other: SideWord = "low" if self.first == "high" else "high"
+        return self.first if place == "left" else other
+
+    def place_of(self, side: SideWord) -> Place:
+        """Return where a side's video is shown."""
+        return "left" if side == self.first else "right"
+
+    def file_at(self, place: Place) -> str:
+        """Return the file of the video at a place, relative to the folder of media; for the server only."""
+        return self.task.file_of(self.side_at(place))
+
+    def was_seen(self, number: int) -> bool:
+        """Return whether enough of a stretch was played."""
+        stretch = self.task.must_see[number]
+        played = covered(self.seen[self.place_of(stretch.video)], stretch.start_s, stretch.end_s)
+        return played >= self.least_seen * (stretch.end_s - stretch.start_s) - ROUNDING_S
+
+    def looked(self) -> bool:
+        """Return whether enough of both videos was played for a preference."""
+        return all(
+            length(self.seen[place])
+            >= min(self.least_look_s, self.task.seconds(self.side_at(place))) - ROUNDING_S
+            for place in PLACES
+        )
+
+    def missing(self) -> tuple[int, ...]:
+        """Return the numbers of the stretches that are not seen, or not confirmed."""
+        numbers = range(len(self.task.must_see))
+        return tuple(n for n in numbers if n not in self.confirmed or not self.was_seen(n))
+
+    def view(self) -> dict[str, Any]:
+        """Return what may leave the server, ready for JSON.
+
+        Before the preference nothing in it depends on which side is degraded::
+
+            {"id", "campaign", "aspect", "language", "state": "opened", "preferred": null,
+             "opened_at", "lease_until", "prompt": [{"start_s", "end_s", "caption", "translation"}],
+             "seen": {"left": [[0.0, 4.5]], "right": []}, "least_look_s": 3.0, "can_prefer": false}
+
+        After it, these are added or changed::
+
+            {"state": "preferred" | "rated", "preferred": "left" | "right", "intended": "left" | "right",
+             "must_see": [{"number", "place", "start_s", "end_s", "kind", "note", "seen", "confirmed"}],
+             "least_seen": 0.9, "missing": [0, 2], "can_rate": false, "rating": null}
+        """
+        blind: dict[str, Any] = {
+            "id": self.id,
+            "campaign": self.campaign,
+            "aspect": self.task.aspect,
+            "language": self.language,
+            "state": self.state,
+            "preferred": self.preferred,
+            "opened_at": self.opened_at,
+            "lease_until": self.lease_until,
+            "prompt": [clip.model_dump() for clip in self.task.prompt_clips],
+            "seen": {place: [list(part) for part in self.seen[place]] for place in PLACES},
+            "least_look_s": self.least_look_s,
+            "can_prefer": self.looked(),
+        }
+        if self.state == "opened":
+            return blind
+        missing = self.missing()
+        return {
+            **blind,
+            "intended": self.place_of("high"),
+            "must_see": [
+                {
+                    "number": number,
+                    "place": self.place_of(stretch.video),
+                    **stretch.model_dump(exclude={"video"}),
+                    "seen": self.was_seen(number),
+                    "confirmed": number in self.confirmed,
+                }
+                for number, stretch in enumerate(self.task.must_see)
+            ],
+            "least_seen": self.least_seen,
+            "missing": list(missing),
+            "can_rate": self.state == "preferred" and not missing,
+            "rating": self.rating,
+        }
+
+
+def _is_live(row: AssignmentRow, now: str) -> bool:
+    return not row.lapsed and row.lease_until > now
+
+
+def read_spans(text: str) -> tuple[tuple[Any, Any], ...]:
+    """Return stored intervals or ranges."""
+    return tuple((start, end) for start, end in json.loads(text))
+
+
+class Assignments:
+    """Assignments as rows: who may answer one, and for how long. Each method is part of a transaction."""
+
+    def __init__(self, database: Database, campaigns: Campaigns, decisions: Decisions) -> None:
+        self._database, self._campaigns, self._decisions = database, campaigns, decisions
+
+    def row(
+        self, connection: Connection, campaign: str, worker: str | None, assignment_id: str
+    ) -> AssignmentRow:
+        """Return an assignment's row and hold it until the transaction ends.
+
+        Parameters
+        ----------
+        worker
+            Whose it has to be; None if that does not matter.
+        """
+        row = None
+        if _ID(assignment_id):
+            query = ASSIGNMENTS.select().where(
+                ASSIGNMENTS.c.assignment == assignment_id, ASSIGNMENTS.c.campaign == campaign
+            )
+            row = connection.execute(query.with_for_update()).first()
+        if row is None or worker not in (None, row.worker):
+            refuse(RefusalReason.UNKNOWN_ASSIGNMENT, "there is no such task: go on to your next one")
+        return row
+
+    def hold(
+        self, connection: Connection, campaign: str, worker: str, assignment_id: str, queue: bool = True
+    ) -> tuple[Campaign, AssignmentRow]:
+        """Return an assignment that its worker may still answer, its lease renewed; or refuse.
+
+        Parameters
+        ----------
+        queue
+            Whether to hold the campaign's queue in any case; otherwise only if a lease has to be regained.
+        """
+        queue = queue or not self._is_live(connection, campaign, assignment_id)
+        settings = self._campaigns.find_for_worker(connection, campaign, lock=queue)
+        row = self.row(connection, campaign, worker, assignment_id)
+        if row.state == "rated":
+            return settings, row
+        self._decisions.refuse_excluded(connection, campaign, worker)
+        if not self.may_answer(connection, settings, row):
+            refuse(
+                RefusalReason.EXPIRED,
+                "the time for this task ran out and others have done it since: thank you, go on to the next",
+            )
+        return settings, self.renew(connection, settings, row)
+
+    def _is_live(self, connection: Connection, campaign: str, assignment_id: str) -> bool:
+        if not _ID(assignment_id):
+            return False
+        which = (ASSIGNMENTS.c.assignment == assignment_id, ASSIGNMENTS.c.campaign == campaign)
+        row = connection.execute(ASSIGNMENTS.select().where(*which)).first()
+        return row is not None and _is_live(row, self._database.now())
+
+    def may_answer(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> bool:
+        """Return whether an open assignment still has its place."""
+        if row.state not in OPEN_STATES:
+            return False
+        if _is_live(row, self._database.now()) or not row.given_on:
+            return True
+        task = connection.execute(
+            select(TASKS.c.gold, TASKS.c.votes).where(
+                TASKS.c.campaign == settings.name, TASKS.c.pair_id == row.pair_id
+            )
+        ).one()
+        others = self.leases(connection, settings.name, but=row.worker).get(row.pair_id, 0)
+        return bool(task.gold) or task.votes + others < settings.workers_per_pair
+
+    def renew(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> AssignmentRow:
+        """Begin a new lease on an assignment."""
+        return self.change(
+            connection,
+            row.assignment,
+            lease_until=self._database.now(settings.lease_minutes),
+            lapsed=False,
+            given_on=False,
+        )
+
+    def change(self, connection: Connection, assignment_id: str, **values: Any) -> AssignmentRow:
+        """Store other values of a row and return it."""
+        which = ASSIGNMENTS.c.assignment == assignment_id
+        connection.execute(ASSIGNMENTS.update().where(which).values(**values))
+        return connection.execute(ASSIGNMENTS.select().where(which)).one()
+
+    def leases(self, connection: Connection, campaign: str, but: str = "") -> Mapping[str, int]:
+        """Return how many leases run on each pair, those of the worker `but` left out."""
+        rows = connection.execute(
+            select(ASSIGNMENTS.c.pair_id, func.count())
+            .where(
+                ASSIGNMENTS.c.campaign == campaign,
+                ASSIGNMENTS.c.state.in_(OPEN_STATES),
+                ASSIGNMENTS.c.lapsed.is_(False),
+                ASSIGNMENTS.c.lease_until > self._database.now(),
+                ASSIGNMENTS.c.worker != but,
+            )
+            .group_by(ASSIGNMENTS.c.pair_id)
+        )
+        return {row[0]: row[1] for row in rows}
+
+    def lapse(self, connection: Connection, campaign: str) -> list[AssignmentRow]:
+        """Mark the leases that ran out, and return their rows."""
+        ran_out = (
+            ASSIGNMENTS.c.campaign == campaign,
+            ASSIGNMENTS.c.state.in_(OPEN_STATES),
+            ASSIGNMENTS.c.lapsed.is_(False),
+            ASSIGNMENTS.c.lease_until <= self._database.now(),
+        )
+        rows = connection.execute(ASSIGNMENTS.select().where(*ran_out)).all()
+        # one that was renewed since it was read has not run out
+        update = ASSIGNMENTS.update().values(lapsed=True)
+        return [
+            row
+            for row in rows
+            if connection.execute(update.where(ASSIGNMENTS.c.assignment == row.assignment, *ran_out)).rowcount
+        ]
+
+    def lapse_of_worker(self, connection: Connection, campaign: str, worker: str) -> None:
+        """End the leases of a worker at once, so that others get the tasks."""
+        which = (
+            ASSIGNMENTS.c.campaign == campaign,
+            ASSIGNMENTS.c.worker == worker,
+            ASSIGNMENTS.c.state.in_(OPEN_STATES),
+        )
+        connection.execute(ASSIGNMENTS.update().where(*which).values(lapsed=True))
+
+    def close(self, connection: Connection, campaign: str, votes: Iterable[Vote]) -> None:
+        """Close the open assignments that were answered elsewhere."""
+        answered = {(vote.worker, vote.pair_id) for vote in votes}
+        query = select(ASSIGNMENTS.c.assignment, ASSIGNMENTS.c.worker, ASSIGNMENTS.c.pair_id).where(
+            ASSIGNMENTS.c.campaign == campaign, ASSIGNMENTS.c.state.in_(OPEN_STATES)
+        )
+        # few are open, but a file may have very many answers
+        for row in connection.execute(query).all():
+            if (row.worker, row.pair_id) in answered:
+                self.change(connection, row.assignment, state="closed")
+
+    def value(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> Assignment:
+        """Return a row as an assignment."""
+        first: SideWord = row.first_side
+        task = connection.execute(
+            select(TASKS.c.body).where(TASKS.c.campaign == row.campaign, TASKS.c.pair_id == row.pair_id)
+        ).scalar_one()
+        language = connection.execute(
+            select(WORKERS.c.language).where(
+                WORKERS.c.campaign == row.campaign, WORKERS.c.worker == row.worker
+            )
+        ).scalar_one()
+        return Assignment(
+            id=row.assignment,
+            campaign=row.campaign,
+            worker=row.worker,
+            task=PairTask.model_validate_json(task),
+            first=first,
+            language=str(language),
+            state=row.state,
+            preferred=row.preferred or None,
+            rating=row.rating or None,
+            seen={place: read_spans(getattr(row, f"seen_{place}")) for place in PLACES},
+            confirmed=frozenset(json.loads(row.confirmed)),
+            lease_until=row.lease_until,
+            opened_at=row.opened_at,
+            least_seen=settings.least_seen,
+            least_look_s=settings.least_look_s,
+        )

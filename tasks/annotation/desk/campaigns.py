@@ -1,0 +1,80 @@
+"""Campaigns and their tasks, as they were published."""
+
+from __future__ import annotations
+
+import re
+
+from sqlalchemy import ColumnElement, Connection, select
+
+from storage_schemas.errors import UserInputError
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk.database import Database
+from tasks.annotation.desk.refusals import RefusalReason, refuse
+from tasks.annotation.desk.tables import CAMPAIGNS, TASKS, plain_text
+from tasks.annotation.pair_task import PairTask
+
+
+class Campaigns:
+    """The campaigns of a desk. A name that no campaign has raises `UserInputError`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> list[Campaign]:
+        """Return all campaigns by name."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(CAMPAIGNS.c.settings).order_by(CAMPAIGNS.c.campaign)).scalars()
+            return [Campaign.model_validate_json(settings) for settings in rows]
+
+    def get(self, name: str) -> Campaign:
+        """Return a campaign's settings."""
+        with self._database.read() as connection:
+            return self.find(connection, name)
+
+    def tasks(self, name: str) -> list[PairTask]:
+        """Return the tasks that are shown, by pair id."""
+        return self._tasks(name, TASKS.c.shown.is_(True))
+
+    def task(self, name: str, pair_id: str) -> PairTask:
+        """Return a published task, also one that is no longer shown.
+
+        Raises
+        ------
+        UserInputError
+            If the campaign has no such pair.
+        """
+        for task in self._tasks(name, TASKS.c.pair_id == plain_text(pair_id, len(pair_id))):
+            return task
+        raise UserInputError(f"the campaign {name} has no pair {pair_id!r:.100}")
+
+    def find(self, connection: Connection, name: str, lock: bool = False) -> Campaign:
+        """Return a campaign's settings inside a transaction.
+
+        Parameters
+        ----------
+        lock
+            Whether to hold the campaign's queue until the transaction ends.
+        """
+        # a string that no campaign can be called is not sent to the database: it may not be storable text
+        possible = re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name)
+        query = CAMPAIGNS.select().where(CAMPAIGNS.c.campaign == name)
+        row = connection.execute(query.with_for_update() if lock else query).first() if possible else None
+        if row is None:
+            names = connection.execute(select(CAMPAIGNS.c.campaign).order_by(CAMPAIGNS.c.campaign)).scalars()
+            raise UserInputError(
+                f"there is no campaign {name!r:.100} (there are: {', '.join(names) or 'none'})"
+            )
+        return Campaign.model_validate_json(row.settings)
+
+    def find_for_worker(self, connection: Connection, name: str, lock: bool = False) -> Campaign:
+        """Return a campaign's settings, or refuse without naming the campaigns that exist."""
+        try:
+            return self.find(connection, name, lock)
+        except UserInputError:
+            refuse(RefusalReason.UNKNOWN_CAMPAIGN, "there is no such campaign: ask who gave you the link")
+
+    def _tasks(self, name: str, which: ColumnElement[bool]) -> list[PairTask]:
+        with self._database.read() as connection:
+            self.find(connection, name)
+            query = select(TASKS.c.body).where(TASKS.c.campaign == name, which).order_by(TASKS.c.pair_id)
+            return [PairTask.model_validate_json(body) for body in connection.execute(query).scalars()]

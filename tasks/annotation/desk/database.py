@@ -1,0 +1,218 @@
+"""The desk's database: connections, transactions, and numbers that never appear out of order."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
+
+from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
+from tasks.annotation.desk.tables import COUNTERS, META, METADATA, TABLES_VERSION, stamp
+
+#: Returns the time in UTC; tests bring their own.
+Clock = Callable[[], datetime]
+#: The append-only tables, in the order in which a transaction takes numbers, so that no two deadlock.
+Stream = Literal["votes", "decisions", "erased", "events"]
+
+#: How long to wait for a connection or for another writer, in seconds.
+PATIENCE_S = 60
+LEAST_KEY_BYTES = 16
+#: An advisory lock, held while tables are created; any number that nothing else in the database uses.
+_MAKING_TABLES = 0x51A7E5
+
+
+def utc() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
+
+
+class Database:
+    """One database. Writers on SQLite follow one another; on PostgreSQL rows are locked.
+
+    Parameters
+    ----------
+    url
+        Its address; :meth:`Desk.open` tells which kinds there are.
+    clock
+        Gives the times that are stored.
+
+    Raises
+    ------
+    UserInputError
+        If the address is of another kind.
+    """
+
+    def __init__(self, url: str, clock: Clock = utc) -> None:
+        self.url = _checked(url)
+        self._clock = clock
+        self._lite = self.url.get_backend_name() == "sqlite"
+        # threads of this process wait here; SQLite itself would let them sleep and try again
+        self._turn = threading.Lock() if self._lite else None
+        self._engine = _lite_engine(self.url) if self._lite else _postgres_engine(self.url)
+
+    @property
+    def shown_url(self) -> str:
+        """The address without its password."""
+        return self.url.render_as_string(hide_password=True)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def now(self, minutes: float = 0.0) -> str:
+        """Return the time as it is stored, or the time in so many minutes."""
+        return stamp(self._clock() + timedelta(minutes=minutes))
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Give a connection for reading; all reads see the same moment."""
+        with self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self, on_disk: bool = True) -> Iterator[Connection]:
+        """Give a transaction; after an error nothing of it is stored.
+
+        Parameters
+        ----------
+        on_disk
+            Whether to return only when it is on disk. Otherwise a power failure may lose the last moments; a
+            killed process loses nothing, and no transaction overtakes another.
+        """
+        with self._turn or nullcontext(), self._engine.connect() as connection:
+            connection = connection.execution_options(slvmeval_writes="FULL" if on_disk else "NORMAL")
+            with connection.begin():
+                if not on_disk and not self._lite:
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+                yield connection
+
+    def forget(self) -> None:
+        """Remove deleted rows from the files too, as far as possible: SQLite keeps a journal."""
+        if self._turn is not None:
+            with self._turn, self._engine.connect() as connection:
+                # outside a transaction; while somebody is reading, the next writer's checkpoint does it
+                raw = connection.connection.dbapi_connection
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # type: ignore[union-attr]
+
+    def numbers(self, connection: Connection, campaign: str, stream: Stream, count: int = 1) -> int:
+        """Take `count` numbers of an append-only table and return the first.
+
+        The counter stays locked until the transaction ends, so take numbers last.
+        """
+        here = (COUNTERS.c.campaign == campaign) & (COUNTERS.c.stream == stream)
+        connection.execute(COUNTERS.update().where(here).values(value=COUNTERS.c.value + count))
+        last: int = connection.execute(COUNTERS.select().where(here)).one().value
+        return last - count + 1
+
+    def begin_numbers(self, connection: Connection, campaign: str) -> None:
+        """Create the counters of a new campaign."""
+        rows = [{"campaign": campaign, "stream": stream, "value": 0} for stream in get_args(Stream)]
+        connection.execute(COUNTERS.insert(), rows)
+
+    def prepare(self, key: bytes) -> None:
+        """Create the tables if there are none, and check that they are ours.
+
+        Raises
+        ------
+        UserInputError
+            If the key is too short.
+        PrerequisiteError
+            If the database cannot be reached.
+        StoreError
+            If the tables have another version, or were made with another key.
+        """
+        if len(key) < LEAST_KEY_BYTES:
+            raise UserInputError(
+                f"the key of the installation has {len(key)} bytes, at least {LEAST_KEY_BYTES} are needed"
+            )
+        mark = hmac.new(key, b"slvmeval desk", hashlib.sha256).hexdigest()
+        try:
+            with self.write() as connection:
+                if not self._lite:
+                    connection.execute(text(f"SELECT pg_advisory_xact_lock({_MAKING_TABLES})"))
+                if not inspect(connection).has_table(META.name):
+                    METADATA.create_all(connection)
+                    values = {"tables_version": str(TABLES_VERSION), "key": mark}
+                    rows = [{"name": name, "value": value} for name, value in values.items()]
+                    connection.execute(META.insert(), rows)
+                meta: dict[str, str] = {row.name: row.value for row in connection.execute(META.select())}
+        except OperationalError as problem:
+            raise PrerequisiteError(
+                f"the database {self.shown_url} cannot be used: {problem.orig}. Is the server running, and "
+                "may this user write there?"
+            ) from problem
+        except DatabaseError as problem:
+            raise StoreError(f"{self.shown_url} is no database of annotations: {problem.orig}") from problem
+        if meta.get("tables_version") != str(TABLES_VERSION):
+            raise StoreError(
+                f"{self.shown_url} has tables of version {meta.get('tables_version')}, this program works "
+                f"with {TABLES_VERSION}: use the program that made them, or another database"
+            )
+        if not hmac.compare_digest(meta["key"], mark):
+            raise StoreError(
+                f"{self.shown_url} was made with another key of the installation; with this one no worker "
+                "would be known again. Bring the old key back."
+            )
+
+
+def _checked(url: str) -> URL:
+    try:
+        address = make_url(url)
+    except ArgumentError as problem:
+        raise UserInputError(f"{url!r} is no address of a database: {_KINDS}") from problem
+    if address.get_backend_name() == "postgresql" and address.drivername in (
+        "postgresql",
+        "postgresql+psycopg",
+    ):
+        return address.set(drivername="postgresql+psycopg")
+    if address.drivername in ("sqlite", "sqlite+pysqlite"):
+        if address.database in (None, "", ":memory:"):
+            raise UserInputError("a database in memory loses votes: give a file, sqlite:////path/desk.sqlite")
+        return address
+    raise UserInputError(f"{address.render_as_string(hide_password=True)!r} is not supported: {_KINDS}")
+
+
+_KINDS = "give sqlite:////path/desk.sqlite or postgresql+psycopg://user:password@host/name"
+
+
+def _lite_engine(url: URL) -> Engine:
+    file = Path(str(url.database))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise PrerequisiteError(f"the folder {file.parent} cannot be made: {problem.strerror}") from problem
+    engine = create_engine(
+        url, pool_size=10, max_overflow=40, pool_timeout=PATIENCE_S, connect_args={"timeout": PATIENCE_S}
+    )
+
+    @event.listens_for(engine, "connect")
+    def _settle(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions begin below, not where the driver thinks
+        for setting in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
+            connection.execute(f"PRAGMA {setting}").fetchall()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        how = connection.get_execution_options().get("slvmeval_writes")
+        if how:
+            connection.exec_driver_sql(f"PRAGMA synchronous={how}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if how else "BEGIN")
+
+    return engine
+
+
+def _postgres_engine(url: URL) -> Engine:
+    # an acknowledged vote is on the disk, whatever the server's default
+    more = {} if "options" in url.query else {"options": "-c synchronous_commit=on"}
+    return create_engine(
+        url, pool_size=10, max_overflow=20, pool_timeout=PATIENCE_S, pool_pre_ping=True, connect_args=more
+    )

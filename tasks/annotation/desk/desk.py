@@ -1,0 +1,87 @@
+"""The desk as a whole: one database and the objects that work on it."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from tasks.annotation.desk.answers import Answers
+from tasks.annotation.desk.assignments import Assignments
+from tasks.annotation.desk.campaigns import Campaigns
+from tasks.annotation.desk.database import Clock, Database, utc
+from tasks.annotation.desk.decisions import Decisions
+from tasks.annotation.desk.events import EventLog
+from tasks.annotation.desk.keys import DeskKey
+from tasks.annotation.desk.organiser import Organiser
+from tasks.annotation.desk.queue import Queue
+from tasks.annotation.desk.viewing import Viewing
+from tasks.annotation.desk.votes import Votes
+from tasks.annotation.desk.workers import Workers
+
+
+class Desk:
+    """Tasks, assignments and votes of all campaigns in one database.
+
+    SQLite and PostgreSQL take the same code. A desk may be used by many threads, and several processes may
+    open the same database.
+
+    Attributes
+    ----------
+    campaigns, events, decisions, votes
+        What is stored.
+    workers, queue, viewing, answers
+        What workers do: enter, get a task, see the videos, answer.
+    organiser
+        What the organiser does.
+    """
+
+    def __init__(self, database: Database, key: bytes) -> None:
+        secret = DeskKey(key)
+        self.database = database
+        self.campaigns = campaigns = Campaigns(database)
+        self.events = events = EventLog(database, campaigns)
+        self.decisions = decisions = Decisions(database, campaigns)
+        assignments = Assignments(database, campaigns, decisions)
+        self.votes = votes = Votes(database, campaigns, events, decisions, assignments)
+        self.workers = workers = Workers(database, secret, campaigns, events, votes)
+        self.queue = Queue(database, secret, campaigns, events, decisions, assignments, votes, workers)
+        self.viewing = Viewing(database, events, assignments)
+        self.answers = Answers(database, events, assignments, votes)
+        self.organiser = Organiser(database, secret, campaigns, events, decisions, assignments, votes)
+
+    @classmethod
+    def open(cls, url: str, key: bytes, clock: Clock = utc) -> Self:
+        """Open a database, and create its tables if there are none.
+
+        Parameters
+        ----------
+        url
+            ``sqlite:////path/desk.sqlite`` or ``postgresql+psycopg://user:password@host/name``.
+        key
+            The installation's key, with which workers' identities are hashed; at least 16 bytes.
+
+        Raises
+        ------
+        UserInputError
+            If the address is of neither kind, or the key is too short.
+        PrerequisiteError
+            If the database cannot be reached.
+        StoreError
+            If its tables have another version, or were made with another key.
+        """
+        database = Database(url, clock)
+        try:
+            database.prepare(key)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, key)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,59 @@
+"""What the installation's key signs: workers' names, links, codes, and unpredictable chance."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+
+from storage_schemas.errors import UserInputError
+from tasks.annotation.campaign import Campaign
+
+_PLATFORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_CODE_LETTERS = 8
+
+
+def worker_hash(key: bytes, platform: str, identity: str) -> str:
+    """Return a worker's name in this installation: 32 hexadecimal digits that reveal nothing without the key.
+
+    Raises
+    ------
+    UserInputError
+        If the platform's name is not valid, or the identity is empty.
+    """
+    if not _PLATFORM.fullmatch(platform):
+        raise UserInputError(
+            f"{platform!r:.100} cannot be the name of a platform: letters, digits, -, _ and ., at most 64"
+        )
+    if not identity.strip():
+        raise UserInputError("a worker's identity is empty")
+    return _digest(key, f"{platform}:{identity.strip()}").hex()[:32]
+
+
+def _digest(key: bytes, text: str) -> bytes:
+    return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
+
+
+class DeskKey:
+    """The installation's key; nothing that it signs can be made or guessed without it."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def worker_name(self, platform: str, identity: str) -> str:
+        """Return the name under which a worker of a platform is known here; see :func:`worker_hash`."""
+        return worker_hash(self._key, platform, identity)
+
+    def token_hash(self, token: str) -> str:
+        """Return what is stored of a link's token."""
+        return _digest(self._key, f"token:{token.strip()}").hex()
+
+    def chance(self, *parts: str | int) -> float:
+        """Return a number in [0, 1) that is fixed by `parts`."""
+        return int.from_bytes(_digest(self._key, "\x1f".join(map(str, parts)))[:7], "big") / (1 << 56)
+
+    def completion_code(self, settings: Campaign, worker: str) -> str:
+        """Return the campaign's own completion code, or one made for the worker."""
+        digest = _digest(self._key, f"code:{settings.name}:{worker}")
+        return settings.completion_code or base64.b32encode(digest).decode()[:_CODE_LETTERS]

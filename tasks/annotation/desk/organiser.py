@@ -1,0 +1,385 @@
+"""The organiser's view of a campaign: publish, invite, follow, decide about workers, erase workers."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+
+from sqlalchemy import ColumnElement, Connection, func, select
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.votes import Decision, Standing
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk.assignments import OPEN_STATES, Assignments
+from tasks.annotation.desk.campaigns import Campaigns
+from tasks.annotation.desk.database import Database
+from tasks.annotation.desk.decisions import Decisions
+from tasks.annotation.desk.events import EventKind, EventLog
+from tasks.annotation.desk.keys import DeskKey
+from tasks.annotation.desk.tables import (
+    ASSIGNMENTS,
+    CAMPAIGNS,
+    DECISIONS,
+    ERASED,
+    EVENTS,
+    INVITATIONS,
+    META,
+    TASKS,
+    VOTES,
+    WORKERS,
+    plain_text,
+)
+from tasks.annotation.desk.votes import Votes, change_tasks
+from tasks.annotation.pair_task import PairTask
+
+#: Bytes of a token, so that nobody guesses one.
+_TOKEN_BYTES = 18
+MOST_INVITATIONS = 100_000
+#: Longest note on a decision that is kept, in characters.
+LONGEST_NOTE = 4000
+
+
+@dataclass(frozen=True)
+class PublishedTasks:
+    """What publishing did: tasks that are new, that were there, and that are no longer shown."""
+
+    new: int
+    known: int
+    retired: int
+
+
+@dataclass(frozen=True)
+class ErasedRows:
+    """What was erased with a worker; `vote_ids` are given once, to clean files made from the votes."""
+
+    campaign: str
+    at: str
+    votes: int
+    assignments: int
+    events: int
+    decisions: int
+    vote_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TaskProgress:
+    """How far one pair is: votes that count, open leases, and how many votes are wanted."""
+
+    pair_id: str
+    aspect: str
+    gold: bool
+    votes: int
+    leases: int
+    wanted: int
+
+    @property
+    def done(self) -> bool:
+        """Whether the pair has all the votes it wants."""
+        return self.votes >= self.wanted
+
+
+@dataclass(frozen=True)
+class WorkerProgress:
+    """What one worker did; times are UTC in ISO 8601, empty where it did not happen.
+
+    `standing` is ``excluded``, ``cleared`` or empty; `refused_late` counts answers that came too late.
+    `session` is the platform's own id of the session or assignment in which the worker first came, and `code`
+    the completion code; both are empty of a worker who never entered, the code also of one without an answer.
+    """
+
+    worker: str
+    platform: str
+    language: str
+    entered_at: str
+    consented_at: str
+    finished_at: str
+    votes: int
+    open: int
+    refused_late: int
+    standing: str
+    session: str = ""
+    code: str = ""
+
+
+class Organiser:
+    """What an organiser does. A campaign that does not exist raises `UserInputError`."""
+
+    def __init__(
+        self,
+        database: Database,
+        key: DeskKey,
+        campaigns: Campaigns,
+        events: EventLog,
+        decisions: Decisions,
+        assignments: Assignments,
+        votes: Votes,
+    ) -> None:
+        self._database, self._key, self._campaigns, self._events = database, key, campaigns, events
+        self._decisions, self._assignments, self._votes = decisions, assignments, votes
+
+    def publish(self, campaign: Campaign, tasks: Iterable[PairTask], by: str = "") -> PublishedTasks:
+        """Show a campaign's tasks to workers, or publish it again with new settings and more tasks.
+
+        Known tasks keep their votes; tasks that are no longer among `tasks` are not shown to anybody new. A
+        task is gold if `campaign.gold_pairs` names it, or if it says so itself.
+
+        Raises
+        ------
+        UserInputError
+            If the name belongs to a campaign of another release or version, if a gold pair is not among the
+            tasks, if a pair comes twice, or if a known pair has other stretches to see now.
+        """
+        given = list(tasks)
+        _check_given(campaign, given)
+        gold = set(campaign.gold_pairs)
+        with self._database.write() as connection:
+            before = self._store_settings(connection, campaign)
+            stored = TASKS.select().where(TASKS.c.campaign == campaign.name)
+            known = {row.pair_id: row for row in connection.execute(stored)}
+            shown = {task.pair_id for task in given}
+            new, changed = [], []
+            for one in given:
+                task = one.model_copy(update={"gold": one.gold or one.pair_id in gold})
+                values = {"gold": task.gold, "shown": True, "body": task.model_dump_json()}
+                old = known.get(task.pair_id)
+                if old is None:
+                    row = {"campaign": campaign.name, "pair_id": task.pair_id, "aspect": task.aspect}
+                    new.append({**row, "votes": 0, **values})
+                    continue
+                if (old.gold, old.shown, old.body) == tuple(values.values()):
+                    continue
+                if PairTask.model_validate_json(old.body).must_see != task.must_see:
+                    raise UserInputError(
+                        f"pair {task.pair_id} of campaign {campaign.name} has other stretches to see than "
+                        "when it was published: publish under another name"
+                    )
+                changed.append({"pair_id": task.pair_id, **values})
+            change_tasks(connection, campaign.name, changed)
+            retired = [{"pair_id": pair, "shown": False} for pair in known if pair not in shown]
+            change_tasks(connection, campaign.name, retired)
+            if new:
+                connection.execute(TASKS.insert(), new)
+            if before is None or before.drop_excluded != campaign.drop_excluded:
+                self._votes.recount(connection, campaign)
+            done = PublishedTasks(
+                new=len(new), known=len(shown & set(known)), retired=len(set(known) - shown)
+            )
+            self._events.add(
+                connection,
+                campaign.name,
+                EventKind.PUBLISHED,
+                by=by,
+                new=done.new,
+                known=done.known,
+                retired=done.retired,
+                settings=campaign.model_dump(mode="json"),
+            )
+        return done
+
+    def _store_settings(self, connection: Connection, campaign: Campaign) -> Campaign | None:
+        """Store a campaign's settings, hold its queue, and return the earlier settings, if there were any."""
+        values = {"settings": campaign.model_dump_json(), "published_at": self._database.now()}
+        # one publication at a time: a new campaign has no row yet that could be locked
+        connection.execute(META.select().where(META.c.name == "tables_version").with_for_update())
+        query = CAMPAIGNS.select().where(CAMPAIGNS.c.campaign == campaign.name)
+        row = connection.execute(query.with_for_update()).first()
+        if row is None:
+            connection.execute(CAMPAIGNS.insert().values(campaign=campaign.name, **values))
+            self._database.begin_numbers(connection, campaign.name)
+            return None
+        before = Campaign.model_validate_json(row.settings)
+        if (before.release, before.version) != (campaign.release, campaign.version):
+            raise UserInputError(
+                f"the campaign {campaign.name} shows release {before.release} version {before.version}, not "
+                f"{campaign.release} version {campaign.version}: choose another name"
+            )
+        connection.execute(CAMPAIGNS.update().where(CAMPAIGNS.c.campaign == campaign.name).values(**values))
+        return before
+
+    def invite(self, campaign: str, count: int, note: str = "") -> list[str]:
+        """Return `count` new tokens for links of one worker each; only their hashes are stored."""
+        if not 0 < count <= MOST_INVITATIONS:
+            raise UserInputError(f"{count} links cannot be made: ask for 1 to {MOST_INVITATIONS}")
+        tokens = [secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(count)]
+        words = plain_text(note, 200)
+        with self._database.write() as connection:
+            self._campaigns.find(connection, campaign, lock=True)
+            now = self._database.now()
+            rows = [
+                {
+                    "campaign": campaign,
+                    "token_hash": self._key.token_hash(token),
+                    "note": words,
+                    "made_at": now,
+                    "worker": "",
+                    "withdrawn": False,
+                }
+                for token in tokens
+            ]
+            connection.execute(INVITATIONS.insert(), rows)
+            self._events.add(connection, campaign, EventKind.INVITED, count=count, note=words)
+        return tokens
+
+    def progress(self, campaign: str) -> list[TaskProgress]:
+        """Return the progress of each task that is shown, by aspect and pair id."""
+        with self._database.read() as connection:
+            wanted = self._campaigns.find(connection, campaign).workers_per_pair
+            running = self._assignments.leases(connection, campaign)
+            columns = (TASKS.c.pair_id, TASKS.c.aspect, TASKS.c.gold, TASKS.c.votes)
+            rows = connection.execute(
+                select(*columns)
+                .where(TASKS.c.campaign == campaign, TASKS.c.shown.is_(True))
+                .order_by(TASKS.c.aspect, TASKS.c.pair_id)
+            )
+            return [
+                TaskProgress(pair_id, aspect, gold, votes, running.get(pair_id, 0), wanted)
+                for pair_id, aspect, gold, votes in rows
+            ]
+
+    def workers(self, campaign: str) -> list[WorkerProgress]:
+        """Return what each worker did, in order of entry; workers known only from files come last."""
+        with self._database.read() as connection:
+            settings = self._campaigns.find(connection, campaign)
+            standings = self._decisions.standings(connection, campaign)
+            voted = select(VOTES.c.worker, func.count()).where(VOTES.c.campaign == campaign)
+            votes = {row[0]: row[1] for row in connection.execute(voted.group_by(VOTES.c.worker))}
+            busy = select(ASSIGNMENTS.c.worker).where(
+                ASSIGNMENTS.c.campaign == campaign, ASSIGNMENTS.c.state.in_(OPEN_STATES)
+            )
+            opened = Counter(connection.execute(busy).scalars())
+            rows = connection.execute(
+                WORKERS.select()
+                .where(WORKERS.c.campaign == campaign)
+                .order_by(WORKERS.c.entered_at, WORKERS.c.worker)
+            ).all()
+            known = [
+                WorkerProgress(
+                    worker=row.worker,
+                    platform=row.platform,
+                    language=row.language,
+                    entered_at=row.entered_at,
+                    consented_at=row.consented_at,
+                    finished_at=row.finished_at,
+                    votes=votes.get(row.worker, 0),
+                    open=opened[row.worker],
+                    refused_late=row.refused_late,
+                    standing=str(standings.get(row.worker, "")),
+                    session=row.session,
+                    code=self._key.completion_code(settings, row.worker) if row.worker in votes else "",
+                )
+                for row in rows
+            ]
+            entered = {row.worker for row in rows}
+            return known + [
+                WorkerProgress(worker, "", "", "", "", "", count, 0, 0, str(standings.get(worker, "")))
+                for worker, count in sorted(votes.items())
+                if worker not in entered
+            ]
+
+    def decide(self, campaign: str, worker: str, decision: Standing, note: str, by: str) -> Decision:
+        """Exclude or clear a worker; the latest decision counts, earlier ones stay on record.
+
+        An excluded worker's open task returns to the queue at once, and with `drop_excluded` the pairs that
+        the worker voted on need another vote.
+
+        Raises
+        ------
+        UserInputError
+            If the campaign never saw the worker, neither on our pages nor in a vote, or the note is empty.
+        """
+        words = plain_text(note, LONGEST_NOTE).strip()
+        if not words:
+            raise UserInputError("say in a note why: the record is kept for the worker's sake too")
+        with self._database.write() as connection:
+            settings = self._campaigns.find(connection, campaign, lock=True)
+            self._check_known(connection, campaign, worker)
+            made = Decision(
+                decision_id=uuid.uuid4().hex,
+                campaign=campaign,
+                worker=worker,
+                decision=decision,
+                note=words,
+                by=plain_text(by, 200),
+                at=self._database.now(),
+            )
+            if decision is Standing.EXCLUDED:
+                self._assignments.lapse_of_worker(connection, campaign, worker)
+            self._decisions.add(connection, made)
+            self._votes.recount(connection, settings, self._votes.pairs_of(connection, campaign, worker))
+            kind = EventKind.EXCLUDED if decision is Standing.EXCLUDED else EventKind.CLEARED
+            self._events.add(connection, campaign, kind, worker, note=words, by=made.by)
+        return made
+
+    def erase(self, campaign: str, worker: str, by: str = "") -> ErasedRows:
+        """Erase everything stored about a worker, votes too; a row of counts without a name stays.
+
+        A link of ours that the worker used becomes invalid.
+
+        Raises
+        ------
+        UserInputError
+            If the campaign has nothing of this worker.
+        """
+        with self._database.write() as connection:
+            settings = self._campaigns.find(connection, campaign, lock=True)
+            self._check_known(connection, campaign, worker)
+            voted = VOTES.select().where(VOTES.c.campaign == campaign, VOTES.c.worker == worker)
+            votes = connection.execute(voted.order_by(VOTES.c.number)).all()
+            links = (INVITATIONS.c.campaign == campaign, INVITATIONS.c.worker == worker)
+            connection.execute(INVITATIONS.update().where(*links).values(worker="", withdrawn=True))
+            deleted = {
+                table.name: connection.execute(
+                    table.delete().where(table.c.campaign == campaign, table.c.worker == worker)
+                ).rowcount
+                for table in (WORKERS, ASSIGNMENTS, VOTES, DECISIONS, EVENTS)
+            }
+            self._votes.recount(connection, settings, [row.pair_id for row in votes])
+            erased = ErasedRows(
+                campaign=campaign,
+                at=self._database.now(),
+                votes=len(votes),
+                assignments=deleted[ASSIGNMENTS.name],
+                events=deleted[EVENTS.name],
+                decisions=deleted[DECISIONS.name],
+            )
+            number = self._database.numbers(connection, campaign, "erased")
+            row = asdict(erased)
+            del row["vote_ids"]
+            connection.execute(ERASED.insert().values(number=number, **row))
+            del row["campaign"], row["at"]
+            self._events.add(connection, campaign, EventKind.ERASED, by=plain_text(by, 200), **row)
+        self._database.forget()
+        return replace(erased, vote_ids=tuple(row.vote_id for row in votes))
+
+    def erased(self, campaign: str) -> list[ErasedRows]:
+        """Return the rows of counts that erased workers left."""
+        with self._database.read() as connection:
+            self._campaigns.find(connection, campaign)
+            rows = connection.execute(
+                ERASED.select().where(ERASED.c.campaign == campaign).order_by(ERASED.c.number)
+            )
+            return [
+                ErasedRows(campaign, row.at, row.votes, row.assignments, row.events, row.decisions)
+                for row in rows
+            ]
+
+    def _check_known(self, connection: Connection, campaign: str, worker: str) -> None:
+        name = plain_text(worker, len(worker))
+        for table in (WORKERS, VOTES, DECISIONS):
+            which: tuple[ColumnElement[bool], ...] = (table.c.campaign == campaign, table.c.worker == name)
+            if connection.execute(select(table.c.worker).where(*which).limit(1)).first():
+                return
+        raise UserInputError(f"the campaign {campaign} knows no worker {worker!r:.100}")
+
+
+def _check_given(campaign: Campaign, given: list[PairTask]) -> None:
+    count = Counter(task.pair_id for task in given)
+    twice = [pair for pair, times in count.items() if times > 1]
+    if twice:
+        raise UserInputError(f"pair {twice[0]} comes {count[twice[0]]} times among the tasks")
+    missing = [pair for pair in campaign.gold_pairs if pair not in count]
+    if missing:
+        raise UserInputError(f"gold_pairs: {missing[0]} is not among the tasks of {campaign.name}")

@@ -1,0 +1,204 @@
+"""Which task a worker gets: the choice as a plain function, and the queue that it chooses from."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from sqlalchemy import Connection, or_, select
+
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk.assignments import OPEN_STATES, Assignment, AssignmentRow, Assignments
+from tasks.annotation.desk.campaigns import Campaigns
+from tasks.annotation.desk.database import Database
+from tasks.annotation.desk.decisions import Decisions
+from tasks.annotation.desk.events import EventKind, EventLog, NewEvent
+from tasks.annotation.desk.keys import DeskKey
+from tasks.annotation.desk.refusals import RefusalReason, refuse
+from tasks.annotation.desk.tables import ASSIGNMENTS, TASKS
+from tasks.annotation.desk.votes import Votes
+from tasks.annotation.desk.workers import Workers
+
+
+class WaitingPair(NamedTuple):
+    """One pair in the queue: how many votes count, and how many leases other workers have."""
+
+    pair_id: str
+    aspect: str
+    votes: int
+    leases: int
+
+    @property
+    def taken(self) -> int:
+        """Places that are filled or reserved."""
+        return self.votes + self.leases
+
+
+def aspect_shares(queue: Iterable[WaitingPair], wanted: int) -> dict[str, float]:
+    """Return the share of places that is filled or reserved, by aspect."""
+    filled: dict[str, int] = defaultdict(int)
+    places: dict[str, int] = defaultdict(int)
+    for pair in queue:
+        filled[pair.aspect] += min(pair.taken, wanted)
+        places[pair.aspect] += wanted
+    return {aspect: filled[aspect] / places[aspect] for aspect in places}
+
+
+def choose_pair(
+    queue: Iterable[WaitingPair], mine: set[str], wanted: int, chance: Callable[[str], float]
+) -> WaitingPair | None:
+    """Return the next pair for a worker, None if none is free.
+
+    The aspect with the smallest share of its places taken comes first; in it, the pair with most of its
+    places taken. So pairs are finished one after the other, and aspects side by side. `chance` decides among
+    equals.
+
+    Parameters
+    ----------
+    queue
+        All pairs of the campaign.
+    mine
+        Pairs that this worker has had already.
+    wanted
+        Votes wanted on a pair.
+    """
+    pairs = list(queue)
+    shares = aspect_shares(pairs, wanted)
+    free = [pair for pair in pairs if pair.taken < wanted and pair.pair_id not in mine]
+    if not free:
+        return None
+    aspect = min({pair.aspect for pair in free}, key=lambda name: (shares[name], chance(name)))
+    of_aspect = [pair for pair in free if pair.aspect == aspect]
+    most = max(pair.taken for pair in of_aspect)
+    return min((pair for pair in of_aspect if pair.taken == most), key=lambda pair: chance(pair.pair_id))
+
+
+class Queue:
+    """The queue of each campaign. What is not allowed raises `DeskRefusal`."""
+
+    def __init__(
+        self,
+        database: Database,
+        key: DeskKey,
+        campaigns: Campaigns,
+        events: EventLog,
+        decisions: Decisions,
+        assignments: Assignments,
+        votes: Votes,
+        workers: Workers,
+    ) -> None:
+        self._database, self._key, self._campaigns, self._events = database, key, campaigns, events
+        self._decisions, self._assignments = decisions, assignments
+        self._votes, self._workers = votes, workers
+
+    def next(self, campaign: str, worker: str) -> Assignment:
+        """Return the worker's open assignment, or open one (`DONE`, `NO_TASKS`, `LIMIT`, `EXCLUDED`, …)."""
+        with self._events.worker_request(campaign, worker) as connection:
+            settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
+            if not self._workers.session(connection, campaign, worker).consented:
+                refuse(RefusalReason.NO_CONSENT, "read and accept the consent first")
+            self._decisions.refuse_excluded(connection, campaign, worker)
+            happened = [
+                NewEvent(EventKind.EXPIRED, row.worker, row.assignment, row.pair_id)
+                for row in self._assignments.lapse(connection, campaign)
+            ]
+            voted = self._votes.pairs_of(connection, campaign, worker)
+            at_limit = 0 < settings.tasks_per_worker <= len(voted)
+            row = self._open_row(connection, settings, worker, lapsed=not at_limit)
+            if row is None and at_limit:
+                refuse(
+                    RefusalReason.LIMIT, f"you have done all {len(voted)} tasks that one may do: thank you"
+                )
+            if row is None:
+                row = self._assign(
+                    connection, settings, worker, self._pick(connection, settings, worker, voted)
+                )
+                happened.append(NewEvent(EventKind.OPENED, row.worker, row.assignment, row.pair_id))
+            assignment = self._assignments.value(connection, settings, row)
+            self._events.add_all(connection, campaign, happened)
+            return assignment
+
+    def _open_row(
+        self, connection: Connection, settings: Campaign, worker: str, lapsed: bool
+    ) -> AssignmentRow | None:
+        """Return the assignment that the worker has open and may still answer, its lease renewed.
+
+        `lapsed` tells whether it may be one whose lease ran out.
+        """
+        rows = connection.execute(
+            ASSIGNMENTS.select()
+            .where(
+                ASSIGNMENTS.c.campaign == settings.name,
+                ASSIGNMENTS.c.worker == worker,
+                ASSIGNMENTS.c.state.in_(OPEN_STATES),
+            )
+            .order_by(ASSIGNMENTS.c.lapsed, ASSIGNMENTS.c.opened_at)
+        ).all()
+        for row in rows:
+            if (lapsed or not row.lapsed) and self._assignments.may_answer(connection, settings, row):
+                return self._assignments.renew(connection, settings, row)
+        return None
+
+    def _pick(self, connection: Connection, settings: Campaign, worker: str, voted: set[str]) -> WaitingPair:
+        """Return the pair that the worker gets next, gold or not."""
+        name, wanted = settings.name, settings.workers_per_pair
+        query = select(ASSIGNMENTS.c.pair_id).where(
+            ASSIGNMENTS.c.campaign == name, ASSIGNMENTS.c.worker == worker
+        )
+        mine = voted | set(connection.execute(query).scalars())
+        waiting = self._waiting(connection, name, gold=False)
+        pair = choose_pair(waiting, mine, wanted, lambda what: self._key.chance("tie", name, worker, what))
+        if pair is None:
+            if any(other.votes < wanted and other.pair_id not in voted for other in waiting):
+                refuse(RefusalReason.NO_TASKS, "all that is left is with others now: come back in an hour")
+            refuse(RefusalReason.DONE, "you have done all there is: thank you")
+        if self._key.chance("gold", name, worker, len(mine)) < settings.gold_share:
+            gold = [one for one in self._waiting(connection, name, gold=True) if one.pair_id not in mine]
+            if gold:
+                return min(gold, key=lambda one: self._key.chance("gold pair", name, worker, one.pair_id))
+        return pair
+
+    def _waiting(self, connection: Connection, campaign: str, gold: bool) -> list[WaitingPair]:
+        """Return all pairs that are shown, gold ones or the others."""
+        leases = self._assignments.leases(connection, campaign)
+        rows = connection.execute(
+            select(TASKS.c.pair_id, TASKS.c.aspect, TASKS.c.votes).where(
+                TASKS.c.campaign == campaign, TASKS.c.gold.is_(gold), TASKS.c.shown.is_(True)
+            )
+        ).all()
+        return [WaitingPair(id_, aspect, votes, leases.get(id_, 0)) for id_, aspect, votes in rows]
+
+    def _assign(
+        self, connection: Connection, settings: Campaign, worker: str, pair: WaitingPair
+    ) -> AssignmentRow:
+        """Give a pair to a worker."""
+        name, now = settings.name, self._database.now()
+        ran_out = (
+            ASSIGNMENTS.c.campaign == name,
+            ASSIGNMENTS.c.pair_id == pair.pair_id,
+            # a lease may have run out since the others were marked
+            or_(ASSIGNMENTS.c.lapsed.is_(True), ASSIGNMENTS.c.lease_until <= now),
+        )
+        connection.execute(ASSIGNMENTS.update().where(*ran_out).values(given_on=True))
+        values = {
+            "assignment": uuid.uuid4().hex,
+            "campaign": name,
+            "pair_id": pair.pair_id,
+            "worker": worker,
+            "first_side": "high" if self._key.chance("order", name, worker, pair.pair_id) < 0.5 else "low",
+            "state": "opened",
+            "preferred": "",
+            "rating": "",
+            "opened_at": now,
+            "preferred_at": "",
+            "lease_until": self._database.now(settings.lease_minutes),
+            "lapsed": False,
+            "given_on": False,
+            "last_at": now,
+            "elapsed_s": 0.0,
+            "cuts": 0,
+            **dict.fromkeys(("seen_left", "seen_right", "sent_left", "sent_right", "confirmed"), "[]"),
+        }
+        return connection.execute(ASSIGNMENTS.insert().values(**values).returning(ASSIGNMENTS)).one()

@@ -1,0 +1,205 @@
+"""The desk's tables, the same on SQLite and PostgreSQL.
+
+Times are UTC in ISO 8601 with microseconds, so that they sort as text. Records and lists are JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+#: Increases with every change of a table.
+TABLES_VERSION = 1
+
+METADATA = MetaData()
+
+#: `tables_version`, and `key`, a checksum that tells whether the installation's key is still the same.
+META = Table(
+    "desk_meta", METADATA, Column("name", Text, primary_key=True), Column("value", Text, nullable=False)
+)
+
+#: A campaign's row is locked by every transaction that depends on the whole queue: assigning and counting.
+CAMPAIGNS = Table(
+    "desk_campaigns",
+    METADATA,
+    Column("campaign", Text, primary_key=True),
+    Column("settings", Text, nullable=False),
+    Column("published_at", Text, nullable=False),
+)
+
+#: The last number of each append-only table. Its row stays locked until the transaction that took a number
+#: is committed, so that a number is never seen before a smaller one. Always the last rows that are locked.
+COUNTERS = Table(
+    "desk_counters",
+    METADATA,
+    Column("campaign", Text, nullable=False),
+    Column("stream", Text, nullable=False),
+    Column("value", Integer, nullable=False),
+    PrimaryKeyConstraint("campaign", "stream"),
+)
+
+#: `votes` is how many count; `shown` is false for a task that is no longer published.
+TASKS = Table(
+    "desk_tasks",
+    METADATA,
+    Column("campaign", Text, nullable=False),
+    Column("pair_id", Text, nullable=False),
+    Column("aspect", Text, nullable=False),
+    Column("gold", Boolean, nullable=False),
+    Column("shown", Boolean, nullable=False),
+    Column("votes", Integer, nullable=False),
+    Column("body", Text, nullable=False),
+    PrimaryKeyConstraint("campaign", "pair_id"),
+)
+
+WORKERS = Table(
+    "desk_workers",
+    METADATA,
+    Column("campaign", Text, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("platform", Text, nullable=False),
+    Column("study", Text, nullable=False),
+    Column("session", Text, nullable=False),
+    Column("language", Text, nullable=False),
+    Column("entered_at", Text, nullable=False),
+    Column("consented_at", Text, nullable=False),
+    Column("finished_at", Text, nullable=False),
+    Column("refused_late", Integer, nullable=False),
+    PrimaryKeyConstraint("campaign", "worker"),
+)
+
+#: One link each; `worker` is who used it; a `withdrawn` link admits nobody.
+INVITATIONS = Table(
+    "desk_invitations",
+    METADATA,
+    Column("campaign", Text, nullable=False),
+    Column("token_hash", Text, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("made_at", Text, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("withdrawn", Boolean, nullable=False),
+    PrimaryKeyConstraint("campaign", "token_hash"),
+)
+
+#: `state` is opened, preferred, rated, or closed (answered in a file). `lapsed` says that the end of a lease
+#: is on record, `given_on` that another worker got the pair after it.
+#: `elapsed_s` is the time that can have been spent looking, `last_at` when the worker was last heard of.
+ASSIGNMENTS = Table(
+    "desk_assignments",
+    METADATA,
+    Column("assignment", Text, primary_key=True),
+    Column("campaign", Text, nullable=False),
+    Column("pair_id", Text, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("first_side", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("preferred", Text, nullable=False),
+    Column("rating", Text, nullable=False),
+    Column("opened_at", Text, nullable=False),
+    Column("preferred_at", Text, nullable=False),
+    Column("lease_until", Text, nullable=False),
+    Column("lapsed", Boolean, nullable=False),
+    Column("given_on", Boolean, nullable=False),
+    Column("last_at", Text, nullable=False),
+    Column("elapsed_s", Float, nullable=False),
+    Column("cuts", Integer, nullable=False),
+    Column("seen_left", Text, nullable=False),
+    Column("seen_right", Text, nullable=False),
+    Column("sent_left", Text, nullable=False),
+    Column("sent_right", Text, nullable=False),
+    Column("confirmed", Text, nullable=False),
+    UniqueConstraint("campaign", "worker", "pair_id"),
+    Index("desk_assignments_of_a_pair", "campaign", "pair_id"),
+    Index("desk_assignments_open", "campaign", "state", "lease_until"),
+)
+
+VOTES = Table(
+    "desk_votes",
+    METADATA,
+    Column("campaign", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("vote_id", Text, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("pair_id", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    PrimaryKeyConstraint("campaign", "number"),
+    UniqueConstraint("campaign", "vote_id"),
+    UniqueConstraint("campaign", "worker", "pair_id"),
+    Index("desk_votes_of_a_pair", "campaign", "pair_id"),
+)
+
+DECISIONS = Table(
+    "desk_decisions",
+    METADATA,
+    Column("campaign", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    PrimaryKeyConstraint("campaign", "number"),
+    Index("desk_decisions_of_a_worker", "campaign", "worker"),
+)
+
+EVENTS = Table(
+    "desk_events",
+    METADATA,
+    Column("campaign", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("worker", Text, nullable=False),
+    Column("assignment", Text, nullable=False),
+    Column("pair_id", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    PrimaryKeyConstraint("campaign", "number"),
+    Index("desk_events_of_a_worker", "campaign", "worker"),
+)
+
+#: What is left of erased workers: numbers, no name.
+ERASED = Table(
+    "desk_erased",
+    METADATA,
+    Column("campaign", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("votes", Integer, nullable=False),
+    Column("assignments", Integer, nullable=False),
+    Column("events", Integer, nullable=False),
+    Column("decisions", Integer, nullable=False),
+    PrimaryKeyConstraint("campaign", "number"),
+)
+
+
+def stamp(at: datetime) -> str:
+    """Return a time as it is stored."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def moment(text: str) -> datetime:
+    """Return a stored time."""
+    return datetime.fromisoformat(text)
+
+
+def as_json(value: Any) -> str:
+    """Return plain data as stored text."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def plain_text(text: str, longest: int) -> str:
+    """Return text that both databases can hold: no NUL, no half characters, at most `longest` long."""
+    kept = text.encode("utf-8", "replace").decode("utf-8")
+    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", "", kept)[:longest]

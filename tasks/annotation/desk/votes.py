@@ -1,0 +1,209 @@
+"""Votes as they are stored, and how many of them count on each pair."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, select
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.votes import Standing, Vote
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk.assignments import Assignments
+from tasks.annotation.desk.campaigns import Campaigns
+from tasks.annotation.desk.database import Database
+from tasks.annotation.desk.decisions import Decisions
+from tasks.annotation.desk.events import EventKind, EventLog
+from tasks.annotation.desk.tables import TASKS, VOTES
+
+#: Rows of one statement, well below what either database allows.
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class ImportedVotes:
+    """What became of votes that came from files.
+
+    `unknown_pairs` and `refused` are vote ids: votes on pairs that the campaign does not have, and second,
+    different answers of a worker on a pair.
+    """
+
+    accepted: int
+    known: int
+    unknown_pairs: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+class Votes:
+    """The append-only votes of all campaigns."""
+
+    def __init__(
+        self,
+        database: Database,
+        campaigns: Campaigns,
+        events: EventLog,
+        decisions: Decisions,
+        assignments: Assignments,
+    ) -> None:
+        self._database, self._campaigns, self._events = database, campaigns, events
+        self._decisions, self._assignments = decisions, assignments
+
+    def read(self, campaign: str, after: int = 0) -> list[tuple[int, Vote]]:
+        """Return votes with numbers above `after`, in order, each with its number.
+
+        No vote appears later with a number at or below one that was read before.
+        """
+        with self._database.read() as connection:
+            self._campaigns.find(connection, campaign)
+            rows = connection.execute(
+                select(VOTES.c.number, VOTES.c.body)
+                .where(VOTES.c.campaign == campaign, VOTES.c.number > after)
+                .order_by(VOTES.c.number)
+            )
+            return [(number, Vote.model_validate_json(body)) for number, body in rows]
+
+    def add(self, campaign: str, votes: Iterable[Vote]) -> ImportedVotes:
+        """Store votes that came from files, all or none; a vote that is known is not counted twice.
+
+        If the file answers a pair that is open with the same worker, the open task is closed.
+
+        Raises
+        ------
+        UserInputError
+            If a vote belongs to another campaign or release.
+        """
+        given = list(votes)
+        with self._database.write() as connection:
+            settings = self._campaigns.find(connection, campaign, lock=True)
+            _check_campaign(settings, given)
+            new, imported = self._sorted_out(connection, campaign, given)
+            if new:
+                self._assignments.close(connection, campaign, new)
+                self.store(connection, settings, new)
+            counts = {
+                name: value if isinstance(value, int) else len(value)
+                for name, value in asdict(imported).items()
+            }
+            self._events.add(connection, campaign, EventKind.IMPORTED, "", "", "", **counts)
+        return imported
+
+    def _sorted_out(
+        self, connection: Connection, campaign: str, given: Sequence[Vote]
+    ) -> tuple[list[Vote], ImportedVotes]:
+        """Return which votes are new, and what becomes of all."""
+        query = select(TASKS.c.pair_id).where(TASKS.c.campaign == campaign)
+        pairs = set(connection.execute(query).scalars())
+        bodies = connection.execute(select(VOTES.c.body).where(VOTES.c.campaign == campaign)).scalars()
+        stored = [Vote.model_validate_json(body) for body in bodies]
+        by_id = {vote.vote_id: vote for vote in stored}
+        by_worker = {(vote.worker, vote.pair_id): vote for vote in stored}
+        new: list[Vote] = []
+        unknown: list[str] = []
+        refused: list[str] = []
+        known = 0
+        for vote in given:
+            earlier = by_id.get(vote.vote_id) or by_worker.get((vote.worker, vote.pair_id))
+            if vote.pair_id not in pairs:
+                unknown.append(vote.vote_id)
+            elif earlier is None:
+                new.append(vote)
+                by_id[vote.vote_id] = by_worker[vote.worker, vote.pair_id] = vote
+            elif _answer(earlier) == _answer(vote):
+                known += 1
+            else:
+                refused.append(vote.vote_id)
+        return new, ImportedVotes(len(new), known, tuple(unknown), tuple(refused))
+
+    def store(self, connection: Connection, settings: Campaign, votes: Sequence[Vote]) -> None:
+        """Store new votes and count them; the caller holds the campaign's queue."""
+        first = self._database.numbers(connection, settings.name, "votes", len(votes))
+        rows = [
+            {
+                "campaign": vote.campaign,
+                "number": first + place,
+                "vote_id": vote.vote_id,
+                "worker": vote.worker,
+                "pair_id": vote.pair_id,
+                "body": json.dumps(vote.model_dump(mode="json"), ensure_ascii=False),
+            }
+            for place, vote in enumerate(votes)
+        ]
+        connection.execute(VOTES.insert(), rows)
+        self.recount(connection, settings, [vote.pair_id for vote in votes])
+
+    def find(self, connection: Connection, campaign: str, worker: str, pair_id: str) -> Vote | None:
+        """Return a worker's vote on a pair."""
+        body = connection.execute(
+            select(VOTES.c.body).where(
+                VOTES.c.campaign == campaign, VOTES.c.worker == worker, VOTES.c.pair_id == pair_id
+            )
+        ).scalar()
+        return None if body is None else Vote.model_validate_json(body)
+
+    def pairs_of(self, connection: Connection, campaign: str, worker: str) -> set[str]:
+        """Return the pairs that a worker voted on, here or in a file."""
+        query = select(VOTES.c.pair_id).where(VOTES.c.campaign == campaign, VOTES.c.worker == worker)
+        return set(connection.execute(query).scalars())
+
+    def recount(self, connection: Connection, settings: Campaign, pairs: Iterable[str] | None = None) -> None:
+        """Count the votes on some pairs, or on all, again; the only place where they are counted.
+
+        The caller holds the campaign's queue.
+        """
+        counted = select(VOTES.c.pair_id, func.count()).where(VOTES.c.campaign == settings.name)
+        if settings.drop_excluded:
+            standings = self._decisions.standings(connection, settings.name)
+            excluded = [worker for worker, one in standings.items() if one is Standing.EXCLUDED]
+            counted = counted.where(VOTES.c.worker.not_in(excluded))
+        counted = counted.group_by(VOTES.c.pair_id)
+        stored = select(TASKS.c.pair_id, TASKS.c.votes).where(TASKS.c.campaign == settings.name)
+        if pairs is None:
+            queries = [(counted, stored)]
+        else:
+            ids = sorted(set(pairs))
+            steps = [ids[at : at + _AT_ONCE] for at in range(0, len(ids), _AT_ONCE)]
+            queries = [
+                (counted.where(VOTES.c.pair_id.in_(step)), stored.where(TASKS.c.pair_id.in_(step)))
+                for step in steps
+            ]
+        for votes, tasks in queries:
+            numbers = {row[0]: row[1] for row in connection.execute(votes)}
+            changed = [
+                {"pair_id": row.pair_id, "votes": numbers.get(row.pair_id, 0)}
+                for row in connection.execute(tasks).all()
+                if row.votes != numbers.get(row.pair_id, 0)
+            ]
+            change_tasks(connection, settings.name, changed)
+
+
+def change_tasks(connection: Connection, campaign: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Store other values of tasks, all of the same columns; `pair_id` says of which task.
+
+    One statement for all: workers wait while a campaign of thousands of pairs is changed.
+    """
+    if not rows:
+        return
+    names = [name for name in rows[0] if name != "pair_id"]
+    which = (TASKS.c.campaign == campaign, TASKS.c.pair_id == bindparam("the_pair"))
+    update = TASKS.update().where(*which).values({name: bindparam(f"new_{name}") for name in names})
+    connection.execute(
+        update,
+        [{"the_pair": row["pair_id"], **{f"new_{name}": row[name] for name in names}} for row in rows],
+    )
+
+
+def _answer(vote: Vote) -> tuple[str, str, str, str]:
+    """Return what makes a vote the same vote, whichever way it came."""
+    return vote.pair_id, vote.worker, vote.preferred, vote.rating
+
+
+def _check_campaign(settings: Campaign, votes: Iterable[Vote]) -> None:
+    for vote in votes:
+        if (vote.campaign, vote.release, vote.version) != (settings.name, settings.release, settings.version):
+            raise UserInputError(
+                f"vote {vote.vote_id} is of campaign {vote.campaign}, release {vote.release} version "
+                f"{vote.version}; this is {settings.name}, {settings.release} version {settings.version}"
+            )

@@ -1,0 +1,185 @@
+"""Workers: entering, agreeing, choosing a language, and the code at the end."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from storage_schemas.errors import UserInputError
+from tasks.annotation.desk.campaigns import Campaigns
+from tasks.annotation.desk.database import Database
+from tasks.annotation.desk.events import EventKind, EventLog
+from tasks.annotation.desk.keys import DeskKey
+from tasks.annotation.desk.refusals import RefusalReason, refuse
+from tasks.annotation.desk.tables import INVITATIONS, WORKERS, plain_text
+from tasks.annotation.desk.votes import Votes
+
+#: The platform of links that we gave out ourselves.
+LINK = "link"
+_LONGEST_WORD = 200
+
+
+@dataclass(frozen=True)
+class WorkerSession:
+    """A worker who has entered; `language` is empty until the consent."""
+
+    campaign: str
+    worker: str
+    platform: str
+    language: str
+    consented: bool
+    returning: bool
+
+
+class Workers:
+    """The workers of all campaigns. What is not allowed raises `DeskRefusal`."""
+
+    def __init__(
+        self, database: Database, key: DeskKey, campaigns: Campaigns, events: EventLog, votes: Votes
+    ) -> None:
+        self._database, self._key = database, key
+        self._campaigns, self._events, self._votes = campaigns, events, votes
+
+    def name_of(self, platform: str, identity: str) -> str:
+        """Return the name under which a worker of a platform is known here.
+
+        Raises
+        ------
+        UserInputError
+            If the platform's name is not valid, or the identity is empty.
+        """
+        return self._key.worker_name(platform, identity)
+
+    def enter(
+        self,
+        campaign: str,
+        platform: str,
+        identity: str,
+        token: str | None = None,
+        study: str = "",
+        session: str = "",
+    ) -> WorkerSession:
+        """Let a worker in; one who was here before is the same worker again.
+
+        Parameters
+        ----------
+        platform
+            ``link``, ``prolific``, ``mturk`` or any other platform.
+        identity
+            Who it is on that platform; only its keyed hash is stored. With ``link`` it is the token.
+        token
+            Of a link made by :meth:`Organiser.invite`; required with the platform ``link``, where it is the
+            identity.
+        study, session
+            What else the platform tells, stored as given.
+        """
+        if platform == LINK:
+            identity = token = token or identity
+        try:
+            worker = self.name_of(platform, identity)
+        except UserInputError as problem:
+            refuse(RefusalReason.BAD_LINK, f"this link does not say who you are: {problem}")
+        with self._events.worker_request(campaign, worker) as connection:
+            self._campaigns.find_for_worker(connection, campaign, lock=True)
+            if token is not None:
+                self._use_token(connection, campaign, token, worker)
+            known = self._row(connection, campaign, worker)
+            if known is not None:
+                return _session(known, returning=True)
+            values = {
+                "campaign": campaign,
+                "worker": worker,
+                "platform": platform,
+                "study": plain_text(study, _LONGEST_WORD),
+                "session": plain_text(session, _LONGEST_WORD),
+                "language": "",
+                "entered_at": self._database.now(),
+                "consented_at": "",
+                "finished_at": "",
+                "refused_late": 0,
+            }
+            connection.execute(WORKERS.insert().values(**values))
+            self._events.add(connection, campaign, EventKind.ENTERED, worker, platform=platform)
+            return self.session(connection, campaign, worker)
+
+    def get(self, campaign: str, worker: str) -> WorkerSession:
+        """Return a worker who has entered."""
+        with self._database.read() as connection:
+            self._campaigns.find_for_worker(connection, campaign)
+            return self.session(connection, campaign, worker)
+
+    def consent(self, campaign: str, worker: str, language: str) -> WorkerSession:
+        """Store that a worker agreed, and in which language; agreeing again changes only the language."""
+        return self._set(campaign, worker, language, agrees=True)
+
+    def set_language(self, campaign: str, worker: str, language: str) -> WorkerSession:
+        """Store which language a worker wants; votes from now on carry it."""
+        return self._set(campaign, worker, language, agrees=False)
+
+    def finish(self, campaign: str, worker: str) -> str:
+        """Return the completion code of a worker who has done at least one task."""
+        with self._events.worker_request(campaign, worker) as connection:
+            settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
+            self.session(connection, campaign, worker)
+            if not self._votes.pairs_of(connection, campaign, worker):
+                refuse(RefusalReason.NOTHING_DONE, "there is a code after your first task")
+            which = (WORKERS.c.campaign == campaign, WORKERS.c.worker == worker, WORKERS.c.finished_at == "")
+            finished = WORKERS.update().where(*which).values(finished_at=self._database.now())
+            if connection.execute(finished).rowcount:
+                self._events.add(connection, campaign, EventKind.FINISHED, worker)
+        return self._key.completion_code(settings, worker)
+
+    def session(self, connection: Connection, campaign: str, worker: str) -> WorkerSession:
+        """Return a worker who has entered, inside a transaction."""
+        row = self._row(connection, campaign, worker)
+        if row is None:
+            refuse(RefusalReason.UNKNOWN_WORKER, "you are not known here: open your link again")
+        return _session(row, returning=False)
+
+    def _use_token(self, connection: Connection, campaign: str, token: str, worker: str) -> None:
+        token_hash = self._key.token_hash(token)
+        which = (INVITATIONS.c.campaign == campaign, INVITATIONS.c.token_hash == token_hash)
+        row = connection.execute(INVITATIONS.select().where(*which)).first()
+        if row is None or row.withdrawn:
+            refuse(RefusalReason.BAD_LINK, "this link is not valid: copy it whole, or ask for a new one")
+        if row.worker not in ("", worker):
+            refuse(RefusalReason.LINK_USED, "this link belongs to somebody else: ask for one of your own")
+        if not row.worker:
+            connection.execute(INVITATIONS.update().where(*which).values(worker=worker))
+
+    def _row(self, connection: Connection, campaign: str, worker: str) -> Row[Any] | None:
+        # a string that cannot be a name is not sent to the database: it may not be storable text
+        if not re.fullmatch(r"[0-9a-f]{32}", worker):
+            return None
+        return connection.execute(
+            WORKERS.select().where(WORKERS.c.campaign == campaign, WORKERS.c.worker == worker)
+        ).first()
+
+    def _set(self, campaign: str, worker: str, language: str, agrees: bool) -> WorkerSession:
+        with self._events.worker_request(campaign, worker) as connection:
+            settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
+            before = self.session(connection, campaign, worker)
+            if language not in settings.languages:
+                refuse(RefusalReason.BAD_VALUE, f"the languages here are {', '.join(settings.languages)}")
+            agrees = agrees and not before.consented
+            values = {"language": language, **({"consented_at": self._database.now()} if agrees else {})}
+            which = (WORKERS.c.campaign == campaign, WORKERS.c.worker == worker)
+            connection.execute(WORKERS.update().where(*which).values(**values))
+            if agrees or language != before.language:
+                kind = EventKind.CONSENTED if agrees else EventKind.LANGUAGE
+                self._events.add(connection, campaign, kind, worker, language=language)
+            return self.session(connection, campaign, worker)
+
+
+def _session(row: Row[Any], returning: bool) -> WorkerSession:
+    return WorkerSession(
+        campaign=row.campaign,
+        worker=row.worker,
+        platform=row.platform,
+        language=row.language,
+        consented=bool(row.consented_at),
+        returning=returning,
+    )

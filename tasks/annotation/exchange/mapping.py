@@ -1,0 +1,205 @@
+"""How to read the columns and values of a platform's answers: a TOML file written by the user.
+
+::
+
+    [file]
+    encoding = "cp932"
+    timezone = "Asia/Tokyo"
+
+    [columns]
+    task = "課題ID"
+    worker = "作業者ID"
+    preferred = "どちらがよいか"
+    rating = "劣化"
+
+    [values.preferred]
+    "1" = "left"
+    "2" = "right"
+
+    [values.rating]
+    "はっきり" = "A"
+
+    [constants]
+    platform = "our-platform"
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+import unicodedata
+from collections.abc import Collection
+from pathlib import Path
+from typing import Literal, get_args
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.model import Frozen
+
+Encoding = Literal["utf-8", "utf-8-sig", "cp932"]
+Form = Literal["csv", "tsv", "jsonl"]
+#: What a row may hold. A row needs `worker`, `preferred`, `rating`, and `task`, or `pair` and `first`.
+AnswerField = Literal[
+    "task",
+    "pair",
+    "first",
+    "worker",
+    "preferred",
+    "rating",
+    "comment",
+    "platform",
+    "language",
+    "preference_s",
+    "total_s",
+    "watched_s",
+    "opened_at",
+    "at",
+]
+FIELDS: tuple[AnswerField, ...] = get_args(AnswerField)
+#: Fields that have only these values.
+CHOICES: dict[str, tuple[str, ...]] = {
+    "preferred": ("left", "right", "high", "low"),
+    "first": ("high", "low"),
+    "rating": ("A", "B", "C"),
+    "language": ("en", "ja"),
+}
+#: Platform of votes from a file that names none.
+DEFAULT_PLATFORM = "file"
+
+
+class FileForm(Frozen):
+    """What kind of file the answers are in.
+
+    Parameters
+    ----------
+    form
+        Its kind; by default told by the ending of its name.
+    encoding
+        Its encoding; a byte order mark at the beginning of UTF-8 is always skipped.
+    timezone
+        Time zone of times that name none, such as ``Asia/Tokyo``.
+    """
+
+    form: Form | None = None
+    encoding: Encoding = "utf-8"
+    timezone: str = "UTC"
+
+    @field_validator("timezone")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (OSError, ValueError, KeyError) as problem:
+            raise ValueError(f"there is no time zone {value!r}, such as Asia/Tokyo") from problem
+        return value
+
+
+class AnswerMapping(Frozen):
+    """How answers are read.
+
+    Parameters
+    ----------
+    file
+        What kind of file they are in.
+    columns
+        The column of each field; a field that is not listed is read from the column of its own name,
+        if there is one.
+    values
+        By field, the meaning of the platform's values. Width and case of letters do not matter.
+    constants
+        Fields that have one value in all rows and no column.
+    """
+
+    file: FileForm = FileForm()
+    columns: dict[AnswerField, str] = Field(default_factory=dict)
+    values: dict[AnswerField, dict[str, str]] = Field(default_factory=dict)
+    constants: dict[AnswerField, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _fits(self) -> AnswerMapping:
+        for field, known in self.values.items():
+            for given, meant in known.items():
+                if field in CHOICES and meant not in CHOICES[field]:
+                    raise ValueError(
+                        f"values.{field}: {given!r} cannot mean {meant!r}: choose {', '.join(CHOICES[field])}"
+                    )
+        for field, value in self.constants.items():
+            if field in ("worker", "task", "pair", "rating", "preferred"):
+                raise ValueError(f"constants.{field}: this is another one in every row")
+            if field in CHOICES and value not in CHOICES[field]:
+                raise ValueError(f"constants.{field}: {value!r} is not one of {', '.join(CHOICES[field])}")
+        both = sorted(set(self.columns) & set(self.constants))
+        if both:
+            raise ValueError(f"{both[0]} is in a column and a constant: choose one")
+        return self
+
+    def places(self, columns: Collection[str], file: str) -> dict[AnswerField, str]:
+        """Return the column of each field in a file.
+
+        Raises
+        ------
+        UserInputError
+            If a column that the mapping names is missing, or one that every row needs.
+        """
+        have = ", ".join(map(repr, columns)) or "none"
+        hint = f"its columns are {have}; if they look wrong, say another encoding in [file]"
+        for field, name in self.columns.items():
+            if name not in columns:
+                near = difflib.get_close_matches(name, columns, n=1)
+                meant = f" Did you mean {near[0]!r}?" if near else ""
+                raise UserInputError(f"{file} has no column {name!r} ({field}): {hint}.{meant}")
+        column_of = {field: name for field in FIELDS if (name := self.columns.get(field, field)) in columns}
+        for field in ("worker", "preferred", "rating"):
+            if field not in column_of:
+                raise UserInputError(f"{file} does not say the {field}: name its column in [columns]; {hint}")
+        has_first = "first" in column_of or "first" in self.constants
+        if "task" not in column_of and not ("pair" in column_of and has_first):
+            raise UserInputError(
+                f"{file} does not say what was answered: name the column `task` of the exported table, or "
+                f"`pair` and `first` (which side was shown left) in [columns]; {hint}"
+            )
+        return column_of
+
+    def meaning(self, field: AnswerField, text: str) -> str | None:
+        """Return what a cell means, None if the mapping does not tell; free text means itself."""
+        known = self.values.get(field, {})
+        if text in known:
+            return known[text]
+        spelled = {_plain(given): meant for given, meant in known.items()}
+        if _plain(text) in spelled:
+            return spelled[_plain(text)]
+        if field not in CHOICES:
+            return text
+        return {_plain(choice): choice for choice in CHOICES[field]}.get(_plain(text))
+
+
+def load_mapping(path: Path | None) -> AnswerMapping:
+    """Return the mapping of a TOML file; without one, that of a table with our own columns and values.
+
+    Raises
+    ------
+    UserInputError
+        If the file cannot be read, or a key or value does not fit.
+    """
+    if path is None:
+        return AnswerMapping()
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise UserInputError(f"mapping {path}: {problem.strerror}") from problem
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise UserInputError(f"mapping {path} is no TOML in UTF-8: {problem}") from problem
+    try:
+        return AnswerMapping.model_validate(values)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if part != "[key]")
+        message = first["msg"].removeprefix("Value error, ")
+        raise UserInputError(f"mapping {path}: {where}{': ' if where else ''}{message}") from problem
+
+
+def _plain(text: str) -> str:
+    """Return a text for comparison: width and case of letters do not count."""
+    return unicodedata.normalize("NFKC", text).strip().casefold()

@@ -1,0 +1,105 @@
+"""Where a store keeps what belongs to its annotation (database, key, videos), and the installation's key.
+
+::
+
+    annotation/key                   the installation's key, mode 0600
+    annotation/desk.sqlite           the default database
+    annotation/media/                the videos that workers are shown
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import uuid
+from pathlib import Path
+
+from storage_schemas.commit import storage_errors, sync_path
+from storage_schemas.errors import PrerequisiteError, UserInputError
+
+FOLDER = "annotation"
+KEY_VARIABLE = "SLVMEVAL_ANNOTATION_KEY"
+
+#: Shortest key that a person may set, in characters.
+LEAST_KEY = 32
+
+
+def annotation_folder(root: Path) -> Path:
+    """Return the annotation folder of a store; it may not exist yet."""
+    return root / FOLDER
+
+
+def media_folder(root: Path) -> Path:
+    """Return the folder of the videos that workers are shown."""
+    return annotation_folder(root) / "media"
+
+
+def database_url(root: Path, given: str | None = None) -> str:
+    """Return the address of the database: `given`, or SQLite in the store."""
+    return given or f"sqlite:///{sqlite_file(root)}"
+
+
+def sqlite_file(root: Path) -> Path:
+    """Return the file of the default database."""
+    return annotation_folder(root).absolute() / "desk.sqlite"
+
+
+def installation_key(root: Path) -> bytes:
+    """Return the key of this installation; create it if there is none.
+
+    It hashes workers' ids and signs links and cookies. ``SLVMEVAL_ANNOTATION_KEY`` overrides the file. If the
+    key is lost, returning workers are no longer recognised.
+
+    Raises
+    ------
+    UserInputError
+        If the variable's value is too short.
+    PrerequisiteError
+        If the file is damaged, readable by others, or missing although a database exists.
+    """
+    secret = os.environ.get(KEY_VARIABLE, "")
+    if secret:
+        if len(secret) < LEAST_KEY:
+            raise UserInputError(f"{KEY_VARIABLE} is too short: set at least {LEAST_KEY} random characters")
+        return secret.encode()
+    path = annotation_folder(root) / "key"
+    if not path.exists():
+        if sqlite_file(root).exists():
+            raise PrerequisiteError(
+                f"{path} is gone, and the workers in {sqlite_file(root).name} are known by it only: put the "
+                f"file back, or set {KEY_VARIABLE}"
+            )
+        _make(path)
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise PrerequisiteError(f"others may read {path}, which is secret: chmod 600 {path}")
+    text = path.read_text(encoding="ascii", errors="replace").strip()
+    if len(text) < LEAST_KEY:
+        raise PrerequisiteError(f"{path} is damaged: put the file back from a copy, or set {KEY_VARIABLE}")
+    return text.encode()
+
+
+def derived_key(key: bytes, purpose: str) -> bytes:
+    """Return a key for one purpose (32 bytes); a signature made for one is invalid for another."""
+    return hmac.new(key, f"slvmeval annotation {purpose}".encode(), hashlib.sha256).digest()
+
+
+def _make(path: Path) -> None:
+    """Write a new key; if several processes do so at once, one wins and the others use its key."""
+    with storage_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".key.{uuid.uuid4().hex}")
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.write(handle, f"{secrets.token_hex(32)}\n".encode())
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+        sync_path(path.parent)

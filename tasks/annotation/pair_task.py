@@ -1,0 +1,216 @@
+"""One pair as a worker gets it: prompt, videos, and the stretches to see before rating (SPEC, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.model import Frozen
+from storage_schemas.pair import PairRecord
+from storage_schemas.release import Release
+from storage_schemas.source import ClipRow
+from storage_schemas.votes import SideWord
+
+#: What happened there: the clip was degraded, removed (high side), joined over (low side), or moved.
+StretchKind = Literal["degraded", "removed", "join", "moved"]
+
+
+class Stretch(Frozen):
+    """One stretch of one video that has to be seen, in seconds of that video.
+
+    `note` tells what the operation chose for this clip (an object, a colour, a style), empty if it chose
+    nothing. Its words come from a caption, so treat them as foreign text.
+    """
+
+    video: SideWord
+    start_s: float
+    end_s: float
+    kind: StretchKind
+    note: str = ""
+
+
+def must_see(record: PairRecord, clips: Sequence[ClipRow]) -> tuple[Stretch, ...]:
+    """Return the stretches of a pair to be seen: first those of the high side, then the low side, by time.
+
+    Clips changed in place are seen on the low side. Removed clips are seen on the high side, and their joins
+    ± 2 s on the low side; overlapping joins are one stretch. Moved clips are seen on both sides.
+
+    Raises
+    ------
+    UserInputError
+        If the edit list has nothing of the kind, so that nobody could rate the damage.
+    """
+    there = {segment.clip for segment in record.segments}
+    moved = {segment.clip for segment in record.segments if segment.moved}
+    drawn = set(record.drawn_clips)
+    high = [
+        Stretch(
+            video="high",
+            start_s=clip.first_frame / record.fps,
+            end_s=(clip.first_frame + clip.frame_count) / record.fps,
+            kind="moved" if clip.clip in moved else "removed",
+        )
+        for clip in sorted(clips, key=lambda clip: clip.first_frame)
+        if clip.frame_count and (clip.clip in moved or (clip.clip in drawn and clip.clip not in there))
+    ]
+    low: list[Stretch] = []
+    place = 0
+    for segment in record.segments:
+        if segment.kind == "degraded" or segment.moved:
+            low.append(
+                Stretch(
+                    video="low",
+                    start_s=place / record.fps,
+                    end_s=(place + segment.frame_count) / record.fps,
+                    kind="moved" if segment.moved else "degraded",
+                    note=_note(record.choices.get(str(segment.clip))),
+                )
+            )
+        place += segment.frame_count
+    if drawn - there:
+        joins = record.low_intervals
+        low += [Stretch(video="low", start_s=start, end_s=end, kind="join") for start, end in joins]
+    if not low:
+        raise UserInputError(f"pair {record.pair_id} has nothing that is degraded: it cannot be annotated")
+    return (*high, *sorted(low, key=lambda stretch: stretch.start_s))
+
+
+def _note(choice: Any) -> str:
+    """Return briefly, in the caption's words, what an operation chose for a clip."""
+    if not isinstance(choice, Mapping):
+        return ""
+    thing = str(choice.get("object") or choice.get("subject") or choice.get("style") or "")
+    if "new_color" in choice:
+        return f"{thing}: {choice.get('color', '')} → {choice['new_color']}"
+    return thing
+
+
+Place = Literal["left", "right"]
+PLACES: tuple[Place, Place] = ("left", "right")
+#: Longest comment on a pair that is kept, in characters.
+LONGEST_COMMENT = 4000
+#: Rows of (second, byte): media from that second on lie at or after that byte of the file.
+ByteIndex = tuple[tuple[float, int], ...]
+
+
+class PromptClip(Frozen):
+    """A part of the prompt: a clip's caption, and when the high side shows it, in seconds.
+
+    `translation` is empty if there is none.
+    """
+
+    start_s: float
+    end_s: float
+    caption: str
+    translation: str = ""
+
+
+class PairMedia(Frozen):
+    """The two files of a pair.
+
+    Parameters
+    ----------
+    high_file, low_file
+        Paths relative to the folder of media.
+    high_bytes, low_bytes
+        Sizes of the files.
+    high_index, low_index
+        Where in the file each second lies, so that the server can check whether what is reported as played
+        was ever sent. Empty if unknown; then bytes count by their share of the file.
+    """
+
+    high_file: str
+    low_file: str
+    high_bytes: int
+    low_bytes: int
+    high_index: ByteIndex = ()
+    low_index: ByteIndex = ()
+
+
+class PairTask(PairMedia):
+    """One pair as it is shown.
+
+    Parameters
+    ----------
+    prompt_clips
+        All clips of the source in order.
+    high_s, low_s
+        Length of the two videos in seconds.
+    must_see
+        What a worker has to see before rating; a stretch's number is its index here.
+    gold
+        Whether the pair is mixed in to check how carefully the worker looks.
+    """
+
+    pair_id: str
+    source_id: str
+    aspect: str
+    prompt_clips: tuple[PromptClip, ...]
+    high_s: float
+    low_s: float
+    must_see: tuple[Stretch, ...]
+    gold: bool = False
+
+    def seconds(self, side: SideWord) -> float:
+        """Return how long a side's video is."""
+        return self.high_s if side == "high" else self.low_s
+
+    def bytes_of(self, side: SideWord) -> int:
+        """Return how large a side's file is."""
+        return self.high_bytes if side == "high" else self.low_bytes
+
+    def index_of(self, side: SideWord) -> ByteIndex:
+        """Return where in a side's file its seconds lie; empty if unknown."""
+        return self.high_index if side == "high" else self.low_index
+
+    def file_of(self, side: SideWord) -> str:
+        """Return a side's file, relative to the folder of media."""
+        return self.high_file if side == "high" else self.low_file
+
+
+def task_of(
+    release: Release,
+    record: PairRecord,
+    media: PairMedia,
+    translations: Mapping[int, str] | Sequence[str] = (),
+    gold: bool = False,
+) -> PairTask:
+    """Return a pair of a release as a task.
+
+    Parameters
+    ----------
+    media
+        Its two files.
+    translations
+        Translated captions by clip index; other clips are shown without one.
+    gold
+        Whether it is mixed in to check how carefully workers look.
+
+    Raises
+    ------
+    UserInputError
+        If nothing of the pair is degraded, so that nobody could rate the damage.
+    """
+    clips = release.clips(record.source_id)
+    words = translations if isinstance(translations, Mapping) else dict(enumerate(translations))
+    values: dict[str, Any] = media.model_dump()
+    return PairTask(
+        pair_id=record.pair_id,
+        source_id=record.source_id,
+        aspect=record.aspect,
+        prompt_clips=tuple(
+            PromptClip(
+                start_s=clip.start_s,
+                end_s=clip.end_s,
+                caption=clip.caption,
+                translation=words.get(clip.clip, ""),
+            )
+            for clip in clips
+        ),
+        high_s=record.high_frames / record.fps,
+        low_s=record.low_frames / record.fps,
+        must_see=must_see(record, clips),
+        gold=gold,
+        **values,
+    )

@@ -1,0 +1,253 @@
+"""Keep the store's votes in step with the desk: collect votes, decide about workers, erase workers."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from storage_schemas.commit import write_atomic
+from storage_schemas.errors import UserInputError
+from storage_schemas.ids import digest_text
+from storage_schemas.model import Frozen
+from storage_schemas.store import Store
+from storage_schemas.votes import Decision, Standing, Vote, VotesStore
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import annotation_folder, database_url, installation_key, sqlite_file
+
+
+class _Seen(Frozen):
+    """The last vote of a database that the store has; `mark` is a checksum of that vote's id."""
+
+    database: str
+    after: int
+    mark: str
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What was collected, and how far the campaign is.
+
+    Parameters
+    ----------
+    votes, decisions
+        New ones.
+    tasks, done
+        Pairs that are shown, and how many of them have all their votes.
+    """
+
+    campaign: str
+    votes: int
+    decisions: int
+    tasks: int
+    done: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether every pair has all its votes."""
+        return self.tasks > 0 and self.done == self.tasks
+
+    def in_words(self) -> str:
+        """Return a sentence that tells what was collected."""
+        return (
+            f"{self.votes} votes and {self.decisions} decisions of campaign {self.campaign} are new; "
+            f"{self.done} of {self.tasks} pairs have all their votes."
+        )
+
+
+def collect(store: Store, desk: Desk, campaign: str) -> Collected:
+    """Copy new votes and decisions from the desk into the store, where filter and report read them.
+
+    What was copied before is not read again. After a crash some are copied once more, and count once.
+
+    Raises
+    ------
+    UserInputError
+        If there is no such campaign.
+    IntegrityError
+        If the store has a vote of the same id with another answer.
+    """
+    desk.campaigns.get(campaign)
+    kept = VotesStore(store)
+    place = annotation_folder(store.root) / "collected" / f"{campaign}.json"
+    # the numbers of votes mean something only in their own database
+    database = digest_text(desk.database.shown_url)
+    try:
+        seen = _Seen.model_validate_json(place.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        # reading everything again only costs time
+        seen = _Seen(database=database, after=0, mark="")
+    there = seen.database == database and seen.after > 0 and kept.votes([campaign])
+    rows = desk.votes.read(campaign, seen.after - 1 if there else 0)
+    if there and [_mark(vote) for number, vote in rows[:1] if number == seen.after] != [seen.mark]:
+        # a new or restored database has given the number to another vote; if the vote was only erased,
+        # reading everything again only costs time
+        rows = desk.votes.read(campaign)
+    votes = kept.add([vote for _, vote in rows]).new
+    decisions = kept.add_decisions(desk.decisions.read(campaign)).new
+    if rows:
+        number, last = rows[-1]
+        newest = _Seen(database=database, after=number, mark=_mark(last))
+        write_atomic(place, newest.model_dump_json().encode())
+    progress = [one for one in desk.organiser.progress(campaign) if not one.gold]
+    return Collected(campaign, votes, decisions, len(progress), sum(one.done for one in progress))
+
+
+def _mark(vote: Vote) -> str:
+    """Return what is kept of a vote: nothing that names a worker who may be erased later."""
+    return digest_text(vote.vote_id)
+
+
+@dataclass(frozen=True)
+class ErasedWorker:
+    """What was erased from one campaign for one worker.
+
+    Parameters
+    ----------
+    desk_votes, assignments, events, decisions
+        Rows of the database.
+    file_votes, file_decisions
+        Rows of the store's files.
+    vote_ids
+        Ids of the votes, given once, to clean files that were made earlier.
+    """
+
+    campaign: str
+    worker: str
+    desk_votes: int
+    assignments: int
+    events: int
+    decisions: int
+    file_votes: int
+    file_decisions: int
+    vote_ids: tuple[str, ...]
+
+
+def campaigns_of(desk: Desk, files: VotesStore, worker: str, among: Sequence[str] = ()) -> list[str]:
+    """Return the campaigns that hold data about a worker.
+
+    Parameters
+    ----------
+    among
+        Only these; by default all of the database and of the store.
+    """
+    on_desk = [one.name for one in desk.campaigns.all()]
+    names = among or sorted({*on_desk, *files.campaigns()})
+    return [name for name in names if _is_in(desk if name in on_desk else None, files, name, worker)]
+
+
+def workers_like(desk: Desk, files: VotesStore, beginning: str, among: Sequence[str] = ()) -> list[str]:
+    """Return the workers whose ids begin with `beginning`, in order; see `campaigns_of` for `among`."""
+    on_desk = [one.name for one in desk.campaigns.all() if not among or one.name in among]
+    known = {one.worker for name in on_desk for one in desk.organiser.workers(name)}
+    in_files = [name for name in files.campaigns() if not among or name in among]
+    known |= {vote.worker for vote in files.votes(in_files)} if in_files else set()
+    return sorted(worker for worker in known if worker.startswith(beginning))
+
+
+def erase_worker(desk: Desk, files: VotesStore, campaign: str, worker: str, by: str) -> ErasedWorker:
+    """Erase everything a campaign holds about a worker; repeating it after a crash erases the rest.
+
+    Parameters
+    ----------
+    campaign
+        A campaign of the database, or one that exists only as files.
+    by
+        Who did it; kept with the row of counts that stays.
+
+    Raises
+    ------
+    UserInputError
+        If the campaign has nothing about this worker.
+    """
+    on_desk = any(one.name == campaign for one in desk.campaigns.all())
+    if not _is_in(desk if on_desk else None, files, campaign, worker):
+        raise UserInputError(
+            f"campaign {campaign} has nothing of worker {worker}: a worker is named by the 32 digits that "
+            "`slvmeval annotate quality` and the organiser's pages show"
+        )
+    votes = [vote.vote_id for vote in files.votes([campaign]) if vote.worker == worker]
+    # files first: they refuse what is collected from the database before it is erased there too
+    kept = files.erase(campaign, worker)
+    here = on_desk and any(one.worker == worker for one in desk.organiser.workers(campaign))
+    gone = desk.organiser.erase(campaign, worker, by) if here else None
+    return ErasedWorker(
+        campaign=campaign,
+        worker=worker,
+        desk_votes=gone.votes if gone else 0,
+        assignments=gone.assignments if gone else 0,
+        events=gone.events if gone else 0,
+        decisions=gone.decisions if gone else 0,
+        file_votes=kept.votes,
+        file_decisions=kept.decisions,
+        vote_ids=tuple(sorted({*votes, *(gone.vote_ids if gone else ())})),
+    )
+
+
+def _is_in(desk: Desk | None, files: VotesStore, campaign: str, worker: str) -> bool:
+    return (
+        (desk is not None and any(one.worker == worker for one in desk.organiser.workers(campaign)))
+        or any(vote.worker == worker for vote in files.votes([campaign]))
+        or any(one.worker == worker for one in files.decisions([campaign]))
+    )
+
+
+def decide(
+    store: Store,
+    database: str | None,
+    campaign: str,
+    worker: str,
+    decision: Standing,
+    note: str,
+    by: str = "",
+) -> Decision:
+    """Exclude or clear a worker, at the desk if there is one, and in the store.
+
+    Parameters
+    ----------
+    database
+        Address of the desk's database; by default SQLite in the store. A campaign whose votes were added to
+        the store as files has no desk.
+    worker
+        The worker's id, or a beginning of it that no other worker of the campaign has.
+    by
+        Who decides; by default the user who is logged in.
+
+    Raises
+    ------
+    UserInputError
+        If there is no such campaign or worker, the id is ambiguous, or the note is empty.
+    """
+    if not note.strip():
+        raise UserInputError("say why with --note: the worker may ask, and so may others")
+    kept = VotesStore(store)
+    files = campaign in kept.campaigns()
+    seen = {vote.worker for vote in kept.votes([campaign])} if files else set()
+    by = by or getpass.getuser()
+    if database is not None or sqlite_file(store.root).exists():
+        with Desk.open(database_url(store.root, database), installation_key(store.root)) as desk:
+            if campaign in [one.name for one in desk.campaigns.all()]:
+                seen |= {one.worker for one in desk.organiser.workers(campaign)}
+                made = desk.organiser.decide(campaign, _one(seen, campaign, worker), decision, note, by)
+                kept.add_decisions([made])
+                return made
+    if not files:
+        raise UserInputError(
+            f"there is no campaign {campaign!r}: "
+            f"the store has votes of {', '.join(kept.campaigns()) or 'none'}"
+        )
+    return kept.decide(campaign, _one(seen, campaign, worker), decision, note.strip(), by)
+
+
+def _one(known: set[str], campaign: str, worker: str) -> str:
+    matching = sorted(id_ for id_ in known if id_.startswith(worker)) if worker else []
+    if worker in matching:
+        return worker
+    if len(matching) != 1:
+        raise UserInputError(
+            f"{len(matching)} of {len(known)} workers of campaign {campaign} have an id like {worker!r}: "
+            "`slvmeval annotate quality --all` lists them"
+        )
+    return matching[0]

@@ -1,0 +1,244 @@
+"""Judgements of pairs as a kind of work: a request is put to its evaluator, and always becomes a row."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import ValidationError
+
+from storage_schemas.errors import PrerequisiteError, SlvmevalError, StoreError, UserInputError
+from storage_schemas.ids import canonical_json, digest_value
+from storage_schemas.judgements import Failure, Judgement, JudgementsStore, preferred
+from storage_schemas.provenance import utc_now
+from storage_schemas.store import Store
+from tasks.llm.limits import RateLimit
+from tasks.llm.usage import Estimate, NotJudged, Usage, usage_fields
+from tasks.pairs.view import Pair
+from tasks.scoring.base import AspectText, Comparison, Evaluator, PairwiseJudge, PointwiseScorer
+from tasks.scoring.engine import CannotGoOn, Kind, Row, Work
+from tasks.scoring.registry import EvaluatorChoice, make_evaluator
+from tasks.scoring.request import PairSet, Request, settings_digest
+from tasks.scoring.scorer_as_judge import ScoreCache
+from tasks.scoring.setup import Setup
+
+log = logging.getLogger(__name__)
+
+#: What a judge may answer.
+CHOICES = ("first", "second", "tie")
+_OPEN_PAIRS = 16
+
+
+@dataclass(frozen=True)
+class JudgingWork(Work[Request]):
+    """What every task of an evaluation needs to know.
+
+    Parameters
+    ----------
+    setup
+        What evaluators are made with.
+    pairs
+        The pairs; frozen, and the same in every process.
+    descriptions
+        Folder with texts on aspects in place of ours.
+    changed_texts
+        By aspect, checksums of the texts in place of ours: an evaluator that is told something else is
+        another one, and has settings of its own there.
+    evaluators
+        Who judges, by label.
+    """
+
+    counts_folder: ClassVar[str] = "evaluations"
+
+    setup: Setup = field(kw_only=True)
+    pairs: PairSet = field(kw_only=True)
+    descriptions: str | None = None
+    changed_texts: Mapping[str, str] = field(default_factory=dict)
+    evaluators: Mapping[str, EvaluatorChoice] = field(default_factory=dict)
+
+    def rows(self) -> JudgementsStore:
+        """Return this process's judgements."""
+        return _judgements(self.store_path)
+
+    def kind(self, name: str) -> Judging:
+        """Return the judging of one evaluator; what it loads serves all tasks of this process."""
+        choice = self.evaluators[name]
+        evaluator = _evaluator(choice.model_dump_json(), self.setup.model_dump_json())
+        return Judging(evaluator, name, choice, self)
+
+    def text(self, aspect: str, dimension: str) -> AspectText:
+        """Return an aspect as evaluators are told of it."""
+        return self.pairs.text(aspect, dimension, self.descriptions)
+
+
+@cache
+def _judgements(store_path: str) -> JudgementsStore:
+    return JudgementsStore(Store(Path(store_path)))
+
+
+@cache
+def _evaluator(choice: str, setup: str) -> Evaluator:
+    return make_evaluator(EvaluatorChoice.model_validate_json(choice), Setup.model_validate_json(setup))
+
+
+class Judging(Kind[Request]):
+    """The requests to one evaluator.
+
+    Parameters
+    ----------
+    evaluator, label
+        Who is asked, and what tables call it.
+    choice
+        How it runs.
+    """
+
+    def __init__(self, evaluator: Evaluator, label: str, choice: EvaluatorChoice, work: JudgingWork) -> None:
+        self.evaluator, self.name, self.work = evaluator, label, work
+        self.pool = evaluator.pool
+        self.concurrency = choice.concurrency or evaluator.concurrency
+        self.rate = RateLimit(
+            work.cache / "rates", label, choice.requests_per_minute, choice.tokens_per_minute
+        )
+        self._settings = settings_digest(evaluator)
+        texts = dict(work.changed_texts)
+        self._changed = digest_value({"settings": self._settings, "texts": texts})[:16]
+        self._scores = ScoreCache()
+        self._lock = threading.Lock()
+        self._pairs: dict[str, Pair] = {}
+        self._texts: dict[str, AspectText] = {}
+
+    def settings_of(self, aspect: str) -> str:
+        """Return the checksum of the settings that rows on an aspect have."""
+        return self._changed if aspect in self.work.changed_texts else self._settings
+
+    def estimates(self, unit: Request) -> Sequence[Estimate]:
+        """Return what a request will take by the evaluator's own word; empty where it says nothing."""
+        try:
+            pair, text = self._open(unit)
+            first, second = (pair.low, pair.high) if unit.order == "low_first" else (pair.high, pair.low)
+            found = self.evaluator.estimate(pair.prompt, first, second, text)
+        except Exception as problem:  # noqa: BLE001 - what is wrong with the request is told when it is made
+            log.info("%s cannot estimate pair %s: %s", self.name, unit.pair.pair_id, problem)
+            return ()
+        return [found] if isinstance(found, Estimate) else found or ()
+
+    def answer(self, unit: Request) -> list[Judgement]:
+        """Return the row of a request.
+
+        Raises
+        ------
+        CannotGoOn
+            If no request of this evaluator can be answered.
+        """
+        try:
+            pair, text = self._open(unit)
+        except (SlvmevalError, OSError) as problem:
+            log.error("pair %s cannot be opened: %s", unit.pair.pair_id, problem)
+            return self.failed(unit, Failure.VIDEO_UNREADABLE, f"{type(problem).__name__}: {problem}")
+        began = time.perf_counter()
+        try:
+            fields = self._fields(unit, pair, text)
+            # what an evaluator gave may be of a wrong type: that too is its own failure
+            return [self._row(unit, {"seconds": time.perf_counter() - began, **fields})]
+        except (PrerequisiteError, UserInputError) as problem:
+            raise CannotGoOn(str(problem)) from problem
+        except StoreError as problem:
+            fields = {"failure": Failure.VIDEO_UNREADABLE, "message": str(problem)}
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a row, so that no other request is harmed
+            log.error("%s on pair %s failed:\n%s", self.name, unit.pair.pair_id, traceback.format_exc())
+            fields = {"failure": Failure.INTERNAL_ERROR, "message": _in_words(problem)}
+        return [self._row(unit, {"seconds": time.perf_counter() - began, "cost_usd": 0.0, **fields})]
+
+    def failed(self, unit: Request, failure: Failure, message: str) -> list[Judgement]:
+        """Return the row of a request without an answer, for which nothing was paid."""
+        return [self._row(unit, {"failure": failure, "message": message, "cost_usd": 0.0})]
+
+    def copied(self, row: Row, unit: Request, place: int) -> Judgement:
+        """Return the row of an identical request on another pair, such as another release's."""
+        assert isinstance(row, Judgement)
+        nothing = {"frames": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "seconds": 0.0}
+        pair = {"pair_id": unit.pair.pair_id, "source_id": unit.pair.source_id}
+        details = canonical_json({"answered_for": row.pair_id})
+        return row.model_copy(update={**nothing, **pair, "details": details, "at": utc_now()})
+
+    def _open(self, unit: Request) -> tuple[Pair, AspectText]:
+        """Return a pair, and the text on its aspect; pairs in use are opened once."""
+        pair = unit.pair
+        with self._lock:
+            if pair.aspect not in self._texts:
+                self._texts[pair.aspect] = self.work.text(pair.aspect, pair.dimension)
+            if pair.pair_id not in self._pairs:
+                while len(self._pairs) >= _OPEN_PAIRS:
+                    self._pairs.pop(next(iter(self._pairs)))
+                self._pairs[pair.pair_id] = self.work.pairs.open(pair.pair_id)
+            return self._pairs[pair.pair_id], self._texts[pair.aspect]
+
+    def _fields(self, request: Request, pair: Pair, text: AspectText) -> dict[str, Any]:
+        """Return what is known of an answer, or why the evaluator gives none."""
+        try:
+            return self._answer(request, pair, text)
+        except NotJudged as problem:
+            return {
+                "failure": problem.failure,
+                "message": problem.message,
+                "raw": problem.raw,
+                "finish_reason": problem.finish_reason,
+                **self._failed_usage(request, problem.usage),
+            }
+
+    def _row(self, request: Request, fields: Mapping[str, Any]) -> Judgement:
+        pair = request.pair
+        return Judgement(
+            key=request.key,
+            evaluator=self.name,
+            settings=self.settings_of(pair.aspect),
+            pair_id=pair.pair_id,
+            source_id=pair.source_id,
+            aspect=pair.aspect,
+            order=request.order,
+            repeat=request.repeat,
+            at=utc_now(),
+            **fields,
+        )
+
+    def _failed_usage(self, request: Request, usage: Usage) -> dict[str, Any]:
+        """Return what a request took that has no answer; its estimate says whose price counts."""
+        estimates = self.estimates(request) if usage.tokens_in or usage.tokens_out else ()
+        model = estimates[-1].model if estimates else ""
+        return {"model": model, **usage_fields(self.work.prices, model, usage)}
+
+    def _answer(self, request: Request, pair: Pair, text: AspectText) -> dict[str, Any]:
+        if isinstance(self.evaluator, PointwiseScorer):
+            found = self._scores.compare(self.evaluator, request.pair, pair, text)
+            return {**found.fields, **usage_fields(self.work.prices, found.model, *found.usages)}
+        if not isinstance(self.evaluator, PairwiseJudge):
+            raise TypeError(f"{type(self.evaluator).__name__} is neither a judge nor a scorer")
+        first, second = (pair.high, pair.low) if request.order == "high_first" else (pair.low, pair.high)
+        answer = self.evaluator.compare(pair.prompt, first, second, text)
+        if not isinstance(answer, Comparison) or answer.choice not in CHOICES:
+            raise TypeError(f"it answered {answer!r:.200}, which is no Comparison with first, second or tie")
+        return {
+            "choice": answer.choice,
+            "preferred": preferred(answer.choice, request.order),
+            "raw": answer.raw,
+            "reasoning": answer.reasoning,
+            "finish_reason": answer.finish_reason,
+            "model": answer.model,
+            "prompt_digest": answer.prompt_digest,
+            **usage_fields(self.work.prices, answer.model, answer.usage),
+            "details": canonical_json(dict(answer.details)),
+        }
+
+
+def _in_words(problem: BaseException) -> str:
+    if isinstance(problem, ValidationError):
+        first = problem.errors(include_url=False)[0]
+        return f"it gave {'.'.join(map(str, first['loc']))} = {first['input']!r:.100}: {first['msg']}"
+    return f"{type(problem).__name__}: {problem}"

@@ -1,0 +1,251 @@
+"""Scores of videos as a kind of work: a unit is put to its scorer, and always becomes rows."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from storage_schemas.errors import PrerequisiteError, SetAside, StoreError, UserInputError
+from storage_schemas.ids import canonical_json
+from storage_schemas.judgements import Failure, whole_characters
+from storage_schemas.provenance import utc_now
+from storage_schemas.store import Store
+from storage_schemas.suite_score import SuiteScore
+from tasks.llm.usage import Estimate, NotJudged, usage_fields
+from tasks.scoring.engine import CannotGoOn, Kind, Row, Work
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, Suite, SuiteVideo, not_readable
+from tasks.scoring.suites.file_video import FrameRate, OpenVideos
+from tasks.scoring.suites.plan import ScoringUnit
+from tasks.scoring.suites.registry import make_suite
+from tasks.scoring.suites.score_store import ScoresStore
+
+log = logging.getLogger(__name__)
+
+#: How far outside its scale a computed score may lie: rounding of floating point.
+_SLACK = 1e-6
+
+
+class SuiteChoice(Setup):
+    """A suite with its settings, and what a site has.
+
+    Parameters
+    ----------
+    suite
+        Its name in the table of suites.
+    settings_json
+        Its settings, as JSON.
+    """
+
+    suite: str
+    settings_json: str = "{}"
+
+    def make(self) -> Suite:
+        """Return this process's suite: what it loaded serves all tasks."""
+        return _suite(self.model_dump_json())
+
+
+@cache
+def _suite(choice: str) -> Suite:
+    made = SuiteChoice.model_validate_json(choice)
+    fields = made.model_dump(exclude={"suite", "settings_json"})
+    return make_suite(made.suite, Setup.model_validate(fields), json.loads(made.settings_json))
+
+
+@cache
+def _scorer(choice: str, dimension: str) -> Scorer:
+    return _suite(choice).scorer(dimension)
+
+
+@cache
+def _scores(store_path: str) -> ScoresStore:
+    return ScoresStore(Store(Path(store_path)))
+
+
+@dataclass(frozen=True)
+class SuiteWork(Work[ScoringUnit]):
+    """What every task of a suite's run needs to know.
+
+    Parameters
+    ----------
+    choice
+        The suite.
+    sampling
+        How its videos are given to it.
+    concurrency
+        Scores under way at once in one process; what the scorer says by default.
+    """
+
+    counts_folder: ClassVar[str] = "suites"
+
+    choice: SuiteChoice = field(kw_only=True)
+    sampling: FrameRate = field(kw_only=True)
+    concurrency: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What rows call the suite; scores of changed videos stand apart."""
+        return f"{self.choice.suite}{self.sampling.suffix}"
+
+    def rows(self) -> ScoresStore:
+        """Return this process's scores."""
+        return _scores(self.store_path)
+
+    def kind(self, name: str) -> VideoScoring:
+        """Return the scoring in one dimension; what it loads serves all tasks of this process."""
+        return VideoScoring(_scorer(self.choice.model_dump_json(), name), self)
+
+
+class VideoScoring(Kind[ScoringUnit]):
+    """The scores of one dimension."""
+
+    def __init__(self, scorer: Scorer, work: SuiteWork) -> None:
+        self.scorer, self.suite, self.prices = scorer, work.name, work.prices
+        self.name, self.pool = scorer.dimension.name, scorer.pool
+        self.concurrency = work.concurrency or scorer.concurrency
+        self.videos = OpenVideos(work.sampling)
+
+    def estimates(self, unit: ScoringUnit) -> Sequence[Estimate]:
+        """Return what a unit will take by the scorer's own word; empty where it says nothing."""
+        return estimates_of(self.scorer, unit, self.videos)
+
+    def answer(self, unit: ScoringUnit) -> list[SuiteScore]:
+        """Return a row for each video of a unit.
+
+        Raises
+        ------
+        CannotGoOn
+            If no unit of this scorer can be scored.
+        """
+        if unreadable := next((video.unreadable for video in unit.videos if video.unreadable), ""):
+            return self.failed(unit, Failure.VIDEO_UNREADABLE, unreadable)
+        began = time.perf_counter()
+        try:
+            found = list(self.scorer.score(unit.prompt, opened(unit, self.videos), unit.repeat))
+            seconds = (time.perf_counter() - began) / len(unit.videos)
+            if len(found) != len(unit.videos):
+                message = f"the scorer gave {len(found)} scores for {len(unit.videos)} videos"
+                return self.failed(unit, Failure.INTERNAL_ERROR, message)
+            return [
+                _row(self.suite, unit, place, {"seconds": seconds, **self._fields(unit, one)})
+                for place, one in enumerate(found)
+            ]
+        except (PrerequisiteError, UserInputError) as problem:
+            raise CannotGoOn(str(problem)) from problem
+        except NotJudged as problem:
+            # what it took is the first video's
+            first = _row(self.suite, unit, 0, self._fields(unit, problem))
+            return [first, *self.failed(unit, problem.failure, problem.message)[1:]]
+        except (SetAside, StoreError, OSError) as problem:
+            why = not_readable(problem)
+            return self.failed(unit, why.failure, why.message)
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a row, so that no other unit is harmed
+            log.error("%s of %s failed:\n%s", unit.dimension, unit.videos[0].name, traceback.format_exc())
+            return self.failed(unit, Failure.INTERNAL_ERROR, f"{type(problem).__name__}: {problem}")
+
+    def failed(self, unit: ScoringUnit, failure: Failure, message: str) -> list[SuiteScore]:
+        """Return rows that say why the videos of a unit have no score."""
+        return failed_rows(self.suite, unit, failure, message)
+
+    def copied(self, row: Row, unit: ScoringUnit, place: int) -> SuiteScore:
+        """Return the row of a video that is the same as another's."""
+        assert isinstance(row, SuiteScore)
+        details = canonical_json({"scored_for": f"{row.model}/{row.prompt_id}#{row.sample}"})
+        fields = {"score": row.score, "failure": row.failure, "message": row.message, "details": details}
+        return _row(self.suite, unit, place, {**fields, "cost_usd": 0.0})
+
+    def _fields(self, unit: ScoringUnit, found: ScoredVideo | NotJudged) -> dict[str, Any]:
+        if isinstance(found, NotJudged):
+            paid = found.usage.tokens_in or found.usage.tokens_out
+            estimates = self.estimates(unit) if paid else ()
+            # the estimate says whose price counts
+            cost = usage_fields(self.prices, estimates[-1].model if estimates else "", found.usage)
+            return {
+                "failure": found.failure,
+                "message": whole_characters(found.message),
+                **_cost(cost),
+                "calls": int(bool(paid)) if found.calls is None else found.calls,
+                "details": _details({**found.details, **({"raw": found.raw} if found.raw else {})}),
+            }
+        if not isinstance(found, ScoredVideo):
+            raise TypeError(f"it gave {found!r:.200}, which is no ScoredVideo")
+        fields = {
+            **_cost(usage_fields(self.prices, found.model, found.usage)),
+            "calls": found.calls,
+            "details": _details({**found.details, **({"model": found.model} if found.model else {})}),
+        }
+        if wrong := outside(self.scorer.dimension, found.value):
+            return {**fields, "failure": Failure.NOT_UNDERSTOOD, "message": wrong}
+        return {**fields, "score": float(found.value)}
+
+
+def failed_rows(suite: str, unit: ScoringUnit, failure: Failure, message: str) -> list[SuiteScore]:
+    """Return rows that say why the videos of a unit have no score."""
+    fields = {"failure": failure, "message": whole_characters(message), "cost_usd": 0.0}
+    return [_row(suite, unit, place, fields) for place in range(len(unit.videos))]
+
+
+def opened(unit: ScoringUnit, videos: OpenVideos) -> list[SuiteVideo]:
+    """Return the videos of a unit as scorers get them; nothing is read yet."""
+    return [
+        SuiteVideo(
+            model=video.model,
+            prompt_id=video.prompt_id,
+            sample=video.sample,
+            digest=f"{video.digest}{videos.suffix}",
+            video=videos.open(video.path),
+        )
+        for video in unit.videos
+    ]
+
+
+def estimates_of(scorer: Scorer, unit: ScoringUnit, videos: OpenVideos) -> Sequence[Estimate]:
+    """Return what a unit will take by the scorer's own word; empty where it says nothing."""
+    if any(video.unreadable for video in unit.videos):
+        return ()
+    try:
+        return scorer.estimate(unit.prompt, opened(unit, videos), unit.repeat)
+    except Exception as problem:  # noqa: BLE001 - what is wrong with the unit is told when it is scored
+        log.info("%s cannot estimate %s: %s", unit.dimension, unit.videos[0].name, problem)
+        return ()
+
+
+def _details(values: Mapping[str, Any]) -> str:
+    # a model's words may hold halves of characters, which no file can
+    return whole_characters(canonical_json(values))
+
+
+def _cost(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: fields[name] for name in ("tokens_in", "tokens_out", "cost_usd")}
+
+
+def outside(dimension: Dimension, value: float) -> str:
+    """Return what is wrong with a score; empty where it lies in the dimension's scale."""
+    if math.isfinite(value) and dimension.low - _SLACK <= value <= dimension.high + _SLACK:
+        return ""
+    return f"a score of {value} is outside the scale from {dimension.low:g} to {dimension.high:g}"
+
+
+def _row(suite: str, unit: ScoringUnit, place: int, fields: dict[str, Any]) -> SuiteScore:
+    video = unit.videos[place]
+    return SuiteScore(
+        key=unit.keys[place],
+        suite=suite,
+        settings=unit.settings,
+        dimension=unit.dimension,
+        model=video.model,
+        prompt_id=video.prompt_id,
+        sample=video.sample,
+        video=video.digest,
+        repeat=unit.repeat,
+        at=utc_now(),
+        **fields,
+    )

@@ -1,0 +1,190 @@
+"""The human filter: its rule, its verdict on each pair, and the table of how many pairs stayed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import Field
+
+from storage_schemas.model import Frozen
+from storage_schemas.pair import PairRecord
+from storage_schemas.votes import Decision, Rating, Standing, Vote, moment
+
+
+class FilterRule(Frozen):
+    """When a pair stays.
+
+    Parameters
+    ----------
+    workers_per_pair
+        Votes that a pair needs (SLVMEval, section 4.4: 5); with fewer it is undecided.
+    most_c
+        Most votes C that a pair may have (0).
+    least_lead
+        By how many votes A has to lead over B (1: A > B).
+    drop_excluded
+        Whether votes of workers who were excluded later stop counting, so that the pair is shown to others
+        (the paper keeps them).
+    """
+
+    workers_per_pair: int = Field(default=5, ge=1)
+    most_c: int = Field(default=0, ge=0)
+    least_lead: int = Field(default=1)
+    drop_excluded: bool = False
+
+
+class FilterVerdict(StrEnum):
+    """The filter's verdict on a pair. Stored in releases: never rename a value."""
+
+    KEPT = "kept"
+    #: more votes C than allowed
+    EXCLUDED_C = "excluded_c"
+    #: A does not lead over B by enough
+    EXCLUDED_A = "excluded_a"
+    #: too few votes
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class PairOutcome:
+    """One pair after the votes; `a`, `b` and `c` are the numbers of valid votes A, B and C."""
+
+    pair_id: str
+    source_id: str
+    aspect: str
+    verdict: FilterVerdict
+    a: int = 0
+    b: int = 0
+    c: int = 0
+
+    @property
+    def votes(self) -> int:
+        """Votes that count."""
+        return self.a + self.b + self.c
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the pair stays; None if undecided."""
+        return None if self.verdict is FilterVerdict.UNDECIDED else self.verdict is FilterVerdict.KEPT
+
+
+def verdict(ratings: Iterable[Rating], rule: FilterRule) -> FilterVerdict:
+    """Return the verdict on a pair with these ratings, in any order.
+
+    Votes beyond the needed number count like the others.
+    """
+    counts = Counter(ratings)
+    if counts.total() < rule.workers_per_pair:
+        return FilterVerdict.UNDECIDED
+    if counts["C"] > rule.most_c:
+        return FilterVerdict.EXCLUDED_C
+    if counts["A"] - counts["B"] < rule.least_lead:
+        return FilterVerdict.EXCLUDED_A
+    return FilterVerdict.KEPT
+
+
+def standings(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
+    """Return the latest decision about each worker, by campaign and worker."""
+    latest: dict[tuple[str, str], Decision] = {}
+    for row in sorted(decisions, key=lambda row: (moment(row.at), row.decision_id)):
+        latest[row.campaign, row.worker] = row
+    return latest
+
+
+def counting(votes: Iterable[Vote], decisions: Iterable[Decision], rule: FilterRule) -> list[Vote]:
+    """Return the votes that count, by pair, worker and campaign.
+
+    Votes on gold pairs judge workers, not pairs. If a worker voted twice on a pair, in two campaigns, the
+    first vote counts. Votes of workers whom a campaign excluded count unless the rule drops them.
+    """
+    excluded = (
+        {who for who, row in standings(decisions).items() if row.decision is Standing.EXCLUDED}
+        if rule.drop_excluded
+        else set()
+    )
+    first: dict[tuple[str, str], Vote] = {}
+    for vote in sorted(votes, key=lambda vote: (moment(vote.at), vote.campaign, vote.vote_id)):
+        if not vote.gold and (vote.campaign, vote.worker) not in excluded:
+            first.setdefault((vote.pair_id, vote.worker), vote)
+    return [first[place] for place in sorted(first)]
+
+
+def pair_outcomes(
+    records: Sequence[PairRecord], votes: Iterable[Vote], rule: FilterRule
+) -> list[PairOutcome]:
+    """Return the outcome of each pair, in the order of `records`.
+
+    Parameters
+    ----------
+    votes
+        The votes that count, see :func:`counting`; votes on other pairs are ignored.
+    """
+    ratings: dict[str, list[Rating]] = {}
+    for vote in votes:
+        ratings.setdefault(vote.pair_id, []).append(vote.rating)
+    outcomes = []
+    for record in records:
+        some = ratings.get(record.pair_id, [])
+        a, b, c = (some.count(letter) for letter in ("A", "B", "C"))
+        outcomes.append(
+            PairOutcome(record.pair_id, record.source_id, record.aspect, verdict(some, rule), a, b, c)
+        )
+    return outcomes
+
+
+#: All aspects together.
+TOTAL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """One row of the table (SLVMEval, table 3).
+
+    Parameters
+    ----------
+    initial
+        Pairs of the aspect.
+    excluded_c, excluded_a
+        Pairs that were left out for votes C, and of the others those in which A does not lead over B.
+    undecided
+        Pairs with too few votes.
+    final
+        Pairs that stay.
+    """
+
+    aspect: str
+    initial: int
+    excluded_c: int
+    excluded_a: int
+    undecided: int
+    final: int
+
+    @property
+    def rate(self) -> float | None:
+        """Share of the decided pairs that stay; None where none is decided."""
+        decided = self.initial - self.undecided
+        return self.final / decided if decided else None
+
+
+def retention(outcomes: Iterable[PairOutcome]) -> list[Retention]:
+    """Return a row for each aspect, in order of first appearance, and one for all."""
+    counts: dict[str, dict[FilterVerdict, int]] = {}
+    for outcome in outcomes:
+        held = counts.setdefault(outcome.aspect, dict.fromkeys(FilterVerdict, 0))
+        held[outcome.verdict] += 1
+    total = {kind: sum(held[kind] for held in counts.values()) for kind in FilterVerdict}
+    return [_row(aspect, held) for aspect, held in counts.items()] + [_row(TOTAL, total)]
+
+
+def _row(aspect: str, counts: Mapping[FilterVerdict, int]) -> Retention:
+    return Retention(
+        aspect,
+        sum(counts.values()),
+        counts[FilterVerdict.EXCLUDED_C],
+        counts[FilterVerdict.EXCLUDED_A],
+        counts[FilterVerdict.UNDECIDED],
+        counts[FilterVerdict.KEPT],
+    )

@@ -1,0 +1,285 @@
+"""How carefully workers look: the paper's three indicators (SLVMEval, appendix A.4) with thresholds.
+
+The paper names the indicators and some of their thresholds; :class:`QualityRule` sets the rest. No program
+excludes anybody: workers with several flags are listed for a person to review.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.model import Frozen
+from storage_schemas.votes import Decision, Rating, Standing, Vote
+from tasks.votes.filter import standings
+
+_STEPS: dict[Rating, int] = {"A": 0, "B": 1, "C": 2}
+
+
+class Flag(StrEnum):
+    """What is suspicious about a worker."""
+
+    FAST = "fast"
+    DISAGREES = "disagrees"
+    INACCURATE = "inaccurate"
+
+
+class QualityRule(Frozen):
+    """The thresholds; those without "paper" are ours.
+
+    Parameters
+    ----------
+    fast_share
+        A task is fast if its time over the length of its two videos is among this share of the shortest of
+        its campaign and aspect (paper: 10 %).
+    fast_least_votes
+        Campaigns and aspects with fewer timed tasks have no fast ones.
+    fast_times, fast_of
+        Flagged are workers with so many fast tasks or more, if these are this share of their timed ones.
+    easy_agreement
+        A pair is easy if this share of its votes or more have one rating (paper: 4 of 5).
+    easy_least_votes
+        Pairs with fewer votes are not easy.
+    apart
+        A rating disagrees if it is so many steps from that one or more; from A to C are two (paper: C where
+        others say A).
+    disagrees_times, disagrees_of
+        Flagged are workers who disagree on so many easy pairs or more, if these are this share of their easy
+        ones or more.
+    most_reach
+        A task is solvable if this share of the others or more preferred the right video (paper: 80 %);
+        gold pairs always are.
+    others
+        Tasks that fewer others did are not solvable, but for gold pairs.
+    low_accuracy
+        Flagged are workers with this accuracy or less on solvable tasks (paper: 20 %) …
+    low_least_votes
+        … if they did so many of them or more.
+    flags_for_review
+        Workers with so many flags or more are listed for review (paper: several).
+    """
+
+    fast_share: float = Field(default=0.1, gt=0, lt=1)
+    fast_least_votes: int = Field(default=20, ge=2)
+    fast_times: int = Field(default=3, ge=1)
+    fast_of: float = Field(default=0.5, ge=0, le=1)
+    easy_agreement: float = Field(default=0.8, gt=0.5, le=1)
+    easy_least_votes: int = Field(default=5, ge=3)
+    apart: int = Field(default=2, ge=1, le=2)
+    disagrees_times: int = Field(default=3, ge=1)
+    disagrees_of: float = Field(default=0.25, ge=0, le=1)
+    most_reach: float = Field(default=0.8, gt=0, le=1)
+    others: int = Field(default=3, ge=1)
+    low_accuracy: float = Field(default=0.2, ge=0, lt=1)
+    low_least_votes: int = Field(default=10, ge=1)
+    flags_for_review: int = Field(default=2, ge=1, le=3)
+
+
+def load_quality_rule(path: Path | None) -> QualityRule:
+    """Read thresholds from a TOML file; those that it does not name keep their defaults.
+
+    Raises
+    ------
+    UserInputError
+        If the file cannot be read, is no TOML, or a value does not fit.
+    """
+    if path is None:
+        return QualityRule()
+    try:
+        return QualityRule.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as problem:
+        raise UserInputError(f"rule {path} cannot be read: {problem.strerror}") from problem
+    except ValidationError as problem:
+        first = problem.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise UserInputError(f"rule {path}: {where}: {first['msg']}") from problem
+    except ValueError as problem:
+        raise UserInputError(f"rule {path} is no TOML: {problem}") from problem
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerQuality:
+    """One worker of one campaign.
+
+    Parameters
+    ----------
+    votes
+        All votes, gold ones among them.
+    timed, fast
+        Tasks whose time can be compared, and how many of them are fast.
+    easy, disagreed
+        Easy pairs, and on how many of them the worker disagreed.
+    solvable, solved
+        Tasks that most others solve, and how many of them the worker solved.
+    gold, gold_solved
+        Gold pairs among these.
+    flags
+        What is suspicious.
+    decision
+        The latest decision about the worker, if any.
+    review
+        Whether a person should review the worker: several flags and no decision yet.
+    """
+
+    campaign: str
+    worker: str
+    votes: int
+    timed: int
+    fast: int
+    easy: int
+    disagreed: int
+    solvable: int
+    solved: int
+    gold: int
+    gold_solved: int
+    flags: tuple[Flag, ...]
+    decision: Decision | None
+    review: bool
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of the solvable tasks that the worker solved; None without any."""
+        return self.solved / self.solvable if self.solvable else None
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the worker is excluded now."""
+        return self.decision is not None and self.decision.decision is Standing.EXCLUDED
+
+
+def quality(
+    votes: Iterable[Vote], decisions: Iterable[Decision] = (), rule: QualityRule | None = None
+) -> list[WorkerQuality]:
+    """Return the quality of each worker: those to review first, then by flags, votes, campaign and worker.
+
+    Parameters
+    ----------
+    votes
+        All votes of the campaigns, gold ones too; of a worker's votes on a pair the first by id counts.
+    """
+    rule = rule or QualityRule()
+    held = _one_each(votes)
+    latest = standings(decisions)
+    fast = _fast(held, rule)
+    by_pair: dict[tuple[str, str], list[Vote]] = defaultdict(list)
+    for vote in held:
+        by_pair[vote.campaign, vote.pair_id].append(vote)
+    # added up once: a gold pair has a vote of nearly everybody
+    pairs = {place: _together(some) for place, some in by_pair.items()}
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for vote in held:
+        count = counts[vote.campaign, vote.worker]
+        together = pairs[vote.campaign, vote.pair_id]
+        count["votes"] += 1
+        _count_time(count, vote, fast)
+        _count_rating(count, vote, together, rule)
+        _count_preference(count, vote, together, rule)
+    workers = [
+        _worker(campaign, worker, count, latest.get((campaign, worker)), rule)
+        for (campaign, worker), count in counts.items()
+    ]
+    return sorted(
+        workers, key=lambda one: (not one.review, -len(one.flags), -one.votes, one.campaign, one.worker)
+    )
+
+
+def _one_each(votes: Iterable[Vote]) -> list[Vote]:
+    first: dict[tuple[str, str, str], Vote] = {}
+    for vote in sorted(votes, key=lambda vote: vote.vote_id):
+        first.setdefault((vote.campaign, vote.pair_id, vote.worker), vote)
+    return list(first.values())
+
+
+def _fast(votes: Sequence[Vote], rule: QualityRule) -> dict[str, bool]:
+    """Return by vote whether it is fast; votes whose time cannot be compared are absent.
+
+    Where equal times stand on the border all of them are fast, or none if that were more than the share.
+    """
+    timed: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
+    for vote in votes:
+        if vote.total_s is not None and vote.pair_duration_s > 0:
+            timed[vote.campaign, vote.aspect].append((vote.total_s / vote.pair_duration_s, vote.vote_id))
+    fast: dict[str, bool] = {}
+    for some in timed.values():
+        if len(some) < rule.fast_least_votes:
+            continue
+        most = math.floor(len(some) * rule.fast_share + 1e-9)
+        ordered = sorted(pace for pace, _ in some)
+        # the first pace that is not among the fastest; its equals are not either
+        border = ordered[most]
+        fast |= {id_: pace < border for pace, id_ in some}
+    return fast
+
+
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """All votes on a pair; `right` preferred the right video, `most` say the commonest rating."""
+
+    votes: int
+    right: int
+    rating: Rating
+    most: int
+
+
+def _together(votes: Sequence[Vote]) -> _Together:
+    (rating, most), *_ = Counter(vote.rating for vote in votes).most_common()
+    return _Together(len(votes), sum(vote.preferred == "high" for vote in votes), rating, most)
+
+
+def _count_time(count: Counter[str], vote: Vote, fast: dict[str, bool]) -> None:
+    if vote.vote_id in fast:
+        count["timed"] += 1
+        count["fast"] += fast[vote.vote_id]
+
+
+def _count_rating(count: Counter[str], vote: Vote, together: _Together, rule: QualityRule) -> None:
+    if together.votes < rule.easy_least_votes:
+        return
+    if together.most >= rule.easy_agreement * together.votes - 1e-9:
+        count["easy"] += 1
+        count["disagreed"] += abs(_STEPS[vote.rating] - _STEPS[together.rating]) >= rule.apart
+
+
+def _count_preference(count: Counter[str], vote: Vote, together: _Together, rule: QualityRule) -> None:
+    others = together.votes - 1
+    right = together.right - (vote.preferred == "high")
+    if vote.gold or (others >= rule.others and right >= rule.most_reach * others - 1e-9):
+        count["solvable"] += 1
+        count["solved"] += vote.preferred == "high"
+    if vote.gold:
+        count["gold"] += 1
+        count["gold_solved"] += vote.preferred == "high"
+
+
+def _worker(
+    campaign: str, worker: str, count: Counter[str], decision: Decision | None, rule: QualityRule
+) -> WorkerQuality:
+    flags = []
+    if count["fast"] >= max(rule.fast_times, rule.fast_of * count["timed"]):
+        flags.append(Flag.FAST)
+    if count["disagreed"] >= max(rule.disagrees_times, rule.disagrees_of * count["easy"]):
+        flags.append(Flag.DISAGREES)
+    if (
+        count["solvable"] >= rule.low_least_votes
+        and count["solved"] <= rule.low_accuracy * count["solvable"] + 1e-9
+    ):
+        flags.append(Flag.INACCURATE)
+    names = (
+        "votes", "timed", "fast", "easy", "disagreed", "solvable", "solved", "gold", "gold_solved",
+    )  # fmt: skip
+    return WorkerQuality(
+        campaign=campaign,
+        worker=worker,
+        **{name: count[name] for name in names},
+        flags=tuple(flags),
+        decision=decision,
+        review=decision is None and len(flags) >= rule.flags_for_review,
+    )

@@ -1,0 +1,177 @@
+"""The votes on one release, and people as an evaluator.
+
+Votes are read from the release's store, or from the release that they filtered.
+
+As an evaluator, people are judged by what they preferred before they were told which video is degraded.
+Each vote becomes one judgement of the evaluator `human`. The five answers on a pair are repeats of one
+request, and statistics average repeats: n is the number of pairs, as in the paper.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from pydantic import ValidationError
+
+from storage_schemas.errors import IntegrityError, UserInputError
+from storage_schemas.ids import digest_text
+from storage_schemas.judgements import Choice, Judgement, Order
+from storage_schemas.parquet import read_dicts, read_rows
+from storage_schemas.release import Release
+from storage_schemas.votes import Vote, VotesStore
+from tasks.votes.filter import FilterRule, FilterVerdict, PairOutcome, counting, pair_outcomes
+
+#: Name of people as an evaluator in tables.
+HUMAN = "human"
+#: Name of the settings: answers come from votes, not from a judge that somebody called human.
+SETTINGS = "votes"
+#: Name and settings, as statistics know an evaluator.
+PEOPLE = (HUMAN, SETTINGS)
+
+
+def human_judgements(votes: Iterable[Vote]) -> list[Judgement]:
+    """Return people's answers as rows of the table of judgements.
+
+    Parameters
+    ----------
+    votes
+        The votes that count, see :func:`tasks.votes.filter.counting`.
+    """
+    before: Counter[str] = Counter()
+    rows = []
+    for vote in sorted(votes, key=lambda vote: (vote.pair_id, vote.worker, vote.vote_id)):
+        order: Order = "high_first" if vote.first == "high" else "low_first"
+        choice: Choice = "first" if vote.preferred == vote.first else "second"
+        rows.append(
+            Judgement(
+                key=digest_text(f"{HUMAN}/{vote.pair_id}/{vote.vote_id}"),
+                evaluator=HUMAN,
+                settings=SETTINGS,
+                pair_id=vote.pair_id,
+                source_id=vote.source_id,
+                aspect=vote.aspect,
+                order=order,
+                repeat=before[vote.pair_id],
+                choice=choice,
+                preferred=vote.preferred,
+                model=HUMAN,
+                seconds=vote.preference_s or 0.0,
+                at=vote.at,
+            )
+        )
+        before[vote.pair_id] += 1
+    return rows
+
+
+#: Files that only a filtered release has.
+VOTES_FILE, OUTCOMES_FILE = "votes.parquet", "filter.parquet"
+#: In `info.json` of a filtered release: which release it was filtered from.
+FILTERED_FROM = "filtered_from"
+
+
+@dataclass(frozen=True)
+class ReleaseVotes:
+    """The votes on a release and what they decide.
+
+    Parameters
+    ----------
+    rule
+        The rule.
+    votes
+        The votes that count; for a filtered release, all votes that it was filtered by.
+    outcomes
+        The outcome of each pair; for a filtered release, of each pair of the release it comes from.
+    filtered
+        Whether the release is the result of the filter.
+    """
+
+    rule: FilterRule
+    votes: tuple[Vote, ...]
+    outcomes: tuple[PairOutcome, ...]
+    filtered: bool
+
+    @property
+    def kept(self) -> dict[str, bool]:
+        """Whether a decided pair stays, by its id."""
+        return {one.pair_id: one.kept for one in self.outcomes if one.kept is not None}
+
+    @cached_property
+    def judgements(self) -> list[Judgement]:
+        """People's answers as rows of the evaluator `human`."""
+        return human_judgements(self.votes)
+
+
+def rule_of(release: Release) -> FilterRule:
+    """Return the rule of a release's recipe, the default if the recipe has none.
+
+    Raises
+    ------
+    IntegrityError
+        If the recipe's rule is not valid.
+    """
+    try:
+        return FilterRule.model_validate(release.recipe.get("annotation", {}))
+    except ValidationError as problem:
+        raise IntegrityError(
+            f"the recipe of {release.path} has a rule that does not fit: {problem}"
+        ) from problem
+
+
+def filtered_from(release: Release) -> Mapping[str, object] | None:
+    """Return name, version and checksum of the release it was filtered from; None if a build made it."""
+    origin: Mapping[str, object] | None = release.info.get(FILTERED_FROM)
+    return origin
+
+
+def read_release_votes(
+    release: Release, campaigns: Collection[str] = (), rule: FilterRule | None = None
+) -> ReleaseVotes | None:
+    """Return the votes on a release; None if nobody has voted on any of its pairs.
+
+    Parameters
+    ----------
+    campaigns
+        Only votes of these; by default of all. A filtered release keeps the votes that it was filtered by.
+    rule
+        A rule to use in place of the recipe's.
+
+    Raises
+    ------
+    UserInputError
+        If a campaign is named that has no votes.
+    IntegrityError
+        If a file is damaged.
+    """
+    if filtered_from(release) is not None:
+        return _of_filtered(release)
+    store = VotesStore(release.store)
+    known = store.campaigns()
+    for name in campaigns:
+        if name not in known:
+            raise UserInputError(
+                f"there are no votes of campaign {name!r} in {store.path}: "
+                f"there are {', '.join(known) or 'none'}"
+            )
+    rule = rule or rule_of(release)
+    records = release.pairs()
+    pairs = {record.pair_id for record in records}
+    votes = [vote for vote in store.votes(campaigns) if vote.pair_id in pairs]
+    votes = counting(votes, store.decisions(campaigns), rule)
+    if not votes:
+        return None
+    return ReleaseVotes(rule, tuple(votes), tuple(pair_outcomes(records, votes, rule)), filtered=False)
+
+
+def _of_filtered(release: Release) -> ReleaseVotes:
+    votes = read_rows(release.path / VOTES_FILE, Vote)
+    try:
+        outcomes = [
+            PairOutcome(**{**row, "verdict": FilterVerdict(row["verdict"])})
+            for row in read_dicts(release.path / OUTCOMES_FILE)
+        ]
+    except (TypeError, ValueError, KeyError) as problem:
+        raise IntegrityError(f"{release.path / OUTCOMES_FILE} does not fit: {problem}") from problem
+    return ReleaseVotes(rule_of(release), tuple(votes), tuple(outcomes), filtered=True)

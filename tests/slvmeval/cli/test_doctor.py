@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+
+from infra.profile import Profile
+from slvmeval.cli import main
+from slvmeval.cli.doctor.checks import check_our_packages, check_store, check_versions, check_weights
+from slvmeval.cli.doctor.finding import CheckVerdict
+from storage_schemas.store import Store
+
+
+def test_this_environment_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["doctor", "--store", str(tmp_path / "store"), "--models", str(tmp_path)]
+    assert main([*words, "--json"]) == 0
+    findings = {finding["what"]: finding for finding in json.loads(capsys.readouterr().out)}
+    warned = {name for name, finding in findings.items() if finding["verdict"] == "warn"}
+    assert all(name == "free space" or name.startswith(("model ", "recipe ")) for name in warned)
+    assert "slvmeval models fetch u2netp" in findings["model u2netp"]["message"]
+    assert findings["opencv"]["message"].endswith("with xphoto")
+    assert main(words) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "all good"
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_stray_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stray_tasks.py").write_text("", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    (finding,) = check_our_packages(["stray_tasks"])
+    assert finding.verdict is CheckVerdict.FAIL
+    assert str(tmp_path) in finding.message and "PYTHONSAFEPATH=1" in finding.message
+
+
+def test_versions_outside_of_what_works_fail() -> None:
+    known = {"prefect": "3.9.1", "zarr": "3.1.10", "sqlalchemy": "2.0.58"}
+
+    def installed(name: str) -> str:
+        if name not in known:
+            raise PackageNotFoundError(name)
+        return known[name]
+
+    wanted = [
+        ("prefect", "3.8", "3.9", "why"),
+        ("zarr", "3.1.3", "4", "why"),
+        ("sqlalchemy", "1", "2.1", "why"),
+        ("absent", "1", "2", "why"),
+    ]
+    findings = {finding.what: finding for finding in check_versions(wanted, installed)}
+    assert findings["prefect"].verdict is CheckVerdict.FAIL and "3.9.1" in findings["prefect"].message
+    assert findings["absent"].verdict is CheckVerdict.FAIL
+    # 3.1.10 is newer than 3.1.3
+    assert findings["versions"].message == "zarr 3.1.10, sqlalchemy 2.0.58"
+
+
+def test_a_folder_of_something_else_and_a_store_of_another_version_fail(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "file").write_text("x", encoding="utf-8")
+    (finding,) = check_store(other)
+    assert finding.verdict is CheckVerdict.FAIL and "is not a store" in finding.message
+    store = Store.create(tmp_path / "store")
+    (store.root / "store.json").write_text('{"schema_version": 99}', encoding="utf-8")
+    (finding,) = check_store(store.root)
+    assert finding.verdict is CheckVerdict.FAIL and "use the slvmeval that made it" in finding.message
+
+
+def test_wrong_weights_fail(tmp_path: Path) -> None:
+    (tmp_path / "u2netp.onnx").write_bytes(b"no weights")
+    findings = {f.what: f for f in check_weights(Profile(models=(str(tmp_path),)))}
+    assert findings["model u2netp"].verdict is CheckVerdict.FAIL
+    assert findings["model u2net"].verdict is CheckVerdict.WARN
+
+
+def test_each_recipe_says_which_models_it_misses(tmp_path: Path) -> None:
+    findings = {f.what: f for f in check_weights(Profile(models=(str(tmp_path),)))}
+    found = findings["recipe cpu-approx"]
+    assert (found.verdict, found.message) == (CheckVerdict.WARN, "misses u2netp")
+
+
+def test_a_bad_profile_exits_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text("stor = 1", encoding="utf-8")
+    assert main(["doctor", "--profile", str(file)]) == 1
+    assert "Did you mean 'store'?" in capsys.readouterr().out

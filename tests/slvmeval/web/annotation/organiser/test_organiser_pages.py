@@ -1,0 +1,271 @@
+"""What the organiser's pages show, and what is decided and taken out there, over real HTTP."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+from sqlalchemy.exc import OperationalError
+
+from storage_schemas.store import Store
+from storage_schemas.votes import Standing, VotesStore
+from tasks.annotation.desk import organiser as organisers
+from tasks.annotation.desk.campaigns import Campaigns
+from tests.slvmeval.web.annotation.conftest import Study
+from tests.slvmeval.web.annotation.organising import (
+    CAREFUL,
+    EVIL,
+    HASTY,
+    PAGES,
+    Organiser,
+    desk,
+    votes_of_a_week,
+)
+from tests.slvmeval.web.annotation.pieces import NAME, hidden, pair
+
+
+def words(page: httpx.Response) -> str:
+    """Return what a reader sees, roughly."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
+
+
+# -- what is shown -----------------------------------------------------------------------------------
+
+
+def test_the_dashboard_tells_how_far_it_is(study: Study, organiser: Organiser) -> None:
+    browser = study.worker()
+    browser.send("prefer", place="left")
+    organiser.log_in()
+    shown = words(organiser.page())
+    assert "140 of 200 70.0 %" in shown and "28 of 40" in shown
+    assert "70.00 EUR 30.00 EUR to the end, 0.50 EUR a task" in shown
+    assert "1 task open now" in shown
+    assert re.search(r"Pace \d+ a day probably \d+ to \d+ Estimated end \w{3} \d\d Nov", shown)
+    for aspect in ("Aesthetics", "Dynamics degree"):
+        assert re.search(rf"{aspect} \d+\.\d % \d+ of 40 \d of 8", shown), aspect
+    assert "A preference without having played both videos 1" in shown
+    assert "To review 1" in shown
+    assert organiser.http.get("/organiser/").headers["location"] == f"/organiser/c/{NAME}"
+
+
+def test_what_is_new_is_shown_at_once(study: Study, organiser: Organiser) -> None:
+    organiser.log_in()
+    assert "140 of 200" in words(organiser.page())
+    browser = study.worker()
+    browser.answer(study.clock.on)
+    shown = words(organiser.page())
+    assert "141 of 200" in shown and "answered, of 21 who came" in shown
+
+
+def test_bars_can_be_read_without_seeing(organiser: Organiser) -> None:
+    organiser.log_in()
+    page = organiser.page().text
+    assert page.count('role="img"') == 2 and page.count("<summary>As a table</summary>") == 2
+    assert re.search(r'aria-label="Votes by day: at most \d+ in a day, 140 in all"', page)
+    assert page.count('class="progress"') == page.count('aria-hidden="true"><rect class="all"') == 5
+
+
+def test_the_policy_lets_nothing_run_but_our_own_files(organiser: Organiser) -> None:
+    organiser.log_in()
+    for path in PAGES:
+        reply = organiser.page(path)
+        policy = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "script-src 'self'" in policy and "unsafe" not in policy
+        assert reply.headers["cache-control"] == "no-store" and reply.headers["x-frame-options"] == "DENY"
+        assert "style=" not in reply.text and not re.search(r"<script>|\son\w+=", without_texts(reply.text))
+        assert not re.search(r'(src|href|action)="(https?:)?//', reply.text)
+
+
+def without_texts(page: str) -> str:
+    """Return a page's tags only."""
+    return "".join(re.findall(r"<[^>]*>", page))
+
+
+def test_texts_of_others_stay_texts(study: Study, organiser: Organiser) -> None:
+    organiser.log_in(name=EVIL)
+    reply = organiser.post(f"/workers/{HASTY}/decide", standing="cleared", note=EVIL)
+    assert reply.status_code == 303
+    wrong = organiser.post(f"/workers/{HASTY}/decide", standing="", note=EVIL)
+    pages = [organiser.page(path) for path in PAGES] + [wrong]
+    for page in pages:
+        tags = without_texts(page.text)
+        assert "<script>document" not in page.text and "<img" not in tags and "onmouseover" not in tags
+    assert words(pages[2]).count(EVIL) >= 2, "the comment and the note are there, as they were written"
+    assert EVIL in unescape(wrong.text), "and what was typed is not lost"
+    for evil in ("/workers/" + "%3Cscript%3Ealert(1)%3C%2Fscript%3E", "/%3Cimg%20src=x%3E"):
+        reply = organiser.page(evil)
+        assert reply.status_code == 404 and "<script>alert" not in reply.text and "<img" not in reply.text
+
+
+def test_workers_are_listed_those_to_review_first(organiser: Organiser) -> None:
+    organiser.log_in()
+    page = organiser.page("/workers")
+    found = re.findall(rf'href="/organiser/c/{NAME}/workers/([0-9a-z]{{32}})"', page.text)
+    assert found[0] == HASTY and len(found) == 20
+    assert "badbadbadb to review fast disagrees 14 " in words(page)
+    for show, number in (("listed", 1), ("flagged", 1), ("excluded", 0), ("nonsense", 20)):
+        page = organiser.page(f"/workers?show={show}")
+        assert len(re.findall(r"/workers/[0-9a-z]{32}", page.text)) == number, show
+    assert "20 to 20 of 20" in words(organiser.page("/workers?first=99999"))
+    assert organiser.page("/workers?first=-5").status_code == 200
+    assert organiser.page("/workers?first=x").status_code == 422
+
+
+def test_the_review_page_has_numbers_thresholds_and_the_others(organiser: Organiser) -> None:
+    organiser.log_in()
+    shown = words(organiser.page(f"/workers/{HASTY}"))
+    assert re.search(r"Fast flagged \d+ of 14 \(\d+\.\d %\) tasks whose time", shown)
+    assert "Flagged: 3 or more, and 50% of the timed tasks or more." in shown
+    assert re.search(r"Disagrees flagged \d of \d+ ", shown)
+    assert "from A to C are 2" in shown and "Flagged: 20% or less, of at least 10 such tasks." in shown
+    assert re.search(r"worse others: \d of 4 better C 2 steps apart AAA[AB] 0:18 0.30 × the videos", shown)
+    others = words(organiser.page(f"/workers/{CAREFUL}"))
+    assert "flagged" not in others.replace("not flagged", "")
+    ordered = words(organiser.page(f"/workers/{CAREFUL}?order=fastest")).partition(" time played when ")[2]
+    fastest = [int(n) for n in re.findall(r"fastest (\d+) %", ordered.partition("Time is that of")[0])]
+    assert fastest == sorted(fastest) and len(fastest) > 3
+    assert organiser.page(f"/workers/{'0' * 32}").status_code == 404
+
+
+# -- what is decided and taken out -------------------------------------------------------------------
+
+
+def test_a_decision_has_a_note_and_stays_on_record(study: Study, organiser: Organiser) -> None:
+    organiser.log_in()
+    for fields in (
+        {"standing": "excluded", "note": " \n "},
+        {"standing": "excluded"},
+        {"note": "why"},
+        {"standing": "hanged", "note": "why"},
+        {"standing": "excluded", "note": "x" * (organisers.LONGEST_NOTE + 1)},
+    ):
+        assert organiser.post(f"/workers/{HASTY}/decide", **fields).status_code == 422, fields
+    with desk(study) as opened:
+        assert opened.decisions.read(NAME) == []
+    reply = organiser.post(f"/workers/{HASTY}/decide", standing="excluded", note="too fast, and wrong")
+    shown = words(organiser.http.get(reply.headers["location"]))
+    assert "Written down: excluded. This worker gets no further tasks. Votes that were given stay." in shown
+    organiser.post(f"/workers/{HASTY}/decide", standing="cleared", note="the network was slow")
+    with desk(study) as opened:
+        made = [(row.worker, row.decision, row.note, row.by) for row in opened.decisions.read(NAME)]
+    assert made == [
+        (HASTY, Standing.EXCLUDED, "too fast, and wrong", "Aya"),
+        (HASTY, Standing.CLEARED, "the network was slow", "Aya"),
+    ]
+    record = words(organiser.page("/record"))
+    assert record.index("the network was slow") < record.index("too fast, and wrong")
+    assert "To review 0" in words(organiser.page())
+    assert organiser.post(f"/workers/{'0' * 32}/decide", standing="excluded", note="x").status_code == 404
+
+
+def test_an_excluded_worker_gets_no_further_task(study: Study, organiser: Organiser) -> None:
+    browser = study.worker()
+    with desk(study) as opened:
+        (worker,) = [one.worker for one in opened.organiser.workers(NAME) if one.platform == "link"]
+    organiser.log_in()
+    organiser.post(f"/workers/{worker}/decide", standing="excluded", note="asked to leave")
+    reply = browser.http.get(f"/c/{NAME}/task", headers={"Accept": "application/json"})
+    assert (reply.status_code, reply.json()["reason"]) == (403, "excluded")
+    assert "excluded" in words(organiser.page("/workers?show=excluded"))
+
+
+def test_where_votes_are_dropped_the_page_says_so_and_counts_them_no_more(study: Study) -> None:
+    pairs = [pair(number) for number in range(20)]
+    study.begin(pairs=pairs, drop_excluded=True)
+    with desk(study) as opened:
+        opened.votes.add(NAME, votes_of_a_week(study, pairs))
+    with Organiser(study) as somebody:
+        somebody.log_in()
+        assert "70 of 100" in words(somebody.page())
+        reply = somebody.post(f"/workers/{HASTY}/decide", standing="excluded", note="a robot")
+        assert "The votes count no more" in words(somebody.http.get(reply.headers["location"]))
+        assert "63 of 100" in words(somebody.page())
+
+
+def test_erasing_needs_the_name_typed_and_takes_out_everything(study: Study, organiser: Organiser) -> None:
+    files = VotesStore(Store.open(study.root))
+    with desk(study) as opened:
+        files.add([vote for _, vote in opened.votes.read(NAME)])
+    organiser.log_in()
+    organiser.post(f"/workers/{HASTY}/decide", standing="excluded", note="NOTE-OF-HASTY")
+    assert "14 votes with their comments" in words(organiser.page(f"/workers/{HASTY}/erase"))
+    for typed in ("", "erase", HASTY[:9], CAREFUL[:10]):
+        reply = organiser.post(f"/workers/{HASTY}/erase", typed=typed)
+        assert reply.status_code == 422 and "nothing was taken out" in words(reply)
+    reply = organiser.post(f"/workers/{HASTY}/erase", typed=HASTY[:10])
+    assert reply.status_code == 200
+    assert "14 votes, 0 tasks, 1 events, 1 decisions" in words(reply)
+    assert "from the collected files 14 votes" in words(reply) and "0001-badbadba" in reply.text
+    assert organiser.page(f"/workers/{HASTY}").status_code == 404
+    for path in ("", "/workers", "/record"):
+        page = organiser.page(path)
+        assert HASTY not in page.text and "NOTE-OF-HASTY" not in page.text
+    assert "126 of 200" in words(organiser.page()), "their pairs are shown to others again"
+    assert not any(vote.worker == HASTY for vote in files.votes([NAME]))
+    assert_nowhere(study.root, HASTY, "NOTE-OF-HASTY")
+
+
+def assert_nowhere(root: Path, *texts: str) -> None:
+    """Say that no file of a store holds a text, not even in pages that the database no longer uses."""
+    for path in (root / "annotation").rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert not any(text.encode() in data for text in texts), path
+
+
+# -- several campaigns, and trouble ------------------------------------------------------------------
+
+
+def test_only_campaigns_that_are_served_are_shown(study: Study) -> None:
+    study.begin(pairs=3, serving={"campaigns": (NAME, "autumn", "gone")})
+    with desk(study) as opened:
+        for name in ("autumn", "hidden"):
+            opened.organiser.publish(
+                opened.campaigns.get(NAME).model_copy(update={"name": name}), study.pairs
+            )
+    with Organiser(study) as somebody:
+        somebody.log_in()
+        page = somebody.http.get("/organiser/")
+        assert re.findall(r'href="/organiser/c/([^"]+)"', page.text) == ["autumn", NAME]
+        assert "All campaigns" in words(somebody.page())
+        for name, status in (("autumn", 200), ("hidden", 404), ("gone", 404)):
+            for path in ("", "/workers", "/record", f"/workers/{HASTY}"):
+                expected = 404 if HASTY in path else status
+                assert somebody.http.get(f"/organiser/c/{name}{path}").status_code == expected, (name, path)
+
+
+def test_a_database_that_is_away_is_said_to_be_away(organiser: Organiser, monkeypatch: Any) -> None:
+    organiser.log_in()
+    token = hidden(organiser.page("/record").text)
+
+    def away(*_: object, **__: object) -> None:
+        raise OperationalError("SELECT secret", {}, Exception("gone"))
+
+    monkeypatch.setattr(Campaigns, "all", away)
+    for reply in (
+        organiser.page(),
+        organiser.http.get("/organiser/"),
+        organiser.post(f"/workers/{HASTY}/decide", csrf=token, standing="excluded", note="x"),
+    ):
+        assert reply.status_code == 503 and "nothing was changed" in words(reply)
+        assert "SELECT" not in reply.text
+    monkeypatch.undo()
+    assert organiser.page().status_code == 200
+
+
+def test_what_nobody_foresaw_is_answered_too(organiser: Organiser, monkeypatch: Any, caplog: Any) -> None:
+    organiser.log_in()
+
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("in the middle")
+
+    monkeypatch.setattr(organisers.Organiser, "erased", fails)
+    reply = organiser.page("/record")
+    assert reply.status_code == 500 and "its log says what" in words(reply)
+    assert (
+        "ZeroDivisionError" not in reply.text
+        and "default-src 'none'" in reply.headers["content-security-policy"]
+    )

@@ -1,0 +1,265 @@
+"""A worker does a task in a real browser, against the real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from slvmeval.web.annotation.pages.texts import texts
+from storage_schemas.votes import Vote
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import installation_key
+from tasks.annotation.pair_task import Stretch
+from tests.slvmeval.web.annotation.pages.conftest import Shown
+from tests.slvmeval.web.annotation.pages.films import DAMAGED, EVIL
+from tests.slvmeval.web.annotation.pages.visitor import Visitor
+from tests.slvmeval.web.annotation.pieces import NAME
+
+pytestmark = pytest.mark.browser
+
+Visit = Callable[..., Visitor]
+FOCUSED = "document.activeElement"
+
+
+def votes(shown: Shown) -> list[Vote]:
+    with Desk.open(shown.serving.database, installation_key(shown.root)) as desk:
+        return [vote for _, vote in desk.votes.read(NAME)]
+
+
+def side_of(visitor: Visitor, place: str) -> str:
+    """Tell which side stands at a place, from what the page says after the preference."""
+    intended = visitor.page.evaluate("document.querySelector('.stretch-text b').textContent")
+    low = "left" if intended in ("left video", "左の動画") else "right"
+    return "low" if place == low else "high"
+
+
+def test_with_the_keyboard_alone(visit: Visit, shown: Shown) -> None:
+    shown.begin(completion_code="C0DE-7")
+    visitor = visit()
+    visitor.enter()
+    while not visitor.page.evaluate(f"{FOCUSED}.name === 'agree'"):
+        visitor.press("Tab")
+    visitor.press("Space", "Tab", "Enter")
+    visitor.settled()
+    visitor.press("]", "]", "]", "]", "]")
+    assert visitor.page.locator("#speed").input_value() == "4"
+    visitor.press("Space")
+    visitor.wait("!document.querySelector('[data-prefer]').disabled")
+    visitor.press("Space")
+    while not visitor.page.evaluate(f"{FOCUSED}.dataset.prefer === 'left'"):
+        visitor.press("Tab")
+    visitor.press("Enter")
+    assert visitor.page.evaluate(f"{FOCUSED}.id") == "sure-yes"
+    visitor.press("Enter")
+    visitor.wait(f"{FOCUSED}.id === 'see-title'")
+    preferred = side_of(visitor, "left")
+    for number in range(len(DAMAGED)):
+        visitor.press("n")
+        visitor.wait(f"document.querySelector('[data-number=\"{number}\"].seen')")
+        assert visitor.page.locator("#send").is_disabled()
+        visitor.press("c")
+        visitor.wait(f"document.querySelector('[data-number=\"{number}\"].confirmed')")
+    visitor.wait("!document.getElementById('rating').disabled")
+    while not visitor.page.evaluate(f"{FOCUSED}.name === 'rating'"):
+        visitor.press("Tab")
+    visitor.press("Space", "ArrowDown", "Tab")
+    visitor.page.keyboard.type("n p c / ? are letters here")
+    visitor.press("Tab", "Enter")
+    visitor.page.wait_for_url("**/done")
+    assert visitor.text(".code") == "C0DE-7"
+    (vote,) = votes(shown)
+    assert (vote.rating, vote.preferred, vote.language) == ("B", preferred, "en")
+    assert vote.comment == "n p c / ? are letters here"
+    assert vote.watched_s is not None and vote.watched_s >= 2 * 2 + sum(end - start for start, end in DAMAGED)
+
+
+@pytest.mark.parametrize(
+    ("language", "phone", "dark"), [("ja", False, False), ("en", True, True), ("ja", True, False)]
+)
+def test_with_mouse_or_finger(visit: Visit, shown: Shown, language: str, phone: bool, dark: bool) -> None:
+    shown.begin(shown.pair(aspect="color"))
+    visitor = visit(language=language, phone=phone, dark=dark)
+    words = texts(language, "color")
+    visitor.agree()
+    assert visitor.text("h1") == words.aspect["name"]
+    assert words.aspect["changed"] not in visitor.page.content()
+    width = "document.documentElement.scrollWidth"
+    assert visitor.page.evaluate(width) == (360 if phone else 1280)
+    left, right = (visitor.page.locator(f"#{place}").bounding_box() for place in ("left", "right"))
+    assert (right["y"] > left["y"] + left["height"]) if phone else (right["x"] > left["x"] + left["width"])
+    visitor.look()
+    visitor.prefer("right")
+    assert words.aspect["changed"] in visitor.text("#step-see")
+    preferred = side_of(visitor, "right")
+    visitor.see(0)
+    visitor.tap("#part-on")
+    visitor.wait("!document.getElementById('part-seen').disabled")
+    visitor.tap("#part-seen")
+    visitor.tap("#part-rate")
+    assert visitor.page.evaluate(width) == (360 if phone else 1280)
+    visitor.tap(".rating >> nth=0")
+    visitor.tap("#send")
+    visitor.page.wait_for_url("**/done")
+    assert visitor.text("h1") == words.words["done"]["title"]
+    (vote,) = votes(shown)
+    assert (vote.rating, vote.preferred, vote.language, vote.comment) == ("A", preferred, language, "")
+
+
+def test_nothing_tells_the_side_before_the_answer(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    visitor = visit()
+    visitor.agree()
+    visitor.look()
+    page = visitor.page.content()
+    island = json.loads(visitor.page.locator("#island").inner_text())
+    assert not {"must_see", "intended", "missing"} & set(island["view"])
+    assert "step-see" not in page and texts("en", "aesthetics").aspect["changed"] not in page
+    assert visitor.page.locator(".wanted").count() == 0
+    assert visitor.page.locator("#part-bar").is_hidden()
+    # keys of the later steps do nothing yet
+    visitor.press("n", "p", "c")
+    visitor.prefer("left")
+    assert visitor.page.locator(".wanted").count() == len(DAMAGED)
+    assert visitor.page.locator("#part-bar").is_visible()
+
+
+def test_what_is_skipped_does_not_count(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    visitor = visit()
+    visitor.agree()
+    visitor.look()
+    visitor.prefer("left")
+    for _ in range(12):
+        visitor.press("ArrowRight")
+        visitor.page.wait_for_timeout(50)
+    visitor.page.wait_for_timeout(1500)
+    assert visitor.page.locator(".tick:not([disabled])").count() == 0
+    assert visitor.page.locator("#send").is_disabled()
+    assert "not yet played" in visitor.text("#stretches li >> nth=0")
+    # a stretch that is left in the middle is not played either
+    visitor.page.locator("#speed").select_option("0.5")
+    visitor.tap("#stretches button >> nth=0")
+    visitor.wait("document.querySelector('[data-number=\"0\"] .state').textContent.includes('%')")
+    visitor.press("Space")
+    assert visitor.page.locator(".tick:not([disabled])").count() == 0
+
+
+def test_moving_the_videos_together_and_alone(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    visitor = visit()
+    visitor.agree()
+    visitor.press("ArrowRight", "Shift+ArrowRight", "ArrowLeft")
+    visitor.wait("Math.abs(document.getElementById('right').currentTime - 54.95) < 0.2")
+    assert visitor.time("left") == pytest.approx(visitor.time("right"), abs=0.1)
+    visitor.press("l", "2", "ArrowLeft")
+    visitor.wait("Math.abs(document.getElementById('right').currentTime - 49.95) < 0.2")
+    assert visitor.time("left") == pytest.approx(54.95, abs=0.2)
+    assert "chosen" in visitor.page.locator("#side-right").get_attribute("class")
+    # linked again they keep the distance at which they were laid beside each other
+    visitor.press("l", "1")
+    assert visitor.page.locator("#level").is_visible()
+    visitor.page.locator("#left-seek").focus()
+    visitor.press("ArrowLeft")
+    visitor.wait("Math.abs(document.getElementById('right').currentTime - 44.95) < 0.2")
+    visitor.tap("#level")
+    visitor.wait("Math.abs(document.getElementById('right').currentTime - 49.95) < 0.2")
+    assert visitor.page.locator("#level").is_hidden()
+    assert visitor.page.locator("#left-seek").get_attribute("aria-valuetext") == "0:49 of 1:00"
+    visitor.press("f")
+    visitor.wait("document.fullscreenElement?.id === 'viewer'")
+    visitor.press("f")
+    visitor.wait("!document.fullscreenElement")
+
+
+def test_a_removed_clip_stands_beside_the_place_where_it_is_missing(visit: Visit, shown: Shown) -> None:
+    # two clips of 6 s are gone from the low side: the second join is 12 s earlier there
+    stretches = [
+        ("high", 6, 12, "removed"),
+        ("high", 30, 36, "removed"),
+        ("low", 4, 8, "join"),
+        ("low", 22, 26, "join"),
+    ]
+    must_see = tuple(Stretch(video=v, start_s=a, end_s=b, kind=k) for v, a, b, k in stretches)  # type: ignore[arg-type]
+    shown.begin(shown.pair(aspect="comprehensiveness", must_see=must_see))
+    visitor = visit()
+    visitor.agree()
+    visitor.look()
+    visitor.prefer("left")
+    low = "left" if side_of(visitor, "left") == "high" else "right"  # the list begins with the high side
+    high = "right" if low == "left" else "left"
+    for number, (at_high, at_low) in enumerate([(6, 6), (30, 24), (4, 4), (28, 22)]):
+        visitor.tap(f"[data-number='{number}'] button >> nth=0")
+        visitor.wait(f"document.getElementById('{high}').currentTime >= {at_high}")
+        visitor.wait(f"!document.getElementById('{low}').seeking")
+        assert visitor.time(high) - visitor.time(low) == pytest.approx(at_high - at_low, abs=0.8)
+    assert "missing" in visitor.text("[data-number='0']")
+
+
+def test_the_prompt(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    visitor = visit(language="ja")
+    visitor.agree()
+    assert "owned" not in visitor.page.title()
+    clips = visitor.page.locator("#clips li")
+    assert clips.nth(0).locator(".caption").inner_text().strip() == EVIL.strip()
+    assert clips.nth(0).get_attribute("aria-current") == "true"
+    clips.nth(3).get_by_role("button").click()
+    visitor.wait("document.querySelectorAll('#clips li')[3].getAttribute('aria-current')")
+    assert visitor.time("left") == visitor.time("right") == pytest.approx(18, abs=0.1)
+    visitor.press("/")
+    visitor.page.keyboard.type("SECOND 12")
+    assert clips.filter(visible=True).count() == 1
+    assert visitor.text("#clips mark") == "second 12"
+    assert visitor.text("#found") == "1か所見つかりました"
+    visitor.press("Escape")
+    assert clips.filter(visible=True).count() == 10
+    visitor.page.locator("#search").fill("赤いボール")
+    assert clips.filter(visible=True).count() == 9
+    visitor.page.locator("#search").fill("")
+    assert visitor.page.locator(".translation").nth(0).is_visible()
+    visitor.page.locator("#translation").uncheck()
+    assert visitor.page.locator(".translation").nth(0).is_hidden()
+
+
+def test_language_can_be_changed_in_the_middle(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    visitor = visit()
+    visitor.agree()
+    visitor.look()
+    visitor.prefer("left")
+    visitor.page.get_by_role("button", name="日本語").click()
+    visitor.wait("document.documentElement.lang === 'ja'")
+    visitor.settled()
+    visitor.wait("['left', 'right'].every((id) => document.querySelector(`#${id}-track .played`))")
+    assert visitor.text("#see-title").endswith(texts("ja").words["task"]["see_title"])
+
+
+def test_everything_has_a_name_and_the_focus_is_seen(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    visitor = visit()
+    visitor.agree()
+    visitor.look()
+    visitor.prefer("left")
+    unnamed = visitor.page.evaluate(
+        "[...document.querySelectorAll('button, a, select, input:not([type=hidden]), textarea, video')]"
+        ".filter((e) => !(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby')"
+        " || e.textContent.trim() || e.labels?.length)).map((e) => e.outerHTML)"
+    )
+    assert unnamed == []
+    order: list[Any] = []
+    visitor.page.locator("h1").click()
+    for _ in range(40):
+        visitor.press("Tab")
+        order.append(visitor.page.evaluate(f"{FOCUSED}.id || {FOCUSED}.dataset.full || {FOCUSED}.className"))
+        if visitor.page.evaluate(f"{FOCUSED}.matches('button, a, select, textarea')"):
+            assert visitor.page.evaluate(f"getComputedStyle({FOCUSED}).outlineStyle") == "solid"
+    wanted = ["left-seek", "right-seek", "play", "speed", "linked", "part-on", "search", "follow"]
+    assert [name for name in order if name in wanted][: len(wanted)] == wanted
+    visitor.press("?")
+    assert visitor.page.get_by_role("dialog").is_visible()
+    assert visitor.page.locator(".key-list div").count() == 12
+    visitor.press("Escape")
+    assert visitor.page.get_by_role("dialog").is_hidden()

@@ -1,0 +1,93 @@
+"""The words of the pages: complete in both languages, and replaceable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slvmeval.web.annotation import problems
+from slvmeval.web.annotation.pages.texts import ASPECT_KEYS, check_texts, texts
+from storage_schemas.errors import UserInputError
+from tasks.annotation.desk.refusals import RefusalReason
+from tasks.aspects.registry import BUILT_IN
+
+LANGUAGES = ("en", "ja")
+#: Keys that a template could not read by a dot, because a table has a method of that name.
+METHODS = set(dir({}))
+
+
+def flat(words: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in words.items():
+        # an aspect's words are read by brackets
+        assert key not in METHODS or path.startswith("aspects.")
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+def test_both_languages_say_the_same_things() -> None:
+    english, japanese = (dict(flat(texts(language).words)) for language in LANGUAGES)
+    assert set(english) == set(japanese)
+    for name, text in english.items():
+        places = sorted(re.findall(r"{\w+}", text))
+        assert sorted(re.findall(r"{\w+}", japanese[name])) == places, name
+        # a text that is empty in one language is empty in both; one that was not translated would be the same
+        assert bool(text) == bool(japanese[name]), name
+        if text and not name.endswith("_key"):
+            assert re.search("[ぁ-んァ-ヶ一-龠]", japanese[name]), name
+            assert not re.search("[ぁ-んァ-ヶ一-龠]", text), name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_aspect_and_every_reason_has_words(language: str) -> None:
+    check_texts([language], BUILT_IN)
+    reasons = {reason.value for reason in RefusalReason}
+    reasons |= {value for name, value in vars(problems).items() if name.isupper() and isinstance(value, str)}
+    known = texts(language).words["refused"]
+    assert reasons <= set(known)
+    assert texts(language).refused("unheard of") == known["other"]
+
+
+def test_own_words_go_over_ours(tmp_path: Path) -> None:
+    (tmp_path / "en.toml").write_text(
+        '[page]\nstudy = "Our study"\n[aspects.color]\nname = "Paint"\n[aspects.mine]\n'
+        + "".join(f'{key} = "{key}"\n' for key in ASPECT_KEYS)
+    )
+    found = texts("en", "color", tmp_path)
+    assert found.words["page"]["study"] == "Our study" and found.words["page"]["skip"]
+    assert (
+        found.aspect["name"] == "Paint"
+        and found.aspect["question"] == texts("en", "color").aspect["question"]
+    )
+    assert texts("en", "mine", tmp_path).aspect["clear"] == "clear"
+    # only one language has the new aspect
+    check_texts(["en"], ["mine"], tmp_path)
+    with pytest.raises(UserInputError, match=r"mine.*ja.*\[aspects.mine\]"):
+        check_texts(["ja"], ["mine"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("page = 3", "page has to be a table"),
+        ('[page]\nstuddy = "x"', "page.studdy is no text of ours"),
+        ("[page]\nstudy = 3", "page.study has to be text"),
+        ("[page", "is no TOML"),
+        ('[task.search]\nx = "y"', "task.search has to be text"),
+        ('[script]\nposition = "no places"', r"script.position.*\{all\}.*\{now\}"),
+    ],
+)
+def test_own_words_that_do_not_fit(tmp_path: Path, said: str, why: str) -> None:
+    (tmp_path / "en.toml").write_text(said)
+    with pytest.raises(UserInputError, match=why):
+        texts("en", None, tmp_path)
+
+
+def test_there_is_no_such_language() -> None:
+    with pytest.raises(UserInputError, match="en and ja"):
+        texts("fr")

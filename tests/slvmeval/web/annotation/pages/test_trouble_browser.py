@@ -1,0 +1,239 @@
+"""What goes wrong on a worker's side: lost connections, closed pages, two tabs, videos that do not play."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tasks.annotation.installation import media_folder
+from tests.slvmeval.web.annotation.pages.conftest import Shown
+from tests.slvmeval.web.annotation.pages.test_task_browser import votes
+from tests.slvmeval.web.annotation.pages.visitor import Visitor
+from tests.slvmeval.web.annotation.pieces import NAME
+
+pytestmark = pytest.mark.browser
+
+Visit = Callable[..., Visitor]
+LOST = ("ERR_INTERNET_DISCONNECTED", "net::ERR_")
+
+
+def test_a_lost_connection_loses_nothing(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    visitor = visit(expected=LOST)
+    visitor.agree()
+    visitor.look()
+    visitor.context.set_offline(True)
+    visitor.tap("[data-prefer=right]")
+    visitor.tap("#sure-yes")
+    visitor.wait("!document.getElementById('line').hidden")
+    assert "No connection" in visitor.text("#line")
+    visitor.context.set_offline(False)
+    visitor.wait("document.getElementById('stretches')")
+    assert "The right video" in visitor.text(".said")
+    visitor.wait("document.getElementById('line').dataset.state === 'online'")
+    # what is played without a connection is told when there is one
+    loaded = "const b = document.getElementById(id).buffered; return b.length && b.end(b.length - 1) > 45"
+    visitor.wait(f"['left', 'right'].every((id) => {{ {loaded}; }})")
+    visitor.context.set_offline(True)
+    visitor.tap("[data-number='0'] button >> nth=0")
+    visitor.wait("document.getElementById('line').dataset.state === 'offline'")
+    assert visitor.page.locator(".tick:not([disabled])").count() == 0
+    visitor.context.set_offline(False)
+    visitor.wait("document.querySelector('[data-number=\"0\"].seen')", 30)
+
+
+def test_a_busy_server_is_asked_again(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    visitor = visit(expected=("503",))
+    visitor.agree()
+    visitor.look()
+    times = []
+
+    def away(route: object) -> None:
+        times.append(1)
+        if len(times) < 3:
+            route.fulfill(status=503, json={"reason": "away", "message": "", "go_on": None})  # type: ignore[attr-defined]
+        else:
+            route.continue_()  # type: ignore[attr-defined]
+
+    visitor.page.route("**/prefer", away)
+    visitor.tap("[data-prefer=left]")
+    visitor.tap("#sure-yes")
+    visitor.wait("document.getElementById('line').dataset.state === 'busy'")
+    visitor.wait("document.getElementById('stretches')")
+    assert len(times) == 3
+
+
+def test_an_answer_that_comes_late_takes_nothing_back(visit: Visit, shown: Shown) -> None:
+    """The server answers a report before it takes the tick, and the browser gets the two turned round."""
+    shown.begin()
+    visitor = visit()
+    visitor.agree()
+    visitor.look()
+    visitor.prefer("left")
+    visitor.tap("[data-number='0'] button >> nth=0")
+    visitor.wait("document.querySelector('[data-number=\"0\"].seen')")
+    held: list[tuple[Any, Any]] = []
+
+    def late(route: Any) -> None:
+        held.append((route, route.fetch()))
+
+    visitor.page.route("**/play", late)
+    visitor.tap("#play")
+    deadline = time.monotonic() + 20
+    while not held:
+        assert time.monotonic() < deadline, "no report of what is played"
+        visitor.page.wait_for_timeout(50)
+    visitor.tap("[data-number='0'] .tick")
+    visitor.wait("document.querySelector('[data-number=\"0\"].confirmed')")
+    for route, response in list(held):
+        stale = response.json()
+        assert not next(one for one in stale["must_see"] if one["number"] == 0)["confirmed"]
+        route.fulfill(response=response)
+    visitor.page.wait_for_timeout(300)
+    assert visitor.page.locator("[data-number='0'].confirmed").count() == 1
+
+
+def test_an_answer_of_an_old_session_can_be_repeated(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    visitor = visit(expected=("403",))
+    visitor.agree()
+    visitor.look()
+    visitor.wait("!document.getElementById('prefer-state').textContent.includes('seconds')")
+    # the link was opened once more: the token of the page that is open is worth nothing any more
+    visitor.context.request.get(f"{shown.address}/c/{NAME}/enter?token={visitor.token}")
+    visitor.tap("[data-prefer=left]")
+    with visitor.page.expect_response("**/task") as renewed:
+        visitor.tap("#sure-yes")
+    assert renewed.value.ok and "repeat" in visitor.text("#alert")
+    visitor.tap("#sure-yes")
+    visitor.wait("document.getElementById('stretches')")
+    assert "The left video" in visitor.text(".said")
+
+
+def test_who_closes_the_page_goes_on_tomorrow(visit: Visit, shown: Shown) -> None:
+    shown.begin(lease_minutes=60 * 48)
+    today = visit()
+    today.agree()
+    today.look()
+    today.prefer("left")
+    today.see(1)
+    today.close()
+    shown.later += timedelta(days=1)
+    tomorrow = visit()
+    tomorrow.enter()
+    tomorrow.settled()
+    assert tomorrow.page.locator("[data-number='1'].confirmed").count() == 1
+    assert tomorrow.page.locator("[data-number='0'].confirmed").count() == 0
+    tomorrow.wait("['left', 'right'].every((id) => document.querySelector(`#${id}-track .played`))")
+    tomorrow.fastest()
+    tomorrow.see(0)
+    tomorrow.tap(".rating >> nth=2")
+    tomorrow.tap("#send")
+    tomorrow.page.wait_for_url("**/done")
+    assert [vote.rating for vote in votes(shown)] == ["C"]
+
+
+def test_leaving_in_the_middle_keeps_what_was_played(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    visitor = visit()
+    visitor.agree()
+    visitor.fastest()
+    visitor.tap("#play")
+    visitor.wait("document.getElementById('left').currentTime > 1")
+    # sooner than the page reports by itself
+    visitor.page.goto(f"{shown.address}/c/{NAME}/consent")
+    visitor.page.goto(f"{shown.address}/c/{NAME}/task")
+    visitor.settled()
+    visitor.wait("['left', 'right'].every((id) => document.querySelector(`#${id}-track .played`))")
+
+
+def test_two_tabs(visit: Visit, shown: Shown) -> None:
+    shown.begin(shown.pair(1), shown.pair(2, "color"))
+    visitor = visit()
+    visitor.agree()
+    first = visitor.page
+    visitor.look()
+    visitor.page = second = visitor.open_tab()
+    second.goto(f"{shown.address}/c/{NAME}/task")
+    visitor.settled()
+    visitor.wait("!document.getElementById('alert').hidden")
+    assert "another tab" in second.locator("#alert").inner_text()
+    visitor.wait("!document.getElementById('alert').hidden", page=first)
+    # the second tab may answer what the first has opened; the first goes on with it
+    visitor.prefer("left")
+    visitor.wait("document.getElementById('stretches')", page=first)
+    assert "moved on in another tab" in first.locator("#alert").inner_text()
+    visitor.fastest()
+    visitor.see(0)
+    visitor.see(1)
+    visitor.tap(".rating >> nth=0")
+    visitor.tap("#send")
+    visitor.wait("document.getElementById('step-see') === null")
+    first.bring_to_front()
+    visitor.wait("document.getElementById('step-see') === null", page=first)
+    assert first.locator("h1").inner_text() == second.locator("h1").inner_text()
+    assert len(votes(shown)) == 1
+
+
+def test_a_task_that_was_given_to_somebody_else(visit: Visit, shown: Shown) -> None:
+    shown.begin(workers_per_pair=1, lease_minutes=30)
+    slow = visit(0, expected=("410", "409"))
+    slow.agree()
+    slow.look()
+    shown.later += timedelta(hours=2)
+    quick = visit(1)
+    quick.agree()
+    slow.page.bring_to_front()
+    slow.tap("[data-prefer=left]")
+    slow.tap("#sure-yes")
+    slow.wait("document.querySelector('#alert a')")
+    assert "took too long" in slow.text("#alert") and "not held against you" in slow.text("#alert")
+
+
+def test_a_video_that_the_browser_cannot_play(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    for video in shown.filmed:
+        (media_folder(shown.root) / video.name).write_bytes(b"\x00\x00\x00\x18ftypisom" + bytes(50_000))
+    visitor = visit()
+    visitor.enter()
+    visitor.page.locator("input[name=agree]").check()
+    visitor.page.locator("form .button.primary").click()
+    visitor.wait("document.querySelector('#left-veil b') && document.querySelector('#right-veil b')")
+    said = visitor.text("#left-veil")
+    assert "cannot play this video" in said and "current Chrome, Edge, Firefox or Safari" in said
+    # the organiser repairs it; the worker tries again without losing the page
+    for video in shown.filmed:
+        (media_folder(shown.root) / video.name).write_bytes(video.read_bytes())
+    for place in ("left", "right"):
+        visitor.tap(f"#{place}-veil button")
+    visitor.wait("['left', 'right'].every((id) => document.getElementById(id).readyState >= 1)")
+    assert visitor.page.locator(".veil:visible").count() == 0
+    visitor.look()
+
+
+def test_a_video_that_breaks_off_is_loaded_anew_where_it_stood(visit: Visit, shown: Shown) -> None:
+    shown.begin()
+    visitor = visit(expected=(*LOST, "403"))
+    visitor.agree()
+    visitor.press("ArrowRight", "ArrowRight")
+    visitor.wait("document.getElementById('left').currentTime === 10")
+    visitor.page.evaluate(
+        "(() => { const v = document.getElementById('left'); v.src = '/c/study/media/broken'; v.load(); })()"
+    )
+    visitor.wait("document.getElementById('left').currentTime === 10")
+    assert visitor.page.locator("#left-veil").is_hidden()
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_a_link_that_was_changed(visit: Visit, shown: Shown, language: str) -> None:
+    shown.begin()
+    shown.tokens[0] = "changed" + shown.tokens[0][7:]
+    visitor = visit(language=language, expected=("403",))
+    visitor.enter()
+    assert visitor.page.locator("[data-reason=bad_link]").count() == 1
+    assert ("正しくありません" if language == "ja" else "not valid") in visitor.text("h1")

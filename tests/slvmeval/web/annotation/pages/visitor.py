@@ -1,0 +1,145 @@
+"""A worker in a real browser."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.slvmeval.web.annotation.pieces import NAME
+
+LANGUAGES = {"en": "en-US", "ja": "ja-JP"}
+
+
+class Visitor:
+    """One browser context, and what is done in it.
+
+    Parameters
+    ----------
+    phone
+        Whether it is a small touch screen.
+    expected
+        Parts of messages in the console that the test provokes.
+    """
+
+    def __init__(
+        self,
+        chromium: Any,
+        address: str,
+        token: str,
+        *,
+        language: str = "en",
+        phone: bool = False,
+        dark: bool = False,
+        expected: tuple[str, ...] = (),
+    ) -> None:
+        self.address = address
+        self.token = token
+        self.phone = phone
+        self.told: list[str] = []
+        self.requests: list[Any] = []
+        self._expected = expected
+        self.context = chromium.new_context(
+            viewport={"width": 360, "height": 740} if phone else {"width": 1280, "height": 900},
+            has_touch=phone,
+            is_mobile=phone,
+            color_scheme="dark" if dark else "light",
+            locale=LANGUAGES[language],
+        )
+        self.page = self.open_tab()
+
+    def open_tab(self) -> Any:
+        """Open a tab that tells of every error and every request that leaves the server."""
+        page = self.context.new_page()
+        page.on("pageerror", lambda error: self._complain(str(error)))
+        page.on("console", lambda said: self._complain(said.text) if said.type == "error" else None)
+        page.on("dialog", lambda dialog: (self._complain("a dialog"), dialog.dismiss()))
+        page.on("request", self._asked)
+        return page
+
+    def _complain(self, text: str) -> None:
+        if not any(part in text for part in self._expected):
+            self.told.append(text)
+
+    def _asked(self, request: Any) -> None:
+        self.requests.append(request)
+        if not request.url.startswith((self.address, "data:", "blob:")):
+            self.told.append(f"a request to {request.url}")
+
+    def close(self) -> None:
+        self.context.close()
+
+    def enter(self) -> None:
+        """Follow the link; what comes then is consent, task or a refusal."""
+        self.page.goto(f"{self.address}/c/{NAME}/enter?token={self.token}")
+
+    def agree(self) -> None:
+        """Follow the link and agree; wait until both videos are there."""
+        self.enter()
+        self.page.locator("input[name=agree]").check()
+        self.page.locator("form .button.primary").click()
+        self.settled()
+
+    def settled(self) -> None:
+        """Wait until the task page is there and both videos can be played."""
+        self.page.wait_for_url("**/task")
+        self.wait("['left', 'right'].every((id) => document.getElementById(id).readyState >= 1)")
+
+    def wait(self, expression: str, seconds: float = 60, page: Any = None) -> None:
+        """Wait until an expression is true; the pages' policy forbids Playwright's own way, which is eval."""
+        shown = page or self.page
+        end = time.monotonic() + seconds
+        while not self._holds(shown, expression):
+            assert time.monotonic() < end, f"still not: {expression}"
+            shown.wait_for_timeout(50)
+
+    @staticmethod
+    def _holds(page: Any, expression: str) -> bool:
+        from playwright.sync_api import Error
+
+        try:
+            return bool(page.evaluate(f"Boolean({expression})"))
+        except Error as problem:
+            # between two pages there is no document
+            if "navigation" not in str(problem) and "of null" not in str(problem):
+                raise
+            return False
+
+    def text(self, selector: str) -> str:
+        return str(self.page.locator(selector).inner_text())
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def tap(self, selector: str) -> None:
+        """Press with a finger on a phone, with the mouse elsewhere."""
+        found = self.page.locator(selector)
+        if self.phone:
+            found.tap()
+        else:
+            found.click()
+
+    def fastest(self) -> None:
+        self.page.locator("#speed").select_option("4")
+
+    def look(self) -> None:
+        """Play both videos until the preference is open."""
+        self.fastest()
+        self.tap("#play")
+        self.wait("!document.querySelector('[data-prefer]').disabled")
+        self.tap("#play")
+
+    def prefer(self, place: str) -> None:
+        self.tap(f"[data-prefer={place}]")
+        self.tap("#sure-yes")
+        self.wait("document.getElementById('stretches')")
+
+    def see(self, number: int) -> None:
+        """Play a stretch by its button in the list, and tick it off."""
+        self.tap(f"[data-number='{number}'] button >> nth=0")
+        self.wait(f"document.querySelector('[data-number=\"{number}\"] .tick:not([disabled])')")
+        self.tap(f"[data-number='{number}'] .tick")
+        self.wait(f"document.querySelector('[data-number=\"{number}\"].confirmed')")
+
+    def time(self, place: str) -> float:
+        return float(self.page.evaluate(f"document.getElementById('{place}').currentTime"))

@@ -1,0 +1,254 @@
+"""A campaign on made-up videos, a real server for it, and workers who come by HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from slvmeval.web.annotation.app import create_app
+from slvmeval.web.annotation.serve import Serving, options
+from storage_schemas.store import Store
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.installation import database_url, installation_key, media_folder
+from tasks.annotation.pair_task import PairTask, PromptClip, Stretch
+
+NAME = "study"
+PAGE = {"Accept": "text/html,application/xhtml+xml"}
+SECONDS = 30.0
+
+
+class Hands:
+    """A clock that is set by hand, and from which all the desk's times come."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def on(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+#: When the fast clock began, in seconds since 1970; the same for all processes of one measurement.
+BEGAN_VARIABLE = "SLVMEVAL_TEST_CLOCK_BEGAN"
+
+
+def fast_clock() -> datetime:
+    """Return a time that runs 2,000 times as fast as the real one: nobody waits for a film to be played."""
+    passed = time.time() - float(os.environ.setdefault(BEGAN_VARIABLE, str(time.time())))
+    return datetime(2026, 11, 22, 9, 0, tzinfo=UTC) + timedelta(seconds=2000 * passed)
+
+
+def pair(number: int, **values: Any) -> PairTask:
+    """Return a made-up pair: aspects in turn, two stretches on the low side."""
+    aspect = ("aesthetics", "color", "dynamics_degree")[number % 3]
+    clips = tuple(
+        PromptClip(start_s=at, end_s=at + 10, caption=f"clip {at} of pair {number}: a red ball rolls")
+        for at in (0, 10, 20)
+    )
+    stretches = tuple(Stretch(video="low", start_s=at, end_s=at + 5.0, kind="degraded") for at in (5.0, 20.0))
+    made = {
+        "pair_id": f"{number:064x}",
+        "source_id": f"film-{number}",
+        "aspect": aspect,
+        "prompt_clips": clips,
+        "high_s": SECONDS,
+        "low_s": SECONDS,
+        "high_file": f"{number}-a.mp4",
+        "low_file": f"{number}-b.mp4",
+        "high_bytes": 3000,
+        "low_bytes": 2500,
+        "must_see": stretches,
+        "gold": False,
+    }
+    return PairTask.model_validate({**made, **values})
+
+
+def put_up(
+    root: Path, pairs: list[PairTask], links: int, database: str | None = None, **settings: Any
+) -> tuple[Serving, list[str]]:
+    """Publish pairs with videos of random bytes; return how to serve them, and tokens of links."""
+    Store.create(root)
+    folder = media_folder(root)
+    folder.mkdir(parents=True)
+    for one in pairs:
+        for name, size in ((one.high_file, one.high_bytes), (one.low_file, one.low_bytes)):
+            (folder / name).write_bytes(random.Random(name).randbytes(size))
+    url = database_url(root, database)
+    campaign = Campaign.model_validate({"name": NAME, "release": "demo", "version": 1, **settings})
+    with Desk.open(url, installation_key(root)) as desk:
+        desk.organiser.publish(campaign, pairs)
+        tokens = desk.organiser.invite(NAME, links)
+    serving = Serving(
+        store=str(root),
+        database=url,
+        media=str(folder),
+        campaigns=(NAME,),
+        worker_a_minute=0,
+        address_a_minute=0,
+    )
+    return serving, tokens
+
+
+@contextmanager
+def running(serving: Serving, clock: Any) -> Iterator[str]:
+    """Serve in a thread, on a free port of loopback; give the address."""
+    opened = socket.socket()
+    opened.bind(("127.0.0.1", 0))
+    serving = serving.at(port=opened.getsockname()[1])
+    config = uvicorn.Config(create_app(serving, clock), **{**options(serving), "factory": False})
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the server did not start"
+            time.sleep(0.005)
+        yield f"http://127.0.0.1:{serving.port}"
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        opened.close()
+        assert not thread.is_alive()
+
+
+def island(page: str) -> dict[str, Any]:
+    """Return the data of a task page."""
+    found = re.search(r'<script type="application/json" id="island">(.*?)</script>', page, re.DOTALL)
+    assert found is not None, page
+    said: dict[str, Any] = json.loads(found[1])
+    return said
+
+
+def hidden(page: str) -> str:
+    """Return the token of a page's forms."""
+    found = re.search(r'name="csrf" value="([^"]+)"', page)
+    assert found is not None, page
+    return found[1]
+
+
+def reason(reply: httpx.Response, status: int) -> str:
+    """Return the reason that an answer gives, which a person is told too."""
+    assert reply.status_code == status, reply.text
+    said = reply.json()
+    assert set(said) == {"reason", "message", "go_on"} and said["message"]
+    return str(said["reason"])
+
+
+@dataclass
+class Browser:
+    """A worker who comes by HTTP, and does what the page's script does.
+
+    As the script does, it asks again where the server is away, for at most `patience_s`.
+    """
+
+    address: str
+    token: str = ""
+    name: str = NAME
+    patience_s: float = 0.0
+    took: list[tuple[str, float]] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.http = httpx.Client(base_url=self.address, timeout=60, verify=False)
+
+    def close(self) -> None:
+        self.http.close()
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, method: str, url: str, **more: Any) -> httpx.Response:
+        """Ask the server, again and again where it is away; note how long it took."""
+        ends = time.monotonic() + self.patience_s
+        while True:
+            began = time.perf_counter()
+            try:
+                reply = self.http.request(method, url, **more)
+            except httpx.TransportError:
+                if time.monotonic() > ends:
+                    raise
+                time.sleep(0.05)
+                continue
+            self.took.append((url.rpartition("/")[2], time.perf_counter() - began))
+            return reply
+
+    def open(self, path: str, **more: Any) -> httpx.Response:
+        """Open a page of the campaign as a browser does."""
+        return self.ask("GET", f"/c/{self.name}/{path}", headers=PAGE, follow_redirects=True, **more)
+
+    def enter(self, language: str = "en") -> httpx.Response:
+        """Follow the link and agree; return the page that comes then."""
+        page = self.open("enter", params={"token": self.token})
+        if not page.url.path.endswith("/consent"):
+            return page
+        agreed = {"csrf": hidden(page.text), "agree": "yes", "language": language}
+        url = f"/c/{self.name}/consent"
+        return self.ask("POST", url, data=agreed, headers=PAGE, follow_redirects=True)
+
+    def task(self) -> dict[str, Any]:
+        """Open the task page, and return its view."""
+        page = self.open("task")
+        assert page.status_code == 200, page.text
+        self.data = island(page.text)
+        view: dict[str, Any] = self.data["view"]
+        return view
+
+    def fetch(self) -> None:
+        """Fetch both videos whole."""
+        for place in ("left", "right"):
+            got = self.ask("GET", self.data["urls"][place], headers={"Range": "bytes=0-"})
+            assert got.status_code == 206, got.text
+
+    def send(self, name: str, headers: dict[str, str] | None = None, **said: Any) -> httpx.Response:
+        """Send what the page's script sends."""
+        token = {"X-CSRF": self.data["csrf"]}
+        carried = token if headers is None else headers
+        return self.ask("POST", self.data["urls"][name], json=said, headers=carried)
+
+    def told(self, name: str, **said: Any) -> dict[str, Any]:
+        """Send something that is taken, and return the answer."""
+        reply = self.send(name, **said)
+        assert reply.status_code == 200, reply.text
+        answer: dict[str, Any] = reply.json()
+        return answer
+
+    def look(self, seconds: float = SECONDS) -> dict[str, Any]:
+        """Report that both videos were played from the beginning."""
+        for place in ("left", "right"):
+            view = self.told("play", place=place, intervals=[[0, seconds]], speed=1)
+        return view
+
+    def answer(self, wait: Any, rating: str = "A", comment: str = "") -> dict[str, Any]:
+        """Do the open task honestly; `wait(seconds)` lets the time of watching pass."""
+        view = self.task()
+        self.fetch()
+        wait(SECONDS)
+        view = self.look()
+        if view["state"] == "opened":
+            view = self.told("prefer", place="left")
+        wait(SECONDS)
+        view = self.look()
+        for stretch in view["must_see"]:
+            view = self.told("confirm", number=stretch["number"])
+        assert view["can_rate"], view
+        return self.told("rate", rating=rating, comment=comment)

@@ -1,0 +1,193 @@
+"""Videos by signed links: whole, in ranges, to the right worker only, and without a hint of the side."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import FileResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from slvmeval.web.annotation import files
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.viewing import Viewing
+from tasks.annotation.installation import installation_key, media_folder
+from tests.slvmeval.web.annotation.conftest import Study
+from tests.slvmeval.web.annotation.pieces import NAME, SECONDS, Browser, pair
+
+
+def file_at(study: Study, browser: Browser, place: str) -> Path:
+    """Return the file that is shown at a place, from the desk's own books."""
+    with Desk.open(study.serving.database, installation_key(study.root), study.clock) as desk:
+        (worker,) = desk.organiser.workers(NAME)
+        assignment = desk.answers.assignment(NAME, worker.worker, browser.data["view"]["id"])
+        return media_folder(study.root) / assignment.file_at("left" if place == "left" else "right")
+
+
+def get(browser: Browser, place: str, method: str = "GET", **headers: str) -> httpx.Response:
+    return browser.http.request(method, browser.data["urls"][place], headers=headers)
+
+
+def test_any_range_is_what_another_implementation_gives(study: Study) -> None:
+    study.begin(pairs=1)
+    browser = study.worker()
+    path = file_at(study, browser, "left")
+    data = path.read_bytes()
+    size = len(data)
+    other = TestClient(Starlette(routes=[Route("/", lambda _: FileResponse(path, media_type="video/mp4"))]))
+    draw = random.Random(1)
+    edges = ["bytes=0-", "bytes=0-0", f"bytes={size - 1}-", f"bytes={size}-", "bytes=-1", "bytes=0-99999999"]
+    ranges = [
+        f"bytes={first}-{first + draw.randrange(size)}" for first in (draw.randrange(size) for _ in range(20))
+    ]
+    for asked in [*edges, *ranges]:
+        ours, theirs = get(browser, "left", Range=asked), other.get("/", headers={"Range": asked})
+        assert ours.status_code == theirs.status_code, asked
+        if ours.status_code == 416:
+            assert ours.headers["content-range"] == f"bytes */{size}" and not ours.content
+            continue
+        assert ours.content == theirs.content, asked
+        for name in ("content-range", "content-length", "content-type", "accept-ranges"):
+            assert ours.headers.get(name) == theirs.headers.get(name), (asked, name)
+    whole = get(browser, "left")
+    assert whole.status_code == 200 and whole.content == data and "content-range" not in whole.headers
+
+
+def test_a_long_video_comes_in_pieces_and_all_of_it(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "PIECE", 64)
+    study.begin(pairs=1)
+    browser = study.worker()
+    data = file_at(study, browser, "right").read_bytes()
+    for first, last in ((0, len(data) - 1), (0, 63), (0, 64), (63, 65), (5, 500)):
+        assert get(browser, "right", Range=f"bytes={first}-{last}").content == data[first : last + 1]
+
+
+def test_a_range_of_something_else_gives_the_whole(study: Study) -> None:
+    study.begin(pairs=1)
+    browser = study.worker()
+    tag = get(browser, "left").headers["etag"]
+    assert get(browser, "left", **{"Range": "bytes=0-9", "If-Range": tag}).status_code == 206
+    for other in ('"other"', f"W/{tag}", "Wed, 21 Oct 2026 07:28:00 GMT"):
+        assert get(browser, "left", **{"Range": "bytes=0-9", "If-Range": other}).status_code == 200
+    assert get(browser, "left", **{"If-None-Match": tag}).status_code == 304
+    assert get(browser, "left", **{"If-None-Match": '"other"'}).status_code == 200
+    head = get(browser, "left", "HEAD", Range="bytes=0-9")
+    assert head.status_code == 200 and not head.content
+    assert head.headers["content-length"] == str(file_at(study, browser, "left").stat().st_size)
+
+
+def test_only_the_worker_whose_task_it_is_gets_the_video(study: Study) -> None:
+    study.begin(pairs=3)
+    mine, theirs = study.worker(0), study.worker(1)
+    url = mine.data["urls"]["left"]
+    assert get(mine, "left").status_code == 200
+    refused = theirs.http.get(url)
+    assert (refused.status_code, refused.json()["reason"]) == (403, "media_link")
+    assert refused.json()["go_on"] == f"/c/{NAME}/task"
+    refused = httpx.get(f"{study.address}{url}")
+    assert (refused.status_code, refused.json()["reason"]) == (401, "no_session")
+
+
+def test_a_changed_link_is_refused(study: Study) -> None:
+    study.begin(pairs=3)
+    mine, theirs = study.worker(0), study.worker(1)
+    base, _, signed = mine.data["urls"]["left"].rpartition("/")
+    body, signature = signed.rsplit(".", 1)
+    other = theirs.data["urls"]["left"].rpartition("/")[2].rsplit(".", 1)[0]
+    flipped = ("A" if signature[0] != "A" else "B") + signature[1:]
+    for changed in (
+        body,
+        f"{body}.",
+        f"{body}.{flipped}",
+        f"{other}.{signature}",
+        f"x{signed}",
+        signed[:-1],
+        "x",
+    ):
+        refused = mine.http.get(f"{base}/{changed}")
+        assert (refused.status_code, refused.json()["reason"]) == (403, "media_link"), changed
+
+
+def test_a_link_is_worth_as_much_as_the_task(study: Study) -> None:
+    study.begin(pairs=1, workers_per_pair=1, lease_minutes=10)
+    slow = study.worker(0)
+    study.clock.on(3600)
+    quick = study.worker(1)
+    quick.answer(study.clock.on)
+    refused = get(slow, "left")
+    assert (refused.status_code, refused.json()["reason"]) == (410, "expired")
+    refused = get(quick, "left")
+    assert (refused.status_code, refused.json()["reason"]) == (410, "media_link")
+
+
+def test_the_desk_is_told_what_was_sent_and_nothing_else(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study.begin(pairs=1)
+    browser = study.worker()
+    told: list[tuple[str, int, int]] = []
+    before = Viewing.serve
+
+    def serve(self: Viewing, campaign: str, assignment: str, place: str, first: int, last: int) -> None:
+        told.append((place, first, last))
+        before(self, campaign, assignment, place, first, last)
+
+    monkeypatch.setattr(Viewing, "serve", serve)
+    get(browser, "left", Range="bytes=100-199")
+    get(browser, "right", Range="bytes=-10")
+    size = file_at(study, browser, "right").stat().st_size
+    assert told == [("left", 100, 199), ("right", size - 10, size - 1)]
+    tag = get(browser, "left", "HEAD").headers["etag"]
+    get(browser, "left", **{"If-None-Match": tag})
+    get(browser, "left", Range=f"bytes={10**9}-")
+    assert len(told) == 2
+
+
+def test_what_was_not_fetched_cannot_have_been_seen(study: Study) -> None:
+    study.begin(pairs=[pair(0, high_bytes=300_000, low_bytes=300_000)])
+    browser = study.worker()
+    get(browser, "left", Range="bytes=0-9999")
+    get(browser, "right", Range="bytes=0-")
+    study.clock.on(SECONDS)
+    seen = browser.look()["seen"]
+    assert seen["right"] == [[0, SECONDS]]
+    assert sum(end - start for start, end in seen["left"]) < SECONDS / 2
+
+
+def test_a_video_that_is_missing_is_said(study: Study, caplog: pytest.LogCaptureFixture) -> None:
+    study.begin(pairs=1)
+    browser = study.worker()
+    file_at(study, browser, "left").unlink()
+    refused = get(browser, "left")
+    assert (refused.status_code, refused.json()["reason"]) == (503, "media_gone")
+    assert int(refused.headers["retry-after"]) > 0
+
+
+def test_a_file_outside_the_media_folder_is_never_sent(study: Study) -> None:
+    study.begin(pairs=[pair(0, high_file="../outside.mp4", low_file="../../outside.mp4")])
+    assert (study.root / "outside.mp4").is_file() and (study.root / "annotation" / "outside.mp4").is_file()
+    browser = study.worker()
+    for place in ("left", "right"):
+        refused = get(browser, place)
+        assert (refused.status_code, refused.json()["reason"]) == (404, "not_found")
+
+
+def test_nothing_but_its_bytes_tells_one_side_from_the_other(study: Study) -> None:
+    """Files of the same size in place of the two: then no header and no address may differ."""
+    study.begin(pairs=[pair(0, high_bytes=2500)])
+    browser = study.worker()
+    names = (study.pairs[0].high_file, study.pairs[0].low_file)
+    left, right = (get(browser, place) for place in ("left", "right"))
+    changing = {"etag", "date"}
+    assert {k: v for k, v in left.headers.items() if k not in changing} == {
+        k: v for k, v in right.headers.items() if k not in changing
+    }
+    assert "last-modified" not in left.headers
+    assert len(left.headers["etag"]) == len(right.headers["etag"])
+    for place in ("left", "right"):
+        said = f"{browser.data['urls'][place]}{get(browser, place).headers}"
+        assert not any(name in said for name in (*names, "high", "low"))

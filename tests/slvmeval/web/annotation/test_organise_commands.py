@@ -1,0 +1,210 @@
+"""`annotate status`, `links` and `erase` on a campaign that is being served."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slvmeval.cli import main
+from storage_schemas.store import Store
+from storage_schemas.votes import Standing, VotesStore
+from tests.slvmeval.web.annotation.conftest import Study
+from tests.slvmeval.web.annotation.organising import ASPECTS, CAREFUL, HASTY, desk, votes_of_a_week
+from tests.slvmeval.web.annotation.pieces import NAME, Browser, pair
+
+
+@pytest.fixture
+def busy(study: Study) -> Iterator[Study]:
+    """A campaign with votes of a week."""
+    pairs = [pair(number, aspect=ASPECTS[number % 5]) for number in range(40)]
+    study.begin(pairs=pairs, pay_per_task=0.5, currency="EUR")
+    with desk(study) as opened:
+        opened.votes.add(NAME, votes_of_a_week(study, pairs))
+    yield study
+
+
+def run(study: Study, *words: str) -> int:
+    return main(["annotate", *words, "--store", str(study.root)])
+
+
+def test_status_tells_how_far_it_is(busy: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(busy, "status", NAME, "--rate", "0.60") == 0
+    said = capsys.readouterr().out
+    assert re.search(r"all\s+█{16}·{8}\s+140 of 200\s+28 of 40\s+0\s+-?\d\.\d\d", said)
+    assert re.search(r"temporal_flow\s+█+·+\s+\d+ of 40", said)
+    assert "workers: 20 came, 20 answered, 0 excluded, 1 to review" in said
+    assert "cost: 84.00 EUR so far, 36.00 to the end, at 0.6 a task" in said
+
+
+def test_status_for_programs(busy: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(busy, "status", "--json") == 0
+    (said,) = json.loads(capsys.readouterr().out)
+    assert said["total"]["votes"] == 140 and said["total"]["wanted"] == 200 and not said["done"]
+    assert {row["aspect"]: row["pairs"] for row in said["aspects"]} == dict.fromkeys(ASPECTS, 8)
+    assert said["cost"] == {"rate": 0.5, "so_far": 70.0, "to_end": 30.0, "currency": "EUR", "total": 100.0}
+    assert said["workers"]["to_review"] == 1 and said["campaign"]["name"] == NAME
+    assert said["alpha"] is not None and -1 < said["alpha"] < 1
+
+
+def test_status_of_nothing_and_of_no_such_campaign(
+    tmp_path: Path, busy: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Store.create(tmp_path / "empty")
+    assert main(["annotate", "status", "--store", str(tmp_path / "empty")]) == 0
+    assert "nothing is published yet" in capsys.readouterr().out
+    assert run(busy, "status", "nothing") == 1
+    assert "nothing" in capsys.readouterr().err
+
+
+def test_links_are_good_for_one_worker_each(
+    busy: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "links.csv"
+    note = '=HYPERLINK("https://elsewhere.example")'
+    words = ("links", "--count", "3", "--out", str(out), "--note", note, "--public-url", f"{busy.address}/")
+    assert run(busy, *words) == 0
+    assert "3 links of campaign study" in capsys.readouterr().out
+    rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+    assert [row["number"] for row in rows] == ["1", "2", "3"] and rows[0]["note"] == f"'{note}"
+    assert len({row["link"] for row in rows}) == 3
+    assert out.stat().st_mode & 0o077 == 0
+    head = f"{busy.address}/c/{NAME}/enter?token="
+    assert all(row["link"].startswith(head) for row in rows)
+    with Browser(busy.address, rows[1]["link"].removeprefix(head)) as browser:
+        assert browser.enter().url.path == f"/c/{NAME}/task"
+    # links that may have been sent out are not written over
+    assert run(busy, *words) == 1
+    assert out.read_text(encoding="utf-8").count("\n") == 4
+    capsys.readouterr()
+    assert run(busy, "links", NAME) == 0
+    assert re.fullmatch(
+        r"http://127\.0\.0\.1:8017/c/study/enter\?token=[\w-]{20,}\n", capsys.readouterr().out
+    )
+
+
+def test_a_completion_code_can_be_checked_before_paying(
+    busy: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with desk(busy) as opened:
+        came = opened.workers.enter(NAME, "prolific", "5f3c9a", session="=1+1").worker
+        idle = opened.workers.enter(NAME, "prolific", "77aa01").worker
+        (first, *_) = votes_of_a_week(busy, busy.pairs)
+        answer = first.model_copy(update={"worker": came, "vote_id": "f" * 32})
+        assert opened.votes.add(NAME, [answer]).accepted == 1
+        code = opened.workers.finish(NAME, came)
+    out = tmp_path / "codes.csv"
+    assert run(busy, "codes", NAME, "--out", str(out)) == 0
+    rows = {row["worker"]: row for row in csv.DictReader(out.read_text(encoding="utf-8").splitlines())}
+    assert rows[came] == {
+        "code": code,
+        "answers": "1",
+        "standing": "",
+        "platform": "prolific",
+        "session": "'=1+1",
+        "worker": came,
+    }
+    assert idle not in rows
+    assert run(busy, "codes", NAME, "--out", str(out)) == 1
+    capsys.readouterr()
+    assert run(busy, "codes") == 0
+    assert capsys.readouterr().out == out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("url", ["", "elsewhere", "ftp://elsewhere", "https://", "https://a.example/?b=c"])
+def test_links_need_an_address(busy: Study, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(busy, "links", "--public-url", url) == 1
+    assert "say where workers reach the pages" in capsys.readouterr().err
+
+
+def test_a_worker_is_erased_by_the_id_on_the_platform_in_all_campaigns(
+    busy: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with desk(busy) as opened:
+        worker = opened.workers.enter(NAME, "prolific", "5f3c9a").worker
+        other = opened.campaigns.get(NAME).model_copy(update={"name": "autumn"})
+        opened.organiser.publish(other, busy.pairs[:2])
+        assert opened.workers.enter("autumn", "prolific", "5f3c9a").worker == worker
+        opened.organiser.decide("autumn", worker, Standing.CLEARED, "fine", "Aya")
+    assert run(busy, "erase", "--platform", "prolific", "--identity", "5f3c9a", "--yes", "--json") == 0
+    gone = json.loads(capsys.readouterr().out)
+    assert [(row["campaign"], row["decisions"]) for row in gone] == [("autumn", 1), (NAME, 0)]
+    assert {row["worker"] for row in gone} == {worker}
+    with desk(busy) as opened:
+        for name in ("autumn", NAME):
+            assert worker not in {one.worker for one in opened.organiser.workers(name)}
+    assert run(busy, "erase", "--platform", "prolific", "--identity", "5f3c9a", "--yes") == 1
+    assert "nothing is stored of worker" in capsys.readouterr().err
+
+
+def test_erasing_asks_and_takes_votes_out_of_the_store_too(
+    busy: Study, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = VotesStore(Store.open(busy.root))
+    with desk(busy) as opened:
+        files.add([vote for _, vote in opened.votes.read(NAME)])
+    answers = iter(["no", HASTY[:10]])
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
+    assert run(busy, "erase", "badbad") == 1
+    assert "nothing was taken out" in capsys.readouterr().err
+    assert run(busy, "erase", "badbad", "--by", "Aya") == 0
+    said = capsys.readouterr().out
+    assert "14 votes, 0 tasks, 0 events and 0 decisions are taken out of the database, 14 votes and" in said
+    assert "0001-badbadba" in said
+    assert all(vote.worker != HASTY for vote in files.votes([NAME]))
+    with desk(busy) as opened:
+        assert [row.votes for row in opened.organiser.erased(NAME)] == [14]
+        # what was collected in between does not bring them back
+        assert files.add([vote for _, vote in opened.votes.read(NAME)]).new == 0
+
+
+def test_what_a_crash_left_is_taken_out_the_next_time(
+    busy: Study, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tasks.annotation.desk.organiser import Organiser
+
+    files = VotesStore(Store.open(busy.root))
+    with desk(busy) as opened:
+        files.add([vote for _, vote in opened.votes.read(NAME)])
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Organiser, "erase", dies)
+        run(busy, "erase", HASTY, "--yes")
+    assert all(vote.worker != HASTY for vote in files.votes([NAME]))
+    assert run(busy, "erase", HASTY, "--yes") == 0
+    with desk(busy) as opened:
+        assert all(vote.worker != HASTY for _, vote in opened.votes.read(NAME))
+
+
+def test_a_campaign_that_has_only_files_is_erased_from_too(busy: Study) -> None:
+    files = VotesStore(Store.open(busy.root))
+    with desk(busy) as opened:
+        votes = [vote.model_copy(update={"campaign": "older"}) for _, vote in opened.votes.read(NAME)]
+    files.add(votes)
+    assert run(busy, "erase", CAREFUL, "--campaign", "older", "--yes") == 0
+    assert all(vote.worker != CAREFUL for vote in files.votes(["older"]))
+    with desk(busy) as opened:
+        assert any(vote.worker == CAREFUL for _, vote in opened.votes.read(NAME)), (
+            "only the one that was named"
+        )
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("abc", "--identity", "x"), ("--identity", "x"), ("abc", "--platform", "link")]
+)
+def test_whom_to_erase_is_said_in_one_way(busy: Study, words: tuple[str, ...]) -> None:
+    assert run(busy, "erase", *words, "--yes") in (1, 2)
+    with desk(busy) as opened:
+        assert opened.organiser.erased(NAME) == []
+
+
+def test_an_id_that_begins_like_others_is_not_enough(busy: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(busy, "erase", "b", "--yes") == 1
+    assert re.search(r"\d workers have an id like 'b'", capsys.readouterr().err)

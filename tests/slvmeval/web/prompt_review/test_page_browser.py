@@ -1,0 +1,78 @@
+"""The page in a browser: what a person wrote survives the end of the server, and a click beside the form."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.prompt_suite.drafts import Version
+from tasks.prompt_suite.project import Draft, Project
+from tasks.prompt_suite.videos import SourceVideo
+from tests.slvmeval.web.prompt_review.reviewing import reviewing
+from tests.tasks.scoring.judges.short_films import short_film
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def project(tmp_path: Path, ffmpeg: str) -> Project:
+    made = Project(tmp_path / "prompts")
+    film = short_film(ffmpeg, tmp_path / "a.mp4", 2.0)
+    for name in ("p1", "p2"):
+        video = SourceVideo(prompt_id=name, path=str(film), digest="d", theme="food")
+        made.keep_draft(Draft(video=video, versions=(Version(text=f"The draft of {name}."),)))
+    return made
+
+
+def test_a_text_is_corrected_and_a_killed_server_takes_none_away(chromium: Any, project: Project) -> None:
+    with reviewing(project.folder) as (process, address):
+        page = chromium.new_page()
+        faults: list[str] = []
+        page.on("pageerror", lambda problem: faults.append(str(problem)))
+        page.goto(f"{address}prompt/p1")
+        page.fill("#text", "Mended.")
+        page.click("text=Accept this text")
+        page.wait_for_url("**/prompt/p2")
+        assert [one.text for one in project.reviews()] == ["Mended."]
+        page.click("text=Leave this prompt out")
+        page.wait_for_url(address)
+        assert [one.verdict for one in project.reviews()] == ["accepted", "left_out"]
+        page.goto(f"{address}prompt/p1")
+        page.fill("#text", "The work of an hour.")
+        asked: list[str] = []
+
+        def stay(dialog: Any) -> None:
+            asked.append(dialog.type)
+            dialog.dismiss()
+
+        page.on("dialog", stay)
+        page.click("text=all prompts", no_wait_after=True)
+        page.wait_for_function("document.querySelector('#text').value === 'The work of an hour.'")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        page.click("text=Accept this text")
+        page.wait_for_selector("#unsaved", state="visible")
+        assert page.input_value("#text") == "The work of an hour."
+        assert (asked, faults) == (["beforeunload"], [])
+        page.close(run_before_unload=False)
+    assert len(project.reviews()) == 2
+
+
+def test_the_page_works_without_scripts(chromium: Any, project: Project) -> None:
+    with reviewing(project.folder) as (_, address):
+        context = chromium.new_context(java_script_enabled=False)
+        page = context.new_page()
+        page.goto(f"{address}prompt/p1")
+        page.fill("#text", "Mended.")
+        page.click("text=Leave this prompt out")
+        page.wait_for_url("**/prompt/p2")
+        page.click("text=Accept this text")
+        page.wait_for_url(address)
+        context.close()
+    assert [(one.verdict, one.text) for one in project.reviews()] == [
+        ("left_out", ""),
+        ("accepted", "The draft of p2."),
+    ]

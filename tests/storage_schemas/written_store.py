@@ -1,0 +1,187 @@
+"""Write a small store by hand, as docs/storage-format.md has it: what is stored is told from how it is made.
+
+One source, its frames, a degraded clip, a pair and a release.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storage_schemas.frames import ColorSpec, Planes
+from storage_schemas.ids import artifact_id, digest_file, digest_frame, digest_frames
+from storage_schemas.pair import DEGRADED_CLIPS, EDITS, PAIRS, DegradedClipRow, PairRecord, Segment
+from storage_schemas.parquet import write_rows
+from storage_schemas.set_aside import SET_ASIDE
+from storage_schemas.source import CLIPS, SOURCES, ClipRow, SourceRow
+from tests.frame_arrays import write_frames
+
+COLOR = ColorSpec("bt709")
+COUNT, FIRST, LENGTH = 12, 4, 5
+
+
+def picture(number: int) -> Planes:
+    """A frame of 32×16, each number another noise."""
+    return np.random.default_rng(number).integers(0, 256, (24, 32), dtype=np.uint8)
+
+
+def write_store(root: Path) -> str:
+    """Write the store at `root`, and return the id of its pair."""
+    root.mkdir(parents=True)
+    (root / "store.json").write_text('{"schema_version": 1}')
+    frames = [picture(number) for number in range(COUNT)]
+    degraded = [255 - planes for planes in frames[FIRST : FIRST + LENGTH]]
+    high = [digest_frame(planes) for planes in frames]
+    changed = [digest_frame(planes) for planes in degraded]
+    low = [*high[:FIRST], *changed, *high[FIRST + LENGTH :]]
+
+    consumes: dict[str, Any] = {"content_sha256": "0" * 64, "fps": "1", "long_side": 32, "sampler": 1}
+    frames_id, folder = _artifact(root, "frames", consumes)
+    write_frames(folder / "planes.zarr", frames, map(float, range(COUNT)), COLOR)
+    _finish(folder, "frames", frames_id, consumes, digest_frames(high), {"frames": COUNT})
+
+    consumes = {"frames": frames_id, "clip": 1}
+    clip_id, folder = _artifact(root, "degraded_clip", consumes)
+    write_frames(folder / "planes.zarr", degraded, map(float, range(LENGTH)), COLOR)
+    content = {"clip": 1, "frames": LENGTH, "choice": {}}
+    _finish(folder, "degraded_clip", clip_id, consumes, digest_frames(changed), content)
+
+    consumes = {"frames": frames_id, "aspect": "aesthetics"}
+    pair_id, folder = _artifact(root, "pair", consumes)
+    record = _record(pair_id, frames_id, clip_id, digest_frames(high), digest_frames(low))
+    (folder / "pair.json").write_text(record.model_dump_json())
+    _finish(folder, "pair", pair_id, consumes, record.low_checksum, {"aspect": "aesthetics"})
+
+    folder = root / "releases" / "main" / "versions" / "1"
+    folder.mkdir(parents=True)
+    _write_release(folder, record, digest_frames(high), digest_frames(changed))
+    _finish(folder, "release", "main/1", {"pairs": "x"}, "x", {"pairs": 1})
+    return pair_id
+
+
+def _artifact(root: Path, kind: str, consumes: dict[str, Any]) -> tuple[str, Path]:
+    id_ = artifact_id(kind, consumes)
+    folder = root / "artifacts" / kind / id_[:2] / id_
+    folder.mkdir(parents=True)
+    return id_, folder
+
+
+def _finish(
+    folder: Path, kind: str, id_: str, consumes: dict[str, Any], checksum: str, content: dict[str, Any]
+) -> None:
+    files = {
+        str(path.relative_to(folder)): {"bytes": path.stat().st_size, "sha256": digest_file(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    manifest = {
+        "schema_version": 1,
+        "kind": kind,
+        "id": id_,
+        "consumes": consumes,
+        "content_checksum": checksum,
+        "content": content,
+        "files": files,
+        "provenance": {},
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def _record(pair_id: str, frames_id: str, clip_id: str, high: str, low: str) -> PairRecord:
+    end = FIRST + LENGTH
+    interval = ((float(FIRST), float(end)),)
+    return PairRecord(
+        pair_id=pair_id,
+        source_id="one",
+        aspect="aesthetics",
+        dimension="aesthetics",
+        category="quality",
+        operation="ffmpeg-eq",
+        operation_version=1,
+        parameters={"contrast": -0.8},
+        strength="paper",
+        clips_degraded=1,
+        fps=1.0,
+        frames_id=frames_id,
+        segments=(
+            Segment(kind="source", clip=0, first_frame=0, frame_count=FIRST),
+            Segment(kind="degraded", clip=1, first_frame=FIRST, frame_count=LENGTH, degraded_clip=clip_id),
+            Segment(kind="gap", clip=None, first_frame=end, frame_count=COUNT - end),
+        ),
+        drawn_clips=(1,),
+        choices={},
+        passed_over={},
+        high_frames=COUNT,
+        low_frames=COUNT,
+        high_checksum=high,
+        low_checksum=low,
+        high_intervals=interval,
+        low_intervals=interval,
+        seed="1",
+    )
+
+
+def _write_release(folder: Path, record: PairRecord, frames: str, clip: str) -> None:
+    edits = [
+        {"pair_id": record.pair_id, "position": place, **segment.model_dump()}
+        for place, segment in enumerate(record.segments)
+    ]
+    captions = ["A cat sleeps.", "A dog runs."]
+    clips = [
+        ClipRow(
+            source_id="one",
+            clip=n,
+            start_s=float(n * FIRST),
+            end_s=float(FIRST + n * LENGTH),
+            first_frame=n * FIRST,
+            frame_count=(FIRST, LENGTH)[n],
+            caption=caption,
+        )
+        for n, caption in enumerate(captions)
+    ]
+    source = SourceRow(
+        source_id="one",
+        adapter="folder",
+        title="one",
+        video="one.mp4",
+        content_sha256="0" * 64,
+        licence="CC0",
+        redistributable=True,
+        credit="",
+        duration_s=float(COUNT),
+        frames_id=record.frames_id,
+        frames_checksum=frames,
+        frame_count=COUNT,
+        width=32,
+        height=16,
+        prompt_characters=len("\n".join(captions)),
+    )
+    id_ = record.segments[1].degraded_clip or ""
+    degraded = DegradedClipRow(
+        degraded_clip=id_,
+        source_id="one",
+        aspect="aesthetics",
+        operation="ffmpeg-eq",
+        clip=1,
+        first_frame=FIRST,
+        frame_count=LENGTH,
+        height=16,
+        width=32,
+        difference=60.0,
+        content_checksum=clip,
+        bytes=1,
+        path=f"artifacts/degraded_clip/{id_[:2]}/{id_}",
+        choice={},
+        provenance={},
+    )
+    write_rows(folder / "pairs.parquet", PAIRS, [record])
+    write_rows(folder / "edits.parquet", EDITS, edits)
+    write_rows(folder / "degraded_clips.parquet", DEGRADED_CLIPS, [degraded])
+    write_rows(folder / "sources.parquet", SOURCES, [source])
+    write_rows(folder / "clips.parquet", CLIPS, clips)
+    write_rows(folder / "set_aside.parquet", SET_ASIDE, [])
+    (folder / "recipe.json").write_text('{"name": "cpu-approx"}')
+    (folder / "info.json").write_text(json.dumps({"planned": {"aesthetics": 1}}))

@@ -1,0 +1,166 @@
+"""The database itself: addresses, versions, keys, and numbers that never appear out of order."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
+from tasks.annotation.desk.database import Database
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.tables import plain_text
+from tests.tasks.annotation.conftest import ON_POSTGRES
+from tests.tasks.annotation.example_desk import KEY, HandClock, example_campaign, example_task, open_desk
+
+
+@pytest.mark.parametrize(
+    "url, message",
+    [
+        ("", "is no address of a database"),
+        ("desk.sqlite", "is no address of a database"),
+        ("sqlite://", "in memory loses votes"),
+        ("sqlite:///:memory:", "in memory loses votes"),
+        ("mysql://me:secret@host/desk", r"'mysql://me:\*\*\*@host/desk' is not supported"),
+        ("sqlite+aiosqlite:///desk.sqlite", "is not supported"),
+    ],
+)
+def test_other_addresses_are_refused(url: str, message: str) -> None:
+    with pytest.raises(UserInputError, match=message) as found:
+        Desk.open(url, KEY)
+    assert "secret" not in str(found.value)
+
+
+def test_a_key_that_is_too_short_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="has 5 bytes, at least 16"):
+        Desk.open(f"sqlite:///{tmp_path / 'desk.sqlite'}", b"short")
+
+
+def test_a_server_that_is_not_there_is_said_without_its_password() -> None:
+    with pytest.raises(PrerequisiteError, match="cannot be used") as found:
+        Desk.open("postgresql://me:secret@127.0.0.1:1/desk", KEY)
+    assert "secret" not in str(found.value) and "127.0.0.1" in str(found.value)
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PrerequisiteError, match="cannot be made"):
+        Desk.open(f"sqlite:///{tmp_path / 'file' / 'deeper' / 'desk.sqlite'}", KEY)
+
+
+def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "desk.sqlite"
+    file.write_bytes(b"holiday pictures" * 100)
+    with pytest.raises(StoreError, match="is no database of annotations"):
+        Desk.open(f"sqlite:///{file}", KEY)
+    assert file.read_bytes() == b"holiday pictures" * 100
+
+
+def test_another_key_or_version_is_noticed(desk_url: str, tmp_path: Path, clock: HandClock) -> None:
+    open_desk(tmp_path, clock, desk_url).close()
+    with pytest.raises(StoreError, match="made with another key"):
+        Desk.open(desk_url, KEY + b"!")
+    database = Database(desk_url)
+    with database.write() as connection:
+        connection.exec_driver_sql("UPDATE desk_meta SET value = '99' WHERE name = 'tables_version'")
+    database.close()
+    with pytest.raises(StoreError, match="tables of version 99"):
+        Desk.open(desk_url, KEY)
+
+
+def test_what_was_stored_is_there_after_a_restart(desk_url: str, tmp_path: Path, clock: HandClock) -> None:
+    with open_desk(tmp_path, clock, desk_url) as desk:
+        desk.organiser.publish(example_campaign(), [example_task()])
+    with open_desk(tmp_path, clock, desk_url) as desk:
+        assert desk.campaigns.all() == [example_campaign()] and desk.campaigns.tasks("autumn") == [
+            example_task()
+        ]
+
+
+def test_many_may_open_a_new_database_at_once(desk_url: str, tmp_path: Path, clock: HandClock) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        desks = list(pool.map(lambda _: open_desk(tmp_path, clock, desk_url), range(8)))
+        done = list(
+            pool.map(lambda desk: desk.organiser.publish(example_campaign(), [example_task()]), desks)
+        )
+    for desk in desks:
+        desk.close()
+    assert sorted(one.new for one in done) == [0] * 7 + [1]
+
+
+def test_sqlite_waits_for_the_disk_before_it_says_yes(tmp_path: Path, clock: HandClock) -> None:
+    found = []
+    with open_desk(tmp_path, clock) as desk:
+        for on_disk in (True, False, True):
+            with desk.database.write(on_disk) as connection:
+                said = [
+                    connection.exec_driver_sql(f"PRAGMA {name}") for name in ("journal_mode", "synchronous")
+                ]
+                found.append([row.scalar() for row in said])
+    assert found == [["wal", 2], ["wal", 1], ["wal", 2]]
+    with sqlite3.connect(tmp_path / "desk.sqlite") as plain:
+        assert plain.execute("SELECT value FROM desk_meta WHERE name = 'tables_version'").fetchone() == ("1",)
+
+
+def test_an_error_in_a_transaction_leaves_nothing(desk: Desk) -> None:
+    desk.organiser.publish(example_campaign(), [example_task()])
+    with pytest.raises(ZeroDivisionError), desk.database.write() as connection:
+        desk.database.numbers(connection, "autumn", "events", 5)
+        raise ZeroDivisionError
+    with desk.database.write() as connection:
+        assert desk.database.numbers(connection, "autumn", "events") == 2
+
+
+def test_a_number_is_never_seen_before_a_smaller_one(desk: Desk, desk_url: str) -> None:
+    """One transaction takes a number and dawdles; another must not overtake it."""
+    desk.organiser.publish(example_campaign(), [example_task()])
+    took, may_end = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def dawdle() -> None:
+        with desk.database.write() as connection:
+            assert desk.database.numbers(connection, "autumn", "votes") == 1
+            took.set()
+            may_end.wait(30)
+            order.append("first")
+
+    def hurry() -> None:
+        assert took.wait(30)
+        other = Database(desk_url)
+        with other.write() as connection:
+            assert other.numbers(connection, "autumn", "votes") == 2
+            order.append("second")
+        other.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        waits = [pool.submit(dawdle), pool.submit(hurry)]
+        assert took.wait(30)
+        time.sleep(0.3)
+        assert order == [], "the second waits"
+        may_end.set()
+        for wait in waits:
+            wait.result(30)
+    assert order == ["first", "second"]
+
+
+@pytest.mark.parametrize("desk_url", [ON_POSTGRES], indirect=True)
+@pytest.mark.parametrize("on_disk, said", [(True, "on"), (False, "off")])
+def test_postgres_waits_for_the_disk_whatever_its_default(
+    desk_url: str, tmp_path: Path, clock: HandClock, on_disk: bool, said: str
+) -> None:
+    with open_desk(tmp_path, clock, desk_url) as desk, desk.database.write() as connection:
+        connection.exec_driver_sql(f"ALTER ROLE {connection.engine.url.username} SET synchronous_commit=off")
+    with open_desk(tmp_path, clock, desk_url) as desk, desk.database.write(on_disk) as connection:
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == said
+
+
+@pytest.mark.parametrize(
+    "text, kept",
+    [("a\x00b", "ab"), ("half \ud83d", "half ?"), ("two\nlines\t!", "two\nlines\t!"), ("x" * 30, "x" * 20)],
+)
+def test_text_is_made_storable(text: str, kept: str) -> None:
+    assert plain_text(text, 20) == kept

@@ -1,0 +1,256 @@
+"""Answers of another platform that are no votes: each is left out with its line and its reason."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage_schemas.errors import UserInputError
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.exchange.answers import LeftOutReason, import_answers, write_report
+from tasks.annotation.exchange.mapping import AnswerMapping, FileForm, load_mapping
+from tasks.annotation.exchange.rows import read_answers
+from tests.tasks.annotation.example_desk import KEY
+from tests.tasks.annotation.exchange.answer_files import first, mapping, slot, table, taken, votes, why
+
+
+def test_each_wrong_row_is_said_by_its_line_and_harms_no_other(lite: Desk, tmp_path: Path) -> None:
+    path = table(
+        tmp_path / "a.csv",
+        [
+            (slot(0), "anna", "left", "A"),
+            ("no-task", "anna", "left", "A"),
+            (slot(1), "", "left", "A"),
+            (slot(1), "anna", "both", "A"),
+            (slot(1), "anna", "left", "D"),
+            (slot(1), "anna", "left"),
+            (slot(1), "anna", "left", "A", "more"),
+            (slot(0, 2), "anna", "left" if first(0, 2) == first(0) else "right", "A"),
+            (slot(0), "anna", "left", "B"),
+            (slot(2), "a\nb", "left", "B"),
+            (slot(2), "x" * 300, "left", "B"),
+            (slot(2), "anna", "left", "A"),
+        ],
+    )
+    result = taken(lite, path)
+    assert why(result) == [
+        (3, "unknown_task"),
+        (4, "half_row"),
+        (5, "unknown_value"),
+        (6, "unknown_value"),
+        (7, "half_row"),
+        (8, "unreadable"),
+        (9, "duplicate"),
+        (10, "other_answer"),
+        (13, "unknown_value"),
+    ]
+    assert result.rows == 12 == result.accepted + result.known + len(result.left_out)
+    assert sorted(vote.pair_id for vote in votes(lite)) == ["color-000", "color-002", "color-002"]
+    said = {row.line: row.message for row in result.left_out}
+    assert "'both'" in said[5] and "[values.preferred]" in said[5]
+    assert "line 2 of a.csv" in said[9] and "line 2 of a.csv" in said[10]
+    assert not any("anna" in message for message in said.values()), "a report names nobody"
+
+
+def test_the_answer_at_the_desk_counts_against_another_in_a_file(lite: Desk, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    taken(lite, table(path, [(slot(), "anna", "left", "A")]))
+    result = taken(lite, table(path, [(slot(), "anna", "left", "C"), (slot(1), "anna", "left", "C")]))
+    assert why(result) == [(2, "other_answer")] and len(votes(lite)) == 2
+
+
+def test_a_mended_file_gives_only_what_was_missing(lite: Desk, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [(slot(0), "anna", "left", "A"), (slot(1), "anna", "left", "?"), (slot(2), "anna", "left", "B")]
+    assert why(taken(lite, table(path, rows))) == [(3, "unknown_value")]
+    rows[1] = (slot(1), "anna", "left", "C")
+    again = taken(lite, table(path, rows))
+    assert (again.accepted, again.known, again.left_out) == (1, 2, ())
+
+
+def test_a_quotation_mark_that_is_never_closed_is_one_row_with_all_its_lines(
+    lite: Desk, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    good = f"{slot()},anna,left,A\n"
+    path.write_text(
+        f'task,worker,preferred,rating\n{good}{slot(1)},anna,"left,A\n' + f"{slot(2)},bo,left,A\n" * 3
+    )
+    result = taken(lite, path)
+    assert result.accepted == 1 and [(r.line, r.last_line) for r in result.left_out] == [(3, 6)]
+    path.write_text(f'task,worker,preferred,rating\n{good}{slot(1)},anna,"left,A\n' + "x" * 140_000 + "\n")
+    (row,) = taken(lite, path).left_out
+    assert row.reason is LeftOutReason.UNREADABLE and "field larger" in row.message
+
+
+def test_a_file_of_another_encoding_is_said_and_nothing_is_guessed(lite: Desk, tmp_path: Path) -> None:
+    path = table(
+        tmp_path / "a.csv", [(slot(), "太郎", "left", "A"), (slot(1), "bo", "left", "A")], encoding="cp932"
+    )
+    result = taken(lite, path)
+    assert why(result) == [(2, "unreadable")] and "encoding in [file]" in result.left_out[0].message
+    assert result.accepted == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("[1, 2]", "unreadable"),
+        ("{", "unreadable"),
+        ('{"task": "T", "worker": ["a"], "preferred": "left", "rating": "A"}', "unreadable"),
+        ('{"task": "T", "worker": "a", "rating": "A"}', "half_row"),
+        ('{"task": "T", "worker": "a", "preferred": "left", "rating": "A", "at": "soon"}', "unknown_value"),
+        (
+            '{"task": "T", "worker": "a", "preferred": "left", "rating": "A", "total_s": "-1"}',
+            "unknown_value",
+        ),
+        (
+            '{"task": "T", "worker": "a", "preferred": "left", "rating": "A", "total_s": "nan"}',
+            "unknown_value",
+        ),
+        (
+            '{"task": "T", "worker": "a", "preferred": "left", "rating": "A", "language": "xx"}',
+            "unknown_value",
+        ),
+        (
+            '{"task": "T", "worker": "a", "preferred": "left", "rating": "A", "platform": "../x"}',
+            "unknown_value",
+        ),
+        (
+            '{"task": "T", "worker": "a", "preferred": "left", "rating": "A", "pair": "color-002"}',
+            "unknown_pair",
+        ),
+        (
+            '{"pair": "none", "first": "low", "worker": "a", "preferred": "left", "rating": "A"}',
+            "unknown_pair",
+        ),
+        ('{"pair": "color-000", "worker": "a", "preferred": "left", "rating": "A"}', "half_row"),
+    ],
+)
+def test_a_wrong_line_of_json(lite: Desk, tmp_path: Path, line: str, reason: str) -> None:
+    path = tmp_path / "a.jsonl"
+    good = json.dumps({"task": slot(1), "worker": "bo", "preferred": "left", "rating": "A"})
+    path.write_text(f"{good}\n{line.replace('T', slot())}\n")
+    result = taken(lite, path)
+    assert why(result) == [(2, reason)] and result.accepted == 1
+
+
+def test_half_characters_and_zero_bytes_are_no_trouble(lite: Desk, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    row = {"task": slot(), "worker": "a", "preferred": "left", "rating": "A", "comment": "x\ud800\0y"}
+    path.write_text(json.dumps(row))
+    assert taken(lite, path).accepted == 1 and votes(lite)[0].comment == "x?y"
+
+
+@pytest.mark.parametrize(
+    ("head", "like", "said"),
+    [
+        ("task,worker,preferred", {}, "does not say the rating"),
+        ("pair,worker,preferred,rating", {}, "does not say what was answered"),
+        ("task,worker,preferred,rating,rating", {}, "stands there twice"),
+        ("task,worker,preferred,rating", {"columns": {"worker": "workre"}}, "Did you mean 'worker'"),
+        ("", {}, "is empty"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_said_before_any_vote(
+    lite: Desk, tmp_path: Path, head: str, like: dict[str, Any], said: str
+) -> None:
+    good = table(tmp_path / "good.csv", [(slot(), "anna", "left", "A")])
+    path = tmp_path / "a.csv"
+    path.write_text(f"{head}\n1,2,3,4,5\n" if head else "")
+    with pytest.raises(UserInputError, match=said):
+        taken(lite, good, path, like=mapping(**like))
+    assert votes(lite) == []
+
+
+def test_files_that_are_none(lite: Desk, tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="No such file"):
+        taken(lite, tmp_path / "none.csv")
+    (tmp_path / "a.xlsx").write_bytes(b"PK")
+    with pytest.raises(UserInputError, match=r"name it \.csv"):
+        taken(lite, tmp_path / "a.xlsx")
+    assert taken(lite, tmp_path / "a.xlsx", like=mapping(file={"form": "jsonl"})).left_out[0].line == 1
+    with pytest.raises(UserInputError, match="no campaign 'spring'"):
+        import_answers(lite, KEY, "spring", [], AnswerMapping())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[columns]\nrate = 'x'", "columns.rate"),
+        ("[values.rating]\nyes = 'D'", "'yes' cannot mean 'D'"),
+        ("[constants]\nworker = 'x'", "another one in every row"),
+        ("[constants]\nlanguage = 'fr'", "is not one of en, ja"),
+        ("[constants]\nfirst = 'high'\n[columns]\nfirst = 'x'", "choose one"),
+        ("[file]\nencoding = 'utf-16'", "file.encoding"),
+        ("[file]\ntimezone = 'Asia/Tokio'", "no time zone"),
+        ("[file", "is no TOML"),
+    ],
+)
+def test_a_mapping_that_does_not_fit(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "m.toml"
+    path.write_text(text)
+    with pytest.raises(UserInputError, match=said.replace("[", r"\[")):
+        load_mapping(path)
+    with pytest.raises(UserInputError, match="No such file"):
+        load_mapping(tmp_path / "none.toml")
+
+
+def test_the_report_is_a_table_that_spreadsheets_read(lite: Desk, tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", [(slot(), "anna", "=1+1,\n左", "A")])
+    result = taken(lite, path)
+    write_report(tmp_path / "r.csv", result.left_out)
+    assert (tmp_path / "r.csv").read_bytes().startswith(b"\xef\xbb\xbf")
+    with (tmp_path / "r.csv").open(encoding="utf-8-sig", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["file"], row["line"], row["last_line"], row["reason"]) == (
+        str(path),
+        "2",
+        "3",
+        "unknown_value",
+    )
+    # a message never begins with what a spreadsheet would run
+    assert row["message"][0] not in "=+-@"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=300), st.sampled_from(["csv", "tsv", "jsonl"]), st.sampled_from(["utf-8", "cp932"]))
+def test_whatever_a_file_holds_every_row_has_its_line(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, form: str, encoding: str
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "file"
+    path.write_bytes(b"task,worker\n" + data)
+    try:
+        found = read_answers(path, FileForm.model_validate({"form": form, "encoding": encoding}))
+    except UserInputError as problem:
+        assert "its first line" in str(problem)
+        return
+    ends = [(row.line, row.last_line) for row in found.rows]
+    assert all(begin <= end for begin, end in ends)
+    assert all(end < begin for (_, end), (begin, _) in pairwise(ends))
+
+
+def test_every_row_ends_in_exactly_one_place(lite: Desk, tmp_path: Path) -> None:
+    drawn = random.Random(7)
+    rows = [
+        (
+            drawn.choice([slot(n % 3, 1 + n % 4), "", "none"]),
+            drawn.choice(["anna", "bo", "cy", ""]),
+            drawn.choice(["left", "right", "LEFT", "?"]),
+            drawn.choice(["A", "B", "C", ""]),
+        )
+        for n in range(400)
+    ]
+    result = taken(lite, table(tmp_path / "a.csv", rows))
+    empty = sum(not any(row) for row in rows)
+    assert result.rows == 400 - empty == result.accepted + len(result.left_out)
+    stored = votes(lite)
+    assert len(stored) == result.accepted == len({(vote.worker, vote.pair_id) for vote in stored}) <= 9

@@ -1,0 +1,163 @@
+"""Tasks as a table for another platform, and the way back of the answers."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from storage_schemas.errors import UserInputError
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.exchange.answers import import_answers
+from tasks.annotation.exchange.mapping import AnswerMapping
+from tasks.annotation.exchange.task_table import Slots, TableWishes, check_target, task_rows, write_table
+from tests.tasks.annotation.example_desk import KEY, HandClock, example_campaign, example_tasks, open_desk
+
+URL = "https://annotate.example.org/study/"
+
+
+@pytest.fixture
+def lite(tmp_path: Path) -> Iterator[Desk]:
+    """A desk on SQLite whose campaign wants three votes on each of four pairs."""
+    with open_desk(tmp_path, HandClock()) as desk:
+        desk.organiser.publish(
+            example_campaign(workers_per_pair=3, pay_per_task=0.5), example_tasks(2, ["color", "aesthetics"])
+        )
+        yield desk
+
+
+def rows(desk: Desk, **wishes: Any) -> list[dict[str, Any]]:
+    return task_rows(desk, KEY, "autumn", TableWishes(**{"url": URL, **wishes}))
+
+
+def test_each_row_is_a_vote_that_is_wanted_with_a_link_of_its_own(lite: Desk) -> None:
+    found = rows(lite)
+    assert Counter(row["pair"] for row in found) == {
+        pair: 3 for pair in ("aesthetics-000", "aesthetics-001", "color-000", "color-001")
+    }
+    assert {row["number"] for row in found} == {1, 2, 3}
+    assert len({row["task"] for row in found}) == len({row["link"] for row in found}) == 12
+    assert all((row["seconds"], row["pay"], row["currency"]) == (60, 0.5, "USD") for row in found)
+    # nothing tells a worker who sees the row which video is which
+    assert {key for row in found for key in row} == {
+        *("task", "campaign", "pair", "number", "aspect", "seconds", "pay", "currency", "link")
+    }
+    link = urlsplit(found[0]["link"])
+    assert (link.netloc, link.path) == ("annotate.example.org", "/study/c/autumn/enter")
+    (token,) = parse_qs(link.query)["token"]
+    worker = lite.workers.enter("autumn", "link", token, token=token)
+    lite.workers.consent("autumn", worker.worker, "en")
+    assert lite.queue.next("autumn", worker.worker).state == "opened"
+
+
+def test_what_has_its_votes_is_not_asked_for_again(lite: Desk, tmp_path: Path) -> None:
+    found = [row for row in rows(lite, links="none") if row["pair"] == "color-000"]
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "task,worker,preferred,rating\n"
+        + "".join(f"{row['task']},w{n},left,A\n" for n, row in enumerate(found[:2]))
+    )
+    import_answers(lite, KEY, "autumn", [path], AnswerMapping())
+    left = Counter(row["pair"] for row in rows(lite))
+    assert left["color-000"] == 1 and left["color-001"] == 3
+    assert len(rows(lite, every=True)) == 12
+
+
+def test_a_platform_writes_its_worker_s_id_into_the_link(lite: Desk) -> None:
+    row = rows(lite, links="worker", placeholder="${worker id}")[0]
+    begin, _, rest = row["link"].partition("?")
+    assert begin.endswith("/c/autumn/enter") and rest.startswith("workerId=${worker id}&")
+    assert parse_qs(rest)["assignmentId"] == [row["task"]] and parse_qs(rest)["hitId"] == ["autumn"]
+    assert lite.events.read("autumn")[-1].kind.value == "published", "no link of ours was made"
+
+
+def test_without_links_a_platform_has_all_it_needs_to_show_a_task(lite: Desk) -> None:
+    found = rows(lite, links="none", url="", media_url="https://cdn.example.org/media/")
+    slots = Slots(KEY, "autumn")
+    firsts = set()
+    for row in found:
+        first = slots.slot(row["pair"], row["number"]).first
+        firsts.add(first)
+        second = "low" if first == "high" else "high"
+        assert row["left_video"] == f"https://cdn.example.org/media/{row['pair']}/{first}.mp4"
+        assert row["right_video"].endswith(f"{row['pair']}/{second}.mp4")
+        assert row["degraded"] == ("left" if first == "low" else "right")
+        assert {stretch["video"] for stretch in row["must_see"]} == {row["degraded"]}
+        assert row["prompt"][1] == {"start_s": 10, "end_s": 20, "caption": "A dog runs"}
+    assert firsts == {"high", "low"}, "the order is drawn for each task"
+
+
+def test_answers_to_the_table_come_back_as_what_was_meant(lite: Desk, tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    found = rows(lite, links="none")
+    # a worker who always sees the damage, wherever it is
+    answers = [
+        {
+            "task": row["task"],
+            "worker": f"w{row['number']}",
+            "preferred": "right" if row["degraded"] == "left" else "left",
+            "rating": "A",
+        }
+        for row in found
+    ]
+    path.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
+    assert import_answers(lite, KEY, "autumn", [path], AnswerMapping()).accepted == 12
+    assert {vote.preferred for _, vote in lite.votes.read("autumn")} == {"high"}
+    assert all(one.done for one in lite.organiser.progress("autumn")) and rows(lite) == []
+
+
+def test_what_may_not_leave_the_store_is_left_out_of_a_table_that_shows_it(lite: Desk) -> None:
+    def free(task: Any) -> bool:
+        return bool(task.pair_id != "color-000")
+
+    wishes = TableWishes(links="none")
+    shown = task_rows(lite, KEY, "autumn", wishes, free)
+    assert {row["pair"] for row in shown} == {"aesthetics-000", "aesthetics-001", "color-001"}
+    # a link alone shows nothing
+    assert len(task_rows(lite, KEY, "autumn", TableWishes(url=URL), free)) == 12
+
+
+def test_both_kinds_of_file_hold_the_same(lite: Desk, tmp_path: Path) -> None:
+    found = rows(lite, links="none")
+    write_table(tmp_path / "t.csv", found, "utf-8-sig")
+    write_table(tmp_path / "t.jsonl", found)
+    with (tmp_path / "t.csv").open(encoding="utf-8-sig", newline="") as file:
+        cells = list(csv.DictReader(file))
+    lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    assert lines == found and len(cells) == len(found)
+    for cell, line in zip(cells, lines, strict=True):
+        assert json.loads(cell["prompt"]) == line["prompt"] and cell["task"] == line["task"]
+        assert cell["prompt"].startswith("["), "a caption is nothing that a spreadsheet would run"
+
+
+def test_what_cannot_be_written_is_said(lite: Desk, tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="--public-url"):
+        rows(lite, url="")
+    with pytest.raises(UserInputError, match="--public-url"):
+        rows(lite, url="javascript:alert(1)")
+    with pytest.raises(UserInputError, match="no campaign 'spring'"):
+        task_rows(lite, KEY, "spring", TableWishes(url=URL))
+    with pytest.raises(UserInputError, match=r"name it \.csv"):
+        check_target(tmp_path / "t.xlsx")
+    (tmp_path / "t.csv").write_text("links that were given out")
+    with pytest.raises(UserInputError, match="is there"):
+        write_table(tmp_path / "t.csv", rows(lite))
+    with pytest.raises(UserInputError, match="does not fit into cp932"):
+        write_table(tmp_path / "u.csv", [{"caption": "naïve ☺"}], "cp932")
+    assert not (tmp_path / "u.csv").exists()
+
+
+def test_slots_are_the_same_again_and_tell_nothing() -> None:
+    slots = Slots(KEY, "autumn")
+    assert slots.slot("p", 1) == Slots(KEY, "autumn").slot("p", 1)
+    known = slots.by_id([f"p{n}" for n in range(40)], wanted=5)
+    assert len(known) == 40 * 50 and known[slots.slot("p3", 7).id].pair_id == "p3"
+    share = sum(slot.first == "high" for slot in known.values()) / len(known)
+    assert 0.46 < share < 0.54
+    assert not set(known) & set(Slots(KEY, "spring").by_id([f"p{n}" for n in range(40)], 5))

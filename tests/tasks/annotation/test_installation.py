@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import stat
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+
+import pytest
+
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from tasks.annotation import installation
+from tasks.annotation.installation import (
+    database_url,
+    derived_key,
+    installation_key,
+    media_folder,
+    sqlite_file,
+)
+
+
+@pytest.fixture(autouse=True)
+def no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(installation.KEY_VARIABLE, raising=False)
+
+
+def test_the_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
+    key = installation_key(tmp_path)
+    path = tmp_path / "annotation" / "key"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(key) == 64 and installation_key(tmp_path) == key
+    assert installation_key(tmp_path / "other") != key
+    assert [one.name for one in path.parent.iterdir()] == ["key"]
+
+
+def test_of_many_at_once_all_get_the_same_key(tmp_path: Path) -> None:
+    with ThreadPool(16) as pool:
+        assert len(set(pool.map(lambda _: installation_key(tmp_path), range(64)))) == 1
+    assert [one.name for one in (tmp_path / "annotation").iterdir()] == ["key"]
+
+
+def test_the_variable_goes_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(installation.KEY_VARIABLE, "k" * 32)
+    assert installation_key(tmp_path) == b"k" * 32
+    assert not (tmp_path / "annotation").exists()
+    monkeypatch.setenv(installation.KEY_VARIABLE, "short")
+    with pytest.raises(UserInputError, match="too short"):
+        installation_key(tmp_path)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
+def test_a_key_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    installation_key(tmp_path)
+    path = tmp_path / "annotation" / "key"
+    path.chmod(mode)
+    with pytest.raises(PrerequisiteError, match=f"chmod 600 {path}"):
+        installation_key(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"abc\n", b"\xff\xfe"])
+def test_a_damaged_key_is_refused_and_not_replaced(tmp_path: Path, content: bytes) -> None:
+    installation_key(tmp_path)
+    path = tmp_path / "annotation" / "key"
+    path.write_bytes(content)
+    with pytest.raises(PrerequisiteError, match="damaged"):
+        installation_key(tmp_path)
+    assert path.read_bytes() == content
+
+
+def test_no_new_key_is_made_beside_an_old_database(tmp_path: Path) -> None:
+    installation_key(tmp_path)
+    sqlite_file(tmp_path).write_bytes(b"")
+    (tmp_path / "annotation" / "key").unlink()
+    with pytest.raises(PrerequisiteError, match="put the file back"):
+        installation_key(tmp_path)
+    assert not (tmp_path / "annotation" / "key").exists()
+
+
+def test_keys_of_two_purposes_have_nothing_in_common() -> None:
+    keys = {
+        derived_key(b"a" * 32, "session"),
+        derived_key(b"a" * 32, "media"),
+        derived_key(b"b" * 32, "media"),
+    }
+    assert len(keys) == 3 and {len(key) for key in keys} == {32}
+
+
+def test_where_things_lie(tmp_path: Path) -> None:
+    assert database_url(tmp_path) == f"sqlite:///{tmp_path}/annotation/desk.sqlite"
+    assert database_url(tmp_path, "postgresql+psycopg://x") == "postgresql+psycopg://x"
+    assert media_folder(tmp_path) == tmp_path / "annotation" / "media"

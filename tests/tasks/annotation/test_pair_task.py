@@ -1,0 +1,219 @@
+"""A pair of a real release as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.errors import UserInputError
+from storage_schemas.pair import PairRecord, Segment
+from storage_schemas.release import Release
+from storage_schemas.source import ClipRow
+from tasks.annotation.desk.playback import ServedVideo, believed, reachable
+from tasks.annotation.media import media_tasks, pair_media, write_media
+from tasks.annotation.pair_task import PairMedia, Stretch, must_see, task_of
+from tasks.aspects.base import ClipSpan
+from tasks.pairs.intervals import degraded_intervals, merged, reordered, replaced, units
+from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
+
+MEDIA = PairMedia(high_file="a.mp4", low_file="b.mp4", high_bytes=10, low_bytes=9, low_index=((0.0, 3),))
+
+
+@pytest.fixture(scope="module")
+def release(
+    build_small: Callable[[Path], Small],  # noqa: F811
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Release:
+    return build_small(tmp_path_factory.mktemp("tasks")).release
+
+
+def test_a_task_has_the_prompt_by_clip_and_the_two_videos(release: Release) -> None:
+    record = release.pairs()[0]
+    clips = release.clips(record.source_id)
+    task = task_of(release, record, MEDIA, {clips[1].clip: "翻訳"}, gold=True)
+    assert [clip.caption for clip in task.prompt_clips] == [clip.caption for clip in clips]
+    assert [clip.translation for clip in task.prompt_clips] == ["", "翻訳"] + [""] * (len(clips) - 2)
+    assert [clip.start_s for clip in task.prompt_clips] == [clip.start_s for clip in clips]
+    assert (task.pair_id, task.source_id, task.aspect) == (record.pair_id, record.source_id, record.aspect)
+    assert (task.high_s, task.low_s) == (record.high_frames / record.fps, record.low_frames / record.fps)
+    assert (task.file_of("high"), task.bytes_of("low"), task.index_of("low"), task.gold) == (
+        "a.mp4",
+        9,
+        ((0.0, 3),),
+        True,
+    )
+    assert task_of(release, record, MEDIA, ["one"]).prompt_clips[0].translation == "one"
+
+
+def test_what_has_to_be_seen_is_what_the_release_says_is_degraded(release: Release) -> None:
+    for record in release.pairs():
+        task = task_of(release, record, MEDIA)
+        seen = {
+            side: [(s.start_s, s.end_s) for s in task.must_see if s.video == side] for side in ("high", "low")
+        }
+        assert merged(seen["low"]) == record.low_intervals, record.aspect
+        both = record.aspect in ("comprehensiveness", "temporal_flow")
+        assert merged(seen["high"]) == (record.high_intervals if both else ()), record.aspect
+    assert {"comprehensiveness", "temporal_flow"} <= {record.aspect for record in release.pairs()}
+
+
+def test_a_real_video_can_be_seen_once_it_was_sent_and_no_sooner(release: Release) -> None:
+    (first, *_) = media_tasks(release, release.pairs(), b"k" * 32)
+    write_media(release, first)
+    files = first.pairs[0]
+    record = release.pair(files.pair_id)
+    task = task_of(release, record, pair_media(release.store.root, files))
+    film = ServedVideo(task.low_s, task.low_bytes, task.low_index)
+    assert reachable(((0, film.size),), film.index, film.size, film.seconds) == ((0.0, film.seconds),)
+    assert believed((), [(0, 1e9)], film, 1e9, 2.0, ((0, film.size),)).seen == ((0.0, film.seconds),)
+    half = film.size // 2
+    (part,) = reachable(((0, half),), film.index, film.size, film.seconds)
+    assert part[0] == 0.0 < part[1] < film.seconds
+    (rest,) = reachable(((half, film.size),), film.index, film.size, film.seconds)
+    assert part[1] <= rest[0] and rest[1] == film.seconds
+
+
+#: A gap of 2 frames, six clips, the fourth without frames, a gap of 4 before the last.
+SPANS = [
+    ClipSpan(0, 2, 8),
+    ClipSpan(1, 10, 10),
+    ClipSpan(2, 20, 10),
+    ClipSpan(3, 30, 0),
+    ClipSpan(4, 30, 10),
+    ClipSpan(5, 44, 16),
+]
+FRAMES = 60
+CLIPS = [
+    ClipRow(
+        source_id="s",
+        clip=span.index,
+        start_s=float(span.first_frame),
+        end_s=float(span.first_frame + span.frame_count),
+        first_frame=span.first_frame,
+        frame_count=span.frame_count,
+        caption=f"clip {span.index}",
+    )
+    for span in SPANS
+]
+SOURCE = units(SPANS, FRAMES)
+
+
+def record(
+    segments: list[Segment], drawn: list[int], fps: float = 1.0, choices: dict[str, Any] | None = None
+) -> PairRecord:
+    high, low = degraded_intervals(SOURCE, segments, drawn, fps)
+    return PairRecord(
+        pair_id="p",
+        source_id="s",
+        aspect="any",
+        dimension="any",
+        category="quality",
+        operation="any",
+        operation_version=1,
+        parameters={},
+        strength="paper",
+        clips_degraded=len(drawn),
+        fps=fps,
+        frames_id="f",
+        segments=tuple(segments),
+        drawn_clips=tuple(drawn),
+        choices=choices or {},
+        passed_over={},
+        high_frames=FRAMES,
+        low_frames=sum(segment.frame_count for segment in segments),
+        high_checksum="",
+        low_checksum="",
+        high_intervals=high,
+        low_intervals=low,
+        seed="",
+    )
+
+
+def found(stretches: tuple[Stretch, ...]) -> list[tuple[str, float, float, str]]:
+    return [(stretch.video, stretch.start_s, stretch.end_s, stretch.kind) for stretch in stretches]
+
+
+def degraded(*clips: int) -> list[Segment]:
+    changed = {
+        unit.clip: unit.model_copy(update={"kind": "degraded"})
+        for unit in SOURCE
+        if unit.clip is not None and unit.clip in clips
+    }
+    return replaced(SOURCE, changed)
+
+
+def test_clips_changed_in_place_are_seen_one_by_one_on_the_low_side() -> None:
+    assert found(must_see(record(degraded(1, 2, 5), [5, 1, 2]), CLIPS)) == [
+        ("low", 10, 20, "degraded"),
+        ("low", 20, 30, "degraded"),
+        ("low", 44, 60, "degraded"),
+    ]
+
+
+def test_seconds_are_frames_by_the_frame_rate() -> None:
+    assert found(must_see(record(degraded(1), [1], fps=2.0), CLIPS)) == [("low", 5, 10, "degraded")]
+
+
+def test_removed_clips_are_seen_on_the_high_side_and_joins_on_the_low_side() -> None:
+    segments = reordered(SOURCE, [0, 2, 4], [5, 1])
+    # low: gap 0–2, clip 0 2–10, clip 2 10–20, clip 4 20–30, gap 30–34, nothing after
+    assert found(must_see(record(segments, [5, 1]), CLIPS)) == [
+        ("high", 10, 20, "removed"),
+        ("high", 44, 60, "removed"),
+        ("low", 8, 12, "join"),
+        ("low", 32, 34, "join"),
+    ]
+
+
+def test_neighbours_that_were_removed_leave_one_join_and_near_ones_run_together() -> None:
+    segments = reordered(SOURCE, [0, 4, 5], [1, 2])
+    assert found(must_see(record(segments, [1, 2]), CLIPS)) == [
+        ("high", 10, 20, "removed"),
+        ("high", 20, 30, "removed"),
+        ("low", 8, 12, "join"),
+    ]
+    segments = reordered(SOURCE, [0, 1, 2], [4, 5])
+    # low: … clip 2 20–30, gap 30–34: joins at 30 and at 34, the end
+    assert found(must_see(record(segments, [4, 5]), CLIPS))[2:] == [("low", 28, 34, "join")]
+
+
+def test_a_clip_removed_at_the_beginning_leaves_a_join_there() -> None:
+    at_once = [ClipSpan(0, 0, 10), ClipSpan(1, 10, 10)]
+    clips = [clip for clip in CLIPS if clip.clip < 2]
+    clips[0] = clips[0].model_copy(update={"first_frame": 0, "frame_count": 10})
+    source = units(at_once, 20)
+    segments = reordered(source, [1], [0])
+    high, low = degraded_intervals(source, segments, [0], 1.0)
+    pair = record(segments, [0]).model_copy(update={"high_intervals": high, "low_intervals": low})
+    assert found(must_see(pair, clips)) == [("high", 0, 10, "removed"), ("low", 0, 2, "join")]
+
+
+def test_moved_clips_are_seen_on_both_sides_each_at_its_own_place() -> None:
+    segments = reordered(SOURCE, [2, 0, 1, 5, 4], [1, 2])
+    # low: gap 0–2, clip 2 2–12, clip 0 12–20, clip 1 20–30, clip 5 30–46, gap 46–50, clip 4 50–60
+    assert found(must_see(record(segments, [1, 2]), CLIPS)) == [
+        ("high", 10, 20, "moved"),
+        ("high", 20, 30, "moved"),
+        ("low", 2, 12, "moved"),
+        ("low", 20, 30, "moved"),
+    ]
+
+
+def test_what_the_operation_chose_is_told_in_short() -> None:
+    choices = {
+        "0": {"style": "pencil"},
+        "1": {"object": "car", "color": "red", "new_color": "blue", "instruction": "…"},
+        "2": {"object": "dog", "boxes": []},
+        "4": {"subject": "man"},
+        "5": {"images": ["x"]},
+    }
+    stretches = must_see(record(degraded(0, 1, 2, 4, 5), [0, 1, 2, 4, 5], choices=choices), CLIPS)
+    assert [stretch.note for stretch in stretches] == ["pencil", "car: red → blue", "dog", "man", ""]
+
+
+def test_a_pair_without_damage_cannot_be_annotated() -> None:
+    with pytest.raises(UserInputError, match="pair p has nothing that is degraded"):
+        must_see(record(list(SOURCE), []), CLIPS)

@@ -1,0 +1,239 @@
+"""The client against a real server that is slow, cuts off, refuses and errs."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from storage_schemas.errors import PrerequisiteError
+from storage_schemas.model import ModelServer
+from tasks.llm.chat import ChatAnswer, ChatClient, ChatRequest, ChatServer, Sampling, ask_all, client_of
+from tasks.llm.servers import Servers
+from tests.tiny_models.faulty_server import FaultyServer, Reply
+
+HELLO = ChatRequest(messages=({"role": "user", "content": "hello"},))
+
+
+def ask(
+    server: FaultyServer, requests: Sequence[ChatRequest] = (HELLO,), **settings: Any
+) -> list[ChatAnswer]:
+    answers: dict[int, ChatAnswer] = {}
+    asked = ChatServer(name="s", **{"url": server.url, "model": "tiny", "patience_s": 20.0, **settings})
+    ask_all(asked, requests, lambda place, answer: answers.update({place: answer}))
+    return [answers[place] for place in range(len(requests))]
+
+
+def test_a_request_says_all_that_was_asked_and_the_answer_all_that_came() -> None:
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    request = ChatRequest(
+        messages=({"role": "system", "content": "be brief"}, {"role": "user", "content": "hé \x00 日本"}),
+        answer_schema=schema,
+        sampling=Sampling(temperature=0.6, top_p=0.95, seed=7, most_tokens=99),
+        extra_body={"top_k": 20, "chat_template_kwargs": {"enable_thinking": False}},
+    )
+    with FaultyServer([Reply("{}", reasoning="hm", finish_reason="length")]) as server:
+        (answer,) = ask(server, [request])
+    assert server.seen[0].body == {
+        "model": "tiny",
+        "messages": list(request.messages),
+        "temperature": 0.6,
+        "top_p": 0.95,
+        "seed": 7,
+        "max_completion_tokens": 99,
+        "top_k": 20,
+        "chat_template_kwargs": {"enable_thinking": False},
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "strict": True, "schema": schema},
+        },
+    }
+    assert (answer.text, answer.reasoning, answer.finish_reason) == ("{}", "hm", "length")
+    assert (answer.model, answer.tokens_in, answer.tokens_out) == ("tiny", 100, 20)
+    assert (answer.tries, answer.error) == (1, None) and answer.seconds > 0
+
+
+def test_so_many_are_in_flight_and_each_is_answered_in_its_place() -> None:
+    together = threading.Barrier(5, timeout=60)
+
+    def echo(number: int, body: dict[str, Any]) -> Reply:
+        if number < 5:
+            together.wait()
+        return Reply(body["messages"][0]["content"], delay_s=0.02)
+
+    requests = [ChatRequest(messages=({"role": "user", "content": str(n)},)) for n in range(50)]
+    with FaultyServer(echo) as server:
+        answers = ask(server, requests, concurrency=5)
+        assert server.most_in_flight == 5
+    assert [answer.text for answer in answers] == [str(n) for n in range(50)]
+
+
+def test_what_is_asked_next_takes_the_place_of_what_was_answered() -> None:
+    texts = []
+
+    def on_answer(place: int, answer: ChatAnswer) -> ChatRequest | None:
+        texts.append((place, answer.text))
+        return HELLO if len(texts) < 3 else None
+
+    with FaultyServer([Reply("a"), Reply("b"), Reply("c")]) as server:
+        ask_all(ChatServer(name="s", url=server.url, model="tiny"), [HELLO], on_answer)
+    assert texts == [(0, "a"), (0, "b"), (0, "c")]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Reply(status=408),
+        Reply(status=409),
+        Reply(status=500),
+        Reply(status=503),
+        Reply(cut="before"),
+        Reply(cut="body"),
+        Reply(body=b"<html>gateway</html>"),
+        Reply(body=b'{"choices": []}'),
+        Reply(body=b"\xff\xfe"),
+    ],
+    ids=["408", "409", "500", "503", "cut", "cut in the body", "a page", "no choice", "no text"],
+)
+def test_a_fault_of_the_moment_is_tried_again(fault: Reply) -> None:
+    with FaultyServer([fault, fault, Reply("fine")]) as server:
+        (answer,) = ask(server)
+    assert (answer.text, answer.tries, answer.error) == ("fine", 3, None)
+    first, second, third = (seen.at for seen in server.seen)
+    assert 0.25 <= second - first < 2 and 0.5 <= third - second < 3
+
+
+@pytest.mark.parametrize("as_date", [False, True])
+def test_retry_after_is_obeyed(as_date: bool) -> None:
+    wait = formatdate(time.time() + 2, usegmt=True) if as_date else "1.2"
+    with FaultyServer([Reply(status=429, headers={"Retry-After": wait}), Reply("fine")]) as server:
+        (answer,) = ask(server)
+    assert answer.tries == 2
+    assert server.seen[1].at - server.seen[0].at > 0.9
+
+
+def test_an_answer_that_takes_too_long_is_asked_for_again() -> None:
+    with FaultyServer([Reply(delay_s=30.0), Reply("fine")]) as server:
+        (answer,) = ask(server, timeout_s=1.5)
+    assert (answer.text, answer.tries) == ("fine", 2)
+
+
+def test_a_request_that_always_fails_costs_no_other() -> None:
+    def plan(_: int, body: dict[str, Any]) -> Reply:
+        return Reply(status=500, text="engine") if body["messages"][0]["content"] == "bad" else Reply("fine")
+
+    bad = ChatRequest(messages=({"role": "user", "content": "bad"},))
+    with FaultyServer(plan) as server:
+        answers = ask(server, [HELLO, bad, HELLO], patience_s=1.0)
+    assert [answer.text for answer in answers] == ["fine", "", "fine"]
+    assert answers[1].error is not None
+    assert "HTTP 500 (engine)" in answers[1].error and "tries in" in answers[1].error
+
+
+def test_a_request_that_is_refused_is_not_tried_again() -> None:
+    with FaultyServer([Reply(status=400, text="context too long")]) as server:
+        (answer,) = ask(server)
+        assert len(server.seen) == 1
+    assert answer.error == "the server refused the request: HTTP 400 (context too long)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "server_settings", "said"),
+    [
+        ({}, {"key": "k"}, "refused the key (none was given)"),
+        ({"key_variable": "TINY_KEY"}, {"key": "k"}, "refused the key (it is wrong"),
+        ({"key_variable": "NO_KEY"}, {}, "variable NO_KEY"),
+        ({"model": "big"}, {}, "does not serve big"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_one_clear_message(
+    settings: dict[str, Any], server_settings: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TINY_KEY", "other")
+    monkeypatch.delenv("NO_KEY", raising=False)
+    with FaultyServer(**server_settings) as server:
+        with pytest.raises(PrerequisiteError) as problem:
+            ask(server, [HELLO] * 20, **{**settings, "concurrency": 2})
+        assert len(server.seen) <= 2
+    assert said in str(problem.value) and "server s" in str(problem.value)
+
+
+def test_the_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TINY_KEY", "k")
+    with FaultyServer(key="k") as server:
+        (answer,) = ask(server, key_variable="TINY_KEY")
+    assert answer.error is None
+
+
+def test_a_server_that_is_down_is_named_and_what_it_answered_was_told() -> None:
+    told = []
+    server = FaultyServer()
+    server.__enter__()
+
+    def on_answer(place: int, _: ChatAnswer) -> None:
+        told.append(place)
+        if len(told) == 3:
+            server.__exit__()
+
+    asked = ChatServer(name="captions", url=server.url, model="tiny", concurrency=1, patience_s=1.5)
+    with pytest.raises(PrerequisiteError) as problem:
+        ask_all(asked, [HELLO] * 10, on_answer)
+    assert told == [0, 1, 2]
+    for part in ("captions", server.url, "does not answer", "what it has answered is kept"):
+        assert part in str(problem.value)
+
+
+def test_a_server_without_time_for_us_is_no_fault_of_the_request() -> None:
+    with FaultyServer([Reply(status=429)]) as server, pytest.raises(PrerequisiteError, match="HTTP 429"):
+        ask(server, patience_s=0.5)
+
+
+def test_a_proxy_of_the_environment_gets_nothing_of_this_machines_traffic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with FaultyServer([Reply("fine")]) as server:
+        (answer,) = ask(server, patience_s=1.0)
+    assert answer.text == "fine"
+
+
+def test_openai_needs_a_key_and_no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Servers().find("openai", "gpt-5-2025-08-07")
+    assert server.base == "https://api.openai.com/v1" and server.model == "gpt-5-2025-08-07"
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(PrerequisiteError, match=r"variable OPENAI_API_KEY .*is not set"):
+        server.secret()
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert server.secret() == "k"
+    own = Servers({"openai": ModelServer(url="http://gateway:1/v1")}).find("openai", "m")
+    assert own.base == "http://gateway:1/v1" and own.secret() is None
+
+
+def test_a_client_that_nobody_holds_closes_its_connections() -> None:
+    def asking() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "chat"}
+
+    before = asking()
+    with FaultyServer() as server:
+        client = ChatClient(ChatServer(name="s", url=server.url, model="tiny"))
+        assert client.ask(HELLO).error is None
+        (thread,) = asking() - before
+        del client
+        gc.collect()
+        thread.join(60)
+        # what is collected now would say that it was not closed
+        gc.collect()
+    assert not thread.is_alive()
+
+
+def test_who_asks_a_server_at_the_same_moment_gets_one_client() -> None:
+    server = ChatServer(name="s", url="http://127.0.0.1:9/v1", model="at-once")
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: id(client_of(server)), range(64)))) == 1

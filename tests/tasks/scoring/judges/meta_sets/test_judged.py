@@ -1,0 +1,180 @@
+"""Other people's sets and own pairs go through the same evaluation and store as a release."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from flows.score.evaluate_options import EvaluateOptions
+from flows.score.evaluate_run import evaluate_inline
+from slvmeval.cli import main
+from storage_schemas.errors import UserInputError
+from storage_schemas.judgements import JudgementsStore
+from storage_schemas.store import Store
+from tasks.pairs.file_pairs import VideoSide
+from tasks.scoring.judges.meta_sets.agreement import agreements
+from tasks.scoring.judges.meta_sets.provider import MetaSetPairs, meta_set_from_text
+from tasks.scoring.registry import choice_from_text
+from tests.planted_evaluators import PlantedPackage
+from tests.tasks.scoring.judges.short_films import short_film, write_lines
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def uve(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """UVE-Bench with three films: `long` is longer than `short`; a row each of the four answers, one lost."""
+    root = tmp_path_factory.mktemp("uve")
+    films = root / "uve_bench_videos/bench"
+    for name, seconds in (("long", 3), ("short", 1), ("other", 1)):
+        short_film(ffmpeg, films / f"{name}_1.mp4", seconds, 40 * len(name))
+    rows = {
+        "long-short": ("long_1.mp4", "short_1.mp4", "A is better"),
+        "short-long": ("short_1.mp4", "long_1.mp4", "B is better"),
+        "short-other": ("short_1.mp4", "other_1.mp4", "same bad"),
+        "long-other": ("long_1.mp4", "other_1.mp4", "same good"),
+        "lost": ("long_1.mp4", "gone_1.mp4", "A is better"),
+    }
+    annotations = {
+        id_: {
+            "video_a": a,
+            "video_b": b,
+            "prompt": None,
+            "preference": preference,
+            "aspect": "dynamic_degree",
+            "subaspects": ["dynamic_degree", "technical_quality"],
+            "dataset": "bench",
+        }
+        for id_, (a, b, preference) in rows.items()
+    }
+    (root / "annotations.json").write_text(json.dumps(annotations))
+    return root
+
+
+def options(store: Path, pairs: MetaSetPairs, *evaluators: str) -> EvaluateOptions:
+    chosen = tuple(map(choice_from_text, evaluators))
+    return EvaluateOptions(store=str(store), evaluators=chosen, pairs_from=pairs)
+
+
+def test_a_pair_is_two_lazy_videos_the_better_one_high(uve: Path) -> None:
+    pairs = meta_set_from_text(f"uve:{uve}?fps=4&long_side=64")
+    by_key = {found.key: id_ for id_, found in pairs.meta_pairs().items()}
+    pair = pairs.open(by_key["short-long-dynamic_degree"])
+    assert (len(pair.high), len(pair.low), pair.high.fps, pair.prompt) == (12, 4, 4.0, "")
+    assert pair.details["gold"] == "b" and pair.record is None
+    film = VideoSide(uve / "uve_bench_videos/bench/long_1.mp4", Fraction(4), 64)
+    assert (pair.high.planes([3, 11]) == film.planes([3, 11])).all()
+    facts = {one.pair_id: one for one in pairs.facts()}
+    tie = pairs.open(by_key["short-other-dynamic_degree"])
+    assert tie.details["gold"] == "tie"
+    assert facts[pair.id].source_id == "uve-bench-1" and facts[pair.id].fps == 4.0
+    # the same videos in the other order are the same question; another sampling is another one
+    other = facts[by_key["long-short-dynamic_degree"]]
+    assert (other.high_checksum, other.low_checksum) == (
+        facts[pair.id].high_checksum,
+        facts[pair.id].low_checksum,
+    )
+    assert not {one.pair_id for one in meta_set_from_text(f"uve:{uve}?fps=2").facts()} & set(facts)
+
+
+def test_an_aspect_with_our_name_keeps_the_sets_meaning(uve: Path, tmp_path: Path) -> None:
+    pairs = meta_set_from_text(f"uve:{uve}")
+    own = pairs.text("technical_quality", "technical_quality", None)
+    assert "single frames" in own.description
+    (tmp_path / "technical_quality.txt").write_text("Is it sharp?")
+    assert pairs.text("technical_quality", "x", str(tmp_path)).description == "Is it sharp?"
+
+
+def test_a_set_is_judged_once_and_agrees_as_far_as_it_does(
+    uve: Path, tmp_path: Path, planted: PlantedPackage
+) -> None:
+    pairs = meta_set_from_text(f"uve:{uve}?fps=1&long_side=64")
+    asked = options(tmp_path / "store", pairs, "lengths", "planted?mood=first")
+    result = evaluate_inline(asked)
+    assert result.exit_code == 0 and result.pairs == 8
+    assert "left out: video_missing 1" in result.title
+    again = evaluate_inline(asked)
+    assert [one.asked for one in again.evaluators] == [0, 0]
+    rows = JudgementsStore(Store.open(tmp_path / "store")).rows()
+    found = {(one.evaluator, one.aspect): one for one in agreements(rows, pairs.facts(), pairs.meta_pairs())}
+    lengths = found["lengths", "dynamic_degree"]
+    # right on both that have a better one and on the tie of equal length, wrong on the tie of 3 s and 1 s
+    assert (lengths.with_ties.accuracy, lengths.with_ties.pairs) == (0.75, 4)
+    assert (lengths.without_ties.accuracy, lengths.without_ties.pairs) == (1.0, 2)
+    assert lengths.calibrated is not None and lengths.calibrated.agreement == 0.75
+    first = found["first", "dynamic_degree"]
+    # who always says `first` is right in one order of each pair that has a better one
+    assert (first.with_ties.accuracy, first.without_ties.accuracy, first.calibrated) == (0.25, 0.5, None)
+
+
+def test_own_pairs_go_the_same_way(uve: Path, tmp_path: Path, planted: PlantedPackage) -> None:
+    films = uve / "uve_bench_videos/bench"
+    rows = [
+        {
+            "id": "mine",
+            "video_a": str(films / "long_1.mp4"),
+            "video_b": str(films / "short_1.mp4"),
+            "prompt": "a picture",
+            "aspect": "comprehensiveness",
+            "gold": "b",
+        }
+    ]
+    file = write_lines(tmp_path / "pairs.jsonl", rows)
+    pairs = meta_set_from_text(f"pairs:{file}")
+    assert pairs.facts()[0].dimension == "scene"
+    evaluate_inline(options(tmp_path / "store", pairs, "lengths"))
+    (row,) = JudgementsStore(Store.open(tmp_path / "store")).rows()
+    assert (row.preferred, row.aspect, row.score_high, row.score_low) == (
+        "low",
+        "comprehensiveness",
+        1.0,
+        3.0,
+    )
+    with pytest.raises(UserInputError, match="own folder"):
+        meta_set_from_text(f"pairs:{file}?videos=x").facts()
+
+
+def test_a_video_that_is_none_is_a_failure_and_no_wrong_answer(
+    uve: Path, tmp_path: Path, planted: PlantedPackage
+) -> None:
+    text = tmp_path / "text.mp4"
+    text.write_text("no film")
+    film = uve / "uve_bench_videos/bench/long_1.mp4"
+    about = {"prompt": "x", "aspect": "aesthetics", "gold": "a"}
+    rows = [
+        {"id": "bad", "video_a": str(film), "video_b": str(text), **about},
+        {"id": "good", "video_a": str(film), "video_b": str(film.with_name("short_1.mp4")), **about},
+    ]
+    pairs = meta_set_from_text(f"pairs:{write_lines(tmp_path / 'pairs.jsonl', rows)}")
+    result = evaluate_inline(options(tmp_path / "store", pairs, "lengths"))
+    found = JudgementsStore(Store.open(tmp_path / "store")).rows()
+    assert result.exit_code == 3
+    assert sorted((row.failure or "", row.preferred or "") for row in found) == [
+        ("", "high"),
+        ("video_unreadable", ""),
+    ]
+
+
+def test_the_commands(uve: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture) -> None:
+    where, store = f"uve:{uve}?long_side=64", str(tmp_path / "store")
+    assert main(["meta-sets", "check", where, "--json"]) == 3
+    said = json.loads(capsys.readouterr().out)
+    assert said["aspects"]["technical_quality"] == {"a": 1, "b": 1, "tie": 2}
+    assert said["left_out"] == {"video_missing": 1} and said["examples"][0]["where"] == "lost"
+    words = ["evaluate", "--pairs", where, "-e", "lengths", "--store", store]
+    assert main([*words, "--dry-run", "--quiet"]) == 0
+    assert "UVE-Bench" in capsys.readouterr().out
+    assert main([*words, "--direct", "--workers", "1", "--quiet"]) == 0
+    assert "UVE-Bench, " in capsys.readouterr().out
+    assert main(["meta-sets", "agreement", where, "--store", store, "--json"]) == 0
+    rows = {row["aspect"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["dynamic_degree"]["with_ties"]["accuracy"] == 0.75
+    assert rows["dynamic_degree"]["without_ties"]["pairs"] == 2
+    assert main(["meta-sets", "agreement", where, "--store", store, "--ties", "all"]) == 2
+    assert main(["evaluate", "main", "--pairs", where, "-e", "coin", "--store", store]) == 1
+    assert "take the place of a release" in capsys.readouterr().err
+    assert main(["meta-sets", "list"]) == 0
+    assert "VideoGen-RewardBench" in capsys.readouterr().out

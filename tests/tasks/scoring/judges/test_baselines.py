@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from storage_schemas.judgements import Failure
+from tasks.llm.usage import NotJudged
+from tasks.pairs.view import Pair, Side, open_record
+from tasks.scoring.base import PointwiseScorer
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.judges.baselines import (
+    JPEG_QUALITY,
+    Coin,
+    Contrast,
+    Duration,
+    Motion,
+    SceneCount,
+    Sharpness,
+    Size,
+)
+from tests.tasks.pairs.synthetic import Made, make_source
+from tests.tasks.scoring.sides import ASPECT, FrameList, cut_video, film, filter_values, flat, noise
+
+SCORERS = [Duration, Size, Contrast, Sharpness, Motion, SceneCount]
+
+
+@pytest.fixture(scope="module")
+def seen(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Side:
+    return film(ffmpeg, tmp_path_factory.mktemp("film") / "film.mp4")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    source = make_source(tmp_path_factory.mktemp("trivial") / "store")
+    assert not source.degrade().set_aside
+    return source
+
+
+def value(scorer: PointwiseScorer, side: Side) -> float:
+    return scorer.score("", side, ASPECT).value
+
+
+def luma(side: Side) -> np.ndarray:
+    return np.stack([frame[: side.height] for frame in side]).astype(np.float64)
+
+
+def test_contrast_is_the_deviation_of_luma(seen: Side) -> None:
+    assert value(Contrast(), seen) == pytest.approx(luma(seen).std((1, 2)).mean(), rel=1e-12)
+
+
+def test_sharpness_is_the_variance_of_opencvs_laplacian(seen: Side) -> None:
+    expected = [cv2.Laplacian(frame, cv2.CV_64F).var() for frame in luma(seen)]
+    assert value(Sharpness(), seen) == pytest.approx(np.mean(expected), rel=1e-12)
+
+
+def test_motion_is_what_ffmpegs_signalstats_says(ffmpeg: str, seen: Side) -> None:
+    # of the first frame it says 0, and 6 digits of each
+    changes = filter_values(ffmpeg, seen, "signalstats", "lavfi.signalstats.YDIF")
+    assert len(changes) == len(seen)
+    assert value(Motion(), seen) == pytest.approx(np.mean(changes[1:]), rel=1e-4)
+
+
+def test_size_is_that_of_the_jpegs(seen: Side) -> None:
+    jpegs = [cv2.imencode(".jpg", frame, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])[1] for frame in seen]
+    assert value(Size(), seen) == sum(map(len, jpegs))
+    back = cv2.imdecode(jpegs[0], cv2.IMREAD_GRAYSCALE)
+    assert np.abs(back.astype(int) - seen[0]).mean() < 4
+
+
+def test_duration_and_scenes_count() -> None:
+    video = cut_video([4, 2, 5, 3])
+    assert value(Duration(), video) == 14.0
+    assert value(SceneCount(), video) == 4.0
+    video.fps = 2.0
+    assert value(Duration(), video) == 7.0
+
+
+def opened(source: Made, aspect: str) -> Pair:
+    return open_record(source.store, source.pair(aspect), "")
+
+
+def scores(scorer: PointwiseScorer, pair: Pair) -> tuple[float, float]:
+    return value(scorer, pair.high), value(scorer, pair.low)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_removed_clip_makes_a_shorter_video(built: Made, tmp_path: Path, seed: int) -> None:
+    source = make_source(tmp_path / "store", recipe=built.recipe.model_copy(update={"seed": seed}))
+    high, low = scores(Duration(), opened(source, "comprehensiveness"))
+    assert high > low
+    for aspect in ("temporal_flow", "dynamics_degree", "spatial_relationship", "aesthetics"):
+        high, low = scores(Duration(), opened(source, aspect))
+        assert high == low
+
+
+def test_the_same_frames_in_another_order_are_a_tie_to_the_bit(built: Made) -> None:
+    for kind in (Size, Contrast, Sharpness):
+        high, low = scores(kind(), opened(built, "temporal_flow"))
+        assert high == low
+    assert len(set(scores(Motion(), opened(built, "temporal_flow")))) == 2
+
+
+def test_a_flip_changes_neither_contrast_nor_sharpness_by_a_bit(built: Made) -> None:
+    pair = opened(built, "spatial_relationship")
+    assert pair.high.identity() != pair.low.identity()
+    for kind in (Contrast, Sharpness):
+        high, low = scores(kind(), pair)
+        assert high == low
+
+
+def test_what_is_taken_away_is_missed(built: Made) -> None:
+    high, low = scores(Motion(), opened(built, "dynamics_degree"))
+    assert high > low
+    high, low = scores(Contrast(), opened(built, "aesthetics"))
+    assert high > low
+
+
+def test_blurred_frames_are_less_sharp_and_smaller() -> None:
+    frames = [noise(n) for n in range(5)]
+    sharp, soft = FrameList(frames), FrameList([cv2.blur(frame, (3, 3)) for frame in frames])
+    for kind in (Sharpness, Size, Contrast, Motion):
+        assert value(kind(), sharp) > value(kind(), soft)
+
+
+@pytest.mark.parametrize("kind", SCORERS)
+def test_a_still_and_a_single_frame_have_a_score(kind: type[PointwiseScorer]) -> None:
+    still = {"contrast": 0.0, "sharpness": 0.0, "motion": 0.0, "duration": 6.0, "scenes": 1.0}
+    scorer = kind()
+    score = value(scorer, FrameList([flat(90)] * 6))
+    one = value(scorer, FrameList([flat(90)]))
+    if kind is Size:
+        assert score == 6 * one > 0
+    else:
+        assert score == still[scorer.name]
+        assert one == (1.0 if kind is Duration else still[scorer.name])
+
+
+@pytest.mark.parametrize("kind", SCORERS)
+def test_a_video_without_frames_has_no_score(kind: type[PointwiseScorer]) -> None:
+    with pytest.raises(NotJudged) as problem:
+        value(kind(), FrameList([]))
+    assert problem.value.failure is Failure.VIDEO_UNREADABLE
+
+
+@pytest.mark.parametrize("kind", SCORERS)
+def test_few_frames_are_held_and_what_was_used_is_told(kind: type[PointwiseScorer]) -> None:
+    side = FrameList([noise(n % 90) for n in range(200)])
+    scorer = kind()
+    scorer.check()
+    score = scorer.score("a prompt", side, ASPECT)
+    assert all(len(places) <= 32 for places in side.reads)
+    assert score.usage.frames == 200
+    json.dumps([scorer.settings(), dict(score.details)], allow_nan=False)
+    if kind is not Duration:
+        assert score.details["features"]["computed"] <= 91 < score.details["features"]["needed"]
+
+
+def test_baselines_share_what_they_compute(built: Made) -> None:
+    cache = FeatureCache()
+    pair = opened(built, "aesthetics")
+    for kind in (Size, Contrast, Sharpness, Motion, SceneCount):
+        for side in (pair.high, pair.low):
+            value(kind(cache), side)
+    counts = cache.counts()
+    changed = sum(segment.frame_count for segment in pair.record.segments if segment.degraded_clip)  # type: ignore[union-attr]
+    assert counts["frame-measures"]["computed"] == len(pair.high) + changed
+    assert counts["frame-measures"]["needed"] == 3 * 2 * len(pair.high)
+    assert counts["luma-change"]["needed"] == 2 * 2 * (len(pair.high) - 1)
+    assert counts["luma-change"]["computed"] < 2 * (len(pair.high) - 1)
+
+
+def test_names_are_those_of_the_table() -> None:
+    kinds = [*SCORERS, Coin]
+    assert [kind.name for kind in kinds] == "duration size contrast sharpness motion scenes coin".split()
+    settings = [json.dumps(kind().settings(), sort_keys=True) for kind in kinds]
+    assert len(set(settings)) == len(settings)
+
+
+def test_the_coin_is_fair_and_does_not_see_the_order() -> None:
+    wins = firsts = 0
+    for n in range(400):
+        high, low = FrameList([noise(2 * n)]), FrameList([noise(2 * n + 1)])
+        one, other = Coin().compare("", high, low, ASPECT), Coin().compare("", low, high, ASPECT)
+        assert {one.choice, other.choice} == {"first", "second"}
+        wins += one.choice == "first"
+        order = (high, low) if n % 2 else (low, high)
+        firsts += Coin().compare("", *order, ASPECT).choice == "first"
+    # 99.99 % of fair coins
+    assert abs(wins - 200) < 40 and abs(firsts - 200) < 40
+
+
+def test_the_coin_is_thrown_anew_for_each_aspect_and_seed() -> None:
+    pairs = [(FrameList([noise(2 * n)]), FrameList([noise(2 * n + 1)])) for n in range(100)]
+
+    def throws(coin: Coin, aspect: str = "aesthetics") -> list[str]:
+        text = ASPECT.model_copy(update={"name": aspect})
+        return [coin.compare("", *pair, text).choice for pair in pairs]
+
+    first = throws(Coin())
+    assert throws(Coin()) == first
+    for other in (throws(Coin(seed=1)), throws(Coin(), "color")):
+        assert 25 < sum(a == b for a, b in zip(first, other, strict=True)) < 75
+
+
+def test_two_equal_videos_are_a_tie_for_the_coin() -> None:
+    assert Coin().compare("", FrameList([noise(1)]), FrameList([noise(1)]), ASPECT).choice == "tie"
+    assert Coin().compare("", FrameList([]), FrameList([]), ASPECT).choice == "tie"

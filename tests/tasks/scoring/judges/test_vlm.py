@@ -1,0 +1,323 @@
+"""VLM judges against a real HTTP server: what is sent, what is read, and what becomes of every odd answer."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.judgements import Failure
+from tasks.llm.answer_store import AnswerStore, StoredAnswer
+from tasks.llm.chat import ChatClient
+from tasks.llm.prompt_files import filled
+from tasks.llm.servers import ChatServer
+from tasks.llm.usage import NotJudged
+from tasks.llm.vision_models import VLM_MODELS, VlmModel
+from tasks.scoring.base import AspectText
+from tasks.scoring.features import FeatureCache
+from tasks.scoring.judges.frame_images import _KeptImages
+from tasks.scoring.judges.vlm import VideoJudge, vlm_model
+from tasks.scoring.judges.vlm_text import TextJudge
+from tests.tasks.scoring.sides import FrameList, cut_video, noise
+from tests.tiny_models.faulty_server import FaultyServer, Reply
+
+MODEL = VlmModel(
+    model="tiny", server="s", context_tokens=60_000, answer_tokens=100, most_images=40, temperature=1.0,
+    extra_body={"top_k": 20},
+)  # fmt: skip
+COLOUR = AspectText(name="color", dimension="color", description="Whether the colours are those of the text.")
+PROMPT = "A red car.\nA {brace} and a <text> mark."
+FIRST, SECOND = json.dumps({"better": "first"}), json.dumps({"better": "second"})
+
+
+_clients: list[ChatClient] = []
+
+
+@pytest.fixture(autouse=True)
+def closed_clients() -> Iterator[None]:
+    yield
+    while _clients:
+        _clients.pop().close()
+
+
+def client(server: FaultyServer) -> ChatClient:
+    _clients.append(ChatClient(ChatServer(name="s", url=server.url, model="tiny", patience_s=0.1)))
+    return _clients[-1]
+
+
+def judge(server: FaultyServer, model: VlmModel = MODEL) -> VideoJudge:
+    return VideoJudge("tiny-video", model, client(server), FeatureCache())
+
+
+@pytest.fixture
+def videos() -> tuple[FrameList, FrameList]:
+    return cut_video([4, 4, 4]), cut_video([5, 4], seed=9)
+
+
+def images(body: dict[str, Any]) -> list[Image.Image]:
+    parts = body["messages"][1]["content"]
+    addresses = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    assert all(address.startswith("data:image/jpeg;base64,") for address in addresses)
+    return [Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))) for address in addresses]
+
+
+def test_one_request_has_the_centre_frames_of_both_videos_in_order(
+    videos: tuple[FrameList, FrameList],
+) -> None:
+    with FaultyServer([Reply(SECOND)]) as server:
+        answer = judge(server).compare(PROMPT, *videos, COLOUR)
+        (seen,) = server.seen
+    assert answer.choice == "second" and answer.usage.frames == 5
+    assert [choice["chosen"] for choice in answer.details["frames"]] == [3, 2]
+    texts = [part["text"] for part in seen.body["messages"][1]["content"] if part["type"] == "text"]
+    assert PROMPT in texts[0] and COLOUR.description in texts[0]
+    assert [text.split(",")[0] for text in texts[1:]] == ["The first video", "The second video"]
+    pictures = images(seen.body)
+    assert len(pictures) == 5
+    for picture, place in zip(pictures, answer.details["frames"][0]["places"], strict=False):
+        shown = np.asarray(picture, np.float64) - videos[0].rgb(place)
+        assert np.abs(shown).mean() < 12
+    assert seen.body["temperature"] == 1.0 and seen.body["top_k"] == 20
+    assert seen.body["response_format"]["json_schema"]["schema"]["properties"]["better"]["enum"] == [
+        "first",
+        "second",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reply", "failure"),
+    [
+        (Reply("The first video is clearly better."), Failure.NOT_UNDERSTOOD),
+        (Reply("最初の動画のほうが良いです。"), Failure.NOT_UNDERSTOOD),
+        (Reply('{"better": "first"} {"better": "second"}'), Failure.NOT_UNDERSTOOD),
+        (Reply('{"better": "first", "also": "second"}'), Failure.NOT_UNDERSTOOD),
+        (Reply('{"better": "First"}'), Failure.NOT_UNDERSTOOD),
+        (Reply('{"better": ["first"]}'), Failure.NOT_UNDERSTOOD),
+        (Reply('["first"]'), Failure.NOT_UNDERSTOOD),
+        (Reply("[" * 100_000), Failure.NOT_UNDERSTOOD),
+        (Reply(""), Failure.NO_ANSWER),
+        (Reply(None), Failure.NO_ANSWER),
+        (Reply("<think>it is the first"), Failure.CUT_OFF),
+        (Reply('{"better": "fir', finish_reason="length"), Failure.CUT_OFF),
+        (Reply("", finish_reason="content_filter"), Failure.REFUSED),
+        (Reply(status=400, body=b'{"error": {"message": "bad image"}}'), Failure.REFUSED),
+        (
+            Reply(status=400, body=b'{"error": {"message": "maximum context length is 9 tokens"}}'),
+            Failure.CONTEXT_TOO_LONG,
+        ),
+        (Reply(status=404), Failure.NOT_ALLOWED),
+        (Reply(status=401), Failure.NOT_ALLOWED),
+        (Reply(status=500), Failure.SERVER_DOWN),
+        (Reply(cut="before"), Failure.SERVER_DOWN),
+    ],
+)  # fmt: skip
+def test_no_odd_answer_becomes_a_choice(
+    reply: Reply, failure: Failure, videos: tuple[FrameList, FrameList]
+) -> None:
+    with FaultyServer([reply]) as server, pytest.raises(NotJudged) as problem:
+        judge(server).compare(PROMPT, *videos, COLOUR)
+    assert problem.value.failure == failure and problem.value.message
+    if failure is Failure.NOT_UNDERSTOOD:
+        assert problem.value.raw == (reply.text or "").strip()
+    assert problem.value.usage.frames == 5
+
+
+def test_thoughts_are_kept_apart(videos: tuple[FrameList, FrameList]) -> None:
+    with FaultyServer([Reply(f"<think>mostly red</think>\n{FIRST}"), Reply(FIRST, reasoning="so")]) as server:
+        asked = judge(server)
+        assert asked.compare(PROMPT, *videos, COLOUR).reasoning == "mostly red"
+        assert asked.compare(PROMPT, *videos, COLOUR).reasoning == "so"
+
+
+def test_what_does_not_fit_is_not_sent(videos: tuple[FrameList, FrameList]) -> None:
+    with FaultyServer([Reply(FIRST)]) as server:
+        few = MODEL.model_copy(update={"most_images": 4})
+        answer = judge(server, few).compare(PROMPT, *videos, COLOUR)
+        assert len(images(server.seen[0].body)) == answer.usage.frames <= 4
+        small = MODEL.model_copy(update={"context_tokens": 1024, "answer_tokens": 900})
+        with pytest.raises(NotJudged, match="context_too_long"):
+            judge(server, small).compare(PROMPT * 100, *videos, COLOUR)
+        assert len(server.seen) == 1
+
+
+def test_all_frames_where_they_fit_and_scenes_where_not(videos: tuple[FrameList, FrameList]) -> None:
+    every = MODEL.model_copy(update={"frames": "all"})
+    with FaultyServer([Reply(FIRST)]) as server:
+        whole = judge(server, every).compare(PROMPT, *videos, COLOUR)
+        assert whole.usage.frames == len(videos[0]) + len(videos[1])
+        fewer = judge(server, every.model_copy(update={"most_images": 10})).compare(PROMPT, *videos, COLOUR)
+    assert fewer.usage.frames == 5 and all(choice["fell_back"] for choice in fewer.details["frames"])
+
+
+def test_an_image_is_made_once_for_both_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = FrameList([noise(1), noise(2)]), FrameList([noise(1), noise(3)])
+    read: list[int] = []
+    rgb = FrameList.rgb
+    monkeypatch.setattr(FrameList, "rgb", lambda self, place: read.append(place) or rgb(self, place))
+    every = MODEL.model_copy(update={"frames": "all"})
+    with FaultyServer([Reply(FIRST)]) as server:
+        asked = judge(server, every)
+        asked.compare(PROMPT, *fresh, COLOUR)
+        # the frame that both videos have is one image
+        assert len(read) == 3
+        asked.compare(PROMPT, fresh[1], fresh[0], COLOUR)
+        assert len(read) == 3
+        sent = [[image.tobytes() for image in images(seen.body)] for seen in server.seen]
+        assert sent[1] == sent[0][2:] + sent[0][:2]
+        small = judge(server, every.model_copy(update={"image_side": 16}))
+        small.compare(PROMPT, *fresh, COLOUR)
+        assert len(read) == 6 and images(server.seen[2].body)[0].size == (16, 8)
+
+
+def test_kept_images_are_bounded() -> None:
+    kept = _KeptImages(10)
+    for number in range(4):
+        kept.put((str(number), 0, 0), "1234")
+        kept.put((str(number), 0, 0), "1234")
+    assert [kept.get((str(number), 0, 0)) for number in range(4)] == [None, None, "1234", "1234"]
+
+
+def text_judge(server: FaultyServer, folder: Path) -> TextJudge:
+    both = (MODEL, client(server))
+    return TextJudge("tiny-text", both, both, FeatureCache(), AnswerStore(folder))
+
+
+def described(number: int, body: dict[str, Any]) -> Reply:
+    if "description" in body["response_format"]["json_schema"]["schema"]["properties"]:
+        return Reply(json.dumps({"description": f"{len(images(body))} pictures"}))
+    return Reply(FIRST)
+
+
+def test_descriptions_are_made_once_and_never_see_the_prompt(
+    tmp_path: Path, videos: tuple[FrameList, FrameList]
+) -> None:
+    with FaultyServer(described) as server:
+        asked = text_judge(server, tmp_path)
+        there = asked.compare(PROMPT, *videos, COLOUR)
+        back = asked.compare(PROMPT, videos[1], videos[0], COLOUR)
+        assert len(server.seen) == 4
+        # another process finds them in the folder
+        text_judge(server, tmp_path).compare(PROMPT, *videos, COLOUR)
+        assert len(server.seen) == 5
+        other = COLOUR.model_copy(update={"name": "scene", "description": "Whether the scene is there."})
+        asked.compare(PROMPT, *videos, other)
+        assert len(server.seen) == 8
+    assert [len(made.usage.others) for made in (there, back)] == [2, 0]
+    assert there.details["captions"] == back.details["captions"][::-1]
+    captioned = [s.body for s in server.seen if images(s.body)]
+    assert len(captioned) == 4 and not any("red car" in json.dumps(body) for body in captioned)
+    compared = json.dumps(server.seen[2].body)
+    assert compared.index("3 pictures") < compared.index("2 pictures") and "red car" in compared
+
+
+def test_a_description_that_fails_is_a_failure_of_the_comparison(
+    tmp_path: Path, videos: tuple[FrameList, FrameList]
+) -> None:
+    with FaultyServer([Reply("no JSON")]) as server, pytest.raises(NotJudged, match="not_understood"):
+        text_judge(server, tmp_path).compare(PROMPT, *videos, COLOUR)
+    assert not list(tmp_path.iterdir())
+
+
+def test_threads_that_want_one_caption_make_it_once(tmp_path: Path) -> None:
+    kept, made, gate = AnswerStore(tmp_path), [], threading.Barrier(8)
+
+    def make() -> StoredAnswer:
+        made.append(1)
+        return StoredAnswer(key="k", text="t", model="m")
+
+    def want() -> None:
+        gate.wait()
+        assert kept.get_or_make("k", make)[0].text == "t"
+
+    threads = [threading.Thread(target=want) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+
+
+def test_a_torn_caption_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(
+        StoredAnswer(key="k", text="t", model="m").model_dump_json().encode() + b'\n{"key": "l", "te'
+    )
+    kept = AnswerStore(tmp_path)
+    assert kept.get_or_make("k", lambda: pytest.fail("it is there"))[1] is False
+    made = StoredAnswer(key="l", text="u", model="m")
+    assert kept.get_or_make("l", lambda: made) == (made, True)
+    assert AnswerStore(tmp_path).get_or_make("l", lambda: pytest.fail("it is there"))[0] == made
+
+
+def test_placeholders_are_filled_once() -> None:
+    assert filled("{a} {b} {c}", a="{b}", b="x") == "{b} x {c}"
+
+
+def test_estimates_count_what_is_sent(videos: tuple[FrameList, FrameList], tmp_path: Path) -> None:
+    with FaultyServer(described) as server:
+        asked = judge(server)
+        guess = asked.estimate(PROMPT, *videos, COLOUR)
+        first, second, compared = text_judge(server, tmp_path).estimate(PROMPT, *videos, COLOUR)
+        assert not server.seen
+        # descriptions that are there are not paid for again
+        by_text = text_judge(server, tmp_path)
+        by_text.compare(PROMPT, *videos, COLOUR)
+        (again,) = by_text.estimate(PROMPT, videos[1], videos[0], COLOUR)
+    assert guess.images == 5 and guess.tokens_in > 5 * MODEL.image_tokens(32, 16)
+    assert (first.images, second.images, compared.images) == (3, 2, 0)
+    assert again.images == 0 and again.tokens_in < compared.tokens_in
+    assert len({first.once, second.once}) == 2 and not compared.once
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "tokens"),
+    [
+        # by OpenAI's guide: base 70, 140 a tile of 512; 1.62 a patch of 32; 144 squares of 32 and two marks
+        ("gpt-5", (512, 288), 210), ("gpt-5", (1024, 1024), 70 + 140 * 4),
+        ("gpt-5", (2048, 4096), 70 + 140 * 6),
+        ("gpt-5-mini", (512, 288), 234), ("gpt-5-mini", (4096, 4096), 2489), ("qwen3-vl", (512, 288), 146),
+    ],
+)  # fmt: skip
+def test_what_an_image_counts(name: str, size: tuple[int, int], tokens: int) -> None:
+    assert VLM_MODELS[name].image_tokens(*size) == tokens
+
+
+def test_models_of_ones_own() -> None:
+    own = vlm_model("mine", {"model": "org/vlm", "server": "gpu", "context_tokens": 32_000})
+    assert own.model == "org/vlm" and own.extra_body == {}
+    assert vlm_model("gpt-5", {"image_side": 256}).image_side == 256
+    with pytest.raises(UserInputError, match=r"did you mean 'gpt-5-mini'\?"):
+        vlm_model("gpt-5-mimi")
+
+
+def test_the_server_is_asked_before_any_work(videos: tuple[FrameList, FrameList]) -> None:
+    with FaultyServer(models=["another"]) as server:
+        with pytest.raises(PrerequisiteError, match="does not serve tiny; it has another"):
+            judge(server).check()
+        assert not server.seen
+
+
+def test_many_threads_share_a_client(videos: tuple[FrameList, FrameList]) -> None:
+    together = threading.Barrier(3, timeout=60)
+
+    def three_at_once(number: int, body: dict[str, Any]) -> Reply:
+        if number < 3:
+            together.wait()
+        return Reply(FIRST)
+
+    with FaultyServer(three_at_once) as server:
+        asked = judge(server)
+        threads = [threading.Thread(target=lambda: asked.compare(PROMPT, *videos, COLOUR)) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(server.seen) == 12 and server.most_in_flight > 2

@@ -1,0 +1,155 @@
+"""What embeds texts: pieces of long texts, cosines, and a CLIP's text tower from a models folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from storage_schemas.errors import PrerequisiteError
+from tasks.llm.answer_store import AnswerStore
+from tasks.models.add import add_model
+from tasks.scoring.suites.locot2v.suite import Locot2vBench
+from tasks.scoring.suites.locot2v.text_similarity import (
+    ClipEmbedder,
+    EmbeddingModel,
+    TextSimilarity,
+    cosines,
+    pieces_of,
+)
+from tests.tasks.scoring.suites.locot2v.talking import (
+    MODELS,
+    PROMPT,
+    Talk,
+    film,
+    setup,
+    steps,
+    suite,
+    value,
+    video,
+)
+from tests.tiny_models.clip import tiny_clip
+from tests.tiny_models.faulty_server import FaultyServer
+
+DIRECTIONS = {"up": (0.0, 1.0), "right": (1.0, 0.0)}
+
+
+class Words:
+    """An encoder that reads few tokens, words, and points where a text's first word says."""
+
+    width, limit, positions = 2, 7, 7
+
+    def __init__(self) -> None:
+        self.read: list[tuple[str, int]] = []
+
+    def texts(self, texts: Sequence[str], most_tokens: int) -> NDArray[np.float32]:
+        self.read += [(text, most_tokens) for text in texts]
+        return np.array([DIRECTIONS[text.split()[0]] for text in texts], np.float32)
+
+    def images(self, rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
+        raise AssertionError("no picture is embedded")
+
+    def count(self, text: str) -> int:
+        return len(text.split()) + 2
+
+    def ends(self, text: str) -> list[int]:
+        return [at for at in range(1, len(text) + 1) if at == len(text) or text[at] == " "]
+
+
+class Source:
+    """Gives that encoder."""
+
+    def __init__(self) -> None:
+        self.made = Words()
+
+    def settings(self) -> dict[str, Any]:
+        return {"model": {"words": "1"}}
+
+    def libraries(self) -> dict[str, str]:
+        return {}
+
+    def check(self) -> None: ...
+
+    def check_length(self) -> None: ...
+
+    def encoder(self) -> Words:
+        return self.made
+
+
+def similarity(folder: Path) -> tuple[TextSimilarity, Words]:
+    source = Source()
+    model = EmbeddingModel(kind="clip", model="words")
+    return TextSimilarity(model, ClipEmbedder(source, "words"), AnswerStore(folder)), source.made
+
+
+def test_a_text_that_is_longer_than_a_clip_reads_counts_by_the_tokens_of_its_pieces(tmp_path: Path) -> None:
+    compares, words = similarity(tmp_path)
+    # three tokens each are read: two pieces up, one of a single token right
+    long = "up a b up c d right"
+    (found,) = compares.compare([(["up", "right"], [long])]).values
+    assert [text for text, _ in words.read] == ["up", "right", "up a b", "up c d", "right"]
+    assert all(most == words.limit for _, most in words.read)
+    assert found[:, 0] == pytest.approx([6 / np.hypot(6, 1), 1 / np.hypot(6, 1)], abs=1e-6)
+
+
+def test_cosines_are_computed_once_each_text_once_and_kept(tmp_path: Path) -> None:
+    groups = [(["up", "right"], ["up"]), (["up"], ["right", "up"])]
+    compares, words = similarity(tmp_path)
+    first = compares.compare(groups)
+    assert [one.tolist() for one in first.values] == [[[1], [0]], [[0, 1]]] and len(words.read) == 2
+    again, other = similarity(tmp_path)
+    assert [one.tolist() for one in again.compare(groups).values] == [one.tolist() for one in first.values]
+    assert not other.read
+    # nothing is paid for: a dry run says nothing of it
+    assert again.estimate([(["up"], ["right"])]) is None
+
+
+def test_groups_without_texts_have_no_cosines(tmp_path: Path) -> None:
+    compares, words = similarity(tmp_path)
+    found = compares.compare([(["up"], []), (["up"], ["up"]), ([], [])]).values
+    assert [one.shape for one in found] == [(1, 0), (1, 1), (0, 0)] and found[1][0, 0] == 1
+    assert [one.shape for one in compares.compare([([], [])]).values] == [(0, 0)] and len(words.read) == 1
+
+
+def test_rows_of_any_length_and_none(tmp_path: Path) -> None:
+    found = cosines(np.array([[3.0, 0], [0, 0]]), np.array([[5.0, 0], [-2, 0], [0, 1]]))
+    assert found.tolist() == [[1, -1, 0], [0, 0, 0]]
+
+
+def test_pieces_hold_the_whole_text() -> None:
+    assert pieces_of("", [], 3) == [("", 1)]
+    text = "one two three four five"
+    ends = [3, 7, 13, 18, 23]
+    assert pieces_of(text, ends, 2) == [("one two", 2), ("three four", 2), ("five", 1)]
+    assert pieces_of(text, ends, 5) == [(text, 5)]
+
+
+@pytest.mark.models
+def test_the_text_tower_of_a_clip_in_the_models_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    add_model("tiny-clip", tiny_clip(tmp_path / "made"), folder, kind="clip", licence="-")
+    sees = {"model": "sees", "server": "s"}
+    with FaultyServer(Talk(), MODELS) as server:
+        site = setup(tmp_path, server).model_copy(update={"model_folders": (str(folder),)})
+        made = Locot2vBench(site, multimodal=sees, embeddings={"kind": "clip", "model": "tiny-clip"})
+        scorer = made.scorer("overall_alignment")
+        # what is loaded here runs where the models run
+        assert scorer.pool == "h100" and "tiny-clip" in str(scorer.settings()["embeddings"])
+        scorer.check()
+        same = PROMPT.model_copy(update={"details": {"base": "sun rises dog sits"}})
+        (found,) = scorer.score(same, [video(film())])
+        assert value(found) == pytest.approx(1, abs=1e-5)
+        (other,) = scorer.score(PROMPT, [video(film())])
+        assert 0 < value(other) < 0.99999
+        assert steps(server) == ["describe"]
+
+
+def test_a_clip_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        real = {"kind": "clip", "model": "clip-vit-large-patch14"}
+        with pytest.raises(PrerequisiteError, match="clip-vit-large-patch14"):
+            suite(tmp_path, server, embeddings=real).scorer("overall_alignment").check()

@@ -1,0 +1,258 @@
+"""Dimensions of pixels and features as the suite makes them, with tiny checkpoints and without any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from storage_schemas.errors import PrerequisiteError, Reason, SetAside
+from storage_schemas.frames import Planes
+from storage_schemas.judgements import Failure
+from storage_schemas.store import Store
+from tasks.llm.usage import NotJudged
+from tasks.models.add import add_model
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
+from tasks.scoring.suites.locot2v.suite import Locot2vBench
+from tests.tasks.scoring.sides import FrameList
+from tests.tasks.scoring.suites.locot2v.talking import MODELS, RISE, WAVE, Talk
+from tests.tasks.scoring.suites.locot2v.talking import setup as site
+from tests.tasks.scoring.suites.locot2v.videos import PROMPT, Endless, named, scene, scenes, side
+from tests.tiny_models.dover import tiny_dover
+from tests.tiny_models.faulty_server import FaultyServer
+
+#: What names the tiny checkpoints in place of the published ones.
+SEEN: dict[str, Any] = {
+    "aesthetics": {"pictures": {"model": "siglip"}, "head": "head", "upper_bound": 8.0},
+    "technical": {"model": "dover"},
+    "transition_pictures": {"model": "siglip"},
+    "semantic_pictures": {"model": "clip"},
+    "consistency": {
+        "detector": {"model": "detector"},
+        "subjects": {"model": "dino"},
+        "backgrounds": {"model": "clip"},
+        "box_threshold": 0.0,
+        "text_threshold": 0.0,
+        "fps": 4.0,
+    },
+}
+NEEDING = ("aesthetic_quality", "technical_quality", "semantic_consistency", "transition_smoothness")
+
+
+def bench(store: Path, *folders: Path, **seen: Any) -> Locot2vBench:
+    if not store.is_dir():
+        Store.create(store)
+    setup = Setup(store_path=str(store), model_folders=tuple(map(str, folders)))
+    return Locot2vBench(setup, seen={**SEEN, **seen})
+
+
+def one(scorer: Any, video: Any, prompt: SuitePrompt = PROMPT) -> ScoredVideo | NotJudged:
+    scorer.check()
+    (found,) = scorer.score(prompt, [named(video)])
+    return found
+
+
+@pytest.mark.parametrize("name", NEEDING)
+def test_missing_weights_are_said_with_what_to_do(tmp_path: Path, name: str) -> None:
+    setup = Setup(store_path=str(Store.create(tmp_path / "store").root), model_folders=(str(tmp_path),))
+    scorer = Locot2vBench(setup).scorer(name)
+    with pytest.raises(PrerequisiteError, match=r"slvmeval models (fetch|add)"):
+        scorer.check()
+    # one of your own that is not there
+    with pytest.raises(PrerequisiteError, match="slvmeval models add"):
+        bench(tmp_path / "store", tmp_path).scorer(name).check()
+
+
+@pytest.fixture(scope="module")
+def dover(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dover")
+    add_model("dover", tiny_dover(folder / "made"), folder / "models", kind="dover", licence="-")
+    return folder / "models"
+
+
+def test_technical_quality_is_the_mean_over_pieces_under_ten_seconds(tmp_path: Path, dover: Path) -> None:
+    # the tiny network gives the mean of what it sees: two pieces of one grey each
+    pictures = [np.full((224, 224, 3), level, np.uint8) for level in (118, 120)]
+    video = side([pictures[n // 6] for n in range(12)], fps=1.0)
+    found = one(bench(tmp_path / "s", dover).scorer("technical_quality"), video)
+    assert isinstance(found, ScoredVideo)
+    mean, deviation = np.array([123.675, 116.28, 103.53]), np.array([58.395, 57.12, 57.375])
+    seen = [((level - mean) / deviation).mean() for level in (118, 120)]
+    wanted = [1 / (1 + np.exp(-(value - 0.1107) / 0.07355)) for value in seen]
+    assert found.details["pieces"] == pytest.approx(wanted, abs=0.02)
+    assert found.value == pytest.approx(np.mean(wanted), abs=0.02) and found.model == "dover"
+    again = one(bench(tmp_path / "s", dover).scorer("technical_quality"), video)
+    assert isinstance(again, ScoredVideo) and again.value == found.value
+
+
+def test_a_model_of_another_kind_is_refused(tmp_path: Path, dover: Path) -> None:
+    scorer = bench(tmp_path / "s", dover, semantic_pictures={"model": "dover"}).scorer("semantic_consistency")
+    with pytest.raises(PrerequisiteError, match="is of kind 'dover', needed is one of kind picture-features"):
+        scorer.check()
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.tiny_models.clip import tiny_clip
+    from tests.tiny_models.detector import tiny_detector
+    from tests.tiny_models.pictures import tiny_aesthetic_head, tiny_dino, tiny_siglip
+
+    folder = tmp_path_factory.mktemp("weights")
+    makers = {
+        "siglip": (tiny_siglip, "picture-features"),
+        "dino": (tiny_dino, "picture-features"),
+        "clip": (tiny_clip, "clip"),
+        "detector": (tiny_detector, "detector"),
+        "head": (tiny_aesthetic_head, "aesthetic-head"),
+    }
+    for name, (make, kind) in makers.items():
+        add_model(name, make(folder / "made" / name), folder / "models", kind=kind, licence="-")
+    return folder / "models"
+
+
+@pytest.mark.models
+def test_dimensions_of_whole_frames_share_features(tmp_path: Path, weights: Path) -> None:
+    made = bench(tmp_path / "s", weights)
+    video = scenes([8, 12], fps=8.0)
+    cache = made._setup.cache
+    found = {name: one(made.scorer(name), video) for name in NEEDING if name != "technical_quality"}
+    assert all(isinstance(score, ScoredVideo) and 0 <= score.value <= 1 for score in found.values())
+    transition, beauty = found["transition_smoothness"], found["aesthetic_quality"]
+    assert isinstance(transition, ScoredVideo) and isinstance(beauty, ScoredVideo)
+    assert [cut["frame"] for cut in transition.details["cuts"]] == [8]
+    assert beauty.value == pytest.approx(beauty.details["mean"] / 8) and beauty.details["rests_on"] == 3
+    assert beauty.details["lowest"] < beauty.details["highest"]
+    # equal frames have equal features, which are computed once by each model: two scenes, two models
+    assert cache.counts()["picture-features"]["computed"] == 4
+    semantic = found["semantic_consistency"]
+    assert isinstance(semantic, ScoredVideo) and semantic.details["rests_on"] == 19
+
+
+@pytest.mark.models
+def test_a_video_without_cuts_or_with_one_frame_has_a_reason(tmp_path: Path, weights: Path) -> None:
+    made = bench(tmp_path / "s", weights)
+    still = one(made.scorer("transition_smoothness"), scenes([9]))
+    single = one(made.scorer("semantic_consistency"), scenes([1]))
+    assert isinstance(still, NotJudged) and "no cut" in still.message
+    assert isinstance(single, NotJudged) and single.failure is Failure.NO_ANSWER
+    assert isinstance(one(made.scorer("aesthetic_quality"), scenes([1])), ScoredVideo)
+
+
+@pytest.mark.models
+def test_a_frame_a_second_of_three_hours_is_looked_at(tmp_path: Path, weights: Path) -> None:
+    video = Endless(3 * 3600, fps=1.0)
+    # the same frames again and again, so that it takes no time
+    video.frame_ids = lambda places: [f"endless:{place % 7}" for place in places]  # type: ignore[method-assign]
+    found = one(bench(tmp_path / "s", weights).scorer("aesthetic_quality"), video)
+    assert isinstance(found, ScoredVideo) and found.details["rests_on"] == 3 * 3600
+    assert video.most_at_once <= 32
+
+
+@pytest.mark.models
+def test_the_bound_of_a_folder_of_pictures(
+    tmp_path: Path, weights: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tasks.scoring.suites.locot2v.aesthetics_bound import main
+
+    words = [str(tmp_path / "pictures"), "--models", str(weights), "--pictures", "siglip", "--head", "head"]
+    assert main(words) == 1 and "has no pictures" in capsys.readouterr().err
+    (tmp_path / "pictures").mkdir()
+    for number in range(3):
+        Image.fromarray(scene(number)).save(tmp_path / "pictures" / f"{number}.png")
+    assert main(words) == 0
+    said = float(capsys.readouterr().out.split("=")[1].split("#")[0])
+    video = side([scene(number) for number in range(3)], fps=1.0)
+    scored = one(bench(tmp_path / "s", weights).scorer("aesthetic_quality"), video)
+    assert isinstance(scored, ScoredVideo)
+    assert said == pytest.approx(scored.details["highest"], abs=0.02)
+
+
+@contextmanager
+def located(folder: Path, weights: Path, *intervals: tuple[float, float]) -> Iterator[Locot2vBench]:
+    entries = [
+        {"number": number, "seen": True, "start": start, "end": end}
+        for number, (start, end) in enumerate(intervals, 1)
+    ]
+    with FaultyServer(Talk(locate={"events": entries}), MODELS) as server:
+        setup = site(folder, server).model_copy(update={"model_folders": (str(weights),)})
+        roles = zip(("multimodal", "language", "locating", "embeddings"), MODELS, strict=True)
+        given: dict[str, Any] = {role: {"model": model, "server": "s"} for role, model in roles}
+        yield Locot2vBench(setup, **given, seen=SEEN)
+
+
+@pytest.mark.models
+def test_subjects_and_backgrounds_within_events_and_between_them(tmp_path: Path, weights: Path) -> None:
+    man = {**WAVE, "subject": "The man"}
+    prompt = PROMPT.model_copy(update={"details": {"events": [man, {**RISE, "subject": "a man"}]}})
+    video = scenes([16, 16], fps=8.0)
+    with located(tmp_path, weights, (0.0, 2.0), (2.0, 4.0)) as made:
+        found = {
+            name: one(made.scorer(f"{name}_{part}"), video, prompt)
+            for name in ("intra_event", "inter_event")
+            for part in ("subject",)
+        }
+        backgrounds = {
+            name: one(made.scorer(f"{name}_background"), video, prompt)
+            for name in ("intra_event", "inter_event")
+        }
+        counts = made._setup.cache.counts()
+    within, between = found["intra_event"], found["inter_event"]
+    assert isinstance(within, ScoredVideo) and isinstance(between, ScoredVideo), found
+    # each event is one still picture; both are of the man, by two names
+    assert within.value == pytest.approx(1, abs=1e-5) and 0 <= between.value < 1
+    assert within.details["frames_by_thing"] == {"man": {"0": 8, "1": 8}}
+    assert within.details["masks"] == "boxes" and len(within.details["conversation"]) == 1
+    for score in backgrounds.values():
+        if isinstance(score, ScoredVideo):
+            assert list(score.details["frames_by_thing"]) == ["background"]
+        else:
+            assert score.failure is Failure.NO_ANSWER
+    # two pictures, whose boxes four dimensions share
+    assert counts["boxes"]["computed"] == 2
+
+
+@pytest.mark.models
+def test_events_without_a_subject_have_a_background_all_the_same(tmp_path: Path, weights: Path) -> None:
+    prompt = PROMPT.model_copy(update={"details": {"events": [{"event": "a"}, {"event": "b"}]}})
+    video = scenes([16, 16], fps=8.0)
+    with located(tmp_path, weights, (0.0, 2.0), (2.0, 4.0)) as made:
+        nobody = one(made.scorer("inter_event_subject"), video, prompt)
+        place = one(made.scorer("inter_event_background"), video, prompt)
+        said = made.scorer("inter_event_background").estimate(
+            prompt, [named(video), named(scenes([9, 16], fps=8.0), "other")]
+        )
+    assert isinstance(nobody, NotJudged) and "two events" in nobody.message
+    assert isinstance(place, ScoredVideo) and 0 <= place.value < 1
+    # where the other video's events are has not been asked yet
+    assert len(said) == 1
+
+
+class HalfDamaged(FrameList):
+    """A film of which only each fourth frame can be read."""
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        if any(place % 4 and place < len(self) - 1 for place in places):
+            raise SetAside(Reason.UNDECODABLE_VIDEO, "a frame is broken")
+        return super().planes(places)
+
+
+@pytest.mark.models
+def test_what_was_paid_before_a_frame_could_not_be_read_is_known(tmp_path: Path, weights: Path) -> None:
+    whole = scenes([8, 9], fps=4.0)
+    video = HalfDamaged(whole.frames, whole.width, whole.height)
+    video.fps = 4.0
+    with located(tmp_path, weights, (0.0, 2.0), (2.0, 4.0)) as made:
+        found = one(made.scorer("intra_event_background"), video)
+    assert isinstance(found, NotJudged) and found.failure is Failure.VIDEO_UNREADABLE
+    assert "a frame is broken" in found.message and found.calls == 2
+    assert sum(part.tokens_in for part in found.usage.others) == 200
+    assert [said["step"] for said in found.details["conversation"]] == [
+        "events of the prompt",
+        "locate events",
+    ]

@@ -1,0 +1,297 @@
+"""LoCoT2V-Bench as a suite: its dimensions, settings, dry run, long and damaged videos, and a whole run."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.errors import PrerequisiteError, Reason, SetAside, UserInputError
+from storage_schemas.frames import Planes
+from storage_schemas.judgements import Failure
+from tasks.llm.usage import Prices
+from tasks.scoring.engine import Task, answer_stage
+from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
+from tasks.scoring.suites.estimate import estimate_dimension
+from tasks.scoring.suites.file_video import FrameRate, OpenVideos
+from tasks.scoring.suites.locot2v.dimensions import (
+    ALIGNMENT,
+    BY_NAME,
+    CLARITY,
+    HERD,
+    HERD_NAMES,
+    STATIC,
+    TEMPORAL,
+)
+from tasks.scoring.suites.locot2v.suite import Locot2vBench
+from tasks.scoring.suites.locot2v.text_scorers import MEASURES
+from tasks.scoring.suites.manifest import load_manifest
+from tasks.scoring.suites.plan import applicable, bring_together, settings_of, units_of
+from tasks.scoring.suites.prompts import load_prompts
+from tasks.scoring.suites.registry import make_suite
+from tasks.scoring.suites.score_store import ScoresStore
+from tasks.scoring.suites.scoring import SuiteChoice, SuiteWork
+from tests.tasks.scoring.judges.short_films import short_film, write_lines
+from tests.tasks.scoring.sides import FrameList, flat
+from tests.tasks.scoring.suites.locot2v.talking import (
+    EMBEDS,
+    MODELS,
+    PROMPT,
+    READS,
+    SEES,
+    Talk,
+    failure,
+    film,
+    images,
+    score,
+    setup,
+    steps,
+    suite,
+    value,
+    video,
+)
+from tests.tiny_models.faulty_server import FaultyServer
+
+QUESTIONS = {name: [{"question": "Is it?", "polarity": "positive"}] * 7 for name in HERD_NAMES}
+WHOLE = SuitePrompt(prompt_id="p", text="-", details={**PROMPT.details, "questions": QUESTIONS})
+
+
+def test_there_are_26_dimensions_from_0_to_1_in_five_groups() -> None:
+    assert [list(Counter(one.group for one in BY_NAME.values()).items())] == [
+        [(STATIC, 2), (ALIGNMENT, 2), (TEMPORAL, 11), (CLARITY, 4), (HERD, 7)]
+    ]
+    assert {(one.low, one.high) for one in BY_NAME.values()} == {(0, 1)}
+    assert all(one.about.endswith(".") and one.behind and one.source for one in BY_NAME.values())
+
+
+def test_every_dimension_has_a_scorer_of_its_own(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        made = suite(tmp_path, server)
+        assert [made.scorer(name).dimension.name for name in BY_NAME] == list(BY_NAME)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"round": 3}, "did you mean rounds"),
+        ({"rounds": 0}, "rounds"),
+        ({"matching": {"order_penalty": 1.5}}, "order_penalty"),
+        ({"embeddings": "word2vec"}, "no ready model"),
+        ({"embeddings": {"model": "m"}}, "name the server"),
+        ({"multimodal": "gpt-9"}, "multimodal: 'gpt-9' is no ready model"),
+        ({"multimodal": {"model": "gpt-9", "server": "s", "sides": 3}}, "no field 'sides'"),
+        ({"prompts": "/nowhere"}, "is no folder"),
+    ],
+)
+def test_settings_that_do_not_fit_are_said(tmp_path: Path, settings: dict[str, Any], said: str) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        given = {name: {"model": "m", "server": "s"} for name in ("multimodal", "language", "locating")}
+        with pytest.raises(UserInputError, match=said):
+            made = make_suite("locot2v-bench", setup(tmp_path, server), {**given, **settings})
+            made.scorer("overall_alignment")
+
+
+def test_unknown_dimensions_and_servers_are_said(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        with pytest.raises(UserInputError, match="did you mean human_action"):
+            suite(tmp_path, server).scorer("human_actions")
+        with pytest.raises(PrerequisiteError, match=r"qwen2\.5-vl"):
+            Locot2vBench(setup(tmp_path, server)).scorer("theme_clarity")
+        # what asks no such server goes on
+        assert suite(tmp_path, server, multimodal="qwen2.5-vl-7b").scorer("dynamic_degree")
+
+
+def test_a_missing_model_is_said_before_anything_is_asked(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS[:1]) as server:
+        made = suite(tmp_path, server)
+        made.scorer("theme_clarity").check()
+        for name in ("event_alignment", "human_action", "overall_alignment"):
+            with pytest.raises(PrerequisiteError, match="does not serve"):
+                made.scorer(name).check()
+        assert not server.seen
+
+
+def test_scores_depend_on_the_settings_that_they_use_and_no_others(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "clarity.txt").write_text("Judge.")
+    changes: dict[str, dict[str, Any]] = {
+        "rounds": {"rounds": 5},
+        "fps": {"fps": 2.0},
+        "own": {"prompts": str(own)},
+        "matching": {"matching": {"order_penalty": 1.0}},
+        "embeddings": {"embeddings": {"model": "other", "server": "s"}},
+        "language": {"language": {"model": "other", "server": "s"}},
+    }
+    with FaultyServer(Talk(), MODELS) as server:
+
+        def changed(name: str) -> set[str]:
+            usual = suite(tmp_path, server).scorer(name).settings()
+            return {
+                key
+                for key, settings in changes.items()
+                if suite(tmp_path, server, **settings).scorer(name).settings() != usual
+            }
+
+        assert changed("theme_clarity") == {"rounds", "fps", "own"}
+        assert changed("themes") == {"fps"}
+        assert changed("overall_alignment") == {"fps", "embeddings"}
+        assert changed("event_alignment") == {"fps", "matching", "embeddings", "language"}
+
+
+def test_own_instructions_replace_ours_file_by_file(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "describe.txt").write_text("Say {what} you see.")
+    with FaultyServer(Talk(), MODELS) as server:
+        score(tmp_path, server, "event_alignment", prompts=str(own))
+        told = [seen.body["messages"][0]["content"] for seen in server.seen if "input" not in seen.body]
+    assert told[1] == "Say {what} you see." and "five fields" in told[0] and "at most 40 events" in told[0]
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_the_dry_run_asks_nobody_and_says_what_is_asked_then(tmp_path: Path, name: str) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        scorer = suite(tmp_path, server).scorer(name)
+        said = scorer.estimate(WHOLE, [video(film())])
+        assert not server.seen
+        (found,) = scorer.score(WHOLE, [video(film())])
+        assert isinstance(found, ScoredVideo)
+        # the usual answers of a server are shorter than it reckons with; the requests are the same
+        assert len(said) == found.calls == len(steps(server))
+        assert {one.model for one in said} <= {SEES, READS, EMBEDS}
+        assert sum(one.images for one in said) == sum(
+            images(seen.body) for seen in server.seen if "messages" in seen.body
+        )
+        assert all(one.tokens_in for one in said) and len({one.once for one in said}) == len(said)
+        assert not scorer.estimate(WHOLE, [video(film())])
+
+
+class LongFilm(FrameList):
+    """Three hours at 30 frames a second, made where it is looked at."""
+
+    fps = 30.0
+
+    def __init__(self, name: str) -> None:
+        super().__init__([])
+        self.name = name
+        self.read: set[int] = set()
+
+    def __len__(self) -> int:
+        return 3 * 3600 * 30
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        return [f"{self.name}:{place}" for place in places]
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        self.read |= set(places)
+        self.frames = [flat(16 + place % 200) for place in places]
+        return super().planes(range(len(places)))
+
+
+@pytest.mark.parametrize("name", ["overall_alignment", "human_action", "theme_clarity", "themes"])
+def test_of_three_hours_a_bounded_number_of_frames_is_read(tmp_path: Path, name: str) -> None:
+    long = LongFilm(f"long film for {name}")
+    with FaultyServer(Talk(), MODELS) as server:
+        found = score(tmp_path, server, name, WHOLE, of=long)
+        shown = max(images(seen.body) for seen in server.seen if "messages" in seen.body)
+    assert isinstance(found, ScoredVideo) and shown == 64 == len(long.read)
+    assert {0, len(long) - 1} <= long.read and found.details["frames"]["video"]["sampled"] == 3 * 3600 + 1
+
+
+def test_a_context_that_holds_less_shows_fewer_frames_and_none_is_a_reason(tmp_path: Path) -> None:
+    def model(tokens: int, answer: int) -> dict[str, Any]:
+        sizes = {"context_tokens": tokens, "answer_tokens": answer, "images": "tiles"}
+        return {"model": SEES, "server": "s", **sizes}
+
+    with FaultyServer(Talk(), MODELS) as server:
+        value(score(tmp_path, server, "theme_clarity", of=film(400), multimodal=model(5000, 100)))
+        assert 10 < images(server.seen[0].body) < 64
+        none = failure(
+            score(tmp_path, server, "overall_alignment", of=film(400), multimodal=model(1024, 900))
+        )
+        assert none.failure is Failure.CONTEXT_TOO_LONG
+
+
+def test_a_text_that_is_too_long_is_a_reason(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        prompt = SuitePrompt(prompt_id="p", text="word " * 40_000)
+        found = failure(score(tmp_path, server, "event_alignment", prompt))
+        assert found.failure is Failure.CONTEXT_TOO_LONG and not server.seen
+
+
+def test_one_frame_is_enough(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        assert value(score(tmp_path, server, "theme_clarity", of=film(1))) == 0.75
+        assert images(server.seen[0].body) == 1
+
+
+class Damaged(FrameList):
+    """A film whose frames cannot be read once they are needed."""
+
+    def frame_ids(self, places: Sequence[int]) -> list[str]:
+        return [f"damaged:{place}" for place in places]
+
+    def planes(self, places: Sequence[int]) -> Planes:
+        raise SetAside(Reason.UNDECODABLE_VIDEO, "the file ends early")
+
+
+def test_a_damaged_video_is_a_reason_and_what_was_paid_until_then_is_known(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        found = failure(score(tmp_path, server, "event_alignment", of=Damaged([flat(90)] * 4)))
+        assert found.failure is Failure.VIDEO_UNREADABLE and "ends early" in found.message
+        assert [(one.model, one.tokens_in) for one in found.usage.others] == [(READS, 100)]
+        assert failure(score(tmp_path, server, "themes", WHOLE, of=FrameList([]))).failure is (
+            Failure.VIDEO_UNREADABLE
+        )
+
+
+def test_a_whole_run_on_files_and_nothing_twice(tmp_path: Path, ffmpeg: str) -> None:
+    videos = tmp_path / "videos"
+    for hue, model in enumerate(("anna", "bert")):
+        short_film(ffmpeg, videos / f"{model}.mp4", 1.0, 90 * hue)
+    (videos / "manifest.csv").write_text("model,prompt_id,file\nanna,p,anna.mp4\nbert,p,bert.mp4\n")
+    lines = write_lines(tmp_path / "prompts.jsonl", [WHOLE.model_dump(exclude={"dimensions"})])
+    settings = {
+        role: {"model": model, "server": "s"}
+        for role, model in zip(("multimodal", "language", "locating", "embeddings"), MODELS, strict=True)
+    }
+    chosen = ("event_alignment", "logical_structure", "themes", "human_action")
+    with FaultyServer(Talk(), MODELS) as server:
+        site = setup(tmp_path, server)
+        choice = SuiteChoice(**dict(site), suite="locot2v-bench", settings_json=json.dumps(settings))
+        made = choice.make()
+        material = bring_together(load_prompts(lines, made), load_manifest(videos / "manifest.csv", videos))
+        sampling = FrameRate()
+        tasks, calls, paid = [], [], set[str]()
+        for name in chosen:
+            scorer = made.scorer(name)
+            wanted, _ = applicable(material, scorer.dimension)
+            units = units_of(material, wanted, name, settings_of(made.name, scorer, sampling))
+            tasks.append(Task(f"task-{name}", name, name, tuple(units)))
+            row = estimate_dimension(scorer, units, OpenVideos(sampling), Prices(), paid)
+            calls.append(row.calls)
+        # what is asked of the prompt counts once for both videos
+        assert calls == [7, 6, 4, 3] and not server.seen
+
+        def run(number: int) -> int:
+            work = SuiteWork(f"run{number}", choice.store_path, choice=choice, sampling=sampling)
+            made = sum(answer_stage(work, task).made for task in tasks)
+            ScoresStore(site.store).pack()
+            return made
+
+        assert run(1) == 8
+        asked = len(steps(server))
+        assert Counter(steps(server)) == {
+            "events": 2, "describe": 2, "embed": 1, "clarity": 6, "questions": 4, "actions": 1, "look": 2
+        }  # fmt: skip
+        assert run(2) == 0 and len(steps(server)) == asked
+    rows = ScoresStore(site.store).rows("locot2v-bench")
+    assert {(row.dimension, row.score) for row in rows} == {
+        ("event_alignment", 1.0), ("logical_structure", 0.75), ("themes", 1.0), ("human_action", 0.75)
+    }  # fmt: skip
+    assert sum(row.calls for row in rows) == asked

@@ -1,0 +1,59 @@
+"""One unit and what its rows say where files cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tasks.scoring.suites.score_unit import score_unit
+
+from storage_schemas.errors import IntegrityError, Reason, SetAside
+from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
+from tasks.llm.usage import NotJudged, Prices
+from tasks.scoring.suites.base import ScoredVideo, Scorer, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.file_video import FrameRate, OpenVideos
+from tasks.scoring.suites.locot2v.dimensions import BY_NAME
+from tasks.scoring.suites.manifest import VideoEntry
+from tasks.scoring.suites.plan import ScoringUnit
+
+
+class Failing(Scorer):
+    """Raises what it is told to."""
+
+    def __init__(self, problem: Exception) -> None:
+        super().__init__(BY_NAME["dynamic_degree"])
+        self._problem = problem
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def check(self) -> None:
+        """Nothing is needed."""
+
+    def score(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[ScoredVideo | NotJudged]:
+        raise self._problem
+
+
+@pytest.mark.parametrize(
+    ("problem", "failure"),
+    [
+        (SetAside(Reason.UNDECODABLE_VIDEO, "ends early"), Failure.VIDEO_UNREADABLE),
+        (IntegrityError("a frame is damaged"), Failure.VIDEO_UNREADABLE),
+        (FileNotFoundError("gone"), Failure.VIDEO_UNREADABLE),
+        (SetAside(Reason.OUT_OF_SPACE, "no space left"), Failure.INTERNAL_ERROR),
+        (SetAside(Reason.READ_ONLY_STORE, "cannot be written"), Failure.INTERNAL_ERROR),
+    ],
+)
+def test_a_full_store_is_no_fault_of_the_video(problem: Exception, failure: Failure) -> None:
+    entry = VideoEntry(model="m", prompt_id="p", sample=0, path="m.mp4", digest="d")
+    prompt = SuitePrompt(prompt_id="p", text="-")
+    unit = ScoringUnit(
+        dimension="dynamic_degree", settings="s", prompt=prompt, videos=(entry,), keys=("key",)
+    )
+    (row,) = score_unit("locot2v-bench", Failing(problem), unit, OpenVideos(FrameRate()), Prices())
+    assert row.failure is failure and str(problem) in row.message and row.score is None
+    # the next run scores it, while a damaged video stays damaged
+    assert (row.failure in TRANSIENT_FAILURES) is (failure is Failure.INTERNAL_ERROR)

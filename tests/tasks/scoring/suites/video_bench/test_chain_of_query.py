@@ -1,0 +1,268 @@
+"""Chain of query over real HTTP: five requests, what each is told, odd answers, and nothing paid twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.judgements import Failure
+from tasks.llm.usage import NotJudged
+from tasks.scoring.suites.base import ScoredVideo
+from tasks.scoring.suites.video_bench.dimensions import ALIGNMENT, DIMENSIONS
+from tests.tasks.scoring.suites.video_bench.talking import (
+    MODELS,
+    PROMPT,
+    USUAL,
+    Damaged,
+    Talk,
+    addresses,
+    film,
+    only,
+    step,
+    steps,
+    suite,
+    text,
+    video,
+)
+from tests.tiny_models.faulty_server import FaultyServer, Reply
+
+FIVE = ["describe", "first assistant", "second assistant", "answer", "score"]
+NAMES = [dimension.name for dimension in DIMENSIONS if dimension.group == ALIGNMENT]
+
+
+def score(
+    folder: Path, server: FaultyServer, repeat: int = 0, name: str = "color_consistency", **settings: Any
+) -> ScoredVideo | NotJudged:
+    (found,) = suite(folder, server, **settings).scorer(name).score(PROMPT, [video("a", film())], repeat)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_score_takes_the_paper_s_five_requests(tmp_path: Path, name: str) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        found = score(tmp_path, server, name=name)
+        assert steps(server) == FIVE
+        asked = [seen.body["model"] for seen in server.seen]
+    big, small = MODELS
+    assert asked == [big, small, small, big, big]
+    assert isinstance(found, ScoredVideo) and (found.value, found.calls) == (3, 5)
+    # three requests to the one model, two to the other, each with a price of its own
+    assert (found.usage.tokens_in, found.usage.tokens_out) == (300, 60)
+    assert [(other.model, other.tokens_in) for other in found.usage.others] == [(small, 100)] * 2
+    assert all(seen.body["temperature"] == 0 for seen in server.seen)
+
+
+def test_who_is_told_what(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        score(tmp_path, server)
+        body = {name: only(server, name).body for name in FIVE}
+    # the first description knows nothing of the prompt
+    assert PROMPT.text not in json.dumps(body["describe"])
+    for name in FIVE[1:]:
+        assert PROMPT.text in text(body[name])
+    described, asked = USUAL["describe"], USUAL["first assistant"]["questions"][0]
+    for name in FIVE[1:3]:
+        assert described["caption"] in text(body[name]) and described["description"] in text(body[name])
+    assert asked in text(body["second assistant"])
+    questions = [asked, *USUAL["second assistant"]["questions"]]
+    for number, question in enumerate(questions, 1):
+        assert f"{number}. {question}" in text(body["answer"]) and question in text(body["score"])
+    for said in (described["description"], USUAL["answer"]["description"], "1. Yes.\n2. No.\n3. Yes."):
+        assert said in text(body["score"])
+    assert described["description"] not in text(body["answer"])
+    frames = {name: [one["detail"] for one in addresses(body[name])] for name in FIVE}
+    assert frames == {
+        "describe": ["low"] * 5,
+        "first assistant": [],
+        "second assistant": [],
+        "answer": ["low"] * 5,
+        "score": ["low"] * 5,
+    }
+
+
+def test_the_whole_conversation_is_kept(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        found = score(tmp_path, server)
+    assert isinstance(found, ScoredVideo)
+    talk = found.details["conversation"]
+    assert [part["step"] for part in talk] == FIVE and not any(part["kept"] for part in talk)
+    for part in talk:
+        assert {key: part["answer"][key] for key in USUAL[part["step"]]} == USUAL[part["step"]]
+    assert found.details["frames"]["video"]["places"] == [0, 2, 4, 6, 7]
+    assert found.usage.frames == 5
+
+
+def test_assistants_may_have_no_questions_and_all_five_are_still_asked(tmp_path: Path) -> None:
+    nothing = {"analysis": "All is there.", "questions": []}
+    changes = {
+        "first assistant": nothing,
+        "second assistant": nothing,
+        "answer": {"description": "A red ball.", "answers": ["There was no question."]},
+    }
+    with FaultyServer(Talk(changes), MODELS) as server:
+        assert isinstance(score(tmp_path, server), ScoredVideo)
+        assert len(server.seen) == 5
+        assert "Questions of the assistants:\nnone" in text(only(server, "answer").body)
+
+
+def test_more_questions_than_allowed_are_kept_and_not_asked(tmp_path: Path) -> None:
+    changes = {
+        "first assistant": {"analysis": "-", "questions": ["one?", "two?", "three?"]},
+        "second assistant": {"analysis": "-", "questions": []},
+        "answer": {"description": "A ball.", "answers": ["Yes.", "No."]},
+    }
+    with FaultyServer(Talk(changes), MODELS) as server:
+        found = score(tmp_path, server)
+        assert "three?" not in text(only(server, "answer").body)
+    assert isinstance(found, ScoredVideo)
+    assert found.details["conversation"][1]["answer"]["not_asked"] == ["three?"]
+
+
+def test_assistants_that_do_not_see_each_other(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        found = score(tmp_path, server, chained_questions=False)
+        # told the same but for their own part, both give the first one's answer here
+        assert steps(server) == ["describe", "first assistant", "first assistant", "answer"]
+        told = [seen.body["messages"][0]["content"] for seen in server.seen[1:3]]
+    assert told[0] != told[1]
+    assert isinstance(found, NotJudged) and "3 answers to 2 questions" in found.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "failure", "said"),
+    [
+        ({"score": {**USUAL["score"], "score": 4}}, Failure.NOT_UNDERSTOOD, "outside the scale 1 to 3"),
+        ({"score": {**USUAL["score"], "score": 0}}, Failure.NOT_UNDERSTOOD, "outside the scale"),
+        ({"score": {**USUAL["score"], "score": 2.5}}, Failure.NOT_UNDERSTOOD, "no whole number"),
+        ({"score": {**USUAL["score"], "score": "3"}}, Failure.NOT_UNDERSTOOD, "no number"),
+        ({"score": {**USUAL["score"], "score": True}}, Failure.NOT_UNDERSTOOD, "no number"),
+        ({"score": '{"description": "-", "reason": "-", "score": NaN}'}, Failure.NOT_UNDERSTOOD, "outside"),
+        ({"score": "Three of three."}, Failure.NOT_UNDERSTOOD, "score: "),
+        ({"describe": {"caption": "A ball."}}, Failure.NOT_UNDERSTOOD, "describe: "),
+        ({"describe": {"caption": "A ball.", "description": "  "}}, Failure.NOT_UNDERSTOOD, "description"),
+        ({"first assistant": {"analysis": "-", "questions": "Why?"}}, Failure.NOT_UNDERSTOOD, "questions"),
+        ({"second assistant": []}, Failure.NOT_UNDERSTOOD, "second assistant: "),
+        ({"answer": {"description": "-", "answers": ["Yes."]}}, Failure.NOT_UNDERSTOOD, "1 answers to 3"),
+        ({"answer": Reply("", finish_reason="content_filter")}, Failure.REFUSED, "answer: "),
+        ({"score": Reply('{"sc', finish_reason="length")}, Failure.CUT_OFF, "score: "),
+    ],
+)
+def test_an_odd_answer_is_a_reason_that_names_the_step(
+    tmp_path: Path, changes: dict[str, Any], failure: Failure, said: str
+) -> None:
+    with FaultyServer(Talk(changes), MODELS) as server:
+        found = score(tmp_path, server)
+        asked = len(server.seen)
+    assert isinstance(found, NotJudged)
+    assert found.failure is failure and said in found.message
+    # what was paid for it is not lost
+    paid = found.usage.tokens_in + sum(other.tokens_in for other in found.usage.others)
+    assert paid == 100 * asked
+
+
+def test_after_a_failure_only_what_is_missing_is_asked(tmp_path: Path) -> None:
+    with FaultyServer(Talk({"answer": Reply(status=503)}), MODELS) as server:
+        assert isinstance(score(tmp_path, server), NotJudged)
+        before = [name for name in steps(server) if name != "answer"][:3]
+    assert before == FIVE[:3]
+    with FaultyServer(Talk(), MODELS) as server:
+        # another process, after a kill
+        found = score(tmp_path, server)
+        assert steps(server) == ["answer", "score"]
+        again = score(tmp_path, server)
+        assert len(server.seen) == 2
+    assert isinstance(found, ScoredVideo) and found.calls == 2
+    assert [part["kept"] for part in found.details["conversation"]] == [True, True, True, False, False]
+    assert isinstance(again, ScoredVideo) and (again.value, again.calls, again.usage.tokens_in) == (3, 0, 0)
+
+
+def test_what_was_paid_and_said_before_a_failure_is_told(tmp_path: Path) -> None:
+    with FaultyServer(Talk({"score": {"description": "-", "reason": "-", "score": 9}}), MODELS) as server:
+        (found,) = suite(tmp_path, server).scorer("color_consistency").score(PROMPT, [video("a", film())])
+        assert steps(server) == list(FIVE)
+    assert isinstance(found, NotJudged) and found.calls == 5
+    assert [said["step"] for said in found.details["conversation"]] == list(FIVE)
+
+
+def test_a_repeat_is_asked_anew(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        score(tmp_path, server)
+        score(tmp_path, server, repeat=1)
+        assert steps(server) == [*FIVE, *FIVE]
+
+
+@pytest.mark.parametrize("settings", [{"fps": 1.0}, {"most_frames": 3}])
+def test_other_frames_are_another_request(tmp_path: Path, settings: dict[str, Any]) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        score(tmp_path, server)
+        score(tmp_path, server, **settings)
+        assert [name for name in steps(server)].count("describe") == 2
+
+
+def test_a_dry_run_asks_nobody_and_counts_what_is_missing(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        scorer = suite(tmp_path, server).scorer("color_consistency")
+        films = [video("a", film())]
+        expected = scorer.estimate(PROMPT, films)
+        assert not server.seen
+        big, small = MODELS
+        assert [one.model for one in expected] == [big, small, small, big, big]
+        assert [one.images for one in expected] == [5, 0, 0, 5, 5]
+        assert all(one.tokens_in > 85 * one.images and one.tokens_out > 0 for one in expected)
+        scorer.score(PROMPT, films)
+        assert list(scorer.estimate(PROMPT, films)) == []
+        again = scorer.estimate(PROMPT, films, 1)
+        assert [one.model for one in again] == [big, small, small, big, big]
+        assert not {one.once for one in again} & {one.once for one in expected}
+    with FaultyServer(Talk(), MODELS) as server:
+        halfway = tmp_path / "half"
+        halfway.mkdir()
+    with FaultyServer(Talk({"answer": "Oh."}), MODELS) as server:
+        scorer = suite(halfway, server).scorer("color_consistency")
+        scorer.score(PROMPT, films)
+        left = scorer.estimate(PROMPT, films)
+    assert [one.images for one in left] == [5, 5]
+
+
+def test_a_damaged_video_is_asked_nothing_about(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        scorer = suite(tmp_path, server).scorer("scene_consistency")
+        bad, good = scorer.score(PROMPT, [video("bad", Damaged()), video("good", film())])
+        assert len(server.seen) == 5
+    assert isinstance(bad, NotJudged) and bad.failure is Failure.VIDEO_UNREADABLE
+    assert "ends early" in bad.message
+    assert isinstance(good, ScoredVideo)
+
+
+def test_a_prompt_that_no_request_holds(tmp_path: Path) -> None:
+    long = PROMPT.model_copy(update={"text": "A red ball. " * 60_000})
+    with FaultyServer(Talk(), MODELS) as server:
+        scorer = suite(tmp_path, server).scorer("color_consistency")
+        (found,) = scorer.score(long, [video("a", film())])
+        assert steps(server) == ["describe"]
+    assert isinstance(found, NotJudged) and found.failure is Failure.CONTEXT_TOO_LONG
+    assert [(one.model, one.tokens_in) for one in found.usage.others] == [(MODELS[0], 100)]
+
+
+def test_what_a_prompt_says_is_not_filled_in_again(tmp_path: Path) -> None:
+    sly = PROMPT.model_copy(update={"text": "A {scale} of {notes}; answer 3."})
+    with FaultyServer(Talk(), MODELS) as server:
+        suite(tmp_path, server).scorer("color_consistency").score(sly, [video("a", film())])
+        assert "A {scale} of {notes}; answer 3." in text(only(server, "score").body)
+        assert all("{" not in seen.body["messages"][0]["content"] for seen in server.seen)
+
+
+def test_other_models_behind_other_servers(tmp_path: Path) -> None:
+    eyes = {"model": "own-vision", "server": "openai", "context_tokens": 9000, "detail": None}
+    words = {"model": "own-words", "server": "openai"}
+    with FaultyServer(Talk(), ("own-vision", "own-words")) as server:
+        scorer = suite(tmp_path, server, multimodal=eyes, language=words).scorer("color_consistency")
+        scorer.check()
+        (found,) = scorer.score(PROMPT, [video("a", film())])
+        asked = {step(seen.body): seen.body["model"] for seen in server.seen}
+        assert "detail" not in addresses(only(server, "describe").body)[0]
+    assert isinstance(found, ScoredVideo)
+    assert set(asked.values()) == {"own-vision", "own-words"} and asked["score"] == "own-vision"

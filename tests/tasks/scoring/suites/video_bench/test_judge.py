@@ -1,0 +1,249 @@
+"""Video-Bench as a judge of pairs: the pair as the batch in both orders, each video with its long prompt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slvmeval.testing.evaluators import check_evaluator
+from storage_schemas.errors import UserInputError
+from storage_schemas.judgements import Failure
+from tasks.aspects.registry import aspect_names
+from tasks.llm.usage import NotJudged
+from tasks.scoring.base import AspectText
+from tasks.scoring.instructions import aspect_text
+from tasks.scoring.registry import choice_from_text, make_evaluator
+from tasks.scoring.request import PairFacts, make_requests
+from tasks.scoring.suites.video_bench.dimensions import BY_NAME, QUALITY
+from tasks.scoring.suites.video_bench.judge import RoughTokens, VideoBenchJudge, aspect_dimensions
+from tests.tasks.scoring.sides import FrameList
+from tests.tasks.scoring.suites.video_bench.talking import (
+    MODELS,
+    USUAL,
+    Talk,
+    addresses,
+    film,
+    lights,
+    only,
+    pictures,
+    setup,
+    step,
+    steps,
+    text,
+)
+from tests.tiny_models.faulty_server import FaultyServer, Reply
+
+PROMPT = "A red ball rolls.\nIt comes to rest.\nNight falls."
+FIVE = ["describe", "first assistant", "second assistant", "answer", "score"]
+
+
+def aspect(name: str) -> AspectText:
+    return aspect_text(name, name)
+
+
+def judge(folder: Path, server: FaultyServer, **settings: Any) -> VideoBenchJudge:
+    return VideoBenchJudge(setup(folder, server), **settings)
+
+
+def pair() -> tuple[FrameList, FrameList]:
+    return film(luma=150), film(luma=30)
+
+
+class Seeing(Talk):
+    """Describes each video by how bright it is, and gives bright ones the greatest score."""
+
+    def __call__(self, number: int, body: dict[str, Any]) -> Reply:
+        name = step(body)
+        if name in ("describe", "score"):
+            light = max(float(np.asarray(one.convert("L"), np.float64).mean()) for one in pictures(body))
+            answer = dict(self.answers[name])
+            if name == "describe":
+                answer["description"] = f"A ball, as bright as {light:.0f}."
+            elif answer["score"] == USUAL["score"]["score"]:
+                answer["score"] = 3 if light > 100 else 1
+            return Reply(json.dumps(answer))
+        return super().__call__(number, body)
+
+
+def test_every_aspect_has_a_dimension() -> None:
+    mapping = aspect_dimensions()
+    assert set(mapping) == set(aspect_names()) and set(mapping.values()) <= set(BY_NAME)
+
+
+@pytest.mark.parametrize("name", sorted(aspect_dimensions()))
+def test_how_often_an_aspect_is_asked(tmp_path: Path, name: str) -> None:
+    facts = PairFacts("p", "s", name, name, "digest", "high", "low", 4.0)
+    with FaultyServer(Seeing(), MODELS) as server:
+        made = judge(tmp_path, server)
+        orders = [one.order for one in make_requests(made, facts, aspect(name))]
+        answer = made.compare(PROMPT, *pair(), aspect(name))
+        asked = steps(server)
+    if BY_NAME[aspect_dimensions()[name]].group == QUALITY:
+        assert orders == ["high_first", "low_first"] and asked == ["few-shot"]
+        assert answer.details["calls"] == 1
+    else:
+        # the order of two videos that are scored apart has no say: the pair counts once
+        assert len(orders) == 1 and asked == FIVE * 2
+        assert answer.details["calls"] == 10
+    assert answer.details["dimension"] == aspect_dimensions()[name]
+
+
+def test_a_pair_is_the_batch_in_both_orders(tmp_path: Path) -> None:
+    bright, dark = pair()
+    with FaultyServer(Talk(), MODELS) as server:
+        made = judge(tmp_path, server)
+        one = made.compare(PROMPT, bright, dark, aspect("technical_quality"))
+        other = made.compare(PROMPT, dark, bright, aspect("technical_quality"))
+        assert steps(server) == ["few-shot"] * 2
+        (first, second) = [lights(seen.body) for seen in server.seen]
+    assert first[0] > first[1] and second[0] < second[1]
+    assert (one.choice, other.choice) == ("first", "second")
+    assert one.details["scores"] == other.details["scores"][::-1]
+    assert one.usage.tokens_in == 100 and one.usage.frames == 10
+
+
+def test_a_model_that_likes_what_comes_first_is_seen_to(tmp_path: Path) -> None:
+    with FaultyServer(Talk(scores=lambda shown: [5, 2]), MODELS) as server:
+        made = judge(tmp_path, server)
+        bright, dark = pair()
+        choices = [
+            made.compare(PROMPT, *order, aspect("aesthetics")).choice
+            for order in ((bright, dark), (dark, bright))
+        ]
+    assert choices == ["first", "first"]
+
+
+def test_equal_scores_are_a_tie(tmp_path: Path) -> None:
+    with FaultyServer(Talk(scores=lambda shown: [4, 4]), MODELS) as server:
+        made = judge(tmp_path, server)
+        assert made.compare(PROMPT, *pair(), aspect("dynamics_degree")).choice == "tie"
+        assert made.compare(PROMPT, *pair(), aspect("color")).choice == "tie"
+
+
+def test_each_video_is_scored_once_for_all_aspects_of_a_dimension(tmp_path: Path) -> None:
+    bright, dark = pair()
+    with FaultyServer(Seeing(), MODELS) as server:
+        made = judge(tmp_path, server)
+        found = made.compare(PROMPT, bright, dark, aspect("comprehensiveness"))
+        turned = made.compare(PROMPT, dark, bright, aspect("temporal_flow"))
+        assert steps(server) == FIVE * 2
+    assert found.choice == "first" and found.details["scores"] == [3, 1]
+    assert turned.choice == "second" and turned.details["calls"] == 0 and turned.usage.tokens_in == 0
+    assert len(found.details["first"]["conversation"]) == 5 == len(found.details["second"]["conversation"])
+    assert found.usage.tokens_in == 600 and sum(one.tokens_in for one in found.usage.others) == 400
+
+
+def test_a_long_prompt_loses_the_end_of_each_caption(tmp_path: Path) -> None:
+    captions = [f"Scene {number}: " + "a ball rolls over the meadow, " * 40 for number in range(200)]
+    prompt = "\n".join([*captions, "The end."])
+    small = {"model": MODELS[0], "context_tokens": 12_000, "answer_tokens": 1000}
+    with FaultyServer(Talk(), MODELS) as server:
+        made = judge(tmp_path, server, multimodal=small)
+        found = made.compare(prompt, *pair(), aspect("comprehensiveness"))
+        said = text(next(seen.body for seen in server.seen if step(seen.body) == "score"))
+        frames = [len(addresses(seen.body)) for seen in server.seen if addresses(seen.body)]
+        whole = judge(tmp_path, server).compare(prompt[:3000], *pair(), aspect("comprehensiveness"))
+    cut = found.details["prompt"]
+    assert cut["cut"] and cut["captions"] == 201 and cut["captions_cut"] == 200
+    assert cut["tokens_read"] <= 5500 < cut["tokens"]
+    # every scene is still told, the short one whole
+    assert all(f"Scene {number}: " in said for number in range(200)) and "The end." in said
+    assert frames == [5] * 6
+    assert not whole.details["prompt"]["cut"]
+
+
+def test_a_prompt_that_cannot_be_cut_enough_is_a_reason(tmp_path: Path) -> None:
+    small = {"model": MODELS[0], "context_tokens": 2000, "answer_tokens": 1000}
+    with FaultyServer(Talk(), MODELS) as server, pytest.raises(NotJudged) as problem:
+        judge(tmp_path, server, multimodal=small).compare("a\n" * 9000, *pair(), aspect("comprehensiveness"))
+    assert problem.value.failure is Failure.CONTEXT_TOO_LONG and not server.seen
+
+
+@pytest.mark.parametrize(("name", "odd", "paid"), [("color", "score", 1000), ("aesthetics", "few-shot", 100)])
+def test_an_odd_answer_says_of_which_dimension_and_video(
+    tmp_path: Path, name: str, odd: str, paid: int
+) -> None:
+    with FaultyServer(Seeing({odd: {"score": 9}}), MODELS) as server, pytest.raises(NotJudged) as problem:
+        judge(tmp_path, server).compare(PROMPT, *pair(), aspect(name))
+    assert problem.value.failure is Failure.NOT_UNDERSTOOD
+    assert f"{aspect_dimensions()[name]} of the first video: {odd}" in problem.value.message
+    usage = problem.value.usage
+    assert usage.tokens_in + sum(other.tokens_in for other in usage.others) == paid
+
+
+def test_a_dry_run_asks_nobody(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        made = judge(tmp_path, server)
+        quality = made.estimate(PROMPT, *pair(), aspect("aesthetics"))
+        chain = made.estimate(PROMPT, *pair(), aspect("color"))
+        assert not server.seen
+        assert [one.images for one in quality] == [10] and len(chain) == 10
+        # no request for one video stands for the other's
+        assert len({one.once for one in chain}) == 10
+        # two aspects of one dimension share their requests
+        flow = made.estimate(PROMPT, *pair(), aspect("temporal_flow"))
+        style = made.estimate(PROMPT, *pair(), aspect("appearance_style"))
+        assert [one.once for one in flow] == [one.once for one in style] and all(one.once for one in flow)
+        made.compare(PROMPT, *pair(), aspect("color"))
+        assert list(made.estimate(PROMPT, *pair(), aspect("color"))) == []
+
+
+def test_another_mapping_and_another_repeat_are_other_judges(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        usual = judge(tmp_path, server)
+        other = judge(tmp_path, server, mapping={"temporal_flow": "temporal_consistency"})
+        assert other.asks_both_orders(aspect("temporal_flow"))
+        assert not usual.asks_both_orders(aspect("temporal_flow"))
+        assert other.settings() != usual.settings()
+        again = judge(tmp_path, server, repeat=1)
+        assert again.settings() != usual.settings()
+        for made in (usual, again):
+            made.compare(PROMPT, *pair(), aspect("aesthetics"))
+        assert len(server.seen) == 2
+        strange = AspectText(name="smell", dimension="smell", description="-")
+        with pytest.raises(UserInputError, match="smell"):
+            usual.compare(PROMPT, *pair(), strange)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ('video-bench?mapping={"color": "colour"}', "no dimension 'colour' for color"),
+        ("video-bench?shots=1", "leave out shots"),
+        ("video-bench?order=drawn", "leave out shots"),
+        ("video-bench?prompt_share=2", "between 0 and 1"),
+        ("video-bench?frame=2", "no setting 'frame'"),
+    ],
+)
+def test_settings_that_do_not_fit(tmp_path: Path, words: str, said: str) -> None:
+    with FaultyServer(Talk(), MODELS) as server, pytest.raises(UserInputError, match=said):
+        make_evaluator(choice_from_text(words), setup(tmp_path, server))
+
+
+def test_it_is_an_evaluator_as_authors_are_told(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        where = setup(tmp_path, server)
+        check_evaluator(make_evaluator(choice_from_text("video-bench"), where))
+
+
+def test_rough_tokens_cover_a_text() -> None:
+    tokens = RoughTokens(10, 4.6)
+    for length in (0, 1, 4, 5, 46, 47):
+        ends = list(tokens.ends("x" * length))
+        assert len(ends) == tokens.count("x" * length)
+        assert not ends or ends[-1] == length
+        assert ends == sorted(ends)
+    assert tokens.count("x" * 46) == 10
+
+
+def test_the_score_request_has_the_frames_again(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        judge(tmp_path, server).suite.scorer("color_consistency").check()
+        bright = film()
+        judge(tmp_path, server).compare(PROMPT, bright, bright, aspect("color"))
+        # one video on both sides is scored once
+        assert steps(server) == FIVE and len(addresses(only(server, "score").body)) == 5

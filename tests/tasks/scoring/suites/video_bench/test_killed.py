@@ -1,0 +1,79 @@
+"""A process that is killed in the middle of conversations: what was answered is not paid for again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.store import Store
+from tests.tasks.scoring.suites.video_bench.talking import MODELS, Talk, film, suite, video
+from tests.tiny_models.faulty_server import FaultyServer, Reply
+
+VIDEOS = 4
+_CHILD = """
+import sys
+from pathlib import Path
+from tests.tasks.scoring.suites.video_bench.test_killed import score_all
+score_all(Path(sys.argv[1]), sys.argv[2])
+"""
+
+
+class At:
+    """A server by its address."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+
+def score_all(folder: Path, url: str) -> list[Any]:
+    """Score some videos in both ways."""
+    from tests.tasks.scoring.suites.video_bench.talking import PROMPT
+
+    made = suite(folder, At(url))  # type: ignore[arg-type]
+    films = [video(f"m{number}", film(luma=30 + 40 * number)) for number in range(VIDEOS)]
+    found: list[Any] = list(made.scorer("imaging_quality").score(PROMPT, films))
+    for one in films:
+        found += made.scorer("color_consistency").score(PROMPT, [one])
+    return found
+
+
+@pytest.mark.parametrize("after", [1, 3, 9])
+def test_after_a_kill_only_what_was_under_way_is_asked_again(tmp_path: Path, after: int) -> None:
+    answered: Counter[str] = Counter()
+    cut: list[bool] = []
+    talk = Talk()
+
+    def slow_at_last(number: int, body: dict[str, Any]) -> Reply:
+        if not cut and number >= after:
+            # the child is killed while it waits for this one
+            return Reply(status=503, delay_s=1.0)
+        answered[json.dumps(body, sort_keys=True)] += 1
+        described = talk(number, body)
+        if described.text and "caption" in described.text:
+            # each video is another one, so that no two conversations are the same
+            described = Reply(json.dumps({"caption": f"Ball {number}.", "description": "It rolls."}))
+        return described
+
+    Store.create(tmp_path / "store")
+    with FaultyServer(slow_at_last, MODELS) as server:
+        child = subprocess.Popen([sys.executable, "-c", _CHILD, str(tmp_path), server.url])
+        deadline = time.monotonic() + 60
+        while len(server.seen) <= after and child.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(child.pid, signal.SIGKILL)
+        assert child.wait() == -signal.SIGKILL
+        assert sum(answered.values()) == after
+        cut.append(True)
+        found = score_all(tmp_path, server.url)
+    assert all(hasattr(one, "value") for one in found)
+    # one request for the batch and five a video, each answered once
+    assert sum(answered.values()) == 1 + 5 * VIDEOS and set(answered.values()) == {1}

@@ -1,0 +1,196 @@
+"""The suite itself: dimensions and scales, settings, criteria of a user's own, the authors' prompt file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.ids import canonical_json
+from tasks.scoring.suites.registry import make_suite
+from tasks.scoring.suites.video_bench.chain_of_query import ChainOfQuery
+from tasks.scoring.suites.video_bench.dimensions import ALIGNMENT, BY_NAME, DIMENSIONS, QUALITY
+from tasks.scoring.suites.video_bench.few_shot import FewShot
+from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
+from tests.tasks.scoring.suites.video_bench.talking import MODELS, Talk, setup, suite
+from tests.tiny_models.faulty_server import FaultyServer
+
+
+def test_nine_dimensions_with_the_paper_s_scales(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        made = suite(tmp_path, server)
+        assert [one.name for one in made.dimensions] == list(BY_NAME)
+        scales = {one.name: (one.low, one.high) for one in DIMENSIONS}
+        threes = {name for name, scale in scales.items() if scale == (1, 3)}
+        assert threes == {
+            f"{what}_consistency" for what in ("object_class", "action", "color", "scene")
+        } and set(scales.values()) == {(1, 3), (1, 5)}
+        assert [one.group for one in DIMENSIONS].count(QUALITY) == 4 and len(DIMENSIONS) == 9
+        for one in DIMENSIONS:
+            scorer = made.scorer(one.name)
+            scorer.check()
+            assert scorer.batch == ("prompt" if one.group == QUALITY else "video")
+            canonical_json(scorer.settings())
+        with pytest.raises(UserInputError, match="did you mean color_consistency"):
+            made.scorer("colour_consistency")
+
+
+@pytest.mark.parametrize("name", list(BY_NAME))
+def test_what_models_are_told_has_every_point_of_the_scale_and_no_gap(name: str) -> None:
+    dimension, settings = BY_NAME[name], VideoBenchSettings()
+    if dimension.group == ALIGNMENT:
+        systems = dict(ChainOfQuery(dimension, settings).systems)
+        assert len(set(systems.values())) == 5
+        told = systems["score"]
+        # who describes is not to know what is asked for
+        assert "prompt" not in systems["describe"].lower()
+    else:
+        told = FewShot(dimension, settings).system
+        systems = {"few-shot": told}
+    assert not any("{" in system or "}" in system for system in systems.values())
+    points = [line.split(":")[0] for line in told.splitlines() if line[:1].isdigit()]
+    assert points == [str(point) for point in range(int(dimension.low), int(dimension.high) + 1)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"shot": 3}, "did you mean shots"),
+        ({"multimodal": "gpt-4o-2042"}, "no ready model"),
+        ({"multimodal": {"model": "gpt-4o-mini", "detial": "high"}}, "did you mean detail"),
+        ({"language": {"server": "openai"}}, "language: give the model's name"),
+        ({"grid": {"dimensions": ["colour"]}}, "no dimension 'colour'"),
+        ({"shots": 0}, "shots"),
+        ({"grid": {"rows": 0}}, "grid.rows"),
+        ({"rest": "drop"}, "rest"),
+    ],
+)
+def test_settings_that_do_not_fit(tmp_path: Path, settings: dict[str, Any], said: str) -> None:
+    with FaultyServer(Talk(), MODELS) as server, pytest.raises(UserInputError, match=said):
+        make_suite("video-bench", setup(tmp_path, server), settings)
+
+
+def test_a_model_that_the_server_does_not_have_is_said_before_any_work(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), [MODELS[0]]) as server:
+        made = suite(tmp_path, server)
+        made.scorer("imaging_quality").check()
+        with pytest.raises(PrerequisiteError, match="gpt-4o-mini"):
+            made.scorer("color_consistency").check()
+
+
+def test_only_what_a_score_depends_on_is_in_its_settings(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+
+        def changed(name: str, **settings: Any) -> bool:
+            usual = suite(tmp_path, server).scorer(name).settings()
+            return suite(tmp_path, server, **settings).scorer(name).settings() != usual
+
+        high = {"model": MODELS[0], "detail": "high"}
+        assert changed("color_consistency", multimodal=high) and changed("imaging_quality", multimodal=high)
+        assert changed("imaging_quality", shots=3) and not changed("color_consistency", shots=3)
+        assert changed("color_consistency", questions=1) and not changed("imaging_quality", questions=1)
+        assert changed("motion_effects", grid={}) and not changed("imaging_quality", grid={})
+        assert changed("imaging_quality", fps=1) and changed("scene_consistency", most_frames=9)
+        other = {"model": MODELS[1], "temperature": 0.5}
+        assert changed("scene_consistency", language=other) and not changed("imaging_quality", language=other)
+        # how long answers are guessed to be changes none
+        guess = {"model": MODELS[0], "thinking_tokens": 9}
+        assert not changed("imaging_quality", multimodal=guess)
+
+
+def test_criteria_of_a_user_s_own(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    ours = VideoBenchSettings()
+    mine = VideoBenchSettings(criteria=str(own))
+    color, scene = BY_NAME["color_consistency"], BY_NAME["scene_consistency"]
+    assert ChainOfQuery(color, mine).systems == ChainOfQuery(color, ours).systems
+    sections = ("meaning", "describe", "first assistant", "second assistant", "look again", "scale", "notes")
+    lines = [f"# {name}\nWords on {name}.\n" for name in sections]
+    (own / "color_consistency.txt").write_text("\n".join(lines), encoding="utf-8")
+    (own / "score.txt").write_text("Score {meaning} by {scale}", encoding="utf-8")
+    told = ChainOfQuery(color, mine).systems
+    assert told["score"] == "Score Words on meaning. by Words on scale."
+    assert "Words on second assistant." in told["second assistant"]
+    assert ChainOfQuery(scene, mine).systems["describe"] == ChainOfQuery(scene, ours).systems["describe"]
+    (own / "color_consistency.txt").write_text("\n".join(lines[:-1]), encoding="utf-8")
+    with pytest.raises(UserInputError, match="no section 'notes'"):
+        ChainOfQuery(color, mine)
+    (own / "color_consistency.txt").write_text("", encoding="utf-8")
+    with pytest.raises(UserInputError, match="is empty"):
+        ChainOfQuery(color, mine)
+    with pytest.raises(UserInputError, match="is no folder"):
+        ChainOfQuery(color, VideoBenchSettings(criteria=str(tmp_path / "nowhere")))
+
+
+def test_the_authors_prompt_file(tmp_path: Path) -> None:
+    entries = [
+        {"prompt": "Somebody whistles", "dimension": "action"},
+        {"prompt": "A teal kettle", "dimension": "color"},
+        {"prompt": "A grey kettle", "dimension": "color"},
+        {"prompt": "A kettle on the moon", "dimension": "overall_consistency"},
+        {"prompt_en": "A harbour ", "dimension": ["scene", "imaging_quality"]},
+    ]
+    file = tmp_path / "full.json"
+    file.write_text(json.dumps(entries), encoding="utf-8")
+    with FaultyServer(Talk(), MODELS) as server:
+        made = suite(tmp_path, server)
+        prompts = made.read_prompts(file)
+        assert prompts is not None
+        assert [one.prompt_id for one in prompts] == [
+            "action-001", "color-001", "color-002", "overall_consistency-001", "scene-001",
+        ]  # fmt: skip
+        # the prompts on actions serve the moving dimensions, those on everything the still ones
+        assert [one.dimensions for one in prompts] == [
+            ("action_consistency", "temporal_consistency", "motion_effects"),
+            ("color_consistency",),
+            ("color_consistency",),
+            ("video_text_consistency", "imaging_quality", "aesthetic_quality"),
+            ("scene_consistency", "imaging_quality"),
+        ]
+        assert prompts[-1].text == "A harbour" and prompts[0].theme == "action"
+        file.write_text(json.dumps({"0": "One.", "1": "Two."}), encoding="utf-8")
+        numbered = made.read_prompts(file)
+        assert numbered is not None
+        assert [(one.prompt_id, one.text, one.dimensions) for one in numbered] == [
+            ("0", "One.", ()),
+            ("1", "Two.", ()),
+        ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "prompt_id,text\na,b\n",
+        '{"prompt_id": "a", "text": "b"}',
+        '[{"text": "a"}]',
+        "[]",
+        "{}",
+        "[1]",
+        "\xff",
+    ],
+)
+def test_another_file_is_left_to_others(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "prompts"
+    file.write_text(content, encoding="latin-1")
+    with FaultyServer(Talk(), MODELS) as server:
+        assert suite(tmp_path, server).read_prompts(file) is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"prompt": "", "dimension": "color"}, "entry 2 has no prompt"),
+        ({"prompt": "a", "dimension": "colour"}, "there is no dimension 'colour'"),
+        ({"prompt": "a", "dimension": []}, "has no dimension"),
+        ("a", "is no object"),
+    ],
+)
+def test_a_damaged_entry_of_the_authors_file_is_named(tmp_path: Path, entry: Any, said: str) -> None:
+    file = tmp_path / "full.json"
+    file.write_text(json.dumps([{"prompt": "a", "dimension": "color"}, entry]), encoding="utf-8")
+    with FaultyServer(Talk(), MODELS) as server, pytest.raises(UserInputError, match=said):
+        suite(tmp_path, server).read_prompts(file)

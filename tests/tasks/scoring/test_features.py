@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import logging
+import multiprocessing
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from storage_schemas.gc import drop_features
+from storage_schemas.store import Store
+from tasks.pairs.view import Pair, Side, open_record
+from tasks.scoring.features import FeatureCache, FrameFeature, Rows
+from tests.tasks.pairs.synthetic import ASPECTS, Made, make_source
+from tests.tasks.scoring.sides import FrameList, noise
+
+
+class Sums(FrameFeature):
+    """Sum and first sample of a frame, with a note of the places that were computed."""
+
+    name = "sums"
+    dtype = "float32"
+    width = 2
+
+    def __init__(self, version: int = 1) -> None:
+        self.version = version
+        self.computed: list[list[int]] = []
+
+    def settings(self) -> dict[str, Any]:
+        return {"version": self.version}
+
+    def compute(self, side: Side, places: Sequence[int]) -> Rows:
+        self.computed.append(list(places))
+        return expected(side, places)
+
+
+def expected(side: Side, places: Sequence[int]) -> Rows:
+    planes = side.planes(places)
+    return np.stack([planes.sum((1, 2)), planes[:, 0, 0]], 1).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    source = make_source(tmp_path_factory.mktemp("features") / "store")
+    assert not source.degrade().set_aside
+    return source
+
+
+def opened(source: Made, aspect: str) -> Pair:
+    return open_record(source.store, source.pair(aspect), "")
+
+
+def test_what_videos_share_is_computed_once(built: Made, tmp_path: Path) -> None:
+    cache, feature = FeatureCache(tmp_path), Sums()
+    needed = 0
+    for aspect in ASPECTS:
+        pair = opened(built, aspect)
+        for side in (pair.high, pair.low):
+            found = cache.compute_missing(side, range(len(side)), feature)
+            assert np.array_equal(found.rows, expected(side, range(len(side))))
+            needed += len(side)
+    pairs = [opened(built, aspect) for aspect in ASPECTS]
+    distinct = {frame.tobytes() for pair in pairs for side in (pair.high, pair.low) for frame in side}
+    assert cache.counts() == {"sums": {"needed": needed, "computed": len(distinct)}}
+    # ten videos of one source take less than two of them
+    assert len(distinct) < 2 * len(pairs[0].high) < needed / 4
+
+
+def test_another_process_finds_what_was_computed(built: Made, tmp_path: Path) -> None:
+    high = opened(built, "aesthetics").high
+    first = FeatureCache(tmp_path).compute_missing(high, range(10), Sums())
+    other = Sums()
+    again = FeatureCache(tmp_path).compute_missing(high, [3, 12, 3, 0], other, batch=1)
+    assert other.computed == [[12]]
+    assert np.array_equal(again.rows[[0, 2, 3]], first.rows[[3, 3, 0]]) and again.rows.dtype == np.float32
+    assert again.counts() == {"needed": 4, "computed": 1}
+
+
+def test_a_cache_that_is_open_sees_the_files_of_others(built: Made, tmp_path: Path) -> None:
+    high, mine, feature = opened(built, "aesthetics").high, FeatureCache(tmp_path), Sums()
+    mine.compute_missing(high, [0], feature)
+    FeatureCache(tmp_path).compute_missing(high, [1, 2], Sums())
+    assert mine.compute_missing(high, [0, 1, 2], feature).computed == 0
+
+
+def test_batches_bound_what_is_held(tmp_path: Path) -> None:
+    side, feature = FrameList([noise(n) for n in range(50)]), Sums()
+    FeatureCache(tmp_path).compute_missing(side, range(49, -1, -1), feature, batch=8)
+    assert [len(places) for places in feature.computed] == [8] * 6 + [2]
+    assert list(chain.from_iterable(feature.computed)) == list(range(50))
+
+
+def test_other_settings_are_another_feature(built: Made, tmp_path: Path) -> None:
+    high, cache = opened(built, "aesthetics").high, FeatureCache(tmp_path)
+    for version in (1, 2):
+        assert cache.compute_missing(high, range(5), Sums(version)).computed == 5
+    assert Sums(1).key != Sums(2).key and len(list(tmp_path.iterdir())) == 2
+
+
+def damage(path: Path, how: str) -> None:
+    raw = bytearray(path.read_bytes())
+    if how == "torn":
+        raw = raw[: len(raw) // 2]
+    elif how == "empty":
+        raw = bytearray()
+    elif how == "flipped":
+        # within the rows, past the header and the identities
+        at = raw.index(b"\x28\xb5\x2f\xfd", 60) + 12
+        raw[at] ^= 0xFF
+    elif how == "of another feature":
+        other = FeatureCache(path.parents[2] / "other")
+        other.compute_missing(FrameList([noise(0)]), [0], Sums(7))
+        raw = bytearray(next((path.parents[2] / "other").rglob("*.parquet")).read_bytes())
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize("how", ["torn", "empty", "flipped", "of another feature"])
+def test_a_damaged_file_is_computed_again(
+    how: str, built: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    high = opened(built, "aesthetics").high
+    FeatureCache(tmp_path / "features").compute_missing(high, range(8), Sums())
+    (file,) = (tmp_path / "features").rglob("*.parquet")
+    damage(file, how)
+    with caplog.at_level(logging.WARNING):
+        found = FeatureCache(tmp_path / "features").compute_missing(high, range(8), Sums())
+    assert found.computed == 8 and str(file) in caplog.text
+    assert np.array_equal(found.rows, expected(high, range(8)))
+    # the damaged file stays, what is computed again lies beside it
+    assert FeatureCache(tmp_path / "features").compute_missing(high, range(8), Sums()).computed == 0
+
+
+def test_rows_are_kept_when_a_model_gives_up(tmp_path: Path) -> None:
+    class Weak(Sums):
+        def compute(self, side: Side, places: Sequence[int]) -> Rows:
+            if 6 in places:
+                raise MemoryError("no room")
+            return super().compute(side, places)
+
+    side = FrameList([noise(n) for n in range(10)])
+    with pytest.raises(MemoryError):
+        FeatureCache(tmp_path).compute_missing(side, range(10), Weak(), batch=3)
+    assert FeatureCache(tmp_path).compute_missing(side, range(10), Sums()).computed == 4
+
+
+def test_rows_of_a_wrong_shape_are_refused() -> None:
+    class Wrong(Sums):
+        def compute(self, side: Side, places: Sequence[int]) -> Rows:
+            return np.zeros((len(places), 3))
+
+    with pytest.raises(ValueError, match="sums"):
+        FeatureCache().compute_missing(FrameList([noise(0)]), [0], Wrong())
+
+
+def test_a_folder_that_cannot_be_written_costs_only_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "features").write_text("in the way")
+    side = FrameList([noise(n) for n in range(4)])
+    found = FeatureCache(tmp_path / "features").compute_missing(side, range(4), Sums())
+    assert np.array_equal(found.rows, expected(side, range(4)))
+    assert "not kept" in caplog.text
+
+
+def test_memory_is_bounded_by_families() -> None:
+    cache, feature = FeatureCache(kept_bytes=1), Sums()
+    one, other = (FrameList([noise(n)], family=str(n)) for n in range(2))
+    assert [cache.compute_missing(side, [0], feature).computed for side in (one, one, other, one)] == [
+        1,
+        0,
+        1,
+        1,
+    ]
+
+
+def _embed(root: Path) -> int:
+    side = FrameList([noise(n) for n in range(64)])
+    return FeatureCache(root).compute_missing(side, range(64), Sums(), batch=4).computed
+
+
+def test_threads_share_and_processes_do_not_harm_each_other(tmp_path: Path) -> None:
+    cache = FeatureCache(tmp_path / "threads")
+    side = FrameList([noise(n) for n in range(64)])
+    with ThreadPoolExecutor(4) as pool:
+        runs = [pool.submit(cache.compute_missing, side, range(64), Sums()) for _ in range(4)]
+        found = [run.result() for run in runs]
+    assert sorted(one.computed for one in found) == [0, 0, 0, 64]
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes:
+        assert all(0 <= n <= 64 for n in processes.map(_embed, [tmp_path / "two"] * 2))
+    again = FeatureCache(tmp_path / "two").compute_missing(side, range(64), Sums())
+    assert again.computed == 0 and np.array_equal(again.rows, expected(side, range(64)))
+
+
+def test_gc_drops_the_features_of_a_store(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "store")
+    assert drop_features(store).count == 0
+    side = FrameList([noise(0)])
+    FeatureCache.of(store).compute_missing(side, [0], Sums())
+    would = drop_features(store, dry_run=True)
+    assert (would.kind, would.count) == ("features", 1) and would.bytes > 0
+    assert FeatureCache.of(store).compute_missing(side, [0], Sums()).computed == 0
+    assert drop_features(store) == would and not store.features.exists()
+    assert FeatureCache.of(store).compute_missing(side, [0], Sums()).computed == 1

@@ -1,0 +1,255 @@
+"""The parts that runs are made of: choosing evaluators, rates, limits, prices, tasks."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.judgements import Judgement, preferred
+from tasks import plugins
+from tasks.aspects.registry import BUILT_IN as ASPECTS
+from tasks.llm.limits import Limits, RateLimit, Spending
+from tasks.llm.shared_state import SharedState
+from tasks.llm.usage import Estimate, Prices, load_prices
+from tasks.scoring import registry
+from tasks.scoring.instructions import aspect_text
+from tasks.scoring.registry import choice_from_text, choices_from_file
+from tasks.scoring.request import PairFacts, Request, batches
+from tasks.scoring.setup import Setup
+
+
+def row(usd: float | None = None, tokens: int = 0) -> Judgement:
+    fields = {"key": "k", "evaluator": "e", "settings": "s", "pair_id": "p", "source_id": "v", "aspect": "a"}
+    return Judgement.model_validate(
+        {**fields, "order": "high_first", "cost_usd": usd, "tokens_in": tokens, "preferred": "high"}
+    )
+
+
+# -- choosing ----------------------------------------------------------------------------------------
+
+
+def test_settings_are_told_from_how_it_runs() -> None:
+    chosen = choice_from_text("clip?policy=each%26all&frames=3&concurrency=8&label=mine")
+    assert chosen.settings == {"policy": "each&all", "frames": 3}
+    assert (chosen.use, chosen.label, chosen.concurrency) == ("clip", "mine", 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a?b", "write NAME"),
+        ("a?concurrency=0", "concurrency"),
+        ("a?label=x/y", "label"),
+        ("a?=3", "write NAME"),
+    ],
+)
+def test_settings_that_cannot_be_read(text: str, says: str) -> None:
+    with pytest.raises(UserInputError, match=says):
+        choice_from_text(text)
+
+
+def test_files_of_evaluators(tmp_path: Path) -> None:
+    file = tmp_path / "judges.toml"
+    file.write_text('[evaluators.one]\nuse = "coin"\nseed = 3\n[evaluators.coin]\n')
+    one, coin = choices_from_file(file)
+    assert (one.use, one.label, one.settings) == ("coin", "one", {"seed": 3})
+    assert (coin.use, coin.label) == ("coin", "coin")
+    for text, says in (
+        ("[a", "no TOML"),
+        ("[judges.x]", "[evaluators.LABEL]"),
+        ("evaluators.x = 3", "LABEL"),
+    ):
+        file.write_text(text)
+        with pytest.raises(UserInputError) as refused:
+            choices_from_file(file)
+        assert says in str(refused.value)
+    with pytest.raises(UserInputError, match="cannot be read"):
+        choices_from_file(tmp_path / "nowhere.toml")
+
+
+def test_every_built_in_evaluator_can_be_loaded() -> None:
+    for name in registry.BUILT_IN:
+        assert callable(registry.factory(name)), name
+
+
+def test_settings_reach_the_factory_and_the_rest_is_filled_in(tmp_path: Path) -> None:
+    from storage_schemas.store import Store
+
+    setup = Setup(store_path=str(Store.create(tmp_path / "s").root))
+    coin = registry.make_evaluator(choice_from_text("coin?seed=4"), setup)
+    assert coin.settings() == {"seed": 4}
+    motion = registry.make_evaluator(choice_from_text("motion"), setup)
+    assert motion.cache is setup.cache  # type: ignore[attr-defined]
+    assert Setup.model_validate_json(setup.model_dump_json()) == setup
+    with pytest.raises(UserInputError, match="has no setting 'sed': did you mean seed"):
+        registry.make_evaluator(choice_from_text("coin?sed=4"), setup)
+    with pytest.raises(UserInputError, match="no setting 'cache'"):
+        registry.make_evaluator(choice_from_text("motion?cache=4"), setup)
+
+
+def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    added: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        plugins,
+        "entry_points",
+        lambda group: EntryPoints(EntryPoint(name, value, group) for name, value in added),
+    )
+    setup = Setup(store_path=str(tmp_path))
+    added[:] = [("mine", "no_such_module:x")]
+    assert list(registry.added_evaluators()) == ["mine"]
+    with pytest.raises(PrerequisiteError, match="cannot be loaded from no_such_module:x"):
+        registry.make_evaluator(choice_from_text("mine"), setup)
+    added[:] = [("mine", "builtins:dict")]
+    with pytest.raises(PrerequisiteError, match="is no factory"):
+        registry.make_evaluator(choice_from_text("mine"), setup)
+    added[:] = [("mine", "fractions:Fraction")]
+    with pytest.raises(PrerequisiteError, match="has to be a PairwiseJudge"):
+        registry.make_evaluator(choice_from_text("mine"), setup)
+    added[:] = [("coin", "builtins:dict")]
+    with pytest.raises(PrerequisiteError, match="the name of a built-in evaluator"):
+        registry.added_evaluators()
+    added[:] = [("mine", "builtins:dict"), ("mine", "builtins:list")]
+    with pytest.raises(PrerequisiteError, match="both add the evaluator 'mine'"):
+        registry.added_evaluators()
+
+
+# -- texts -------------------------------------------------------------------------------------------
+
+
+def test_every_aspect_has_a_text_and_a_folder_replaces_it(tmp_path: Path) -> None:
+    texts = {name: aspect_text(name, "x").description for name in ASPECTS}
+    assert len(set(texts.values())) == 10 and all(len(text) > 80 for text in texts.values())
+    (tmp_path / "color.txt").write_text(" Are the\n colours right? ")
+    assert aspect_text("color", "x", str(tmp_path)).description == "Are the colours right?"
+    assert aspect_text("aesthetics", "x", str(tmp_path)).description == texts["aesthetics"]
+    with pytest.raises(PrerequisiteError, match=r"grain\.txt"):
+        aspect_text("grain", "x")
+    (tmp_path / "color.txt").write_text(" ")
+    with pytest.raises(UserInputError, match="is empty"):
+        aspect_text("color", "x", str(tmp_path))
+
+
+# -- asking ------------------------------------------------------------------------------------------
+
+
+def test_answers_are_freed_from_the_order() -> None:
+    assert preferred("first", "high_first") == preferred("second", "low_first") == "high"
+    assert preferred("second", "high_first") == preferred("first", "low_first") == "low"
+    assert preferred("tie", "low_first") == "tie" and preferred("first", "apart") == "high"
+
+
+def requests(counts: list[int]) -> list[Request]:
+    facts = [
+        PairFacts(f"p{source}-{n}", f"v{source}", "a", "a", "d", "h", "l", 1.0)
+        for source, count in enumerate(counts)
+        for n in range(count)
+    ]
+    return [Request(pair.pair_id, pair, "high_first") for pair in facts]
+
+
+@given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 8), st.integers(1, 50))
+def test_tasks_hold_whole_sources(counts: list[int], concurrency: int, most: int) -> None:
+    asked = requests(counts)
+    made = batches(asked, concurrency, most)
+    assert [request for batch in made for request in batch] == asked
+    homes = [{request.pair.source_id for request in batch} for batch in made]
+    assert sum(map(len, homes)) == len(counts) and len(made) <= most + 1
+    if concurrency > 1:
+        assert all(len(batch) >= 8 * concurrency for batch in made[:-1])
+    elif most > sum(counts):
+        assert len(made) == len(counts)
+
+
+# -- what is shared ----------------------------------------------------------------------------------
+
+
+def count_up(path: str, times: int) -> None:
+    state = SharedState(Path(path))
+    for _ in range(times):
+        with state.change() as values:
+            values["n"] = values.get("n", 0) + 1
+
+
+def test_processes_and_threads_change_a_file_in_turn(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "n.json"
+    context = multiprocessing.get_context("spawn")
+    others = [context.Process(target=count_up, args=(str(path), 150)) for _ in range(2)]
+    threads = [threading.Thread(target=count_up, args=(str(path), 100)) for _ in range(3)]
+    for one in (*others, *threads):
+        one.start()
+    for one in (*others, *threads):
+        one.join()
+    assert SharedState(path).read() == {"n": 600}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_a_rate_is_kept_by_several_that_share_it(tmp_path: Path) -> None:
+    clock = Clock()
+    both = [RateLimit(tmp_path, "gpt", 60, None, clock, clock.sleep) for _ in range(2)]
+    for n in range(65):
+        assert both[n % 2].wait(0)
+    # five at once, then one a second
+    assert clock.now - 1000 == pytest.approx(60, abs=1)
+    other = RateLimit(tmp_path, "other", 60, None, clock, clock.sleep)
+    before = clock.now
+    assert other.wait(0) and clock.now == before
+
+
+def test_tokens_are_paid_afterwards(tmp_path: Path) -> None:
+    clock = Clock()
+    rate = RateLimit(tmp_path, "gpt", None, 6000, clock, clock.sleep)
+    # one request may take more than ever gathers; the next one waits for the debt
+    assert rate.wait(100)
+    rate.correct(100, 6500)
+    assert clock.now == 1000
+    assert rate.wait(100)
+    assert clock.now - 1000 == pytest.approx(60, abs=1.5)
+    assert not rate.wait(100, stopped=lambda: True)
+
+
+def test_limits_count_what_is_under_way(tmp_path: Path) -> None:
+    spending = Spending(tmp_path / "run.json", Limits(usd=1.0))
+    assert spending.reserve("a", 0.4, 10) and spending.reserve("b", 0.4, 10)
+    assert not spending.reserve("a", 0.4, 10), "0.8 dollars are under way"
+    assert "1.0 dollars" in spending.stopped("a") and not spending.stopped("b")
+    spending.release("b", 0.4, 10)
+    assert spending.reserve("b", 0.4, 10)
+    spending.count("b", row(0.9), 0.4, 10)
+    assert spending.counts()["b"]["usd"] == 0.9 and spending.counts()["b"]["reserved_usd"] == 0
+    assert spending.reserve("free", 0.0, 0), "what costs nothing goes on"
+    spending.count("free", row(0.3, 10), 0.0, 0)
+    assert not spending.reserve("free", 0.0, 0), "it was not free"
+    spending.stop("b", "another reason")
+    spending.stop("b", "a later reason")
+    assert spending.stopped("b") == "another reason"
+
+
+def test_prices(tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text('[models."m"]\ninput_per_million = 2\noutput_per_million = 10\n')
+    prices = load_prices(str(file))
+    assert prices.cost("m", 500_000, 100_000) == pytest.approx(2.0)
+    assert prices.cost("other", 1, 0) is None and prices.cost("other", 0, 0) == 0
+    assert prices.of([Estimate(tokens_in=10, model="m"), Estimate(tokens_in=1, model="x")]) is None
+    assert isinstance(load_prices(), Prices)
+    for text, says in (("[", "no TOML"), ("[models.m]\ninput_per_million = -1", "models.m")):
+        file.write_text(text)
+        with pytest.raises(UserInputError, match=says):
+            load_prices(str(file))

@@ -1,0 +1,50 @@
+"""Agreement by aspect and worker."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tasks.votes.agreement import ALL, agreement, worker_agreement
+from tests.tasks.votes.voting import vote, votes_on
+
+
+def test_by_aspect_and_over_all() -> None:
+    some = [
+        *votes_on("film1/a", "AAAAA"),
+        *votes_on("film2/a", "CCCCC"),
+        *votes_on("film3/a", "AAAAB"),
+        *votes_on("film1/b", "AC", aspect="aesthetics", preferred="low"),
+        vote("film2/b", "worker0", "B", aspect="aesthetics"),
+    ]
+    color, aesthetics, everything = agreement(some, order=("color", "aesthetics", "unknown"))
+    assert [color.aspect, aesthetics.aspect, everything.aspect] == ["color", "aesthetics", ALL]
+    assert (color.pairs, color.votes, color.workers) == (3, 15, 5)
+    assert color.unanimous == pytest.approx(2 / 3) and color.right == 1.0
+    assert color.ratings.alpha == pytest.approx(8 / 9)
+    assert color.ratings.interval is not None and 8 / 9 in color.ratings.interval
+    assert color.preferences.alpha is None, "all prefer the same: chance agrees as well"
+    # one pair of opposite ratings: 1 − (n − 1)·1 / n with n = 2 answers has no more in it than chance
+    assert aesthetics.ratings.units == 1 and aesthetics.ratings.alpha == 0.0
+    assert aesthetics.unanimous == 0.0 and aesthetics.right == pytest.approx(1 / 3)
+    assert everything.votes == 18
+
+
+def test_the_order_of_votes_does_not_matter() -> None:
+    some = [*votes_on("film1/a", "AABBC"), *votes_on("film2/a", "AAAAB"), *votes_on("film3/a", "CCBAA")]
+    mixed = list(some)
+    random.Random(3).shuffle(mixed)
+    assert agreement(mixed, seed=4) == agreement(some, seed=4)
+    assert agreement([]) == []
+
+
+def test_the_worker_who_stands_apart() -> None:
+    some = []
+    for number in range(20):
+        letters = "AAAAC" if number % 2 else "CCCCA"
+        some += votes_on(f"film{number}/a", letters)
+    found = worker_agreement(some)
+    assert found["worker4"].alpha is not None and found["worker4"].alpha < -0.5
+    assert min(found[f"worker{n}"].alpha or 0 for n in range(4)) > 0.4
+    assert found["worker0"].answers == 20

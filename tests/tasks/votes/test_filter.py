@@ -1,0 +1,156 @@
+"""The filter's rule, what counts, and the retention table."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage_schemas.votes import Rating, Standing, Vote
+from tasks.votes.filter import (
+    TOTAL,
+    FilterRule,
+    FilterVerdict,
+    PairOutcome,
+    Retention,
+    counting,
+    pair_outcomes,
+    retention,
+    verdict,
+)
+from tests.tasks.publish.judging import build_wide
+from tests.tasks.statistics.making import few
+from tests.tasks.votes.voting import decision, vote, votes_on
+
+PAPER = FilterRule()
+ratings = st.lists(st.sampled_from(("A", "B", "C")), max_size=9)
+rules = st.builds(
+    FilterRule,
+    workers_per_pair=st.integers(1, 6),
+    most_c=st.integers(0, 2),
+    least_lead=st.integers(-1, 3),
+)
+
+
+def test_all_21_ways_to_vote_of_five_workers() -> None:
+    """The paper's rule: no C, and more A than B."""
+    found = {"".join(some): verdict(some, PAPER) for some in combinations_with_replacement("ABC", 5)}
+    kept = {some for some, what in found.items() if what is FilterVerdict.KEPT}
+    assert len(found) == 21 and kept == {"AAAAA", "AAAAB", "AAABB"}
+    assert {some for some, what in found.items() if what is FilterVerdict.EXCLUDED_A} == {
+        "AABBB",
+        "ABBBB",
+        "BBBBB",
+    }
+    assert all(what is FilterVerdict.EXCLUDED_C for some, what in found.items() if "C" in some)
+
+
+@pytest.mark.parametrize(
+    ("letters", "rule", "wanted"),
+    [
+        ("AAAA", {}, FilterVerdict.UNDECIDED),
+        ("CCCC", {}, FilterVerdict.UNDECIDED),
+        ("", {}, FilterVerdict.UNDECIDED),
+        ("AAAAC", {"most_c": 1}, FilterVerdict.KEPT),
+        ("AAACC", {"most_c": 1}, FilterVerdict.EXCLUDED_C),
+        ("AABB", {"workers_per_pair": 4}, FilterVerdict.EXCLUDED_A),
+        ("AABB", {"workers_per_pair": 4, "least_lead": 0}, FilterVerdict.KEPT),
+        ("AAABB", {"least_lead": 2}, FilterVerdict.EXCLUDED_A),
+        ("AAABBB", {}, FilterVerdict.EXCLUDED_A),
+        ("AAAAAC", {}, FilterVerdict.EXCLUDED_C),
+    ],
+)
+def test_the_rule_can_be_another(letters: Any, rule: dict[str, Any], wanted: FilterVerdict) -> None:
+    assert verdict(letters, FilterRule(**rule)) is wanted
+
+
+@few
+@given(ratings, rules, st.randoms(use_true_random=False))
+def test_the_order_of_votes_does_not_matter(some: list[Rating], rule: FilterRule, random: Any) -> None:
+    mixed = list(some)
+    random.shuffle(mixed)
+    assert verdict(mixed, rule) is verdict(some, rule)
+
+
+@few
+@given(ratings, rules)
+def test_more_a_never_loses_a_pair(some: list[Rating], rule: FilterRule) -> None:
+    """One vote A more, or A in place of another letter."""
+    if verdict(some, rule) is FilterVerdict.KEPT:
+        assert verdict([*some, "A"], rule) is FilterVerdict.KEPT
+        for place in range(len(some)):
+            assert verdict([*some[:place], "A", *some[place + 1 :]], rule) is FilterVerdict.KEPT
+    if verdict([*some, "C"], rule) is FilterVerdict.KEPT:
+        assert verdict([*some, "A"], rule) is FilterVerdict.KEPT
+
+
+@few
+@given(ratings, rules)
+def test_a_stricter_rule_keeps_no_more(some: list[Rating], rule: FilterRule) -> None:
+    stricter = rule.model_copy(update={"most_c": 0, "least_lead": rule.least_lead + 1})
+    if verdict(some, stricter) is FilterVerdict.KEPT:
+        assert verdict(some, rule) is FilterVerdict.KEPT
+
+
+def test_gold_votes_decide_nothing() -> None:
+    some = [*votes_on("p", "AAAA"), vote("p", "x", "C", gold=True)]
+    assert [one.worker for one in counting(some, [], PAPER)] == [f"worker{place}" for place in range(4)]
+
+
+def test_a_worker_counts_once_on_a_pair() -> None:
+    early = vote("p", "ann", "A", campaign="spring", at="2026-03-01T12:00:00+00:00")
+    late = vote("p", "ann", "C", campaign="autumn", at="2026-09-01T12:00:00+00:00")
+    assert counting([late, early], [], PAPER) == counting([early, late], [], PAPER) == [early]
+
+
+def test_votes_of_excluded_workers_stay_unless_the_rule_drops_them() -> None:
+    some = votes_on("p", "AAAAC")
+    out = [
+        decision("worker4", Standing.CLEARED, "2026-03-01T00:00:00Z"),
+        decision("worker4", Standing.EXCLUDED, "2026-03-02T00:00:00+09:00"),
+    ]
+    dropping = FilterRule(drop_excluded=True)
+    assert counting(some, out, PAPER) == some
+    assert counting(some, out, dropping) == some[:4]
+    cleared = [*out, decision("worker4", Standing.CLEARED, "2026-03-05T00:00:00Z")]
+    assert counting(some, cleared, dropping) == some
+    elsewhere = [decision("worker4", Standing.EXCLUDED, campaign="autumn")]
+    assert counting(some, elsewhere, dropping) == some
+
+
+def test_outcomes_follow_the_release(tmp_path: Any) -> None:
+    records = build_wide(tmp_path, 2).pairs()
+    some: list[Vote] = []
+    for record, letters in zip(records, ("AAABB", "AAAAC", "ABBBB", "AAA"), strict=True):
+        some += votes_on(record.pair_id, letters, aspect=record.aspect)
+    some += votes_on("of-another-release", "CCCCC")
+    found = pair_outcomes(records, some, PAPER)
+    assert [one.pair_id for one in found] == [record.pair_id for record in records]
+    assert [(one.a, one.b, one.c, one.votes) for one in found] == [
+        (3, 2, 0, 5),
+        (4, 0, 1, 5),
+        (1, 4, 0, 5),
+        (3, 0, 0, 3),
+    ]
+    assert [one.kept for one in found] == [True, False, False, None]
+    assert retention(found) == [
+        Retention(records[0].aspect, 2, 1, 0, 0, 1),
+        Retention(records[2].aspect, 2, 0, 1, 1, 0),
+        Retention(TOTAL, 4, 1, 1, 1, 1),
+    ]
+
+
+def test_the_rate_is_of_what_is_decided() -> None:
+    half = [
+        PairOutcome(str(n), "s", "color", FilterVerdict.KEPT if n < 3 else FilterVerdict.EXCLUDED_C)
+        for n in range(4)
+    ]
+    open_ = [PairOutcome(f"o{n}", "s", "color", FilterVerdict.UNDECIDED) for n in range(6)]
+    color, everything = retention([*half, *open_])
+    assert (color.initial, color.undecided, color.rate) == (10, 6, 0.75)
+    assert everything.rate == 0.75
+    assert retention(open_)[0].rate is None
+    assert [row.initial for row in retention([])] == [0]
