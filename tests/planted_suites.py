@@ -64,7 +64,7 @@ class Heavy(Length):
         return [ScoredVideo(repeat / 100, details=super().score(prompt, videos)[0].details)]
 
 
-class Asking(Scorer):
+class AskingScorer(Scorer):
     def __init__(self, dimension, setup, threads, tokens):
         super().__init__(dimension)
         self.setup, self.threads, self.tokens = setup, threads, tokens
@@ -133,7 +133,7 @@ class Planted(Suite):
         (found,) = [one for one in DIMENSIONS if one.name == dimension]
         if dimension in ("length", "heavy"):
             return (Length if dimension == "length" else Heavy)(found)
-        return Asking(found, self.setup, self.threads, self.tokens)
+        return AskingScorer(found, self.setup, self.threads, self.tokens)
 '''
 
 

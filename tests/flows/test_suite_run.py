@@ -199,8 +199,8 @@ def test_a_dimension_that_cannot_even_be_made_becomes_rows_and_the_rest_goes_on(
     tmp_path: Path, films: Path, prompts: Path, planted_suite: Path, marker: FaultyServer
 ) -> None:
     code = planted_suite / "planted_suite_code.py"
-    made = 'raise PrerequisiteError("the profile names no server")\n        return Asking(found'
-    code.write_text(code.read_text().replace("return Asking(found", made))
+    made = 'raise PrerequisiteError("the profile names no server")\n        return AskingScorer(found'
+    code.write_text(code.read_text().replace("return AskingScorer(found", made))
     result = suite_inline(options(tmp_path, films, prompts, marker))
     found = by_name(result)
     assert dict(found["beauty"].failures) == {"prerequisite_missing": 4} and found["length"].scored == 4
