@@ -23,7 +23,7 @@ from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.llm.answer_store import AnswerStore
 from tasks.llm.vision_models import VlmModel
 from tasks.llm.chat import ChatClient
-from tasks.scoring.suites.base import Dimension, Scored, Scorer, Suite
+from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, Suite
 from tasks.llm.requests import Calls
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.judgements import Failure
@@ -49,7 +49,7 @@ class Length(Scorer):
         if os.environ.get("DEADLY") == video.name:
             os.kill(os.getpid(), signal.SIGKILL)
         where = {"pool": os.environ.get("SLURM_JOB_PARTITION", ""), "process": os.getpid()}
-        return [Scored(float(sum(1 for _ in video.video)), details={"fps": video.video.fps, **where})]
+        return [ScoredVideo(float(sum(1 for _ in video.video)), details={"fps": video.video.fps, **where})]
 
 
 class Heavy(Length):
@@ -61,7 +61,7 @@ class Heavy(Length):
 
     def score(self, prompt, videos, repeat=0):
         time.sleep(0.05)
-        return [Scored(repeat / 100, details=super().score(prompt, videos)[0].details)]
+        return [ScoredVideo(repeat / 100, details=super().score(prompt, videos)[0].details)]
 
 
 class AskingScorer(Scorer):
@@ -109,7 +109,7 @@ class AskingScorer(Scorer):
         usage = Usage(tokens_in=sum(u.tokens_in for u in both), tokens_out=sum(u.tokens_out for u in both))
         calls = seen.calls + answer.calls
         return [
-            Scored(float(value), model="tiny", **({"usage": usage, "calls": calls} if not place else {}))
+            ScoredVideo(float(value), model="tiny", **({"usage": usage, "calls": calls} if not place else {}))
             for place, value in enumerate(answer.value)
         ]
 

@@ -266,7 +266,7 @@ class ServerAsking:
 
 
 def _client(server: ChatServer) -> Any:
-    """Return the library's client; it tries nothing again by itself: :class:`ServerAsking` does, and counts."""
+    """Return the library's client; it tries nothing again by itself: :class:`ServerAsking` does."""
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
     http = DefaultAsyncHttpxClient(
