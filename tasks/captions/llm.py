@@ -30,7 +30,7 @@ from tasks.llm.servers import Servers, check_server
 #: The paper's model, and the revision that pinned by this project.
 MODEL, REVISION = "Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"
 
-_ADVICE = "set that parameter of caption_analysis to what it takes, or use a server that knows it (vLLM does)"
+_ADVICE = "change that parameter of caption_analysis, or use a server that supports it (vLLM does)"
 # Maximum characters of an invalid answer that are shown to the model again.
 _SHOWN = 4000
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")

@@ -88,30 +88,30 @@ def filled(template: str, **values: str) -> str:
 
 
 def checked_template(text: str, required: Collection[str], optional: Collection[str] = ()) -> str:
-    """Return a template for `str.format` after checking its placeholders.
+    """Check the placeholders of a template for `str.format` and return it.
 
     Parameters
     ----------
     text
-        What a user may have written; a brace that is meant as such is doubled.
+        The template; literal braces are doubled.
     required, optional
-        Names of placeholders that must, and may, be in it.
+        Names of required and of optional placeholders.
 
     Raises
     ------
     ValueError
-        If one is missing or unknown, has a format of its own, or a brace stands alone.
+        If a placeholder is missing, unknown or has a format, or a brace is unmatched.
     """
     known = ", ".join(f"{{{name}}}" for name in (*required, *optional))
     try:
         parts = list(Formatter().parse(text))
     except ValueError as problem:
-        raise ValueError(f"{problem}: write {{{{ and }}}} for braces that are no placeholder") from problem
-    found = [(name, spec, conversion) for _, name, spec, conversion in parts if name is not None]
-    for name, spec, conversion in found:
+        raise ValueError(f"{problem}: write {{{{ and }}}} for literal braces") from problem
+    placeholders = [(name, spec, conversion) for _, name, spec, conversion in parts if name is not None]
+    for name, spec, conversion in placeholders:
         if name not in (*required, *optional) or spec or conversion:
             raise ValueError(f"unknown placeholder {{{name}}}: it may have {known}")
-    missing = [name for name in required if name not in [each for each, _, _ in found]]
+    missing = [name for name in required if name not in [each for each, _, _ in placeholders]]
     if missing:
         raise ValueError(f"the placeholder {{{missing[0]}}} is missing: it may have {known}")
     return text

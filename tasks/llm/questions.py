@@ -78,13 +78,13 @@ def ask_questions(
     on_result
         Called once for each question, in the order of the answers, with what it accepted or `Unanswered`.
     advice
-        What to do about a server that does not know a field of the request.
+        What to do about a server that does not support a field of the request.
 
     Raises
     ------
     PrerequisiteError
-        If the server cannot be used, or refuses all of several questions for one reason, as it stands: then
-        the reason is none of the questions'.
+        If the server cannot be used, or rejects all of several questions for the same reason: the cause
+        is then not a question but, for instance, an unknown field.
     """
     refusals: set[str] = set()
     answered = 0
@@ -104,7 +104,7 @@ def ask_questions(
             if len(question.unfit) < tries:
                 return question.request()
             reasons = "; ".join(dict.fromkeys(question.unfit))
-            message = f"{server.model} gave no {wanted} in {tries} tries: {reasons}"
+            message = f"{server.model} gave no {wanted} in {tries} attempts: {reasons}"
             on_result(question, Unanswered(message=message))
             return None
         answered += 1
@@ -114,8 +114,8 @@ def ask_questions(
     ask_all(server, [question.request() for question in questions], on_answer)
     if len(questions) > 2 and len(refusals) == 1 and not answered:
         raise PrerequisiteError(
-            f"model server {server.name} at {server.base} refused all {len(questions)} {topic} alike: "
-            f"{refusals.pop()}. If it is a field that it does not know, {advice}"
+            f"model server {server.name} at {server.base} rejected all {len(questions)} {topic} for the "
+            f"same reason: {refusals.pop()}. If it does not support a field, {advice}"
         )
 
 
