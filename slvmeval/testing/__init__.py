@@ -1,4 +1,4 @@
-"""The conformance tests for authors of aspects and of evaluators: they say everything that does not fit.
+"""The conformance tests for authors of aspects and evaluators; each reports every violation.
 
 ``check_aspect(ASPECT)`` is here, ``check_evaluator(evaluator)`` in a module of its own.
 """
@@ -36,7 +36,7 @@ _ASPECT_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OPERATION_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _SEED: tuple[str | int, ...] = (0, "conformance", "aspect")
 
-#: An analysis that names something of each kind; the clip of :func:`synthetic_clip` shows it.
+#: An analysis with an entry of each kind, as shown by :func:`synthetic_clip`.
 FULL_ANALYSIS = CaptionAnalysis(
     subject=("ball",),
     background=("sky", "meadow"),
@@ -73,7 +73,7 @@ def synthetic_clip(frames: int = 3, height: int = 288, width: int = 512) -> Plan
 
 
 class NoModels(Models):
-    """A model store without models: what an operation gets that needs none."""
+    """A model store without models, for operations that need none."""
 
     def get(self, name: str, **options: str | float | bool) -> Any:
         """Refuse.
@@ -81,7 +81,7 @@ class NoModels(Models):
         Raises
         ------
         PrerequisiteError
-            Always, with what to do.
+            Always, with the remedy.
         """
         raise PrerequisiteError(f"the operation asks for model {name!r}: call check_aspect with models=…")
 
@@ -94,16 +94,16 @@ def check_aspect(
     clip: Planes | None = None,
     analysis: CaptionAnalysis = FULL_ANALYSIS,
 ) -> None:
-    """Check that an aspect keeps its promises, by running each of its operations on a small clip.
+    """Check an aspect's conformance by running each of its operations on a small clip.
 
     Parameters
     ----------
     aspect
         The aspect.
     models
-        Where its operations get their models from; left out, they must do without.
+        Models for its operations; by default none.
     overrides
-        Single parameters by operation name, for values that only a test wants.
+        Single parameters by operation name, for values used only in tests.
     clip
         BT.709 planes ``(n, H·3/2, W)`` uint8 of two frames or more, which the operations can degrade; left
         out, :func:`synthetic_clip`.
@@ -131,7 +131,7 @@ def check_aspect(
                 found += _order_breaches(operation, chosen)
             else:
                 found.append("is none of PixelOperation, FrameMapOperation, OrderOperation")
-        except Exception as problem:  # noqa: BLE001 - an author wants the list, whatever broke
+        except Exception as problem:  # noqa: BLE001 - report every failure in the list
             found.append(f"raised {type(problem).__name__}: {problem}")
         breaches += [f"operation {name}: {line}" for line in found]
     if breaches:
@@ -171,19 +171,19 @@ def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
         yield f"pool {operation.pool!r} is neither cpu nor h100"
     kind = operation.parameters_type
     if not issubclass(kind, Parameters) or not kind.model_config.get("frozen"):
-        yield f"parameters_type {kind.__name__} is no frozen Parameters"
+        yield f"parameters_type {kind.__name__} is not a frozen Parameters"
         return
     if kind.model_config.get("extra") != "forbid":
-        yield f"parameters_type {kind.__name__} lets unknown fields pass"
+        yield f"parameters_type {kind.__name__} accepts unknown fields"
     if operation.default_strength not in operation.strengths:
-        yield f"default_strength {operation.default_strength!r} is no preset"
+        yield f"default_strength {operation.default_strength!r} is not a preset"
         return
     if operation.parameters() != kind():
-        yield f"preset {operation.default_strength!r} is not made of the parameters' own defaults"
+        yield f"preset {operation.default_strength!r} does not equal the parameters' own defaults"
     seen: dict[str, str] = {}
     for strength in operation.strengths:
         if strength.startswith(CUSTOM):
-            yield f"preset {strength!r}: names that begin with {CUSTOM!r} are kept for changed parameters"
+            yield f"preset {strength!r}: names that begin with {CUSTOM!r} are reserved for changed parameters"
         parameters = operation.parameters(strength)
         text = canonical_json(parameters.model_dump(mode="json"))
         if kind.model_validate_json(text) != parameters:
@@ -200,7 +200,7 @@ def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
 
 
 class _AskedModels(Models):
-    """Passes models on and keeps the names that were asked for."""
+    """Passes models through and records the requested names."""
 
     def __init__(self, models: Models) -> None:
         self.models, self.names = models, set[str]()
@@ -211,7 +211,7 @@ class _AskedModels(Models):
 
 
 class _Trial:
-    """One clip on which an operation is tried."""
+    """One clip for trying an operation."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ class _Trial:
         self.frames = planes_to_rgb(planes, self.clip.color) if works_on == "rgb" else planes.copy()
 
     def difference(self, after: Planes) -> float:
-        """Return the mean absolute difference in planes, as the build computes it."""
+        """Return the mean absolute difference of planes, as computed by the build."""
         if after.ndim == 4:
             after = rgb_to_planes(after, self.clip.color)
         return float(np.abs(after.astype(np.int16) - self.planes).mean())
@@ -249,7 +249,7 @@ def _pixel_breaches(operation: PixelOperation[Any], trial: _Trial) -> Iterator[s
     if not operation.threshold > 0:
         yield f"threshold is {operation.threshold}, it must be above 0"
     before = trial.frames.copy()
-    trial.frames.setflags(write=False)  # as the build hands them over
+    trial.frames.setflags(write=False)  # as passed by the build
     for strength in operation.strengths:
         parameters = operation.parameters(strength, trial.overrides)
         where = f"preset {strength!r}: "
@@ -268,17 +268,17 @@ def _pixel_breaches(operation: PixelOperation[Any], trial: _Trial) -> Iterator[s
             yield f"{where}gives {after.shape} {after.dtype} for {before.shape} uint8"
             continue
         if not np.array_equal(trial.frames, before):
-            yield f"{where}changes the frames that it was given"
+            yield f"{where}modifies its input frames"
         if operation.choose(trial.clip, parameters) != choice:
-            yield f"{where}chooses otherwise the second time: draw from clip.rng or clip.video_rng"
+            yield f"{where}makes another choice the second time: draw from clip.rng or clip.video_rng"
         if not np.array_equal(operation.apply(trial.frames, 0, trial.clip, parameters, choice), after):
-            yield f"{where}gives other pixels the second time: draw from clip.rng or clip.video_rng"
+            yield f"{where}returns other pixels the second time: draw from clip.rng or clip.video_rng"
         parts = [
             operation.apply(trial.frames[start : start + 2], start, trial.clip, parameters, choice)
             for start in range(0, len(before), 2)
         ]
         if not np.array_equal(np.concatenate(parts), after):
-            yield f"{where}gives other pixels in batches of two: only a frame and its place may count"
+            yield f"{where}returns other pixels in batches of two: only a frame and its position may matter"
         if trial.asked.names:
             consumed = operation.consumed_models(parameters, trial.asked.models)
             for name in sorted(trial.asked.names - set(consumed)):
@@ -301,9 +301,9 @@ def _frame_map_breaches(operation: FrameMapOperation[Any], overrides: Mapping[st
             elif not all(isinstance(place, int) and 0 <= place < count for place in shown):
                 yield f"{where}shows a frame that the clip does not have"
             elif shown == list(range(count)):
-                yield f"{where}shows every frame at its own place"
+                yield f"{where}shows every frame at its own position"
             elif operation.frame_map(count, parameters) != shown:
-                yield f"{where}maps otherwise the second time"
+                yield f"{where}returns another map the second time"
             else:
                 continue
             break
@@ -314,7 +314,7 @@ def _order_breaches(operation: OrderOperation[Any], overrides: Mapping[str, Any]
         parameters = operation.parameters(strength, overrides)
         arranged = 0
         for clips in (2, 3, 5, 8, 13, 20):
-            # indices with holes: clips without frames are not handed over
+            # indices with gaps: clips without frames are not passed
             spans = [ClipSpan(2 * index + 1, 10 * index, 10) for index in range(clips)]
             smaller: set[int] = set()
             for count in range(1, operation.most(clips, parameters) + 1):
@@ -327,9 +327,9 @@ def _order_breaches(operation: OrderOperation[Any], overrides: Mapping[str, Any]
                 arranged += 1
                 yield from (where + line for line in _arrangement_breaches(found, spans, count))
                 if again != found:
-                    yield f"{where}arranges otherwise the second time: draw with keyed_rng(*seed, …)"
+                    yield f"{where}returns another order the second time: draw with keyed_rng(*seed, …)"
                 if not smaller <= set(found.drawn):
-                    yield f"{where}the smaller draw {sorted(smaller)} does not lie within {found.drawn}"
+                    yield f"{where}the smaller draw {sorted(smaller)} is not a subset of {found.drawn}"
                 smaller = set(found.drawn)
         if not arranged:
             yield f"preset {strength!r}: no number of clips can be arranged"
@@ -338,7 +338,7 @@ def _order_breaches(operation: OrderOperation[Any], overrides: Mapping[str, Any]
 def _arrangement_breaches(found: Arrangement, spans: Sequence[ClipSpan], count: int) -> Iterator[str]:
     indices = [span.index for span in spans]
     if len(set(found.order)) != len(found.order) or not set(found.order) <= set(indices):
-        yield f"the order {found.order} is not made of the clips, each at most once"
+        yield f"the order {found.order} does not consist of the clips, each at most once"
     if len(set(found.drawn)) != count or not set(found.drawn) <= set(indices):
         yield f"{found.drawn} are not {count} of the clips"
     if list(found.order) == indices:
@@ -346,7 +346,7 @@ def _arrangement_breaches(found: Arrangement, spans: Sequence[ClipSpan], count: 
     if 2 * len(found.order) < len(indices):
         yield f"only {len(found.order)} of {len(indices)} clips are left: at least half must stay"
     if not set(indices) - set(found.order) <= set(found.drawn):
-        yield "a clip is gone that was not drawn"
+        yield "a clip that was not drawn is missing"
     rest = [index for index in found.order if index not in found.drawn]
     if rest != sorted(rest):
         yield "clips that were not drawn change their order"

@@ -1,4 +1,4 @@
-"""The conformance test for authors of evaluators: ``check_evaluator`` says everything that does not fit.
+"""The conformance test for authors of evaluators: ``check_evaluator`` reports every violation.
 
 What a conformance test raises.
 """
@@ -23,7 +23,7 @@ from tasks.scoring.base import AspectText, Comparison, Evaluator, PairwiseJudge,
 
 
 class ConformanceError(AssertionError):
-    """Something does not fit; `breaches` lists everything that was found."""
+    """A conformance test failed; `breaches` lists every violation."""
 
     def __init__(self, what: str, breaches: Sequence[str]) -> None:
         super().__init__(f"{what} does not conform:\n" + "\n".join(f"- {line}" for line in breaches))
@@ -31,7 +31,7 @@ class ConformanceError(AssertionError):
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
-#: Most frames that are read at once: a long video does not fit into memory.
+#: Maximum number of frames to read at once: a long video does not fit into memory.
 MOST_AT_ONCE = 64
 _PROMPT = "A red ball rolls over a meadow.\nThe ball comes to rest under a tree."
 _ASPECTS = (
@@ -41,14 +41,14 @@ _ASPECTS = (
 
 
 class DrawnVideo(Side):
-    """A drawn video of noise whose luma rises; it notes how it is read.
+    """A synthetic video of noise with rising luma; it records how it is read.
 
     Parameters
     ----------
     frames
-        How many frames it has, at one a second.
+        Number of frames, at one per second.
     light
-        Added to luma: videos of different light are different videos.
+        Offset of the luma, which makes videos differ.
     broken
         Whether its frames cannot be read.
     """
@@ -65,7 +65,7 @@ class DrawnVideo(Side):
         return self._frames
 
     def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place, which nobody may write to."""
+        """Return read-only frames by position."""
         with self._lock:
             self.reads += 1
             self.most_at_once = max(self.most_at_once, len(places))
@@ -82,16 +82,16 @@ class DrawnVideo(Side):
 
 
 def check_evaluator(evaluator: Evaluator, *, repeatable: bool = True, frames: int = 96) -> None:
-    """Check that an evaluator keeps its promises, by asking it about small drawn videos.
+    """Check an evaluator's conformance by letting it judge small synthetic videos.
 
     Parameters
     ----------
     evaluator
-        A judge or a scorer, made as a user would make it.
+        A judge or a scorer, created as a user would.
     repeatable
-        Whether it gives the same answer each time; a model above temperature 0 does not.
+        Whether it gives the same answer each time, unlike a model at a temperature above 0.
     frames
-        How long the longer video is; a shorter one is quicker.
+        Length of the longer video; fewer frames are faster.
 
     Raises
     ------
@@ -122,16 +122,16 @@ def _own_breaches(evaluator: Evaluator) -> Iterator[str]:
         yield f"concurrency is {evaluator.concurrency!r}, it must be 1 or more"
     try:
         if canonical_json(evaluator.settings()) != canonical_json(evaluator.settings()):
-            yield "settings() gives something else the second time: no clock, no random number"
+            yield "settings() returns another value the second time: use no clock and no random number"
         if not isinstance(evaluator.settings(), dict):
-            yield "settings() gives no dict"
+            yield "settings() does not return a dict"
     except (TypeError, ValueError) as problem:
         yield f"settings() is not JSON: {problem}"
     try:
         evaluator.check()
     except PrerequisiteError as problem:
-        yield f"check() says that something is missing here, get it first: {problem}"
-    except Exception as problem:  # noqa: BLE001 - whatever it is, it is a breach
+        yield f"check() reports a missing prerequisite, install it first: {problem}"
+    except Exception as problem:  # noqa: BLE001 - any exception is a breach
         yield f"check() raises {type(problem).__name__}, where only PrerequisiteError is meant: {problem}"
 
 
@@ -167,10 +167,10 @@ def _scorer_breaches(scorer: PointwiseScorer, repeatable: bool, frames: int) -> 
 
 def _score_breaches(score: object) -> Iterator[str]:
     if not isinstance(score, Score):
-        yield f"score() gives {score!r:.80}, which is no Score"
+        yield f"score() gives {score!r:.80}, which is not a Score"
         return
     if isinstance(score.value, bool) or not isinstance(score.value, int | float) or math.isnan(score.value):
-        yield f"its score {score.value!r} is no number: raise NotJudged where there is none"
+        yield f"its score {score.value!r} is not a number: raise NotJudged if there is none"
     yield from _text_breaches(score, "model")
     yield from _detail_breaches(score.details, score.usage)
 
@@ -186,7 +186,7 @@ def _judge_breaches(judge: PairwiseJudge, repeatable: bool, frames: int) -> Iter
             yield answer
             return
         if not isinstance(answer, Comparison) or answer.choice not in ("first", "second", "tie"):
-            yield f"compare() gives {answer!r:.80}, which is no Comparison with first, second or tie"
+            yield f"compare() gives {answer!r:.80}, which is not a Comparison with first, second or tie"
             return
         yield from _text_breaches(answer, "raw", "reasoning", "finish_reason", "model", "prompt_digest")
         yield from _detail_breaches(answer.details, answer.usage)
@@ -200,7 +200,7 @@ def _judge_breaches(judge: PairwiseJudge, repeatable: bool, frames: int) -> Iter
             return judge.compare(_PROMPT, first, second, _ASPECTS[0]).choice
 
         if [ask(0), ask(1)] != choices:
-            yield "it answers otherwise the second time: give check_evaluator(…, repeatable=False) if it may"
+            yield "its answer differs the second time: give check_evaluator(…, repeatable=False) if it may"
         yield from _thread_breaches(judge, ask, choices)
     yield from _estimate_breaches(judge, videos)
     good = DrawnVideo(frames)
@@ -208,12 +208,12 @@ def _judge_breaches(judge: PairwiseJudge, repeatable: bool, frames: int) -> Iter
 
 
 def _asked(ask: Callable[[], Any]) -> Any:
-    """Return the answer, or what is wrong about how there was none."""
+    """Return the answer, or what is wrong if there is none."""
     try:
         return ask()
     except NotJudged as problem:
         return f"it has no answer on an ordinary video: {problem}"
-    except Exception as problem:  # noqa: BLE001 - whatever it is, it is a breach
+    except Exception as problem:  # noqa: BLE001 - any exception is a breach
         hint = ": frames are read-only, copy them" if "read-only" in str(problem) else ""
         return f"it raises {type(problem).__name__} on an ordinary video: {problem}{hint}"
 
@@ -221,7 +221,7 @@ def _asked(ask: Callable[[], Any]) -> Any:
 def _text_breaches(answer: object, *names: str) -> Iterator[str]:
     for name in names:
         if not isinstance(getattr(answer, name), str):
-            yield f"its {name} is {getattr(answer, name)!r:.80}: it has to be a text, if an empty one"
+            yield f"its {name} is {getattr(answer, name)!r:.80}: it must be a text, possibly empty"
 
 
 def _detail_breaches(details: Any, usage: Any) -> Iterator[str]:
@@ -231,7 +231,7 @@ def _detail_breaches(details: Any, usage: Any) -> Iterator[str]:
         yield f"details are not JSON: {problem}"
     counts = (usage.frames, usage.tokens_in, usage.tokens_out) if isinstance(usage, Usage) else (-1,)
     if not all(isinstance(count, int) and count >= 0 for count in counts):
-        yield f"usage is {usage!r:.80}, which is no Usage of counts"
+        yield f"usage is {usage!r:.80}, which is not a Usage of counts"
 
 
 def _reading_breaches(videos: Sequence[DrawnVideo]) -> Iterator[str]:
@@ -254,7 +254,7 @@ def _estimate_breaches(evaluator: Evaluator, videos: Sequence[Side]) -> Iterator
     found = evaluator.estimate(_PROMPT, videos[0], videos[1], _ASPECTS[0])
     some = found if isinstance(found, Sequence) else [found]
     if found is not None and not all(isinstance(one, Estimate) for one in some):
-        yield f"estimate() gives {found!r:.80}, which is no Estimate"
+        yield f"estimate() gives {found!r:.80}, which is not an Estimate"
 
 
 def _broken_breaches(ask: Callable[[DrawnVideo], object], frames: int) -> Iterator[str]:
@@ -263,9 +263,9 @@ def _broken_breaches(ask: Callable[[DrawnVideo], object], frames: int) -> Iterat
         answer = ask(video)
     except (NotJudged, StoreError):
         return
-    except Exception as problem:  # noqa: BLE001 - whatever it is, it is a breach
+    except Exception as problem:  # noqa: BLE001 - any exception is a breach
         yield (
-            f"it raises {type(problem).__name__} where a video cannot be read: let the error through, or "
+            f"it raises {type(problem).__name__} for an unreadable video: let the error through, or "
             "raise NotJudged"
         )
         return

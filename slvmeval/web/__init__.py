@@ -1,1 +1,1 @@
-"""Web pages: `annotation` for people who look at pairs, `prompt_review` for one who corrects prompts."""
+"""Web pages: `annotation` for annotators and organisers, `prompt_review` for correcting prompts."""

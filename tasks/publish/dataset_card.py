@@ -1,4 +1,4 @@
-"""The card of an exported data set and its licence notes; titles and credits come from strangers."""
+"""The card and licence notes of an exported dataset; titles and credits are untrusted text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storage_schemas.source import SourceRow
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
 _CREATIVE = re.compile(r"CC[ -](BY(?:-(?:SA|NC|ND|NC-SA|NC-ND))?)[ -]([1-4]\.0)", re.IGNORECASE)
 
-#: The tables of every export, and what the card says of each.
+#: The tables of every export, as described on the card.
 _TABLES: Mapping[str, Sequence[str]] = {
     "pairs": (
         "- `pairs`: `prompt`, `high_video` and `low_video` (paths below this folder), `aspect`, `gold`",
@@ -34,7 +34,7 @@ _VOTES: Mapping[str, Sequence[str]] = {
 
 
 def licence_id(licences: Sequence[str]) -> str:
-    """Return the identifier of Hugging Face for a set of licences; ``other`` where there is not one."""
+    """Return Hugging Face's identifier for a set of licences, or ``other``."""
     if len(set(licences)) != 1:
         return "other"
     name = licences[0].strip()
@@ -44,7 +44,7 @@ def licence_id(licences: Sequence[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text on one line in which Markdown and HTML mean nothing."""
+    """Return text as one line with Markdown and HTML escaped."""
     line = " ".join(text.split())
     return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$])", lambda found: f"&#{ord(found[1])};", line)
 
@@ -57,7 +57,7 @@ def card(
     private: bool,
     votes: bool = False,
 ) -> str:
-    """Return the data set card with its YAML header."""
+    """Return the dataset card with its YAML header."""
     tables = {**_TABLES, **(_VOTES if votes else {})}
     header = _header(release, passed, pairs, list(tables))
     lines = [*header, *_body(release, passed, left_out, pairs, private, tables)]
@@ -144,7 +144,7 @@ def _body(
 
 
 def licence_notes(passed: Sequence[SourceRow], left_out: Sequence[SourceRow], private: bool) -> str:
-    """Return the licence of every source, and what that means for this folder."""
+    """Return the licence of every source, and its consequences for this folder."""
     lines = [
         "# Licences",
         "",

@@ -1,9 +1,9 @@
 """A release as a folder that Hugging Face's `datasets` loads, or as a recipe with its pairs pinned.
 
-The folder holds Parquet tables, MP4 videos, a data set card and the licences. Of a source that may not
-be passed on nothing leaves the store: whoever has that source makes the same pairs from ``recipe.json``.
+The folder has Parquet tables, MP4 videos, a dataset card and the licences. Nothing of a source that may not
+be redistributed leaves the store: anyone who has the source can make the same pairs from ``recipe.json``.
 
-The tables of an export, as Hugging Face's `datasets` loads them.
+Hugging Face's `datasets` loads the tables directly.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ SOURCES_EXPORT = pa.schema(
     ]
 )
 
-#: Of a filtered release's votes, what says something without leading to a person.
+#: Columns of a filtered release's votes that do not identify a person.
 VOTES_EXPORT = pa.schema(
     [
         VOTES.field(name)
@@ -113,8 +113,8 @@ LIST_NAME = "export.json"
 class ExportResult:
     """What an export holds.
 
-    `left_out` are the sources that may not be passed on; with no pair left, the export is the recipe
-    alone (`recipe_only`).
+    `left_out` are the sources that may not be redistributed; without any pair, the export is only the
+    recipe (`recipe_only`).
     """
 
     path: Path
@@ -123,7 +123,7 @@ class ExportResult:
 
     @property
     def recipe_only(self) -> bool:
-        """Whether nothing but the recipe and the card could leave the store."""
+        """Whether only the recipe and the card could leave the store."""
         return self.pairs == 0
 
 
@@ -139,8 +139,8 @@ def export_release(
 ) -> ExportResult:
     """Write a release as a folder for ``datasets.load_dataset``.
 
-    Videos that are there already are kept, so an interrupted export goes on; the card, without which
-    the folder is not a data set, is written last.
+    Existing videos are kept, so an interrupted export resumes; the card, without which the folder is
+    not a dataset, is written last.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def export_release(
     left_out = [folder.row for folder in folders.values() if folder.hidden]
     records = {folder.row.source_id: release.pairs(source_id=folder.row.source_id) for folder in passed}
     owned = OwnedFolder(target, LIST_NAME)
-    # while the tables do not fit the videos there is no card, so that nobody takes it for a data set
+    # no card while the tables do not match the videos, so that nobody takes the folder for a dataset
     (target / "README.md").unlink(missing_ok=True)
     videos = [name for folder in passed for name in _video_names(folder, records[folder.row.source_id])]
     owned.announce(videos)
@@ -216,8 +216,8 @@ def export_release(
 def export_recipe(release: Release, path: Path) -> Path:
     """Write the release's recipe with its pairs pinned, as JSON, and return the path.
 
-    It holds ids, checksums, seeds and parameters, and no caption, title or video, so every licence
-    lets it pass. ``slvmeval build --recipe`` makes the same pairs from it and from the sources.
+    It has ids, checksums, seeds and parameters, but no caption, title or video, so every licence
+    allows it. ``slvmeval build --recipe`` makes the same pairs from it and from the sources.
     """
     write_atomic(path, recipe_text(release).encode())
     return path
@@ -281,7 +281,7 @@ def _pair_rows(
             "choices": canonical_json(record.choices),
             "high_video": high,
             "low_video": low,
-            # the high-quality video is the better one of every pair: that is what a pair is
+            # by definition, the high-quality video of a pair is the better one
             "gold": "high",
             "duration_s": row.duration_s,
             "high_video_sha256": high_sha256,
@@ -304,7 +304,7 @@ def _source_row(folder: SourceFolder) -> dict[str, Any]:
 
 
 def _table(schema: pa.Schema, rows: Iterator[dict[str, Any]], batch: int = 256) -> bytes:
-    """Return rows as one Parquet file, taking a batch of them at a time."""
+    """Return rows as one Parquet file, written batch by batch."""
     buffer = BytesIO()
     held: list[dict[str, Any]] = []
     with pq.ParquetWriter(buffer, schema, compression="zstd") as writer:

@@ -1,4 +1,4 @@
-"""Frames are a cache: make those of a release again where they were evicted and are wanted."""
+"""Frames are a cache: make a release's evicted frames again when they are needed."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ log = logging.getLogger(__name__)
 def restore_frames(
     release: Release, source_ids: Iterable[str] | None = None, tell: Callable[[str], None] = log.info
 ) -> dict[str, str]:
-    """Ingest again the sources of a release whose frames are gone.
+    """Ingest the sources of a release whose frames are gone again.
 
     Parameters
     ----------
     source_ids
-        Which sources are wanted; all by default.
+        Which sources are needed; all by default.
     tell
-        Called with a line for each source whose frames are made.
+        Called with one line for each source whose frames are made.
 
     Returns
     -------
     dict
         By source id, why its frames could not be made again: its video is gone, changed or cannot be
-        decoded. One source's trouble costs no other; what it means is for the caller to say.
+        decoded. A failing source does not affect the others; the caller decides what the failure means.
     """
     wanted = set(source_ids) if source_ids is not None else None
     gone = [
@@ -75,7 +75,7 @@ def _restore(release: Release, row: SourceRow, recipe: Recipe, tell: Callable[[s
 def needs_frames(
     release: Release, source_id: str, low: Sequence[PairRecord], pictures: Iterable[Path] = ()
 ) -> bool:
-    """Return whether videos and pictures of a source cannot be made without its frames.
+    """Return whether a source's videos and pictures need its frames.
 
     Parameters
     ----------
@@ -102,18 +102,18 @@ def needs_frames(
 
 
 class WithoutSources(Release):
-    """A release as it looks without some of its sources and their pairs."""
+    """A view of a release without some of its sources and their pairs."""
 
     def __init__(self, release: Release, left_out: Iterable[str]) -> None:
         super().__init__(release.store, release.name, release.version, release.manifest)
         self._left_out = frozenset(left_out)
 
     def sources(self) -> list[SourceRow]:
-        """Return the sources that stay, by id."""
+        """Return the remaining sources by id."""
         return [row for row in super().sources() if row.source_id not in self._left_out]
 
     def pairs(self, aspect: str | None = None, source_id: str | None = None) -> list[PairRecord]:
-        """Return the pairs of the sources that stay."""
+        """Return the pairs of the remaining sources."""
         found = super().pairs(aspect, source_id)
         return [record for record in found if record.source_id not in self._left_out]
 

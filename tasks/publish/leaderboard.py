@@ -1,4 +1,4 @@
-"""The leaderboard: a page of submissions that are in order, and what is wrong with the others."""
+"""The leaderboard: a page of valid submissions, and the problems of the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tasks.report.owned_folder import OwnedFolder
 from tasks.report.table import Column, Table, aspect_title
 from tasks.statistics.cells import Cell, macro_accuracy
 
-#: The file that says which files of a folder are the leaderboard's own; nothing else is ever removed.
+#: The list of the leaderboard's own files in a folder; no other file is ever removed.
 LIST_NAME = "leaderboard.json"
 _ORDERS = {"both": "both orders", "one": "one order", "apart": "one by one"}
 
@@ -34,7 +34,7 @@ def write_leaderboard(
     Parameters
     ----------
     refused
-        What is wrong with a file, by its name; the page says it.
+        The problem of a file, by its name; shown on the page.
     interval
         Which interval the page shows; the CSV has all.
 
@@ -116,7 +116,7 @@ def _shown(cell: Cell | None, kind: IntervalKind, mark: Any) -> MatrixCell:
 
 
 def _mean(cells: Mapping[str, Cell]) -> float | None:
-    """Return the mean of aspects; a judge that answers only what is easy has none."""
+    """Return the mean over aspects; a judge that does not answer all of them has none."""
     return macro_accuracy(list(cells.values())) if all(map(_counts, cells.values())) else None
 
 
@@ -166,6 +166,6 @@ def _table(release: Release, checked: Sequence[Checked]) -> Table:
             Column("failed", "failed", "count"),
         ),
         tuple(rows),
-        "Accuracies are computed from the answers that were sent in.",
-        "" if rows else "There is no submission that is in order.",
+        "Accuracies are computed from the submitted answers.",
+        "" if rows else "There is no valid submission.",
     )

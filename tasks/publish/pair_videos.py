@@ -1,8 +1,8 @@
 """The videos of a pair as MP4 files.
 
 A source is encoded once, in units that begin where a clip or an uncaptioned interval begins. The high
-side is that file. A low side is made of the same packets, except where frames were degraded: those are
-encoded, everything else is copied.
+side is that file. A low side reuses the same packets, except for degraded frames, which are encoded;
+everything else is copied.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _VIDEO = "video.mp4"
 
 
 class Span(Protocol):
-    """The frames that a clip owns; rows of the table `clips` are such."""
+    """The frames of a clip; rows of the table `clips` implement it."""
 
     @property
     def first_frame(self) -> int:
@@ -49,11 +49,11 @@ class Span(Protocol):
 
     @property
     def frame_count(self) -> int:
-        """Number of frames; a clip without any is passed over."""
+        """Number of frames; clips without frames are skipped."""
 
 
 def unit_starts(clips: Iterable[Span], frame_count: int) -> list[int]:
-    """Return the frames at which a clip or an uncaptioned interval begins, in order; 0 is the first."""
+    """Return the frames at which a clip or an uncaptioned interval begins, in order, starting with 0."""
     starts = {0}
     for clip in clips:
         if clip.frame_count:
@@ -64,7 +64,7 @@ def unit_starts(clips: Iterable[Span], frame_count: int) -> list[int]:
 def encoded_consumes(
     frames_id: str, starts: Sequence[int], fps: float, settings: EncoderSettings
 ) -> dict[str, Any]:
-    """Return what the id of a source's encoded video is made of."""
+    """Return the inputs of the id of a source's encoded video."""
     return {
         "frames": frames_id,
         "units": digest_value(list(starts)),
@@ -86,7 +86,7 @@ def encode_source(
     Parameters
     ----------
     store
-        Where the frames are and the encoded video is kept.
+        Store of the frames and of the encoded video.
     frames_id, frame_count
         The source's frames, and how many they are.
     clips
@@ -115,7 +115,7 @@ def encode_source(
             encode_units(
                 staged.path / _VIDEO, units, reader.width, reader.height, reader.color, fps, settings, id_
             )
-            # the content is the frames; how they are coded here is not part of it
+            # the content is the frames; their encoding is not part of it
             staged.content_checksum = store.manifest(FRAMES, frames_id).content_checksum
             staged.content = {
                 "frames": frame_count,
@@ -140,7 +140,7 @@ def materialise_pair(
 ) -> dict[SideName, Path]:
     """Write the sides of a pair as ``high.mp4`` and ``low.mp4`` into `folder` and return the paths.
 
-    A file is complete or absent. One that is there already and belongs to this pair is left alone.
+    A file is complete or absent. An existing file of this pair is left alone.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def materialise_pair(
 
 
 def write_high(encoded: Path, path: Path) -> bool:
-    """Copy the encoded video of a source to `path`; return False if it is there already."""
+    """Copy the encoded video of a source to `path`; return False if it already exists."""
     if _comment(path) == encoded.parent.name:
         return False
     with _draft(path) as draft:
@@ -197,7 +197,7 @@ def write_low(
     settings: EncoderSettings = DEFAULT_SETTINGS,
     progress: Callable[[int], None] | None = None,
 ) -> bool:
-    """Write the low side of a pair to `path`; return False if it is there already.
+    """Write the low side of a pair to `path`; return False if it already exists.
 
     `encoded` is what :func:`encode_source` gave for the pair's source.
     """
@@ -257,7 +257,7 @@ def _library_versions() -> dict[str, str]:
 
 
 def _comment(path: Path) -> str | None:
-    """Return what the comment tag of a video says: which content it has; None if there is no video."""
+    """Return a video's comment tag, which identifies its content; None if there is no video."""
     if not path.is_file():
         return None
     try:
@@ -269,7 +269,7 @@ def _comment(path: Path) -> str | None:
 
 @contextmanager
 def _draft(path: Path) -> Iterator[Path]:
-    """Give a name beside `path` to write to, and rename it to `path` when all went well."""
+    """Yield a temporary name beside `path`, and rename it to `path` on success."""
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.stem}.{uuid.uuid4().hex}{path.suffix}")

@@ -24,7 +24,7 @@ from tasks.recipe import Recipe
 
 
 class ReleaseMoved(StoreError):
-    """Another build wrote a version of the release since this one drew its pairs."""
+    """Another build wrote a version of the release after this build drew its pairs."""
 
 
 def source_rows(facts: SourceFacts, recipe: Recipe, checksum: str) -> tuple[SourceRow, list[ClipRow]]:
@@ -63,7 +63,7 @@ def source_rows(facts: SourceFacts, recipe: Recipe, checksum: str) -> tuple[Sour
 
 
 def degraded_clip_row(store: Store, id_: str) -> DegradedClipRow:
-    """Return the index row of a degraded clip, from its manifest."""
+    """Return a degraded clip's index row, from its manifest."""
     manifest = store.manifest(DEGRADED_CLIP, id_)
     content = manifest.content
     return DegradedClipRow(
@@ -86,7 +86,7 @@ def degraded_clip_row(store: Store, id_: str) -> DegradedClipRow:
 
 
 def release_checksum(records: Sequence[PairRecord]) -> str:
-    """Return the checksum of a release's content: its pairs and their frames, in no particular order."""
+    """Return the checksum of a release's content, its pairs and their frames, independent of order."""
     return digest_value(sorted([r.pair_id, r.high_checksum, r.low_checksum] for r in records))
 
 
@@ -102,7 +102,7 @@ def write_release(
     extends: int | None = None,
     newest: int | None = None,
 ) -> tuple[Release, bool]:
-    """Write the next version of a release, or return the newest one where nothing changed.
+    """Write the next version of a release, or return the newest one if nothing changed.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def write_release(
     extends
         The version of the same release whose pairs were kept, if any.
     newest
-        The newest version when the pairs were drawn, 0 if there was none; None where it does not matter.
+        The newest version when the pairs were drawn, 0 if there was none; None if it does not matter.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def write_release(
             )
             if newest is not None and max(release_versions(store, name), default=0) != newest:
                 raise ReleaseMoved(f"another build wrote a version of release {name} meanwhile")
-            # a version is created exclusively: another build may take the number at this moment
+            # a version is created exclusively: another build may be taking the number right now
             target = store.versions(name) / str(number)
             if not target.exists() and commit_folder(folder, target, manifest):
                 return Release.open(store, name, number), True

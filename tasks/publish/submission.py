@@ -1,5 +1,5 @@
-"""A submission: one judge's answers on a release and its card in one file, and the checks before its numbers
-are shown.
+"""A submission: one judge's answers on a release, with its card, in one file; and the checks of such a
+file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from storage_schemas.release import Release
 from tasks.report.judged_release import JudgedRelease, load_judged_release
 from tasks.statistics.cells import Cell, cells_of
 
-#: Most bytes of a file; the paper's release in both orders has about 1.5 million.
+#: Maximum size of a file; the paper's release in both orders has about 1.5 million bytes.
 MOST_BYTES = 32_000_000
 MOST_REPEATS = 100
 
@@ -42,9 +42,9 @@ class Card(Frozen):
     Parameters
     ----------
     name
-        What the leaderboard calls it.
+        Its name on the leaderboard.
     url
-        Where more is to be read; ``http`` or ``https``.
+        A page about it; ``http`` or ``https``.
     model
         The model or models behind it.
     """
@@ -58,7 +58,7 @@ class Card(Frozen):
     @field_validator("url")
     @classmethod
     def _leads_to_a_page(cls, value: str) -> str:
-        # anything else, such as javascript:, would run in a reader's browser
+        # other schemes, such as javascript:, would run in a reader's browser
         if value and not value.startswith(("https://", "http://")):
             raise ValueError("begins with https:// or http://")
         return value
@@ -73,7 +73,7 @@ class Card(Frozen):
 
 
 class AboutRelease(Frozen):
-    """Which release was judged; `checksum` is that of its pairs."""
+    """The judged release; `checksum` is that of its pairs."""
 
     name: Line
     version: Annotated[int, Field(ge=1)]
@@ -81,14 +81,14 @@ class AboutRelease(Frozen):
 
 
 class UsedPrices(Frozen):
-    """The price list that dollars were reckoned with."""
+    """The price list used for the cost in dollars."""
 
     as_of: Annotated[str, Field(max_length=40)] = ""
     source: Annotated[str, Field(max_length=300)] = ""
 
 
 class Stated(Frozen):
-    """Accuracy of one aspect as its maker states it; a checker computes it anew."""
+    """Stated accuracy on one aspect; the checker recomputes it."""
 
     accuracy: Annotated[float, Field(ge=0, le=1)] | None
     n: Count
@@ -96,7 +96,7 @@ class Stated(Frozen):
 
 
 class SubmittedAnswer(Frozen):
-    """One request; either `preferred` or `failure` is given."""
+    """One request, with either `preferred` or `failure`."""
 
     pair_id: Annotated[str, Field(min_length=1, max_length=100)]
     order: Order
@@ -118,9 +118,9 @@ class Submission(Frozen):
     Parameters
     ----------
     evaluator, settings
-        Its name where it ran, and the checksum of its settings.
+        Its label, and the checksum of its settings.
     orders
-        Whether each pair was asked in both orders, in one, or the videos one by one.
+        Whether each pair was asked in both orders, in one, or one video at a time.
     """
 
     format: Literal["slvmeval-submission"] = "slvmeval-submission"
@@ -137,7 +137,7 @@ class Submission(Frozen):
     answers: tuple[SubmittedAnswer, ...]
 
 
-#: Fields that an answer shares with a judgement.
+#: Fields shared by answers and judgements.
 _SHARED = tuple(name for name in SubmittedAnswer.model_fields)
 
 
@@ -185,14 +185,14 @@ def _orders(rows: Sequence[Judgement]) -> Orders:
 
 
 def submission_bytes(submission: Submission) -> bytes:
-    """Return the file's content, one answer a line, without what is not given."""
+    """Return the file's content, one answer per line, without missing values."""
     head = submission.model_dump_json(indent=1, exclude={"answers"}).removesuffix("\n}")
     answers = ",\n".join(answer.model_dump_json(exclude_defaults=True) for answer in submission.answers)
     return f'{head},\n "answers": [\n{answers}\n ]\n}}\n'.encode()
 
 
 def judgements_of(submission: Submission, release: Release) -> list[Judgement]:
-    """Return its answers as rows of the table; every pair has to be one of the release's."""
+    """Return its answers as rows of the table; every pair must be in the release."""
     records = {record.pair_id: record for record in release.pairs()}
     return [
         Judgement(
@@ -208,20 +208,20 @@ def judgements_of(submission: Submission, release: Release) -> list[Judgement]:
 
 
 def cells_by_aspect(gathered: JudgedRelease) -> dict[str, Cell]:
-    """Return the accuracy table's cells of the one evaluator that there is."""
+    """Return the cells of the accuracy table's only evaluator."""
     cells = cells_of(gathered.trials, gathered.ties)
     return {aspect: cell for (_, aspect), cell in sorted(cells.items(), key=lambda item: item[0][1])}
 
 
 def stated(gathered: JudgedRelease) -> dict[str, Stated]:
-    """Return accuracies as a submission states them."""
+    """Return accuracies in a submission's form."""
     return {
         aspect: Stated(accuracy=cell.accuracy, n=cell.n, failed=cell.failed)
         for aspect, cell in cells_by_aspect(gathered).items()
     }
 
 
-#: Orders in which a pair is asked, by what a submission says of itself.
+#: Orders in which a pair is asked, by a submission's `orders`.
 ASKED: dict[Orders, tuple[tuple[Order, ...], ...]] = {
     "both": (("high_first", "low_first"),),
     "one": (("high_first",), ("low_first",)),
@@ -229,13 +229,13 @@ ASKED: dict[Orders, tuple[tuple[Order, ...], ...]] = {
 }
 
 
-#: So many problems of one kind are told; of the others how many there are.
+#: Number of problems of one kind that are listed; the others are counted.
 MOST_TOLD = 5
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A submission that is in order, and its answers joined with the release's pairs."""
+    """A valid submission, and its answers joined with the release's pairs."""
 
     submission: Submission
     rows: tuple[Judgement, ...]
@@ -248,7 +248,7 @@ def check_submission(path: Path, release: Release) -> Checked:
     Raises
     ------
     UserInputError
-        Naming all that is wrong.
+        Listing all problems.
     """
     submission = read_submission(path)
     problems = list(_problems(submission, release))
@@ -263,12 +263,12 @@ def check_submission(path: Path, release: Release) -> Checked:
 
 
 def read_submission(path: Path) -> Submission:
-    """Read a file and check its form.
+    """Read a file and validate its form.
 
     Raises
     ------
     UserInputError
-        If it cannot be read, is too large, or is no submission.
+        If it cannot be read, is too large, or is not a submission.
     """
     try:
         with path.open("rb") as file:
@@ -276,9 +276,9 @@ def read_submission(path: Path) -> Submission:
     except OSError as problem:
         raise UserInputError(f"{path} cannot be read: {problem.strerror}") from problem
     if len(content) > MOST_BYTES:
-        raise UserInputError(f"{path} has more than {MOST_BYTES:,} bytes: no submission is so large")
+        raise UserInputError(f"{path} has more than {MOST_BYTES:,} bytes, the maximum for a submission")
     try:
-        # what JSON does not have, and what readers take in different ways, is refused before it is looked at
+        # reject what JSON does not allow or parsers interpret differently before looking at the content
         json.loads(content.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
         return Submission.model_validate_json(content, strict=True)
     except ValidationError as problem:
@@ -290,24 +290,24 @@ def read_submission(path: Path) -> Submission:
         _refuse(path, [*told, f"… and {more} more"] if more else told)
     except (ValueError, RecursionError) as problem:
         raise UserInputError(
-            f"{path} is no JSON of a submission: {str(problem)[:200]}. `slvmeval submission make` writes one"
+            f"{path} is not JSON of a submission: {str(problem)[:200]}. `slvmeval submission make` writes one"
         ) from problem
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {twice[:50]!r} stands twice in one object")
+        raise ValueError(f"the key {twice[:50]!r} appears twice in one object")
     return found
 
 
 def _refuse(path: Path, problems: Iterable[str]) -> NoReturn:
-    raise UserInputError(f"{path} is not in order:\n" + "\n".join(f"  {line}" for line in problems))
+    raise UserInputError(f"{path} is invalid:\n" + "\n".join(f"  {line}" for line in problems))
 
 
 def _problems(submission: Submission, release: Release) -> Iterator[str]:
@@ -338,7 +338,7 @@ def _told(found: Iterable[str], words: str) -> Iterator[str]:
 
 
 def _not_asked_so(submission: Submission, known: set[str]) -> Iterator[str]:
-    """Yield each pair that was not asked exactly once in each order and repeat that the submission names."""
+    """Yield each pair that was not asked exactly once in each stated order and repeat."""
     asked: dict[tuple[str, int], list[str]] = defaultdict(list)
     for answer in submission.answers:
         asked[answer.pair_id, answer.repeat].append(answer.order)
@@ -351,13 +351,13 @@ def _not_asked_so(submission: Submission, known: set[str]) -> Iterator[str]:
                 there = " and ".join(orders) or "nothing"
                 yield f"pair {pair_id[:16]}, repeat {repeat}: {there} in place of {wanted}, each once"
     if any(repeat >= submission.repeats for _, repeat in asked):
-        yield f"there are more repeats than the {submission.repeats} that it names"
+        yield f"there are more repeats than the stated {submission.repeats}"
 
 
 def _contradiction(answer: SubmittedAnswer) -> str:
-    """Return what of an answer contradicts itself, empty if nothing does."""
+    """Return the contradiction within an answer, or an empty text."""
     if (answer.preferred is None) == (answer.failure is None):
-        return "either an answer or a failure is needed, and not both"
+        return "it needs either an answer or a failure, not both"
     if answer.failure is not None and (answer.choice or answer.score_high is not None):
         return "a failure has neither a choice nor scores"
     if answer.order != "apart" and answer.preferred is not None:
@@ -365,9 +365,9 @@ def _contradiction(answer: SubmittedAnswer) -> str:
         second = "low" if first == "high" else "high"
         told = {"first": first, "second": second, "tie": "tie"}.get(answer.choice or "")
         if told != answer.preferred:
-            return f"the choice {answer.choice} does not go with preferring {answer.preferred}"
+            return f"the choice {answer.choice} contradicts preferring {answer.preferred}"
     if answer.order == "apart" and answer.choice is not None:
-        return "videos that are seen one by one have no first and second"
+        return "videos seen one at a time have no first and second"
     return _wrong_scores(answer)
 
 
@@ -378,7 +378,7 @@ def _wrong_scores(answer: SubmittedAnswer) -> str:
     if high is not None and low is not None:
         better = "tie" if high == low else "high" if high > low else "low"
         if better != answer.preferred:
-            return f"scores of {high:g} and {low:g} do not go with preferring {answer.preferred}"
+            return f"scores of {high:g} and {low:g} contradict preferring {answer.preferred}"
     return ""
 
 
@@ -387,7 +387,7 @@ def _wrong_accuracies(submission: Submission, gathered: JudgedRelease) -> Iterat
     for aspect in sorted({*computed, *submission.accuracies}):
         ours, theirs = computed.get(aspect), submission.accuracies.get(aspect)
         if ours is None or theirs is None:
-            yield f"{aspect[:50]}: it {'has answers' if theirs is None else 'is no aspect that was judged'}"
+            yield f"{aspect[:50]}: it {'has answers' if theirs is None else 'is not a judged aspect'}"
             continue
         same = (
             ours.accuracy == theirs.accuracy
@@ -412,7 +412,7 @@ def read_card(path: Path) -> Card:
     Raises
     ------
     UserInputError
-        If it cannot be read or does not fit.
+        If it cannot be read or is invalid.
     """
     try:
         return Card.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
@@ -423,4 +423,4 @@ def read_card(path: Path) -> Card:
         key = ".".join(map(str, first["loc"]))
         raise UserInputError(f"card {path}: {key}: {first['msg']}") from problem
     except ValueError as problem:
-        raise UserInputError(f"card {path} is no TOML: {problem}") from problem
+        raise UserInputError(f"card {path} is not TOML: {problem}") from problem

@@ -1,4 +1,4 @@
-"""The main table: aspects by evaluators, with an interval, n and failures in every cell, the best marked."""
+"""The main accuracy table: aspects by evaluators, with interval, n, failures and marks for the best."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tasks.statistics.trials import Who
 IntervalKind = Literal["clustered", "wilson", "paper"]
 INTERVAL_KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
 DEFAULT_INTERVAL: IntervalKind = "clustered"
-#: Share of the judged pairs from which on a cell is compared with others.
+#: Share of the judged pairs that a cell needs to be compared with others.
 LEAST_SHARE = 0.9
-#: The row that counts every answer the same, and the one that counts every aspect the same.
+#: The row in which all answers weigh the same, and the one in which all aspects do.
 POOLED, MEAN = "all pairs", "mean of aspects"
 
 INTERVAL_TEXTS: Mapping[IntervalKind, str] = {
@@ -29,7 +29,7 @@ INTERVAL_TEXTS: Mapping[IntervalKind, str] = {
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """One evaluator on one aspect as shown; `cell` is None where it was not asked, and for a mean."""
+    """One evaluator on one aspect as displayed; `cell` is None if it was not asked, and for a mean."""
 
     accuracy: float | None
     cell: Cell | None = None
@@ -39,7 +39,7 @@ class MatrixCell:
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """One aspect; `pairs` is the number of pairs that anyone was asked about."""
+    """One aspect; `pairs` counts the pairs that any evaluator was asked about."""
 
     aspect: str
     title: str
@@ -60,8 +60,8 @@ class Matrix:
 def matrix_of(gathered: JudgedRelease, kind: IntervalKind = DEFAULT_INTERVAL) -> Matrix:
     """Return the accuracy table of a release's judgements.
 
-    The best and the second are marked among cells with answers on at least `LEAST_SHARE` of the pairs that
-    anyone was asked about: one right answer on one pair is no 100 %.
+    The best and the second best are marked among cells with answers on at least `LEAST_SHARE` of the pairs
+    that any evaluator was asked about: one right answer on one pair should not count as 100 %.
     """
     cells = cells_of(gathered.trials, gathered.ties)
     whos = [who for who in gathered.names if any(who == other for other, _ in cells)]
@@ -106,7 +106,7 @@ def _marked(held: Sequence[Cell | None], pairs: int, kind: IntervalKind) -> tupl
 
 
 def marks_of(accuracies: Sequence[float | None]) -> list[Literal["", "best", "second"]]:
-    """Mark the best; where it is one alone, also the second. Of fewer than two none is best."""
+    """Mark the best value and, if it is unique, the second best; with fewer than two values mark none."""
     rounded = [None if value is None else round(value, 12) for value in accuracies]
     known = [value for value in rounded if value is not None]
     if len(known) < 2:
@@ -144,7 +144,7 @@ ACCURACY_COLUMNS = (
 
 
 def accuracy_table(gathered: JudgedRelease, matrix: Matrix) -> Table:
-    """Return the same as one row a cell, with all three intervals."""
+    """Return the matrix as a table with one row per cell and all three intervals."""
     settings = {name: who[1] for who, name in gathered.names.items()}
     rows = []
     for row in (*matrix.rows, *matrix.summary):

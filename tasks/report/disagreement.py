@@ -1,4 +1,4 @@
-"""The pairs on which the evaluators disagree most, and all that was answered on them."""
+"""The pairs on which the evaluators disagree most, with all answers to them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from tasks.report.public_names import ASPECT_TEXTS, SourceFolder, pair_slug, sou
 from tasks.report.table import NONE, aspect_title
 from tasks.statistics.trials import Who, grouped, pair_points
 
-#: More characters of one text are not shown; a judge's thoughts may be endless.
+#: Longer texts are cut; a judge's reasoning has no upper limit.
 MOST_CHARACTERS = 20_000
 _ORDERS = {"high_first": "high first", "low_first": "low first", "apart": "one by one"}
 _HIDDEN = (
-    "The source's licence does not allow passing on its frames and captions, nor texts that may quote them."
+    "The source's licence does not allow redistributing its frames and captions, or texts that may "
+    "quote them."
 )
 
 
 @dataclass(frozen=True)
 class DisputedPair:
-    """One pair: the points that each evaluator has on it, and their variance."""
+    """One pair: each evaluator's points on it, and their variance."""
 
     pair_id: str
     points: Mapping[Who, float]
@@ -36,10 +37,10 @@ class DisputedPair:
 
 
 def disagreements(gathered: JudgedRelease, most: int) -> list[DisputedPair]:
-    """Return the pairs with the greatest variance of points over evaluators, at most so many.
+    """Return up to `most` pairs with the greatest variance of points over evaluators.
 
-    Among equals those come first that more evaluators answered. Pairs on which all have the same points
-    are none.
+    Ties are ordered by the number of evaluators that answered. Pairs on which all have the same points
+    are left out.
     """
     points: dict[str, dict[Who, float]] = {}
     for who, trials in gathered.by_who(gathered.all_trials).items():
@@ -60,7 +61,7 @@ def pair_page(gathered: JudgedRelease, one: DisputedPair, private: bool) -> dict
     Parameters
     ----------
     private
-        False for a report to be served: of a source that may not be passed on it holds numbers only.
+        False for a public report: a source that may not be redistributed then has numbers only.
     """
     release = gathered.release
     record = release.pair(one.pair_id)
@@ -89,7 +90,7 @@ def pair_page(gathered: JudgedRelease, one: DisputedPair, private: bool) -> dict
 def pair_line(
     gathered: JudgedRelease, one: DisputedPair, record: PairRecord, folder: SourceFolder
 ) -> dict[str, Any]:
-    """Return what the list says of a pair."""
+    """Return a pair's entry in the list."""
     sides: dict[str, list[str]] = {"right": [], "wrong": [], "undecided": []}
     for who in gathered.names:
         if who in one.points:
@@ -104,7 +105,7 @@ def pair_line(
 
 
 def line_of(gathered: JudgedRelease, one: DisputedPair, private: bool) -> dict[str, Any]:
-    """Return what the list says of a pair, by its id."""
+    """Return the list entry of a disputed pair."""
     record = gathered.release.pair(one.pair_id)
     folder = source_folder(gathered.release, gathered.release.source(record.source_id), private)
     return pair_line(gathered, one, record, folder)
@@ -157,7 +158,7 @@ def _picture(gathered: JudgedRelease, record: PairRecord, folder: SourceFolder) 
 
 
 def _answer(row: Judgement, hidden: bool) -> dict[str, Any]:
-    """Return one answer; where its source may not be shown, without what may quote it."""
+    """Return one answer; if its source may not be shown, without texts that may quote it."""
     numbers = [
         ("frames", f"{row.frames:,}" if row.frames else ""),
         ("tokens", f"{row.tokens_in:,} + {row.tokens_out:,}" if row.tokens_in or row.tokens_out else ""),

@@ -1,6 +1,6 @@
-"""Figures as SVG and PDF, each drawn from a table; the same table gives the same bytes.
+"""Figures as SVG and PDF, each drawn from a table; the same table always gives the same bytes.
 
-A figure's SVG made part of a page: it takes the page's colours and letters, and its ids stay its own.
+`inline_svg` embeds a figure's SVG in a page: it adopts the page's colours and fonts, and its ids stay unique.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentF
 
 from tasks.report.table import Table, aspect_title
 
-#: Ink, quiet ink and lines; the page gives them its own colours, so that a dark page has light ink.
+#: Text, secondary text and lines; the page replaces these colours, so that they suit a dark page.
 INK, QUIET, LINE = "#1c2027", "#59616e", "#dcdedb"
-#: Colours of evaluators (after Okabe and Ito: told apart by colour-blind readers), each with a marker.
+#: Colours of evaluators (after Okabe and Ito: distinguishable by colour-blind readers), each with a marker.
 PALETTE = ("#1f5fae", "#c2540a", "#1b7f5c", "#a3397c", "#8a6d00", "#4a5568", "#2a8fb5", "#8c2f2f")
 _MARKERS = "os^Dv<>pPX"
 _SETTINGS: dict[Any, Any] = {
@@ -30,7 +30,7 @@ _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "slvmeval",
     "pdf.fonttype": 42,
     "font.family": "sans-serif",
-    # what matplotlib brings along: the same letters, and so the same bytes, on every machine
+    # matplotlib's bundled font: the same glyphs, and so the same bytes, on every machine
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9.0,
     "axes.titlesize": 9.0,
@@ -45,12 +45,12 @@ _SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.frameon": False,
-    # a label is shown as it was written, never as a formula
+    # labels are shown literally, never as formulas
     "text.parse_math": False,
 }
 _PANEL = (2.55, 1.95)
 _COLUMNS = 3
-#: With more curves than this their intervals are not drawn: they would hide each other. The table has them.
+#: With more curves their intervals are not drawn, because they would hide each other. The table has them.
 _MOST_BANDS = 4
 
 Rows = Sequence[Mapping[str, Any]]
@@ -58,7 +58,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: its files' name, what it shows, the table it is drawn from, and its files."""
+    """One figure: name of its files, title, the table it is drawn from, and the files' content."""
 
     name: str
     title: str
@@ -78,7 +78,7 @@ def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[F
     }
     figures = []
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
-        # a name in letters that the font lacks: the SVG holds it as text, the PDF shows boxes
+        # a name with glyphs that the font lacks: the SVG has it as text, the PDF shows boxes
         warnings.filterwarnings("ignore", message="Glyph")
         for name, draw in drawn.items():
             table = tables[name]
@@ -89,7 +89,7 @@ def figures_of(tables: Mapping[str, Table], evaluators: Sequence[str]) -> list[F
 
 
 def one_figure(table: Table, draw: Callable[[Table], Canvas]) -> Figure:
-    """Return a figure that is drawn from a table, under the table's name."""
+    """Return a figure drawn from a table, with the table's name."""
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")
         canvas = draw(table)
@@ -113,7 +113,7 @@ def _style(evaluators: Sequence[str], name: str) -> dict[str, Any]:
 
 
 def _panels(table: Table, evaluators: Sequence[str]) -> tuple[Canvas, list[tuple[Axes, list[Any]]]]:
-    """Give a canvas with one panel an aspect, and a legend above that all share."""
+    """Yield a canvas with one panel per aspect and a shared legend above."""
     held: dict[str, list[Any]] = {}
     for row in table.rows:
         held.setdefault(row["aspect"], []).append(row)
@@ -242,16 +242,16 @@ _COLOURS = {
 
 
 def inline_svg(svg: bytes, name: str, label: str) -> str:
-    """Return the drawing as an element of a page.
+    """Return the figure as an HTML element.
 
     Parameters
     ----------
     svg
-        A file that matplotlib wrote; text in it is escaped already.
+        A file written by matplotlib, which escapes its text.
     name
-        A word that no other figure of the page has.
+        A name unique on the page.
     label
-        What a reader hears who does not see it.
+        Text alternative for screen readers.
     """
     text = svg.decode("utf-8")
     text = text[text.index("<svg") :]
@@ -259,10 +259,10 @@ def inline_svg(svg: bytes, name: str, label: str) -> str:
     text = re.sub(r"\bid=\"([^\"]+)\"", rf'id="{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
     text = re.sub(r"(xlink:href|href)=\"#([^\"]+)\"", rf'\1="#{name}-\2"', text)
-    # only in styles: a label may hold such letters
+    # only in styles: a label may contain these characters
     text = re.sub(r'style="([^"]*)"', lambda found: f'style="{_themed(found[1])}"', text)
     size = re.search(r'viewBox="0 0 ([\d.]+)', text)
-    # letters of 12 px where there is room; on a phone they shrink, but no further than can be read
+    # text of 12 px if there is room; on a phone it shrinks, but stays readable
     width = float(size[1]) if size else 400.0
     limits = f"max-width: {1.5 * width:.0f}px; min-width: {1.15 * width:.0f}px"
     quoted = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")

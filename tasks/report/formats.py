@@ -1,4 +1,4 @@
-"""Tables as CSV, Markdown, LaTeX and HTML; what evaluators and people wrote cannot leave its cell."""
+"""Tables as CSV, Markdown, LaTeX and HTML; texts from evaluators and people are escaped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tasks.report.accuracy import INTERVAL_TEXTS, Matrix, MatrixCell
 from tasks.report.table import NONE, Column, Table
 from tasks.statistics.intervals import printed_per_cent
 
-#: A spreadsheet takes a cell that begins so for a formula.
+#: Spreadsheets interpret a cell that begins with these as a formula.
 _FORMULA = re.compile(r"^[=+\-@\t\r]")
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -39,7 +39,7 @@ _LATEX = {
     "χ": r"$\chi$",
     "²": r"$^2$",
 }
-#: What a document needs that takes the tables in.
+#: Packages needed by a document that includes the tables.
 LATEX_PACKAGES = (r"\usepackage{booktabs}", r"\usepackage{longtable}")
 
 
@@ -63,7 +63,7 @@ def _raw(value: Any) -> str:
 
 
 def markdown_text(table: Table) -> str:
-    """Return a table for a README."""
+    """Return a table as Markdown, for a README."""
     lines = [f"**{_markdown(table.title)}**", ""]
     if not table.rows:
         return "\n".join([*lines, _markdown(table.empty), ""])
@@ -87,7 +87,7 @@ def _markdown(text: str) -> str:
 
 
 def latex_text(table: Table) -> str:
-    """Return a table as a `longtable` with booktabs' rules."""
+    """Return a table as a LaTeX `longtable` with booktabs rules."""
     head = f"% {' '.join(table.title.split())}\n% needs {' '.join(LATEX_PACKAGES)}\n"
     if not table.rows:
         return f"{head}\\emph{{{latex(table.empty)}}}\n"
@@ -100,7 +100,7 @@ def latex_text(table: Table) -> str:
 
 
 def latex(text: str) -> str:
-    """Return a text that LaTeX prints as it is; letters that pdfLaTeX lacks become a question mark."""
+    """Escape a text for LaTeX; characters that pdfLaTeX lacks become question marks."""
     made = []
     for sign in " ".join(text.split()):
         if sign in _LATEX:
@@ -118,7 +118,7 @@ def _is_accented(sign: str) -> bool:
 
 
 def matrix_markdown(matrix: Matrix) -> str:
-    """Return aspects by evaluators for a README."""
+    """Return the accuracy matrix as Markdown, for a README."""
     lines = ["**Accuracy, per cent**", ""]
     lines.append(_line(["aspect", *(_markdown(name) for name in matrix.evaluators)]))
     lines.append(_line(["---", *(["---:"] * len(matrix.evaluators))]))
@@ -134,7 +134,7 @@ def matrix_markdown(matrix: Matrix) -> str:
 
 
 def matrix_latex(matrix: Matrix) -> str:
-    """Return aspects by evaluators as a `tabular`: accuracies, and below them intervals, n and failures."""
+    """Return the accuracy matrix as a `tabular`: accuracies, with intervals, n and failures below."""
     names = " & ".join(["aspect", *(latex(name) for name in matrix.evaluators)])
     lines = [
         "% Accuracy in per cent; bold: best, underlined: second.",
@@ -151,7 +151,7 @@ def matrix_latex(matrix: Matrix) -> str:
             values = [marks[cell.mark].format(latex(accuracy_text(cell))) for cell in row.cells]
             lines.append(" & ".join([latex(row.title), *values]) + r" \\")
             for text in (interval_text, counts_text):
-                # a row without any would be an empty line
+                # without any value the row would be an empty line
                 if any(text(cell) for cell in row.cells):
                     small = ["{\\scriptsize " + latex(text(cell)) + "}" for cell in row.cells]
                     lines.append(" & ".join(["", *small]) + r" \\")
@@ -159,7 +159,7 @@ def matrix_latex(matrix: Matrix) -> str:
 
 
 def latex_document(names: list[str], title: str) -> str:
-    """Return a document that prints all tables, to look at them."""
+    """Return a LaTeX document that includes all tables, for viewing."""
     lines = [
         "\\documentclass[10pt]{article}",
         "\\usepackage[a4paper,landscape,margin=15mm]{geometry}",
@@ -180,14 +180,14 @@ def accuracy_text(shown: MatrixCell) -> str:
 
 
 def interval_text(shown: MatrixCell) -> str:
-    """Return a cell's interval, empty where it has none."""
+    """Return a cell's interval, or an empty text."""
     if shown.interval is None:
         return ""
     return f"{printed_per_cent(shown.interval.low)}–{printed_per_cent(shown.interval.high)}"
 
 
 def counts_text(shown: MatrixCell) -> str:
-    """Return a cell's n and failures, empty where nothing was asked."""
+    """Return a cell's n and failures, or an empty text if nothing was asked."""
     if shown.cell is None:
         return ""
     return f"n {shown.cell.n}, {shown.cell.failed} failed"
@@ -212,16 +212,16 @@ def _environment() -> jinja2.Environment:
 
 
 def render(template: str, data: Mapping[str, Any], script: str = "") -> bytes:
-    """Return a page.
+    """Render a page.
 
     Parameters
     ----------
     template
         Name of the template.
     data
-        What the template needs.
+        The template's variables.
     script
-        Name of the one script that the page may run, if any; no other runs, whatever the data hold.
+        Name of the only script that the page may run, if any; scripts in the data never run.
     """
     code = _asset(script) if script else ""
     allowed = (
@@ -231,7 +231,7 @@ def render(template: str, data: Mapping[str, Any], script: str = "") -> bytes:
         _environment()
         .get_template(template)
         .render(
-            # our own files, which hold no data
+            # our own files, without data
             css=Markup(_asset("report.css")),
             script=Markup(code),
             allowed=Markup(allowed),

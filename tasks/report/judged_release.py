@@ -1,4 +1,4 @@
-"""What a report is about: the judgements of one release, joined with its pairs."""
+"""The input of a report: the judgements of one release, joined with its pairs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tasks.statistics.trials import (
 )
 from tasks.votes.release_votes import ReleaseVotes
 
-#: Characters of the settings' checksum that tell two settings of one evaluator apart.
+#: Length of the settings checksum that distinguishes two settings of one evaluator.
 _SETTINGS = 6
 
 
@@ -33,13 +33,13 @@ class JudgedRelease:
     Parameters
     ----------
     names
-        How each evaluator is called; two settings of one name are told apart.
+        Display name of each evaluator; two settings of one name are distinguished.
     trials
-        Of the pairs at the recipe's own severity; all tables but those on severity are about them.
+        Trials on pairs at the recipe's main severity, used by all tables except those on severity.
     all_trials
         Of all pairs.
     strengths
-        Names of the strengths in use, by aspect, the weakest first.
+        Strengths in use by aspect, the weakest first.
     main_strength
         The recipe's strength by aspect; empty where the release has no further severities.
     clip_levels
@@ -81,18 +81,19 @@ def load_judged_release(
     judgements: Sequence[Judgement] | None = None,
     people: ReleaseVotes | None = None,
 ) -> JudgedRelease:
-    """Return what there is on a release.
+    """Read and join the judgements on a release.
 
     Parameters
     ----------
     evaluators
-        Only these, by name; all where none are given.
+        Names of the evaluators to include; all by default.
     kept
-        Whether people kept a pair, by its id; a pair that is not in it was shown to nobody.
+        Whether a pair passed the filter, by its id; pairs not in it were shown to nobody.
     judgements
-        Rows to take in place of the store's.
+        Rows to use instead of the store's.
     people
-        What people said: they become the evaluator `human`, and say which pairs they kept unless `kept` does.
+        People's votes: they become the evaluator `human`, and determine the kept pairs unless `kept` is
+        given.
 
     Raises
     ------
@@ -101,7 +102,7 @@ def load_judged_release(
     """
     records = release.pairs()
     if kept is None:
-        # of a filtered release all is kept: there is nothing to compare with
+        # a filtered release has only kept pairs: there is nothing to compare with
         kept = people.kept if people is not None and not people.filtered else {}
     pairs = [trial_pair(record, kept.get(record.pair_id)) for record in records]
     if judgements is None:
@@ -133,8 +134,8 @@ def _gathered(
     pairs: list[TrialPair],
     ties: TiePolicy,
 ) -> JudgedRelease:
-    # one video pair may stand under two ids (all clips are just as many as another point has): its answer
-    # has one key, and counts for both
+    # a video pair may have two ids (if all clips are as many as another point has): its answer has one key,
+    # and counts for both
     trials = trials_of([_own_key(row) for row in rows], pairs)
     main, strengths, levels, clips = main_points(release, records)
     return JudgedRelease(
@@ -160,7 +161,7 @@ def main_points(
 ) -> tuple[dict[str, str], dict[str, tuple[str, ...]], tuple[int, ...], int]:
     """Return the recipe's strength by aspect, the strengths in use, its numbers of clips, and the main one.
 
-    A release without further severities has one point, whatever its pairs say.
+    A release without additional severities has one point, whatever its pairs record.
     """
     recipe = recipe_from(release.recipe)
     used: dict[str, list[str]] = {}
@@ -176,7 +177,7 @@ def main_points(
 
 
 def _in_order(names: Collection[str], order: list[str]) -> tuple[str, ...]:
-    """Return names in an order; those that are not in it come last."""
+    """Return names in the given order, followed by those not in it."""
     return tuple(sorted(set(names), key=lambda n: (order.index(n) if n in order else len(order), n)))
 
 
@@ -185,7 +186,7 @@ def _is_main(pair: TrialPair, main: Mapping[str, str], clips: int) -> bool:
 
 
 def names_of(found: Collection[Who]) -> dict[Who, str]:
-    """Return how evaluators are called, in alphabetical order."""
+    """Return the evaluators' display names in alphabetical order."""
     settings = grouped(sorted(found), lambda who: who[0])
     return {
         who: who[0] if len(settings[who[0]]) == 1 else f"{who[0]} ({who[1][:_SETTINGS] or 'none'})"

@@ -1,4 +1,4 @@
-"""A folder that we fill and refill: it keeps a list of our files, and nothing else is ever removed."""
+"""A folder that is rewritten: it keeps a list of its own files, and never removes any other."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from storage_schemas.errors import UserInputError
 
 
 class OwnedFolder:
-    """A target folder: new, empty, or filled by us before.
+    """A target folder: new, empty, or written by this program before.
 
     Parameters
     ----------
     path
-        The folder; made with the first file.
+        The folder; created with the first file.
     list_name
-        Name of the file in it that lists ours.
+        Name of the file in it that lists the owned files.
 
     Raises
     ------
@@ -34,24 +34,24 @@ class OwnedFolder:
         self._kept: set[str] = set()
 
     def announce(self, names: Iterable[str]) -> None:
-        """Say which files come next, so that an interrupted run leaves none that no list names."""
+        """List files before they are written, so that an interrupted run leaves no unlisted file."""
         wanted = set(names)
         if not wanted <= self._announced:
             self._announced |= wanted
             self._write(self._announced)
 
     def keep(self, names: Iterable[str]) -> None:
-        """Say which files belong to what is being written."""
+        """Mark files as part of the current content."""
         self._kept |= set(names)
 
     def write(self, name: str, content: bytes) -> None:
-        """Write one file, complete or not at all."""
+        """Write one file atomically."""
         self.announce([name])
         write_atomic(self.path / name, content)
         self.keep([name])
 
     def settle(self) -> None:
-        """Remove our files of earlier times that were not kept now."""
+        """Remove owned files of earlier runs that are no longer part of the content."""
         root = self.path.resolve()
         for name in sorted(self._before - self._kept):
             path = (root / name).resolve()
@@ -79,7 +79,6 @@ class OwnedFolder:
                 ) from problem
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise UserInputError(
-                f"{self.path} holds something else, not what was written here before: "
-                "choose an empty or new folder"
+                f"{self.path} has other content than was written here before: choose an empty or new folder"
             )
         return set()

@@ -1,4 +1,4 @@
-"""Small pictures of pairs and sources: contact sheets that show what was changed at a glance."""
+"""Contact sheets of pairs and sources that show the changes at a glance."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from storage_schemas.store import Store
 from tasks.media.planes import planes_to_rgb
 from tasks.pairs.view import open_record
 
-#: Most clips on a contact sheet, and the width of one picture on it in pixels.
+#: Maximum number of clips on a contact sheet, and the width of one picture in pixels.
 SHEET_CLIPS = 5
 TILE_WIDTH = 208
 GUTTER = 4
 
-#: Pictures in a row of a source's strip of clips, and their width in pixels.
+#: Pictures per row of a source's strip of clips, and their width in pixels.
 STRIP_COLUMNS = 10
 STRIP_WIDTH = 128
 
@@ -31,12 +31,12 @@ _JPEG_QUALITY = 82
 _EMPTY = (38, 42, 50)
 _STRIPE = (58, 63, 74)
 
-#: How often a source's clips are shown at most; more would not fit a JPEG.
+#: Maximum number of clips in a strip; more would not fit into a JPEG.
 MOST_STRIP_CLIPS = 4_000
 
 
 def sheet_clips(record: PairRecord) -> list[int]:
-    """Return the degraded clips that a pair's contact sheet shows, in the source's order."""
+    """Return the degraded clips shown on a pair's contact sheet, in source order."""
     drawn = sorted(record.drawn_clips)
     if len(drawn) <= SHEET_CLIPS:
         return drawn
@@ -99,7 +99,7 @@ def clip_strip(store: Store, frames_id: str, clips: Sequence[ClipRow]) -> Image.
 
 
 def strip_tile(width: int, height: int) -> tuple[int, int]:
-    """Return the size of one picture of a strip, for frames of this size."""
+    """Return the size of one picture of a strip for a frame size."""
     return _fitted(width, height, STRIP_WIDTH)
 
 
@@ -111,7 +111,7 @@ def jpeg(image: Image.Image) -> bytes:
 
 
 def _fitted(width: int, height: int, tile_width: int) -> tuple[int, int]:
-    """Return the size of a tile; of an upright picture the height is what `tile_width` limits."""
+    """Return the size of a tile; for upright pictures `tile_width` limits the height."""
     scale = tile_width / max(width, height * 16 / 9)
     return max(round(width * scale), 8), max(round(height * scale), 8)
 

@@ -1,4 +1,4 @@
-"""Names and folders under which sources and pairs are shown to the public."""
+"""Public names and folders of sources and pairs."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.source import SourceRow
 
-#: What was done to the low-quality video, for a reader who has not seen the paper.
+#: What was done to the low-quality video, for readers who do not know the paper.
 ASPECT_TEXTS = {
     "aesthetics": "Brightness is inverted and flattened: dark becomes light, and contrast fades.",
-    "technical_quality": "The picture is made small and large again: fine detail is gone.",
+    "technical_quality": "The picture is scaled down and up again: fine detail is lost.",
     "appearance_style": "The picture is redrawn in another style, as a drawing or a painting.",
-    "background_consistency": "What lies behind the subject changes from frame to frame.",
-    "temporal_flow": "Neighbouring clips are taken out and put back at other places.",
-    "comprehensiveness": "Clips are removed: parts of what the prompt tells are not shown.",
+    "background_consistency": "The background behind the subject changes from frame to frame.",
+    "temporal_flow": "Neighbouring clips are moved to other places.",
+    "comprehensiveness": "Clips are removed: parts of the prompt are not shown.",
     "object_integrity": "The subject is painted out of the picture.",
     "spatial_relationship": "The picture is mirrored: left becomes right.",
-    "dynamics_degree": "The clip stands still: every frame shows its middle one.",
-    "color": "The colour that the caption names becomes another one.",
+    "dynamics_degree": "The clip is frozen: every frame shows its middle frame.",
+    "color": "The colour named in the caption is changed.",
 }
 
 
-_HIDDEN = "Its licence does not allow passing the video and the captions on."
+_HIDDEN = "Its licence does not allow redistributing the video and the captions."
 
 
 @dataclass(frozen=True)
 class SourceFolder:
-    """Where the files of one source go, and whether its content may be shown.
+    """Folder of one source's files, and whether its content may be shown.
 
-    `hidden` says for a reader why there are no videos; empty if there are. `licensed` is False where
-    the captions may not be shown either.
+    `hidden` tells the reader why there are no videos; it is empty if there are. `licensed` is False if the
+    captions may not be shown either.
     """
 
     row: SourceRow
@@ -53,9 +53,8 @@ class SourceFolder:
 
 
 def source_folder(release: Release, row: SourceRow, private: bool) -> SourceFolder:
-    """Return where a source goes; the name changes with everything that its media depend on.
-
-    `private` says that the pages stay with the person who has the sources; otherwise licences decide.
+    """Return a source's folder; its name changes with everything its media depend on. `private`
+    means that the pages stay with the owner of the sources; otherwise licences decide.
     """
     clips = [(clip.first_frame, clip.frame_count) for clip in release.clips(row.source_id)]
     readable = re.sub(r"[^A-Za-z0-9]+", "-", row.source_id).strip("-")[:40].lower() or "source"
@@ -66,7 +65,7 @@ def source_folder(release: Release, row: SourceRow, private: bool) -> SourceFold
 
 
 def pair_slug(record: PairRecord) -> str:
-    """Return the name of a pair's files and of its place on a page."""
+    """Return the name of a pair's files and of its anchor on a page."""
     return (
         record.pair_id[:16]
         if re.fullmatch(r"[0-9a-f]{16,}", record.pair_id)

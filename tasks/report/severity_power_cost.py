@@ -1,4 +1,4 @@
-"""The tables on severity, on how many pairs a difference needs, and on what the evaluators took."""
+"""The tables on severity, statistical power and cost."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def severity_tables(gathered: JudgedRelease) -> tuple[Table, Table, Table]:
             "Accuracy by number of degraded clips",
             (ASPECT, EVALUATOR, Column("level", "clips", "number"), *curve),
             tuple(clips),
-            "At the recipe's own strength. Pairs with as many degraded clips as may be stand together at "
+            "At the recipe's own strength. Pairs with all eligible clips degraded are grouped at "
             "their median number. Wilson's interval.",
             "" if clips else _NO_SEVERITY,
         ),
@@ -71,7 +71,7 @@ def severity_tables(gathered: JudgedRelease) -> tuple[Table, Table, Table]:
                 *interval_columns("95 %", "number"),
             ),
             tuple(thresholds),
-            "Where a rising curve through the points crosses it. A dash at an end of the interval: it "
+            "Where a rising curve through the points crosses it. A dash at an interval bound: it "
             "lies outside the numbers of clips that there are.",
             "" if thresholds else _NO_SEVERITY,
         ),
@@ -93,10 +93,10 @@ def severity_tables(gathered: JudgedRelease) -> tuple[Table, Table, Table]:
 
 
 def clip_level(levels: Sequence[int], trials: Sequence[Trial]) -> SeverityLevel:
-    """Return a pair's level: its number of clips where the recipe names it, else the median of all others.
+    """Return a pair's level: its number of clips if the recipe names it, else the median of all others.
 
-    A pair in which all clips that may be are degraded has a number of its own, and no curve goes through
-    points of one pair each.
+    Pairs with all eligible clips degraded each have a different number, and a curve through points of one
+    pair each would be meaningless.
     """
     pairs = {trial.pair for trial in trials}
     others = [pair.clips for pair in pairs if pair.clips is not None and pair.clips not in levels]
@@ -138,7 +138,7 @@ def _threshold(
 
 
 def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: JudgedRelease) -> Table:
-    """Return for each aspect what its number of pairs shows, and how many the two best would need."""
+    """Return what each aspect's number of pairs can show, and how many the two best would need."""
     held = {
         (member.aspect, frozenset((gathered.names[member.first], gathered.names[member.second]))): member
         for member in members
@@ -162,11 +162,11 @@ def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: Judge
         rows.append(values)
     return Table(
         "power",
-        "What so many pairs can show",
+        "What this number of pairs can show",
         (
             ASPECT,
             Column("pairs", "pairs", "count"),
-            Column("accuracy_shown", "told from a coin", "percent"),
+            Column("accuracy_shown", "better than chance", "percent"),
             Column("first", "best"),
             Column("second", "next"),
             Column("difference", "difference", "points"),
@@ -175,7 +175,7 @@ def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: Judge
             Column("pairs_needed", "pairs needed", "count"),
         ),
         tuple(rows),
-        "Two-sided at 5 %, power 80 %. Told from a coin: the least accuracy that so many pairs show to "
+        "Two-sided at 5 %, power 80 %. Better than chance: the lowest accuracy that this many pairs show to "
         "be above 50 %. Difference shown: the least one between the two best that so many pairs show; "
         "pairs needed: to show the one that was seen. Both take the share of pairs on which the two "
         "differ as it was seen.",
@@ -198,7 +198,7 @@ def _needed(member: FamilyMember | None) -> dict[str, Any]:
 
 
 def cost_table(gathered: JudgedRelease) -> Table:
-    """Return what each evaluator was asked, what failed, and what it took."""
+    """Return each evaluator's requests, failures and cost."""
     rows = []
     names = gathered.names
     for who, asked in grouped(gathered.rows, lambda row: (row.evaluator, row.settings)).items():
@@ -222,7 +222,7 @@ def cost_table(gathered: JudgedRelease) -> Table:
         )
     return Table(
         "cost",
-        "What was asked, and what it took",
+        "Requests and cost",
         (
             EVALUATOR,
             Column("settings", "settings", shown=False),

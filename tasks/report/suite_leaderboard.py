@@ -1,4 +1,4 @@
-"""A suite's leaderboard as CSV, Markdown, LaTeX and a page that needs nothing else."""
+"""A suite's leaderboard as CSV, Markdown, LaTeX and a self-contained page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from tasks.scoring.suites.leaderboard import Line, SuiteBoard
 #: The file that says which files of a folder are the leaderboard's own; nothing else is ever removed.
 LIST_NAME = "suite-leaderboard.json"
 NOTE = (
-    "Means over a model's videos{per_cent}; more is better. A video without a score is "
-    "missing in a mean, never zero. Ranks are those of the mean of a model's ranks in the dimensions in "
-    "which it has a score: the lower the better; equal ones share a rank."
+    "Means over a model's videos{per_cent}; higher is better. A video without a score is "
+    "left out of a mean, never counted as zero. Ranks are by the mean of a model's ranks in the "
+    "dimensions in "
+    "which it has a score; lower is better, equal means share a rank."
 )
-AVERAGED = "A group's mean is that of its dimensions with a score; the last mean is that of the groups."
+AVERAGED = "A group's mean is over its dimensions with a score; the last mean is over the groups."
 
 
 def board_table(board: SuiteBoard) -> Table:
@@ -109,7 +110,7 @@ def _warnings(board: SuiteBoard) -> list[str]:
     counts = {mean.videos for line in board.lines for mean in line.means.values() if mean.videos}
     uneven = any(len({line.means[one.name].videos for line in board.lines}) > 1 for one in board.dimensions)
     if uneven and counts:
-        found.append("Models have different numbers of videos: only those of common prompts compare fairly.")
+        found.append("Models have different numbers of videos: only common prompts compare fairly.")
     if board.other_settings:
         names = ", ".join(sorted(board.other_settings))
         found.append(f"The store has scores with older settings of {names}: these are not counted.")

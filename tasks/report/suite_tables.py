@@ -1,4 +1,4 @@
-"""Tables and figures on a suite's scores beside people's ratings, and on ratings that take no part."""
+"""Tables and figures that compare a suite's scores with people's ratings, and list unused ratings."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from tasks.statistics.correlations import (
     group_means,
 )
 
-#: The file that says which files of a folder are ours; nothing else is ever removed.
+#: The list of a folder's own files; no other file is ever removed.
 LIST_NAME = "suite-tables.json"
-#: Signs of a theme that its files' names have; no name of a file is longer than 255 bytes.
+#: Characters of a theme used in file names; a file name has at most 255 bytes.
 _LONGEST = 50
 #: Scores of one dimension by repeat, then by video.
 Runs = Mapping[int, Mapping[VideoKey, float]]
 
 
 def runs_of(rows: Iterable[SuiteScore]) -> dict[str, dict[int, dict[VideoKey, float]]]:
-    """Return the scores by dimension, repeat and video; what failed is absent."""
+    """Return the scores by dimension, repeat and video, without failures."""
     found: dict[str, dict[int, dict[VideoKey, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         if row.score is not None:
@@ -71,12 +71,12 @@ def alignment_table(
     blurred: Mapping[str, Runs],
     seed: int = 0,
 ) -> Table:
-    """Return how far a suite agrees with people, with itself, and with its scores of blurred videos.
+    """Return how well a suite agrees with people, with itself, and with its scores of blurred videos.
 
     Parameters
     ----------
     runs, blurred
-        Scores by dimension; of blurred videos there may be none.
+        Scores by dimension; there may be none of blurred videos.
     """
     rows = []
     for one in dimensions:
@@ -115,7 +115,7 @@ def alignment_table(
         ),
         tuple(rows),
         "Spearman's ρ of the machine's score and the mean of a video's ratings. α: Krippendorff's, ordinal. "
-        f"Mean difference: the machine's score less a person's rating, with the middle {COVERS:.0%} of a "
+        f"Mean difference: the machine's score minus a person's rating, with the middle {COVERS:.0%} of a "
         "bootstrap. TARA: share of videos with the same score in all repeats (--repeats). Moved by blur: "
         "mean relative change of scores of the same videos, blurred (--blur).".replace("%", " %"),
         "" if rows else "There are no scores.",
@@ -168,7 +168,7 @@ def _moved(found: Robustness | None) -> dict[str, Any]:
 def correlation_tables(
     runs: Mapping[str, Runs], dimensions: Sequence[Dimension], prompts: Mapping[str, SuitePrompt]
 ) -> list[Table]:
-    """Return how the dimensions go together, with prompts also by theme and by complexity."""
+    """Return how the dimensions correlate; given prompts, also by theme and by complexity."""
     titles = {one.name: one.title for one in dimensions}
     by_video: dict[VideoKey, dict[str, float]] = defaultdict(dict)
     for name, mine in runs.items():
@@ -176,10 +176,10 @@ def correlation_tables(
             by_video[video][titles.get(name, name)] = score
     videos = sorted(by_video, key=str)
     rows = [by_video[video] for video in videos]
-    # in the suite's order, so that dimensions of one group stand together
+    # in the suite's order, so that dimensions of one group are adjacent
     order = list(dict.fromkeys([*titles.values(), *sorted({name for row in rows for name in row})]))
     whole = dimension_correlations(rows, _pairs(rows, order))
-    tables = [_correlations("correlations", "How dimensions go together", whole)]
+    tables = [_correlations("correlations", "Correlations of the dimensions", whole)]
     known = [prompts.get(video.prompt_id) for video in videos]
     themed = [(row, prompt.theme) for row, prompt in zip(rows, known, strict=True) if prompt and prompt.theme]
     if themed:
@@ -220,7 +220,7 @@ def _pairs(rows: Iterable[Mapping[str, float]], order: Iterable[str]) -> list[tu
 
 
 def _file_name(theme: str, taken: set[str]) -> str:
-    """Return a name for a theme's table that no other theme has, and note it."""
+    """Return a unique name for a theme's table, and remember it."""
     slug = "".join(sign if sign.isalnum() else "-" for sign in theme.lower())[:_LONGEST]
     name, number = slug, 2
     while name in taken:
@@ -257,7 +257,8 @@ def _correlations(name: str, title: str, found: Sequence[DimensionCorrelation]) 
         title,
         tuple(columns),
         tuple(rows),
-        "Over the videos that have both; a video without a score takes no part. The p are not corrected for "
+        "Over the videos that have both; videos without a score are left out. The p values are not "
+        "corrected for "
         "the number of comparisons.",
         "" if rows else "Fewer than two dimensions have scores.",
     )
@@ -287,7 +288,7 @@ def write_tables(target: Path, tables: Iterable[Table], figures: Iterable[Figure
     return [target / name for name in files]
 
 
-#: How a correlation is written, as in the tables.
+#: Names of the correlations, as in the tables.
 NUMBER = Column("value", "value", "number")
 
 
@@ -355,12 +356,12 @@ _SHOWN = 3
 
 
 def without_score(ratings: Iterable[Rating], scores: Iterable[SuiteScore]) -> dict[str, list[UnusedLine]]:
-    """Return by dimension the rated videos that have no score there, with the reason where it failed.
+    """Return by dimension the rated videos without a score, with the reason if it failed.
 
     Parameters
     ----------
     scores
-        The suite's rows with the settings that count, also those that failed.
+        The suite's rows with the current settings, including failures.
     """
     scored: set[tuple[VideoKey, str]] = set()
     failed: dict[tuple[VideoKey, str], str] = {}
@@ -383,14 +384,14 @@ def without_score(ratings: Iterable[Rating], scores: Iterable[SuiteScore]) -> di
 
 
 def in_words(dimension: str, left_out: Sequence[UnusedLine]) -> str:
-    """Return in a line which rated videos of a dimension have no score."""
+    """Return one line with the rated videos of a dimension that have no score."""
     names = [one.where.removesuffix(f" in {dimension}") for one in left_out]
     some = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
     return f"{dimension}: {len(names)} rated video{'s' if len(names) > 1 else ''} without a score: {some}"
 
 
 def left_out_table(left_out: Iterable[UnusedLine]) -> Table:
-    """Return every rating that was left out, with its reason."""
+    """Return the ratings that were left out, with reasons."""
     rows = tuple({"where": one.where, "reason": one.reason, "message": one.message} for one in left_out)
     return Table(
         "alignment-left-out",

@@ -1,4 +1,4 @@
-"""A table as all outputs share it: named columns, raw values, and how a person reads them."""
+"""The table model shared by all outputs: named columns, raw values, and their formatting."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any, Literal
 
 from tasks.statistics.intervals import printed_per_cent
 
-#: ``aspect``: a name that is shown in words; ``percent``, ``points``: shares, shown as per cent.
+#: ``aspect``: a name displayed in words; ``percent``, ``points``: shares, displayed as per cent.
 Kind = Literal["text", "aspect", "count", "percent", "points", "number", "p", "money"]
-#: What stands where there is no value.
+#: Displayed for a missing value.
 NONE = "–"
-#: All aspects together, where a table is by aspect.
+#: All aspects together, in a table by aspect.
 ALL = "all"
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column; one that is not `shown` is in the CSV only."""
+    """One column; columns that are not `shown` are in the CSV only."""
 
     key: str
     title: str
@@ -26,7 +26,7 @@ class Column:
     shown: bool = True
 
     def text(self, value: Any) -> str:
-        """Return a value as a person reads it."""
+        """Return a value formatted for display."""
         if value is None or value == "":
             return NONE
         match self.kind:
@@ -50,7 +50,7 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Whether its values stand to the right."""
+        """Whether its values are right-aligned."""
         return self.kind not in ("text", "aspect")
 
 
@@ -63,9 +63,9 @@ class Table:
     name
         Name of its files.
     note
-        How to read it.
+        How to interpret it.
     empty
-        Why it has no rows; said in its place.
+        Why it has no rows; displayed instead.
     """
 
     name: str
@@ -77,16 +77,16 @@ class Table:
 
     @property
     def shown(self) -> tuple[Column, ...]:
-        """The columns that a person reads."""
+        """The displayed columns."""
         return tuple(column for column in self.columns if column.shown)
 
     def cells(self) -> list[list[str]]:
-        """Return the rows as a person reads them."""
+        """Return the rows formatted for display."""
         return [[column.text(row.get(column.key)) for column in self.shown] for row in self.rows]
 
 
 def interval_columns(title: str, kind: Kind = "percent", prefix: str = "") -> tuple[Column, Column]:
-    """Return the columns of an interval's ends."""
+    """Return the columns of an interval's bounds."""
     return (
         Column(f"{prefix}low", f"{title} from", kind),
         Column(f"{prefix}high", "to", kind),
@@ -94,5 +94,5 @@ def interval_columns(title: str, kind: Kind = "percent", prefix: str = "") -> tu
 
 
 def aspect_title(aspect: str) -> str:
-    """Return an aspect's name for a reader."""
+    """Return an aspect's display name."""
     return "All aspects" if aspect == ALL else aspect.replace("_", " ").capitalize()

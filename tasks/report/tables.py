@@ -1,4 +1,4 @@
-"""The tables on order, comparisons, durations, people and the filter."""
+"""The report's tables on order bias, comparisons, durations, people and the filter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tasks.votes.filter import FilterRule, retention
 from tasks.votes.release_votes import PEOPLE
 
 ASPECT, EVALUATOR = Column("aspect", "aspect", "aspect"), Column("evaluator", "evaluator")
-#: A difference counts as shown from here on.
+#: Significance level of comparisons.
 ALPHA = 0.05
 
 _ORDER_COLUMNS = (
@@ -40,7 +40,7 @@ _ORDER_COLUMNS = (
 
 
 def order_table(gathered: JudgedRelease, by_aspect: bool = False) -> Table:
-    """Return what the order of the videos does to each judge; scorers are left out."""
+    """Return each judge's order bias; scorers are left out."""
     rows = []
     for who, trials in gathered.by_who().items():
         parts = grouped(trials, lambda trial: trial.pair.aspect) if by_aspect else {ALL: trials}
@@ -66,16 +66,14 @@ def order_table(gathered: JudgedRelease, by_aspect: bool = False) -> Table:
         "Order bias by aspect" if by_aspect else "Order bias",
         ((ASPECT,) if by_aspect else ()) + (EVALUATOR, *_ORDER_COLUMNS),
         tuple(rows),
-        "Equal: the same video is preferred in both orders. A rate of first of 50 % is no bias. "
+        "Equal: the same video is preferred in both orders. A rate of first of 50 % means no bias. "
         "The interval is clustered by source.",
-        ""
-        if rows
-        else "No evaluator here sees both videos in one request, so none can be led by their order.",
+        "" if rows else "No evaluator here sees both videos in one request, so none can have an order bias.",
     )
 
 
 def comparison_table(gathered: JudgedRelease, members: Iterable[FamilyMember]) -> Table:
-    """Return every comparison of two evaluators."""
+    """Return all pairwise comparisons of evaluators."""
     rows = []
     for member in members:
         found = member.comparison
@@ -116,14 +114,14 @@ def comparison_table(gathered: JudgedRelease, members: Iterable[FamilyMember]) -
         columns,
         tuple(rows),
         "McNemar's test on the pairs that both answered; the comparisons of an aspect are one family for "
-        "Holm's correction. The difference is in points of accuracy, first less second; its interval is "
+        "Holm's correction. The difference is in points of accuracy, first minus second; its interval is "
         "clustered by source.",
-        "" if rows else "There is one evaluator only: nothing to compare it with.",
+        "" if rows else "There is only one evaluator: nothing to compare it with.",
     )
 
 
 def wins_table(gathered: JudgedRelease, members: Iterable[FamilyMember]) -> Table:
-    """Return on how many aspects an evaluator is shown to be better than another, as a square table."""
+    """Return on how many aspects one evaluator is significantly better than another, as a square table."""
     wins: Counter[tuple[str, str]] = Counter()
     compared: Counter[tuple[str, str]] = Counter()
     for member in members:
@@ -145,17 +143,17 @@ def wins_table(gathered: JudgedRelease, members: Iterable[FamilyMember]) -> Tabl
     columns = (EVALUATOR, *(Column(f"over_{place}", f"over {name}") for place, name in enumerate(names)))
     return Table(
         "better-than",
-        "Who is better than whom",
+        "Significant wins",
         columns,
         tuple(rows),
         f"On how many aspects the row is better than the column with p < {ALPHA} after Holm's correction, "
         "of the aspects on which both answered.",
-        "" if rows else "There is one evaluator only: nothing to compare it with.",
+        "" if rows else "There is only one evaluator: nothing to compare it with.",
     )
 
 
 def duration_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
-    """Return the correlations of duration and accuracy, and accuracy in bins for the figure."""
+    """Return the correlations of duration and accuracy, and binned accuracy for the figure."""
     correlations, bins = [], []
     for aspect in (ALL, *gathered.aspects):
         trials = [t for t in gathered.trials if aspect in (ALL, t.pair.aspect)]
@@ -195,8 +193,8 @@ def duration_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
                 Column("p_pairs", "p", "p"),
             ),
             tuple(correlations) if known else (),
-            "Spearman's ρ, p two-sided. Bins are of 100 s, as pairs are drawn; each counts the same, "
-            "however few pairs it has. Over pairs every pair counts the same. A dash stands where all "
+            "Spearman's ρ, two-sided p. Bins of 100 s, as used for drawing pairs; each counts the same, "
+            "however few pairs it has. Over pairs every pair counts the same. A dash means that all "
             "accuracies or durations are equal.",
             "" if known else "There are too few pairs, or their durations or all answers are equal.",
         ),
@@ -214,7 +212,8 @@ def duration_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
                 *interval_columns("95 %"),
             ),
             tuple(bins) if several else (),
-            "Up to four bins of about as many pairs each; edges are quartiles of the pairs' durations, "
+            "Up to four bins with about the same number of pairs; edges are quartiles of the pairs' "
+            "durations, "
             "the same for all evaluators. Wilson's interval.",
             "" if several else "All pairs are of one duration.",
         ),
@@ -234,7 +233,7 @@ def _bin(one: Any) -> dict[str, Any]:
 
 
 def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
-    """Return the filter's correlations, and the accuracies behind them for the figure."""
+    """Return the filter's correlations, and the underlying accuracies for the figure."""
     judges = [trial for trial in gathered.trials if trial.who != PEOPLE]
     found = filter_correlations(judges, gathered.ties)
     empty = "" if found else _no_filter(gathered)
@@ -257,8 +256,8 @@ def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
                 }
                 for one in found
             ),
-            "Over evaluators, between accuracy on all rated pairs and on those that people kept; people "
-            "themselves take no part.",
+            "Over evaluators, between accuracy on all rated pairs and on the kept pairs; people "
+            "themselves are left out.",
             empty,
         ),
         Table(
@@ -271,7 +270,7 @@ def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
                 Column("filtered", "kept pairs", "percent"),
             ),
             tuple(row for one in found for row in _filtered(gathered, one)),
-            "Accuracy on all rated pairs and on those that people kept.",
+            "Accuracy on all rated pairs and on the kept pairs.",
             empty,
         ),
     )
@@ -279,15 +278,14 @@ def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
 
 def _no_filter(gathered: JudgedRelease) -> str:
     if gathered.people is None:
-        return "People have not rated these pairs yet: there is no filter to compare with."
+        return "These pairs have no votes yet: there is no filter to compare with."
     if gathered.people.filtered:
         return (
-            "This release holds only what people kept: the comparison is in the report of the release it "
-            "comes from."
+            "This release has only kept pairs: the comparison is in the report of the release it comes from."
         )
     if not gathered.people.kept:
         return "No pair has all the votes it needs: there is no filter to compare with."
-    return "No evaluator but people answered on these pairs."
+    return "Only people answered on these pairs."
 
 
 def _filtered(gathered: JudgedRelease, one: FilterCorrelation) -> list[dict[str, Any]]:
@@ -307,7 +305,7 @@ _NOBODY = "People have not rated these pairs yet."
 
 
 def retention_table(gathered: JudgedRelease) -> Table:
-    """Return how many pairs stayed by aspect; of a filtered release, of the pairs it was filtered from."""
+    """Return how many pairs passed the filter by aspect; for a filtered release, of its original pairs."""
     people = gathered.people
     rule = people.rule if people is not None else None
     rows = [] if people is None else retention(people.outcomes)
@@ -338,13 +336,13 @@ def retention_table(gathered: JudgedRelease) -> Table:
 
 def _rule_text(rule: FilterRule) -> str:
     return (
-        f"A pair stays with at most {rule.most_c} votes C and at least {rule.least_lead} more A than B, of "
+        f"A pair is kept with at most {rule.most_c} votes C and at least {rule.least_lead} more A than B, of "
         f"{rule.workers_per_pair} votes or more; with fewer it is undecided. The rate is of decided pairs."
     )
 
 
 def agreement_table(gathered: JudgedRelease) -> Table:
-    """Return how far people agree by aspect."""
+    """Return people's agreement by aspect."""
     people = gathered.people
     rows = []
     if people is not None:
@@ -361,7 +359,7 @@ def agreement_table(gathered: JudgedRelease) -> Table:
             rows.append(values)
     return Table(
         "agreement",
-        "How far people agree",
+        "Agreement of people",
         (
             _ASPECT,
             Column("pairs", "pairs", "count"),
@@ -376,7 +374,7 @@ def agreement_table(gathered: JudgedRelease) -> Table:
         ),
         tuple(rows),
         "Krippendorff's α, ordinal for A, B and C, nominal for which video is better; the interval is a "
-        "bootstrap over sources. Where nearly all answers are equal chance agrees nearly as well, and α is "
-        "low or a dash although people agree: read it beside the shares.",
+        "bootstrap over sources. If nearly all answers are equal, chance agrees nearly as well, and α is "
+        "low or a dash although people agree: read it together with the shares.",
         "" if rows else _NOBODY,
     )

@@ -1,4 +1,4 @@
-"""Write the report: pages, tables and figures, in a folder of its own."""
+"""Write the report's pages, tables and figures into a folder."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from tasks.votes.release_votes import PEOPLE
 
 #: The file that says which files of a folder are the report's own; nothing else is ever removed.
 LIST_NAME = "report.json"
-#: How many pairs have a page of their own.
+#: Number of disputed pairs with a page.
 DISAGREEMENTS = 20
 
 Progress = Callable[[int, int, str], None]
@@ -55,7 +55,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the page; `short` is its name in the menu, `folded` are tables that are closed at first."""
+    """One section of the page; `short` is its name in the menu, `folded` are initially collapsed tables."""
 
     id: str
     short: str
@@ -80,7 +80,7 @@ SECTIONS = (
         "comparisons",
         "Comparisons",
         "Is one better than another?",
-        "Which differences are more than chance.",
+        "Which differences are significant?",
         ("better-than",),
         (),
         ("mcnemar",),
@@ -107,13 +107,17 @@ SECTIONS = (
         "filter",
         "Filter",
         "People and their filter",
-        "Which pairs people kept, whether the others would have given another picture, how far they agree.",
+        "Which pairs people kept, whether the others change the result, and how well people agree.",
         ("retention", "filter-correlation", "agreement"),
         ("filter-accuracies",),
         ("filter-accuracies",),
     ),
     Section(
-        "power", "Power", "What so many pairs can show", "Read this before a small difference.", ("power",)
+        "power",
+        "Power",
+        "What this number of pairs can show",
+        "Read this before a small difference.",
+        ("power",),
     ),
     Section(
         "cost", "Cost", "What was asked", "Requests, failures, tokens and dollars by evaluator.", ("cost",)
@@ -168,22 +172,22 @@ def write_report(
     Parameters
     ----------
     target
-        A folder: new, empty, or of an earlier report.
+        A folder: new, empty, or from an earlier report.
     interval
-        Which interval the pages show; the CSV has all.
+        The interval shown on the pages; the CSV has all.
     private
-        False for a report to be served: of a source that may not be redistributed it has numbers only.
+        False for a public report: a source that may not be redistributed then has numbers only.
     most
-        How many of the pairs on which evaluators disagree have a page.
+        Number of disputed pairs with a page.
     progress
-        Called with (steps done, all steps, what was done).
+        Called with (steps done, total steps, description).
 
     Raises
     ------
     UserInputError
-        If `target` holds something else.
+        If `target` has other content.
     SetAside
-        If it is full or cannot be written.
+        If the disk is full or `target` cannot be written.
     """
     owned = OwnedFolder(target, LIST_NAME)
     tell = progress or (lambda _done, _total, _what: None)
@@ -230,7 +234,7 @@ def _write_tables(owned: OwnedFolder, report: Report) -> None:
 
 
 def release_head(gathered: JudgedRelease) -> dict[str, str]:
-    """Return what every page says of the release."""
+    """Return the release's facts for the head of every page."""
     release = gathered.release
     return {
         "name": release.name,
@@ -242,7 +246,7 @@ def release_head(gathered: JudgedRelease) -> dict[str, str]:
 
 
 def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what the first page shows beside the release."""
+    """Return the data of the first page."""
     gathered = report.gathered
     failed = sum(row.failure is not None for row in gathered.rows)
     votes = sum((row.evaluator, row.settings) == PEOPLE for row in gathered.rows)
@@ -264,7 +268,7 @@ def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
         "sections": SECTIONS,
         "tables": report.tables,
         "drawings": {
-            # made by matplotlib, which escapes what is in it
+            # made by matplotlib, which escapes its text
             name: Markup(inline_svg(figure.svg, name, f"{figure.title}; the numbers are in its table"))
             for name, figure in report.figures.items()
         },

@@ -196,7 +196,7 @@ def test_nodes_that_take_no_jobs_are_waited_for_and_the_job_is_taken_away(
     found = doctor(capsys, ONE_MACHINE, store, "--probe-wait", "3")
     assert found["pool cpu"][0] == "warn" and "(drained)" in found["pool cpu"][1]
     verdict, words = found["node of cpu"]
-    assert verdict == "warn" and "still waited" in words and "--probe-wait" in words
+    assert verdict == "warn" and "was still waiting" in words and "--probe-wait" in words
     assert "reaches this machine" in found["node of h100"][1]
     slurm.wait(lambda: not slurm.squeue())
 

@@ -150,7 +150,7 @@ class TooMild(Invert):
         (Writes(), "read-only"),
         (Shrinks(), "float32"),
         (Random(), "pixels the second time"),
-        (Random(), "chooses otherwise"),
+        (Random(), "makes another choice"),
         (Random(), "not JSON"),
         (DependsOnBatch(), "batches of two"),
         (TooMild(), "less than the threshold"),
@@ -202,7 +202,7 @@ def test_what_frame_maps_do_wrong() -> None:
     check_aspect(frame_map(lambda count: [count // 2] * count), clip=SMALL)
     assert "does not have" in breaches(frame_map(lambda count: [count] * count))
     assert "maps 1 places" in breaches(frame_map(lambda count: [0]))
-    assert "own place" in breaches(frame_map(lambda count: list(range(count))))
+    assert "own position" in breaches(frame_map(lambda count: list(range(count))))
 
 
 def order(arrange: Any, least: int = 2) -> Aspect:
@@ -231,7 +231,7 @@ def test_what_orders_do_wrong() -> None:
     assert "change their order" in breaches(order(lambda clips, n: (clips[::-1], clips[:n])))
     assert "at least half" in breaches(order(lambda clips, n: (clips[n:], clips[:n]), least=1))
     windows = order(lambda clips, n: ([c for c in clips if c not in clips[n : 2 * n]], clips[n : 2 * n]))
-    assert "does not lie within" in breaches(windows)
+    assert "is not a subset of" in breaches(windows)
 
 
 def test_an_operation_that_breaks_is_one_line_of_the_list() -> None:

@@ -1,4 +1,4 @@
-"""``slvmeval annotate``: people look at pairs, and a release is filtered by what they say."""
+"""``slvmeval annotate``: people judge pairs, and their votes filter a release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slvmeval.cli.annotate import database as databases
 from slvmeval.cli.annotate import exchange, filter
 
 annotate = typer.Typer(
-    no_args_is_help=True, help="People look at pairs, and a release is filtered by what they say."
+    no_args_is_help=True, help="Let people judge pairs, and filter a release by their votes."
 )
 
 
@@ -28,30 +28,31 @@ def serve(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RELEASE|CAMPAIGN]", help="What is put before people; all that is published by default."
+            metavar="[RELEASE|CAMPAIGN]",
+            help="Campaign or release to serve; by default everything published.",
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option("--host", help="Where it listens; another than this machine needs --public-url.")
+        str, typer.Option("--host", help="Address to listen on; other than loopback needs --public-url.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8017,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 picks a free one.")] = 8017,
     public_url: Annotated[
-        str, typer.Option("--public-url", metavar="URL", help="The address by which workers come.")
+        str, typer.Option("--public-url", metavar="URL", help="The address that workers use.")
     ] = "",
     behind_proxy: Annotated[
         str,
         typer.Option(
             "--behind-proxy",
             metavar="ADDRESS[,ADDRESS]",
-            help="Believe X-Forwarded-For and -Proto from these addresses, and from no others.",
+            help="Trust X-Forwarded-For and -Proto from these addresses only.",
         ),
     ] = "",
     private_audience: Annotated[
         bool,
         typer.Option(
             "--private-audience",
-            help="Also serve sources that may not be passed on: all who come are under your agreement with "
-            "their owner.",
+            help="Also serve sources that may not be redistributed: all workers are covered by your "
+            "agreement with their owner.",
         ),
     ] = False,
     platform: Annotated[
@@ -59,30 +60,35 @@ def serve(
         typer.Option(
             "--platform",
             metavar="prolific|mturk",
-            help="Also let in who comes with this platform's parameters, without a token; several times.",
+            help="Also admit workers with this platform's parameters, without a token; repeatable.",
         ),
     ] = None,
     texts: Annotated[
-        Path | None, typer.Option("--texts", metavar="DIR", help="Texts of your own, over ours.")
+        Path | None,
+        typer.Option("--texts", metavar="DIR", help="Folder with your own texts, which override ours."),
     ] = None,
     processes: Annotated[
-        int, typer.Option("--processes", min=1, help="Processes that answer; more than one needs PostgreSQL.")
+        int,
+        typer.Option(
+            "--processes", min=1, help="Number of server processes; more than one needs PostgreSQL."
+        ),
     ] = 1,
     per_worker: Annotated[
-        int, typer.Option("--per-worker", min=0, help="Most requests of a worker a minute; 0: any number.")
+        int,
+        typer.Option("--per-worker", min=0, help="Maximum requests per worker and minute; 0 for no limit."),
     ] = 300,
     per_address: Annotated[
         int,
-        typer.Option("--per-address", min=0, help="Most requests from an address a minute; 0: any number."),
+        typer.Option("--per-address", min=0, help="Maximum requests per address and minute; 0 for no limit."),
     ] = 6000,
     database: databases.DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Serve the pages on which people look at pairs, until it is interrupted; nothing is lost by that.
+    """Serve the annotation pages until interrupted; nothing is lost then.
 
-    It listens on this machine only. For people elsewhere put it behind a server that speaks https, and say
-    its address with --public-url.
+    It listens on this machine only. For remote workers put it behind an https proxy, and set its address
+    with --public-url.
 
     Example: `slvmeval annotate serve demo --store STORE`
     """

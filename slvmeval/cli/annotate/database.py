@@ -1,4 +1,4 @@
-"""What the commands of ``slvmeval annotate`` share: the option that names the database, and opening it."""
+"""Shared by the commands of ``slvmeval annotate``: the database option, and opening the database."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ DatabaseOption = Annotated[
 def opened_desk(
     store: Path | None, profile: Path | None = None, database: str | None = None
 ) -> Iterator[tuple[Store, Desk]]:
-    """Give the store that the settings name, and its desk."""
+    """Open the store from the settings, and its desk."""
     from tasks.annotation.desk.desk import Desk
     from tasks.annotation.installation import database_url, installation_key
 
     found = terminal.open_store(store, profile)
-    # the key first: it refuses where a database is there and its key is gone
+    # the key first: it refuses if a database exists without its key
     key = installation_key(found.root)
     desk = Desk.open(database_url(found.root, database), key)
     try:
@@ -48,12 +48,10 @@ def opened_desk(
 
 
 def one_campaign(desk: Desk, campaign: str | None) -> str:
-    """Return the name of the campaign that is meant: the one that is named, or the only one."""
+    """Return the name of the given campaign, or of the only one."""
     from storage_schemas.errors import UserInputError
 
     names = [one.name for one in desk.campaigns.all()]
     if campaign is None and len(names) != 1:
-        raise UserInputError(
-            f"there are these campaigns: {', '.join(names) or 'none'}. Say which one you mean."
-        )
+        raise UserInputError(f"there are these campaigns: {', '.join(names) or 'none'}. Name one of them.")
     return desk.campaigns.get(campaign or names[0]).name

@@ -1,6 +1,5 @@
-"""``slvmeval annotate export`` and ``import``: tasks and answers as files, for a platform of one's own.
-
-``slvmeval annotate publish``, ``translate`` and ``collect``.
+"""``slvmeval annotate publish``, ``translate`` and ``collect``; ``export`` and ``import`` for other
+platforms.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ if TYPE_CHECKING:
 
 CampaignArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[CAMPAIGN]", help="Name of the campaign; may be left out if there is one."),
+    typer.Argument(metavar="[CAMPAIGN]", help="Name of the campaign; optional if there is only one."),
 ]
 CampaignOption = Annotated[
     str | None,
-    typer.Option("--campaign", metavar="NAME", help="The campaign; may be left out if there is one."),
+    typer.Option("--campaign", metavar="NAME", help="The campaign; optional if there is only one."),
 ]
 PrivateOption = Annotated[
     bool,
     typer.Option(
         "--private-audience",
-        help="Also sources that may not be passed on: all who see them are under your agreement with their "
-        "owner.",
+        help="Also include sources that may not be redistributed: all viewers are covered by your "
+        "agreement with their owner.",
     ),
 ]
 
@@ -64,21 +63,22 @@ def export(
         str, typer.Option("--public-url", metavar="URL", help="Where workers reach our pages, for links.")
     ] = "",
     placeholder: Annotated[
-        str, typer.Option("--placeholder", help="What the platform replaces by its worker's id.")
+        str, typer.Option("--placeholder", help="Placeholder that the platform replaces with its worker id.")
     ] = "WORKER_ID",
     media_url: Annotated[
         str,
         typer.Option(
-            "--media-url", metavar="URL", help="Where the platform finds the videos, without links."
+            "--media-url", metavar="URL", help="Base address of the videos on the platform, without links."
         ),
     ] = "",
     language: Annotated[
-        str, typer.Option("--language", metavar="en|ja", help="Of the questions, without links.")
+        str, typer.Option("--language", metavar="en|ja", help="Language of the questions, without links.")
     ] = "en",
     texts: Annotated[
-        Path | None, typer.Option("--texts", metavar="DIR", help="Texts of your own, over ours.")
+        Path | None,
+        typer.Option("--texts", metavar="DIR", help="Folder with your own texts, which override ours."),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Also tasks that have their votes already.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also tasks that already have their votes.")] = False,
     encoding: Annotated[
         str, typer.Option("--encoding", metavar="utf-8|utf-8-sig|cp932", help="Encoding of the file.")
     ] = "utf-8",
@@ -87,10 +87,10 @@ def export(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Write the tasks that still want votes as a table for a platform of your own, a row a vote.
+    """Write the tasks that still need votes as a table for another platform, one row per vote.
 
-    Each time links of the kind `token` are new ones; earlier ones stay good. Without links, sources that may
-    not be passed on are left out unless --private-audience says otherwise.
+    Links of the kind `token` are new each time; earlier ones stay valid. Without links, sources that may
+    not be redistributed are left out unless --private-audience is given.
 
     Example: `slvmeval annotate export demo-1 --store STORE --public-url https://HOST --out tasks.csv`
     """
@@ -126,7 +126,7 @@ def export(
     terminal.say(f"{len(rows)} tasks of campaign {name} in {out}")
     left_out = sum(task.source_id not in free for task in tasks) if links == "none" else 0
     if left_out:
-        terminal.say(f"{left_out} pairs are of sources that may not be passed on and were left out")
+        terminal.say(f"{left_out} pairs are of sources that may not be redistributed and were left out")
 
 
 def import_(
@@ -136,13 +136,13 @@ def import_(
     campaign: CampaignOption = None,
     mapping: Annotated[
         Path | None,
-        typer.Option("--mapping", metavar="FILE", help="What columns and values mean, as TOML."),
+        typer.Option("--mapping", metavar="FILE", help="Mapping of columns and values, as TOML."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would become of them.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be imported.")] = False,
     report: Annotated[
         Path | None,
         typer.Option(
-            "--report", metavar="FILE", help="Where rows that are left out are listed; beside the first file."
+            "--report", metavar="FILE", help="Report of the rows left out; by default beside the first file."
         ),
     ] = None,
     database: DatabaseOption = None,
@@ -150,10 +150,10 @@ def import_(
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Take the answers of a platform of your own as votes; workers' ids are hashed on the way in.
+    """Import another platform's answers as votes; workers' ids are hashed.
 
-    Rows that cannot be used are listed by file and line in a report and left out; mend them and give the same
-    files again: what is known is not counted twice. Exit code 3 if rows were left out.
+    Unusable rows are left out and listed by file and line in a report; correct them and import the same files
+    again: known votes are not counted twice. Exit code 3 if rows were left out.
 
     Example: `slvmeval annotate import answers.csv --campaign demo-1 --mapping platform.toml --store STORE`
     """
@@ -167,7 +167,7 @@ def import_(
         result = import_answers(desk, installation_key(found.root), name, files, meant, dry_run)
     place = report or files[0].with_name(f"{files[0].stem}.left-out.csv")
     if result.left_out or place.exists():
-        # an older report says nothing of these rows any more
+        # an older report does not apply to these rows
         write_report(place, result.left_out)
     if as_json:
         terminal.print_json(
@@ -202,7 +202,7 @@ def _release_of(root: Path, desk: Desk, campaign: str) -> Release:
 
 
 def _wording(language: str, folder: Path | None) -> Callable[[PairTask], dict[str, Any]]:
-    """Return what gives a task's question and what it asks afterwards."""
+    """Return the function for a task's texts."""
     from slvmeval.web.annotation.pages.texts import texts
 
     def wording(task: PairTask) -> dict[str, Any]:
@@ -230,11 +230,12 @@ def publish(
     as_json: terminal.JsonOption = False,
     quiet: terminal.QuietOption = False,
 ) -> None:
-    """Put a release before people: write the videos that they are shown, and queue its pairs.
+    """Publish a release to annotators: write the videos they see, and queue its pairs.
 
-    It may be stopped and given again: what is there is kept, new settings and translations are taken over. A
-    campaign goes on with its version of the release until another is named. Exit code 3 if pairs have no
-    videos, because frames are gone and cannot be made again.
+    You can stop it and run it again: existing videos are kept, new settings and translations applied. A
+    campaign
+    keeps its version of the release until another one is named. Exit code 3 if pairs have no
+    videos because their frames are gone and cannot be made again.
 
     Example: `slvmeval annotate publish demo --store STORE`
     """
@@ -284,7 +285,7 @@ def publish(
 def translate(
     release: terminal.ReleaseArgument = None,
     into: Annotated[
-        str, typer.Option("--into", metavar="LANGUAGE", help="ja, en, or a language as the model knows it.")
+        str, typer.Option("--into", metavar="LANGUAGE", help="ja, en, or a language name known to the model.")
     ] = "ja",
     model: Annotated[
         str,
@@ -301,13 +302,11 @@ def translate(
         ),
     ] = "",
     prompt: Annotated[
-        Path | None, typer.Option("--prompt", metavar="FILE", help="A prompt in place of ours.")
+        Path | None, typer.Option("--prompt", metavar="FILE", help="A prompt that replaces ours.")
     ] = None,
     plain_sampling: Annotated[
         bool,
-        typer.Option(
-            "--plain-sampling", help="Send nothing that only vLLM knows, such as for OpenAI's servers."
-        ),
+        typer.Option("--plain-sampling", help="Omit vLLM's extra fields, for example for OpenAI's servers."),
     ] = False,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,
@@ -315,10 +314,11 @@ def translate(
     as_json: terminal.JsonOption = False,
     quiet: terminal.QuietOption = False,
 ) -> None:
-    """Translate a release's captions by an OpenAI-compatible model; each is asked about once.
+    """Translate a release's captions with an OpenAI-compatible model; each is requested once.
 
-    `annotate publish` shows the translations beside the captions. Exit code 3 if captions have none: they are
-    shown as they are, and asked about again the next time.
+    `annotate publish` shows the translations beside the captions. Exit code 3 if captions have no
+    translation:
+    they are shown untranslated and retried by the next run.
 
     Example: `slvmeval annotate translate demo --store STORE --profile site.toml`
     """
@@ -331,7 +331,7 @@ def translate(
         into, model, server, "" if prompt is None else str(prompt), plain_sampling
     )
     if parameters is None:
-        raise UserInputError("say into which language: --into ja")
+        raise UserInputError("name the language: --into ja")
     opened = terminal.open_release(store, release, version, profile)
     site = terminal.settings(profile, store=store)
     captions = [clip.caption for row in opened.sources() for clip in opened.clips(row.source_id)]
@@ -358,7 +358,7 @@ def collect(
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Take votes and decisions over from the pages' database into the store; of all campaigns by default.
+    """Copy votes and decisions from the pages' database into the store; of all campaigns by default.
 
     Example: `slvmeval annotate collect --store STORE`
     """

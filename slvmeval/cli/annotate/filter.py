@@ -1,4 +1,4 @@
-"""``slvmeval annotate filter`` and ``retention``: the pairs that people kept."""
+"""``slvmeval annotate filter`` and ``retention``: the pairs that pass the votes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ if TYPE_CHECKING:
 
 CampaignsOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--campaign", metavar="NAME", help="Only votes of this campaign. May be given several times."
-    ),
+    typer.Option("--campaign", metavar="NAME", help="Only votes of this campaign; repeatable."),
 ]
 RuleOption = Annotated[
     str | None,
     typer.Option(
         "--recipe",
         metavar="NAME|FILE",
-        help="Take the rule of this recipe in place of the one that the release has.",
+        help="Use this recipe's rule instead of the release's.",
     ),
 ]
 
@@ -49,10 +47,10 @@ def filter_(
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Write the pairs that people kept as a release of its own, with the votes in it.
+    """Write the pairs that pass the filter as a new release that includes the votes.
 
-    It is by the votes that were collected (`annotate collect`). Where nothing changed since the last time no
-    version is written. Exit code 3 if pairs are undecided: they have too few votes, and are not in it.
+    It uses the collected votes (`annotate collect`). If nothing changed, no new version is written.
+    Exit code 3 if pairs are undecided, with too few votes, and therefore left out.
 
     Example: `slvmeval annotate filter main --store STORE`
     """
@@ -95,7 +93,7 @@ def retention(
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Print how many pairs of each aspect people kept, and why not the others; nothing is written.
+    """Print how many pairs of each aspect pass the filter, and why the others do not; nothing is written.
 
     Example: `slvmeval annotate retention main --store STORE`
     """
@@ -120,8 +118,8 @@ def _people(release: Release, campaigns: list[str] | None, recipe: str | None) -
     if people is None:
         raise UserInputError(
             f"nobody has voted on a pair of release {release.name}, version {release.version}: "
-            "`slvmeval annotate publish` and `slvmeval annotate serve` put it before people, and "
-            "`slvmeval annotate collect` takes their votes over"
+            "`slvmeval annotate publish` and `slvmeval annotate serve` show it to annotators, and "
+            "`slvmeval annotate collect` collects their votes"
         )
     return people
 

@@ -1,4 +1,4 @@
-"""``slvmeval annotate status``: the dashboard of a campaign, in a terminal."""
+"""``slvmeval annotate status``: a campaign's dashboard in the terminal."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def status(
     campaign: CampaignArgument = None,
     rate: Annotated[
         float | None,
-        typer.Option("--rate", min=0, metavar="AMOUNT", help="Pay for a task; the campaign's by default."),
+        typer.Option("--rate", min=0, metavar="AMOUNT", help="Pay per task; the campaign's by default."),
     ] = None,
     database: DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Show how far campaigns are: votes by aspect, pace, estimated end, cost, agreement; all by default.
+    """Show the progress of campaigns: votes by aspect, pace, estimated end, cost, agreement; all by default.
 
     Example: `slvmeval annotate status demo-1 --store STORE --rate 0.60`
     """
@@ -100,14 +100,14 @@ def _lines(state: CampaignState) -> list[str]:
         f"{people.to_review} to review"
     ]
     if now.pace is None:
-        said.append("pace: not known before half an hour after the first vote")
+        said.append("pace: unknown until half an hour after the first vote")
     else:
         low, high = 24 * now.pace.low, 24 * now.pace.high
         said.append(f"pace: {now.pace.per_day:.0f} votes a day, probably {low:.0f} to {high:.0f}")
     if now.done:
-        said.append("end: all pairs have the votes they want")
+        said.append("end: all pairs have the votes they need")
     elif now.end is None:
-        said.append("end: cannot be said")
+        said.append("end: unknown")
     else:
         late = "later than can be said" if now.end.late is None else _time(now.end.late)
         said.append(f"end: {_time(now.end.at)}, between {_time(now.end.early)} and {late}")

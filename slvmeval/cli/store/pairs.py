@@ -1,4 +1,4 @@
-"""``slvmeval pairs``: the pairs of a release, one by one."""
+"""``slvmeval pairs``: list and show the pairs of a release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slvmeval.cli import terminal
 if TYPE_CHECKING:
     from storage_schemas.pair import Interval, PairRecord
 
-app = typer.Typer(no_args_is_help=True, help="The pairs of a release, one by one.")
+app = typer.Typer(no_args_is_help=True, help="List and show the pairs of a release.")
 
 _SHORT = 12
 
@@ -25,8 +25,8 @@ def register(parent: typer.Typer) -> None:
 @app.command(name="list")
 def list_pairs(
     release: terminal.ReleaseArgument = None,
-    aspect: Annotated[str | None, typer.Option("--aspect", help="Of this aspect only.")] = None,
-    source: Annotated[str | None, typer.Option("--source", help="Of this source id only.")] = None,
+    aspect: Annotated[str | None, typer.Option("--aspect", help="Only this aspect.")] = None,
+    source: Annotated[str | None, typer.Option("--source", help="Only this source id.")] = None,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,
     as_json: terminal.JsonOption = False,
@@ -59,15 +59,15 @@ def list_pairs(
 
 @app.command()
 def show(
-    pair_id: Annotated[str, typer.Argument(metavar="PAIR_ID", help="A pair's id, or how it begins.")],
+    pair_id: Annotated[str, typer.Argument(metavar="PAIR_ID", help="A pair's id, or an unambiguous prefix.")],
     release: Annotated[
-        str | None, typer.Option("--release", help="The release, if there are several.")
+        str | None, typer.Option("--release", help="The release, if the store has several.")
     ] = None,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Show one pair: what was done to it, the degraded intervals of both sides, and the edit list.
+    """Show one pair: its operation, the degraded intervals of both sides, and the edit list.
 
     Example: `slvmeval pairs show 3f2a91 --store STORE`
     """

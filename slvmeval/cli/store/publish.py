@@ -66,8 +66,8 @@ def materialise(
 ) -> None:
     """Write pairs as MP4: ASPECT/PAIR/high.mp4 and low.mp4. What did not change is encoded once a source.
 
-    Videos that are there already are left alone. Exit code 3 if pairs were left out, because frames are gone
-    and cannot be made again.
+    Videos that are there already are left alone. Exit code 3 if pairs were left out because their frames are
+    gone and cannot be made again.
 
     Example: `slvmeval materialise demo --store STORE --aspect color --out VIDEOS`
     """

@@ -18,9 +18,9 @@ from tasks.publish.frame_restore import restore_frames
 
 @dataclass(frozen=True)
 class ReleaseDamage:
-    """Something that is wrong; `artifacts` are (kind, id) of what has to be made again.
+    """A damage; `artifacts` are the (kind, id) to make again.
 
-    `source_id` is set where a source's frames are meant, `index` where the release version itself is.
+    `source_id` is set for a source's frames, `index` for the release version itself.
     """
 
     what: str
@@ -33,18 +33,18 @@ class ReleaseDamage:
 def check_release(
     release: Release, deep: bool, step: Callable[[int, int, str], None], quiet: bool = False
 ) -> list[ReleaseDamage]:
-    """Return what is wrong with a release: its index, the frames of its sources, its pairs.
+    """Return the damage of a release: in its index, its sources' frames, its pairs.
 
-    Frames that were evicted are made again first; where that fails it is what is wrong with the source.
+    Evicted frames are made again first; if that fails, it is reported as the source's damage.
 
     Parameters
     ----------
     deep
-        Read both sides of each pair through its view too, and compare every file with its checksum.
+        Also read both sides of each pair through its view, and compare every file with its checksum.
     step
-        Called with (pairs done, pairs in all, what was checked).
+        Called with (pairs done, total pairs, what was checked).
     quiet
-        Do not say whose frames are made again.
+        Do not report whose frames are made again.
     """
     try:
         release.check()
@@ -69,7 +69,7 @@ def check_release(
 def _check_source(
     release: Release, source_id: str, frames_id: str, deep: bool, quiet: bool
 ) -> SourceCheck | ReleaseDamage:
-    """Read the frames of a source; damaged ones are named once, not with every pair."""
+    """Read the frames of a source; damage is reported once, not with every pair."""
     store = release.store
     what = f"frames of {release.source(source_id).title}"
     artifacts: tuple[tuple[str, str], ...] = ((FRAMES, frames_id),)
@@ -112,15 +112,15 @@ def _check_pair(store: Store, record: PairRecord, source: SourceCheck, deep: boo
     if not problems:
         return []
     if not bad_clips:
-        # the files are what their manifests promise, so the content itself is not: make all of it again
+        # the files match their manifests, so the content itself is wrong: make all of it again
         bad_clips = [(DEGRADED_CLIP, s.degraded_clip) for s in record.segments if s.degraded_clip is not None]
     return [ReleaseDamage(what, "; ".join(problems), (*again, *dict.fromkeys(bad_clips)))]
 
 
 def repair_release(release: Release, damages: list[ReleaseDamage], quiet: bool = False) -> list[str]:
-    """Remove what is damaged, and make frames again; return in words what was done.
+    """Remove damaged artifacts and make frames again; return descriptions of what was done.
 
-    A damaged pair loses its note of verification too: the next build makes and verifies it again.
+    A damaged pair also loses its verification: the next build makes and verifies it again.
     """
     store = release.store
     done = []

@@ -1,4 +1,4 @@
-"""``slvmeval status``: what a store holds, and what its last build is doing."""
+"""``slvmeval status``: a store's content and its last build."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Follow the running build until it ends.")] = False,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Show the last or running build with its worker pools, the releases, and the sizes of a store.
+    """Show the running or last build with its worker pools, the releases, and the sizes of a store.
 
     Example: `slvmeval status --store STORE --watch`
     """
@@ -65,7 +65,7 @@ def status(
 
 
 def status_values(store: Store) -> dict[str, Any]:
-    """Return what there is to say of a store, JSON-able."""
+    """Return a store's status, JSON-compatible."""
     from slvmeval.cli.store.build_states import run_states
     from storage_schemas.gc import kind_sizes
     from storage_schemas.release import release_names

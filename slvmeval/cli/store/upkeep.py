@@ -1,4 +1,4 @@
-"""``slvmeval verify``, ``gc`` and ``schema``: a store is checked, made smaller, described."""
+"""``slvmeval verify``, ``gc`` and ``schema``: check, clean up and describe a store."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ def verify(
     release: terminal.ReleaseArgument = None,
     version: terminal.VersionOption = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Also both sides of each pair, frame by frame, and every file.")
+        bool,
+        typer.Option("--deep", help="Also check both sides of each pair, frame by frame, and every file."),
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Remove what is damaged, so that the next build makes it again.")
+        bool,
+        typer.Option("--repair", help="Remove damaged artifacts, so that the next build makes them again."),
     ] = False,
     store: terminal.StoreOption = None,
     as_json: terminal.JsonOption = False,
@@ -71,34 +73,36 @@ def verify(
         verdict = f"{len(damages)} problems" if damages else "all good"
         terminal.say(f"release {found.name}, version {found.version}: {pairs} pairs {how}, {verdict}")
         if done:
-            terminal.say("run `slvmeval retry` (or the build again) to make what was removed")
+            terminal.say("run `slvmeval retry` (or the build again) to make the removed artifacts")
         elif damages:
-            terminal.say("--repair removes what is damaged, so that the next build makes it again")
+            terminal.say("--repair removes damaged artifacts, so that the next build makes them again")
     if damages:
         raise typer.Exit(1)
 
 
 def collect(
     frames: Annotated[
-        bool, typer.Option("--frames", help="Drop the sources' frames; they are made again when wanted.")
+        bool, typer.Option("--frames", help="Drop the sources' frames; they are made again when needed.")
     ] = False,
     encoded: Annotated[
-        bool, typer.Option("--encoded", help="Drop encoded videos; they are made again when wanted.")
+        bool, typer.Option("--encoded", help="Drop encoded videos; they are made again when needed.")
     ] = False,
     features: Annotated[
         bool,
-        typer.Option("--features", help="Drop what evaluators computed of frames: made again when wanted."),
+        typer.Option(
+            "--features", help="Drop values that evaluators computed from frames; computed again when needed."
+        ),
     ] = False,
     unreferenced: Annotated[
         bool, typer.Option("--unreferenced", help="Drop what no version of any release uses.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be freed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be freed.")] = False,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Drop what can be made again or is not used any more, and say how many bytes that freed.
+    """Drop what can be made again or is no longer used, and print the freed bytes.
 
-    What killed builds left behind is always dropped. Releases stay as they are.
+    Leftovers of killed builds are always dropped. Releases stay unchanged.
 
     Example: `slvmeval gc --frames --encoded --store STORE`
     """
@@ -133,11 +137,11 @@ def collect(
         terminal.say("more can go with --frames, --encoded, --features and --unreferenced (see --help)")
 
 
-schemas = typer.Typer(no_args_is_help=True, help="The form of what is stored and of the settings.")
+schemas = typer.Typer(no_args_is_help=True, help="Schemas of stored data and settings.")
 
 
 class SchemaName(StrEnum):
-    """What has a schema."""
+    """Names of the schemas."""
 
     RECIPE = "recipe"
     PROFILE = "profile"

@@ -1,4 +1,4 @@
-"""The application: what of it is served where, and what is said when something goes wrong."""
+"""The workers' application: its routes and error responses."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from tasks.annotation.installation import installation_key
 
 log = logging.getLogger(__name__)
 
-#: A database that is away, or busy for long, is asked again after so many seconds.
+#: Seconds after which clients retry while the database is unavailable.
 _AWAY_RETRY_S = 15
 
 
 def from_environment() -> FastAPI:
-    """Return the application with the settings that the starting process left."""
+    """Return the application with the settings passed on by the starting process."""
     return create_app(Serving.from_environment())
 
 
 def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
-    """Return the application; it closes its database when it ends.
+    """Return the application; it closes its database on shutdown.
 
     Parameters
     ----------
     serving
         Its settings.
     clock
-        Gives the time, for leases and votes.
+        Returns the time, for leases and votes.
 
     Raises
     ------
     PrerequisiteError, StoreError
-        If the database is away, or of another version or key.
+        If the database is unavailable, or has another version or key.
     """
     key = installation_key(serving.root)
     desk = Desk.open(serving.database, key, clock)
@@ -94,7 +94,7 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
 
 
 def _apart(pages: ASGIApp) -> ASGIApp:
-    """Return an application that knows of its requests what it likes, and leaves ours as they are."""
+    """Return a sub-application that keeps its own request state and leaves ours unchanged."""
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         await pages(dict(scope), receive, send)
@@ -103,7 +103,7 @@ def _apart(pages: ASGIApp) -> ASGIApp:
 
 
 def health(request: Request) -> JSONResponse:
-    """Say whether the database answers, for whoever watches the server."""
+    """Report whether the database answers, for monitoring."""
     try:
         site_of(request).desk.campaigns.all()
     except SQLAlchemyError as problem:
@@ -113,13 +113,13 @@ def health(request: Request) -> JSONResponse:
 
 
 def told(request: Request, problem: Problem) -> Response:
-    """Return a problem in the worker's language, on the campaign's page where one is known."""
+    """Return a problem in the worker's language, on the campaign's page if the campaign is known."""
     site = site_of(request)
     name = str(request.path_params.get("campaign", ""))
     campaign = session = None
     if name in site.serving.campaigns:
         session = site.sessions.of(request, name)
-        # without the campaign's settings the page still says what it has to
+        # the page also works without the campaign's settings
         with suppress(Problem, SQLAlchemyError):
             campaign = site.campaign(name)
     return answer(
@@ -143,12 +143,12 @@ def _on_refused(request: Request, problem: Exception) -> Response:
 
 
 def _on_value(request: Request, problem: Exception) -> Response:
-    """Answer a value that the desk cannot take, such as an empty identity."""
+    """Answer a value that the desk rejects, such as an empty identity."""
     return told(request, Problem(422, RefusalReason.BAD_VALUE.value, str(problem)))
 
 
 def _on_unfit(request: Request, problem: Exception) -> Response:
-    """Answer a body that no page of ours sends."""
+    """Answer a body that our pages never send."""
     assert isinstance(problem, RequestValidationError)
     first = problem.errors()[0]
     where = ".".join(str(part) for part in first["loc"])

@@ -1,4 +1,4 @@
-"""The way in and out: links, consent, language, the completion code."""
+"""Entry and exit: links, consent, language, the completion code."""
 
 from __future__ import annotations
 
@@ -19,23 +19,21 @@ from tasks.annotation.desk.workers import WorkerSession
 
 router = APIRouter(prefix="/c/{campaign}")
 
-#: Longer identities and parameters are none that a platform gives.
+#: Maximum length of a platform's identities and parameters.
 _MOST_CHARACTERS = 200
 
-#: What MTurk writes in place of an assignment's id while a worker has not taken the work yet.
+#: MTurk's assignment id while a worker only previews the work.
 _NOT_TAKEN = "ASSIGNMENT_ID_NOT_AVAILABLE"
 
 
 @router.get("/enter")
 def enter(request: Request, campaign: str) -> Response:
-    """Let a worker in by a link's token or a platform's parameters, and take both out of the address."""
+    """Admit a worker by a link's token or a platform's parameters, and remove them from the address."""
     site = site_of(request)
     opened = site.campaign(campaign)
     asked = {name: value for name, value in request.query_params.items() if value}
     if any(len(value) > _MOST_CHARACTERS for value in asked.values()):
-        raise Problem(
-            400, RefusalReason.BAD_LINK.value, "this link was changed on its way: open the one you were given"
-        )
+        raise Problem(400, RefusalReason.BAD_LINK.value, "this link was altered: open the one you were given")
     if not {"token", "PROLIFIC_PID", "workerId"} & set(asked):
         return _without_link(site, request, opened, mturk=asked.get("assignmentId") == _NOT_TAKEN)
     who = address_of(request)
@@ -55,7 +53,7 @@ def enter(request: Request, campaign: str) -> Response:
 
 
 def _entered(site: Site, campaign: Campaign, asked: dict[str, str]) -> WorkerSession:
-    """Return the worker whom the parameters name."""
+    """Return the worker named by the parameters."""
     name = campaign.name
     if token := asked.get("token"):
         return site.desk.workers.enter(name, "link", token, token=token)
@@ -75,12 +73,12 @@ def _check_platform(site: Site, platform: str) -> None:
         raise Problem(
             403,
             problems.NO_PLATFORM,
-            f"this study takes nobody from {platform}: use the link that you were given",
+            f"this study does not accept workers from {platform}: use the link that you were given",
         )
 
 
 def _without_link(site: Site, request: Request, campaign: Campaign, mturk: bool) -> Response:
-    """Answer somebody who says not who they are: known by the cookie, or asked for the link's token."""
+    """Answer a request without identity: use the cookie, or ask for the link's token."""
     if mturk:
         raise _preview()
     session = site.sessions.of(request, campaign.name)
@@ -103,7 +101,7 @@ def _after(worker: WorkerSession) -> str:
 
 @router.get("/consent")
 def consent_page(request: Request, campaign: str) -> Response:
-    """Show what a worker agrees to."""
+    """Show the consent page."""
     site = site_of(request)
     return site.page(request, "consent", site.session(request, campaign))
 
@@ -116,7 +114,7 @@ def consent(
     agree: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
     language: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
 ) -> Response:
-    """Store that a worker agrees, and show the first task."""
+    """Store a worker's consent, and show the first task."""
     site = site_of(request)
     session = site.own(request, campaign, csrf)
     if agree != "yes":
@@ -138,7 +136,7 @@ def set_language(
     csrf: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
     language: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
 ) -> Response:
-    """Change the language of the pages; before the consent only the cookie knows."""
+    """Change the language of the pages; before consent it is stored only in the cookie."""
     site = site_of(request)
     session = site.own(request, campaign, csrf)
     chosen = _offered(site, campaign, language)
@@ -173,6 +171,6 @@ def done(request: Request, campaign: str) -> Response:
 
 
 def answered(site: Site, session: BrowserSession) -> int:
-    """Return how many tasks a worker has answered."""
+    """Return the number of tasks a worker has answered."""
     rows = site.desk.organiser.workers(session.campaign)
     return next((row.votes for row in rows if row.worker == session.worker), 0)

@@ -21,7 +21,7 @@ from slvmeval.web.annotation.problems import Problem
 from slvmeval.web.annotation.sessions import MediaLink
 from slvmeval.web.annotation.site import Site, not_found, site_of
 
-#: Longer numbers are beyond any file.
+#: Longer numbers exceed any file size.
 _MOST_DIGITS = 18
 
 _ONE = re.compile(r"[ \t]*([0-9]*)-([0-9]*)[ \t]*")
@@ -41,14 +41,14 @@ class ByteRange:
 
 
 class Unsatisfiable(Exception):
-    """The file has no byte of the range that was asked for: answer 416."""
+    """The requested range is outside the file: answer 416."""
 
 
 def parse_range(header: str | None, size: int) -> ByteRange | None:
-    """Return the bytes that a ``Range`` header asks for; None is the whole file.
+    """Return the bytes requested by a ``Range`` header; None is the whole file.
 
-    A header that is not understood is passed over, as the RFC allows: another unit, several ranges, a range
-    that ends before it begins.
+    Headers that are not understood are ignored, as the RFC allows: other units, several ranges, inverted
+    ranges.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def parse_range(header: str | None, size: int) -> ByteRange | None:
     Raises
     ------
     Unsatisfiable
-        If the range is understood and lies outside the file.
+        If the range is valid but outside the file.
     """
     unit, _, asked = (header or "").partition("=")
     found = _ONE.fullmatch(asked)
@@ -90,7 +90,7 @@ def _number(text: str) -> int:
 
 
 def unchanged(if_none_match: str | None, etag: str) -> bool:
-    """Return whether the client has this very content (``If-None-Match``, weak comparison): answer 304."""
+    """Return whether the client has this content (``If-None-Match``, weak comparison): answer 304."""
     if if_none_match is None:
         return False
     tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
@@ -98,23 +98,24 @@ def unchanged(if_none_match: str | None, etag: str) -> bool:
 
 
 def range_counts(if_range: str | None, etag: str) -> bool:
-    """Return whether ``Range`` counts: without ``If-Range``, or where that is this very tag (strong).
+    """Return whether ``Range`` applies: without ``If-Range``, or if it is this tag (strong comparison).
 
-    We send no date, so one that is sent to us is not ours.
+    We never send dates, so a date does not match.
     """
     return if_range is None or if_range.strip() == etag
 
 
 router = APIRouter(prefix="/c/{campaign}/media")
 
-#: A video goes out in pieces of so many bytes. The desk is told of each just before it is sent: whoever has
-#: the whole of it can count on it, and whoever goes away has less than one piece too much.
+#: Size of the pieces of a video. The desk is told of each just before it is sent: a complete download is
+#: always
+#: counted, and an aborted one is overcounted by less than one piece.
 PIECE = 512 * 1024
 
 
 @router.api_route("/{signed}", methods=["GET", "HEAD"])
 def media(request: Request, campaign: str, signed: str) -> Response:
-    """Send a video, or a range of it, to the worker whose task it belongs to."""
+    """Send a video, or a range of it, to the worker of its task."""
     site = site_of(request)
     session = site.session(request, campaign)
     link = site.links.read(signed)
@@ -122,7 +123,7 @@ def media(request: Request, campaign: str, signed: str) -> Response:
         raise Problem(
             403,
             problems.MEDIA_LINK,
-            "this video belongs to another session, or its link was changed: open your task again",
+            "this video belongs to another session, or its link was altered: open your task again",
             f"/c/{campaign}/task",
         )
     path = _file(site, campaign, link)
@@ -136,7 +137,7 @@ def media(request: Request, campaign: str, signed: str) -> Response:
 
 
 def _file(site: Site, campaign: str, link: MediaLink) -> Path:
-    """Return the file behind a link; the link is worth as much as the lease."""
+    """Return the file behind a link, which is valid as long as the lease."""
     assignment = site.desk.answers.assignment(campaign, link.worker, link.assignment)
     if assignment.state == "rated":
         raise Problem(
@@ -159,7 +160,7 @@ def _answer(
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": etag,
-        # kept by this worker's browser, and asked for again each time: the answer is then a short one
+        # cached by this worker's browser, which revalidates it each time with a short response
         "Cache-Control": "private, no-cache",
     }
     asked = request.headers
@@ -186,7 +187,7 @@ def _answer(
 async def _pieces(
     site: Site, campaign: str, link: MediaLink, path: Path, sent: ByteRange
 ) -> AsyncIterator[bytes]:
-    """Yield the bytes of a range, telling the desk of each piece."""
+    """Yield the bytes of a range and report each piece to the desk."""
     opened = await run_sync(os.open, path, os.O_RDONLY)
     try:
         for first in range(sent.first, sent.last + 1, PIECE):
@@ -197,7 +198,7 @@ async def _pieces(
 
 
 def _piece(site: Site, campaign: str, link: MediaLink, opened: int, first: int, last: int) -> bytes:
-    """Read a piece and tell the desk; a file that became shorter ends the answer early."""
+    """Read a piece and report it to the desk; a truncated file ends the response early."""
     piece = os.pread(opened, last - first + 1, first)
     if len(piece) != last - first + 1:
         raise OSError(f"the video of assignment {link.assignment} became shorter while it was sent")
@@ -210,7 +211,7 @@ _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=ut
 
 @dataclass(frozen=True)
 class Asset:
-    """One file, as it is sent."""
+    """One static file, ready to send."""
 
     body: bytes
     packed: bytes
@@ -219,7 +220,7 @@ class Asset:
 
 
 def read_assets(folder: Path) -> dict[str, Asset]:
-    """Return the files of a folder by name; nothing else can be asked for."""
+    """Return the files of a folder by name; nothing else is served."""
     found = {}
     for path in sorted(folder.iterdir()):
         if path.is_file():
@@ -231,7 +232,7 @@ def read_assets(folder: Path) -> dict[str, Asset]:
 
 
 def assets_router(folder: Path = ASSETS) -> APIRouter:
-    """Return what serves the files of a folder."""
+    """Return the handler that serves the files of a folder."""
     known = read_assets(folder)
     router = APIRouter(prefix=ASSETS_URL)
 

@@ -1,4 +1,4 @@
-"""What a worker is told when something may not be: a page for people, JSON for the page's script."""
+"""Refused requests: a page for people, JSON for the page's script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tasks.annotation.campaign import Campaign
 
-#: Reasons that lie with the way here, beside those of the desk; pages have words for each.
+#: Reasons of the web layer, in addition to the desk's; the pages have texts for each.
 NO_SESSION = "no_session"
 FORGED = "forged"
 TOO_MANY = "too_many"
@@ -41,7 +41,7 @@ _STATUS = {
     RefusalReason.BAD_VALUE: 422,
 }
 
-#: Where a worker goes on, below the campaign's address.
+#: Where a worker continues, relative to the campaign's address.
 _GO_ON = {
     RefusalReason.NO_CONSENT: "consent",
     RefusalReason.UNKNOWN_WORKER: "enter",
@@ -57,20 +57,20 @@ _GO_ON = {
 
 
 class Problem(Exception):
-    """A request that is answered with a reason.
+    """A request refused with a reason.
 
     Parameters
     ----------
     status
         The HTTP status.
     reason
-        A word of this module or of the desk.
+        A reason of this module or of the desk.
     message
-        What is wrong and what to do, in English, for programs; people read the page's words for the reason.
+        What is wrong and what to do, in English, for programs; people read the page's text for the reason.
     go_on
-        Where the worker goes on, or None.
+        Where the worker continues, or None.
     retry_s
-        After how many seconds the same may work.
+        Seconds after which a retry may work.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Problem(Exception):
 
 
 def of_desk(refused: DeskRefusal, campaign: str) -> Problem:
-    """Return what a refusal of the desk is over HTTP."""
+    """Translate a refusal of the desk to HTTP."""
     below = _GO_ON.get(refused.reason)
     return Problem(
         _STATUS.get(refused.reason, 409),
@@ -96,7 +96,7 @@ def of_desk(refused: DeskRefusal, campaign: str) -> Problem:
 
 
 def no_session(campaign: str) -> Problem:
-    """Return the problem of somebody whom the cookie does not name."""
+    """Return the problem for a request without a session."""
     return Problem(
         401,
         NO_SESSION,
@@ -106,7 +106,7 @@ def no_session(campaign: str) -> Problem:
 
 
 def wants_page(connection: HTTPConnection) -> bool:
-    """Return whether a person reads the answer: browsers ask for HTML when they open a page."""
+    """Return whether a person reads the response: browsers ask for HTML when they open a page."""
     return "text/html" in connection.headers.get("accept", "")
 
 

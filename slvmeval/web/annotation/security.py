@@ -1,8 +1,6 @@
-"""What every request passes: is it meant for us, does it come from our pages, is it one too many.
+"""Checks on every request (host, origin, size, rate) and security headers on every response.
 
-And what every answer carries: headers that forbid a browser everything that the pages do not need.
-
-How many requests somebody may make a minute. Each process counts for itself.
+The headers forbid the browser everything that the pages do not need. Each process counts requests separately.
 """
 
 from __future__ import annotations
@@ -24,17 +22,17 @@ from slvmeval.web.annotation.problems import Problem
 from slvmeval.web.annotation.serve import Serving
 from slvmeval.web.annotation.sessions import language_for
 
-#: Whoever was counted is forgotten from so many on, where nothing is held against them.
+#: Number of counters above which full ones are dropped.
 _MOST_KEPT = 20_000
 
 
 class Limiter:
-    """Buckets that fill evenly: who waits may do as much again.
+    """Token buckets that refill at a constant rate.
 
     Parameters
     ----------
     clock
-        Gives seconds that only grow.
+        Returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,16 +41,16 @@ class Limiter:
         self._left: dict[tuple[str, str], tuple[float, float, int]] = {}
 
     def wait_s(self, kind: str, who: str, a_minute: int) -> float:
-        """Count one request of `who`; return 0 if it may be, else in how many seconds the next one may be.
+        """Count one request of `who`; return 0 if it is allowed, else the seconds until the next one is.
 
         Parameters
         ----------
         kind
-            What is counted: the same `who` has a bucket for each.
+            What is counted; `who` has a separate bucket for each kind.
         who
             A worker or an address.
         a_minute
-            Requests a minute, also how many may come at once; 0 is any number.
+            Requests per minute, and the maximum burst; 0 for no limit.
         """
         if not a_minute:
             return 0.0
@@ -66,7 +64,7 @@ class Limiter:
         return 0.0 if allowed else (1 - left) * 60 / a_minute
 
     def full(self, kind: str, who: str, a_minute: int) -> float:
-        """Return in how many seconds the next request may be, counting none."""
+        """Return the seconds until the next request is allowed, without counting one."""
         with self._lock:
             left = self._now(self._clock(), self._left.get((kind, who)), a_minute)
         return 0.0 if not a_minute or left >= 1 else (1 - left) * 60 / a_minute
@@ -80,14 +78,14 @@ class Limiter:
 
     def _forget(self, now: float) -> None:
         kept = {key: one for key, one in self._left.items() if self._now(now, one, one[2]) < one[2]}
-        # all of them at their limit: the oldest go, so that memory ends somewhere
+        # all of them are at their limit: drop the oldest to limit memory
         newest = sorted(kept.items(), key=lambda item: item[1][1])[-_MOST_KEPT // 2 :]
         self._left = dict(newest)
 
 
 log = logging.getLogger(__name__)
 
-#: No page has a script or a style of its own; the empty icon is a data address.
+#: Pages have no inline scripts or styles; the empty icon is a data URI.
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -137,7 +135,7 @@ HEADERS = {
     "X-Robots-Tag": "noindex",
 }
 
-#: An answer, its comment and the intervals that were played are far smaller.
+#: Maximum size of a body; answers, comments and playback reports are far smaller.
 MOST_BODY = 256 * 1024
 
 _BROKEN_RETRY_S = 15
@@ -151,9 +149,9 @@ class RequestGuard:
     Parameters
     ----------
     app
-        What lies behind it.
+        The wrapped application.
     serving
-        Our names and limits.
+        Host names and limits.
     limiter
         Counts requests by address.
     """
@@ -180,7 +178,7 @@ class RequestGuard:
         except Exception:
             if with_headers.started:
                 raise
-            # answered here and not further out, where our headers are unknown
+            # answered here, because the outer layers do not add our headers
             log.exception("%s %s", scope["method"], scope["path"])
             await self._answer(connection, broken())(scope, receive, with_headers)
 
@@ -207,7 +205,7 @@ class RequestGuard:
 
 
 def address_of(connection: HTTPConnection) -> str:
-    """Return by what requests of one place are counted: in IPv6 the network, as one person has very many."""
+    """Return the key for counting requests; for IPv6 the network, because one person has many addresses."""
     host = connection.client.host if connection.client else ""
     try:
         address = ipaddress.ip_address(host)
@@ -217,24 +215,24 @@ def address_of(connection: HTTPConnection) -> str:
 
 
 def too_many(wait_s: float) -> Problem:
-    """Return the problem of one request too many."""
+    """Return the problem for too many requests."""
     return Problem(
         429, problems.TOO_MANY, f"too many requests: wait {wait_s:.0f} s, nothing is lost", retry_s=wait_s
     )
 
 
 def broken() -> Problem:
-    """Return the problem of what nobody foresaw."""
+    """Return the problem for an unexpected error."""
     return Problem(
         500,
         problems.BROKEN,
-        "something is wrong on the server: try again, and tell the organiser if it stays so",
+        "an error occurred on the server: try again, and tell the organiser if it persists",
         retry_s=_BROKEN_RETRY_S,
     )
 
 
 def forged() -> Problem:
-    """Return the problem of a request that does not come from the worker's own page."""
+    """Return the problem for a request that does not come from the worker's own page."""
     return Problem(
         403,
         problems.FORGED,
@@ -243,9 +241,9 @@ def forged() -> Problem:
 
 
 def _from_here(headers: Headers, serving: Serving) -> bool:
-    """Return whether a browser says that a page of ours sends this; who says nothing still needs the token.
+    """Return whether the browser reports our page as the origin; without a report the token is still needed.
 
-    A form on a page without referrer has the origin ``null``, in all browsers: then the other header counts.
+    A form on a page without referrer has the origin ``null`` in all browsers: then the other header counts.
     """
     site = headers.get("sec-fetch-site")
     if site is not None:
@@ -266,7 +264,7 @@ def _plain(host: str) -> bool:
 
 
 class _Answering:
-    """Sends an answer with our headers; one that says itself how it may be kept is left so."""
+    """Sends a response with our headers; a cache policy set by the response is kept."""
 
     def __init__(self, send: Send, secure: bool) -> None:
         self._send = send
@@ -286,7 +284,7 @@ class _Answering:
 
 
 class _Bounded:
-    """Receives a request's body, up to a size."""
+    """Receives a request's body up to a maximum size."""
 
     def __init__(self, receive: Receive, headers: Headers) -> None:
         self._receive = receive
@@ -304,4 +302,4 @@ class _Bounded:
     @staticmethod
     def _check(size: int) -> None:
         if size > MOST_BODY:
-            raise Problem(413, problems.TOO_LARGE, f"a request may have {MOST_BODY // 1024} kB")
+            raise Problem(413, problems.TOO_LARGE, f"a request may have at most {MOST_BODY // 1024} kB")

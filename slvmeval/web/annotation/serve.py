@@ -1,6 +1,5 @@
-"""Starting the application: what is checked before, what is said, and how it ends.
-
-What the application is told when it starts.
+"""Starting the annotation server: its settings, the checks before the start, its
+messages, and its shutdown.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from tasks.annotation.desk.desk import Desk
 
 
-#: Where processes of one server find their settings; no secret is in it but what the database's address says.
+#: Variable with the settings for a server's processes; its only secret is in the database's address.
 VARIABLE = "SLVMEVAL_ANNOTATION_SERVING"
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -31,7 +30,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Serving:
-    """How one installation is served.
+    """Settings of one server.
 
     Parameters
     ----------
@@ -42,11 +41,11 @@ class Serving:
     media
         Folder of the videos.
     campaigns
-        Names of the campaigns that are open; others are answered as if they were not there.
+        Names of the open campaigns; others are treated as unknown.
     host, port
         Where it listens.
     public_url
-        The address that workers use, without a slash at its end; empty is ``http://host:port``.
+        The address that workers use, without a trailing slash; empty means ``http://host:port``.
     trusted_proxies
         Addresses whose ``X-Forwarded-*`` headers are believed, comma-separated; empty is none.
     texts
@@ -75,7 +74,7 @@ class Serving:
 
     @property
     def texts_folder(self) -> Path | None:
-        """Folder with texts that go over ours, or None."""
+        """Folder with texts that override ours, or None."""
         return Path(self.texts) if self.texts else None
 
     @property
@@ -96,21 +95,21 @@ class Serving:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """Names under which it may be asked, in lower case, without ports."""
+        """Accepted host names, in lower case, without ports."""
         names = {*LOOPBACK, urlsplit(self.address).hostname or ""}
         return frozenset(name.lower() for name in names if name)
 
     def at(self, **changes: object) -> Serving:
-        """Return the same with other values."""
+        """Return a copy with changed values."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def to_environment(self) -> None:
-        """Leave the settings where processes that are started from here find them."""
+        """Pass the settings on to processes started from here."""
         os.environ[VARIABLE] = json.dumps(asdict(self))
 
     @classmethod
     def from_environment(cls) -> Serving:
-        """Return the settings that the process which started this one left."""
+        """Return the settings passed on by the parent process."""
         said = json.loads(os.environ[VARIABLE])
         lists = {name: tuple(said[name]) for name in ("campaigns", "platforms")}
         return cls(**{**said, **lists})
@@ -118,16 +117,16 @@ class Serving:
 
 SECRET_VARIABLE = "SLVMEVAL_ORGANISER_SECRET"
 
-#: The parameters with which workers of a platform come, as its own pages want them written.
+#: Query parameters of each platform's workers, in the platform's own notation.
 PLATFORMS = {
     "prolific": "PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}&SESSION_ID={{%SESSION_ID%}}",
     "mturk": "workerId=...&assignmentId=...&hitId=...",
 }
 
-#: Makes the application in each process.
+#: Factory of the application in each process.
 APP = "slvmeval.web.annotation.app:from_environment"
 
-#: Answers that are being given when the server is told to end have so many seconds left.
+#: Seconds for finishing responses on shutdown.
 GRACE_S = 10
 
 _LEAST_SECRET = 16
@@ -135,7 +134,7 @@ _LEAST_SECRET = 16
 
 @dataclass(frozen=True)
 class AnnotationServer:
-    """A server that can start: its settings, its socket, what to say."""
+    """A server ready to start: its settings, its socket, its messages."""
 
     serving: Serving
     socket: socket.socket
@@ -144,7 +143,7 @@ class AnnotationServer:
 
 
 def organiser_secret(key: bytes) -> str:
-    """Return what the organiser logs in with: the variable, or words made of the installation's key.
+    """Return the organiser's secret: the variable, or one derived from the installation's key.
 
     Raises
     ------
@@ -161,16 +160,16 @@ def organiser_secret(key: bytes) -> str:
 def prepare(
     asked: Serving, name: str | None, *, private: bool = False, processes: int = 1
 ) -> Iterator[AnnotationServer]:
-    """Check all that can be wrong before the first worker comes, and give what can be started.
+    """Check everything before the first worker comes, and return a server ready to start.
 
     Parameters
     ----------
     asked
-        Settings; its campaigns are found here, and port 0 becomes the one that was free.
+        Settings; the campaigns are resolved here, and port 0 becomes a free one.
     name
-        A campaign, or a release of which there are campaigns; None is all.
+        A campaign, or a release with campaigns; None for all.
     private
-        Whether the organiser says that all who come may see sources that may not be passed on.
+        Whether the organiser asserts that every worker may see sources that may not be redistributed.
     processes
         How many processes will answer.
 
@@ -208,7 +207,7 @@ def prepare(
 
 
 def chosen_campaigns(published: Sequence[Campaign], name: str | None, asked: Serving) -> list[Campaign]:
-    """Return the campaigns that `name` means: one of that name, else all of a release of that name.
+    """Return the campaign called `name`, else all campaigns of the release of that name.
 
     Raises
     ------
@@ -223,7 +222,7 @@ def chosen_campaigns(published: Sequence[Campaign], name: str | None, asked: Ser
 
 
 def run_server(ready: AnnotationServer, processes: int = 1, app: str = APP) -> None:
-    """Answer until the process is told to end; answers that are being given are finished first."""
+    """Serve until the process is told to end; responses in progress are finished first."""
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
@@ -236,7 +235,7 @@ def run_server(ready: AnnotationServer, processes: int = 1, app: str = APP) -> N
 
 
 def options(serving: Serving) -> dict[str, Any]:
-    """Return how uvicorn is to run: no header of a stranger is believed, and it does not say what it is."""
+    """Return uvicorn's settings: it trusts only known proxies, and does not identify itself."""
     return {
         "factory": True,
         "host": serving.host,
@@ -248,7 +247,7 @@ def options(serving: Serving) -> dict[str, Any]:
         "log_level": "warning",
         "timeout_graceful_shutdown": GRACE_S,
         "timeout_keep_alive": 30,
-        # a process that loads its libraries on a busy machine says nothing for some seconds
+        # a process loading its libraries on a busy machine is silent for some seconds
         "timeout_worker_healthcheck": 60,
     }
 
@@ -259,7 +258,7 @@ def _check_options(asked: Serving, processes: int) -> None:
             raise UserInputError(f"--platform {platform}: choose {' or '.join(PLATFORMS)}")
     if processes > 1 and asked.database.startswith("sqlite"):
         raise UserInputError(
-            "--processes needs a database that several processes write: --database postgresql+psycopg://…"
+            "--processes needs a database with several writers: --database postgresql+psycopg://…"
         )
     if asked.public_url:
         parts = urlsplit(asked.public_url)
@@ -267,7 +266,7 @@ def _check_options(asked: Serving, processes: int) -> None:
             raise UserInputError(f"--public-url {asked.public_url}: write https://HOST, or https://HOST:PORT")
     elif asked.host not in LOOPBACK:
         raise UserInputError(
-            f"--host {asked.host}: say with --public-url at which address workers come, for example "
+            f"--host {asked.host}: set the workers' address with --public-url, for example "
             f"--public-url http://{socket.gethostname()}:{asked.port}"
         )
 
@@ -286,7 +285,7 @@ def _nothing(name: str | None, asked: Serving, there: Sequence[str]) -> str:
 
 
 def _check_licences(desk: Desk, campaign: Campaign, asked: Serving) -> None:
-    """Refuse to serve pairs of sources that may not be passed on."""
+    """Refuse to serve pairs of sources that may not be redistributed."""
     from storage_schemas.release import Release
     from storage_schemas.store import Store
 
@@ -295,8 +294,8 @@ def _check_licences(desk: Desk, campaign: Campaign, asked: Serving) -> None:
     count = sum(task.source_id not in free for task in desk.campaigns.tasks(campaign.name))
     if count:
         raise PrerequisiteError(
-            f"{count} pairs of campaign {campaign.name} are of sources that may not be passed on: say "
-            "--private-audience if all who come are under your agreement with the owner, or publish the "
+            f"{count} pairs of campaign {campaign.name} are of sources that may not be redistributed: give "
+            "--private-audience if all workers are covered by your agreement with the owner, or publish the "
             "campaign without them"
         )
 
@@ -304,7 +303,7 @@ def _check_licences(desk: Desk, campaign: Campaign, asked: Serving) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_STREAM)
-    # a server that was ended a moment ago does not hold its port
+    # do not wait for the port of a server that has just ended
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         opened.bind((host, port))
@@ -319,7 +318,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _lines(serving: Serving, chosen: Sequence[Campaign], secret: str) -> tuple[str, ...]:
-    where = "this machine only" if serving.host in LOOPBACK else "all who reach this machine"
+    where = "this machine only" if serving.host in LOOPBACK else "everyone who can reach this machine"
     shown = [f"listening on {serving.host}:{serving.port}, for {where}"]
     for one in chosen:
         enter = f"{serving.address}/c/{one.name}/enter"
@@ -332,19 +331,18 @@ def _lines(serving: Serving, chosen: Sequence[Campaign], secret: str) -> tuple[s
         if not os.environ.get(SECRET_VARIABLE)
         else f"  secret:  what {SECRET_VARIABLE} says"
     )
-    return tuple([*shown, "end it with Ctrl-C; nothing is lost, start it again at any time"])
+    return tuple([*shown, "stop it with Ctrl-C; nothing is lost, restart it at any time"])
 
 
 def _warnings(serving: Serving, private: bool) -> tuple[str, ...]:
     said = []
     if serving.host not in LOOPBACK and not serving.secure:
-        said.append("workers come by plain http: what they send can be read on the way; put https before it")
+        said.append("workers use plain http, which can be read in transit: put https in front")
     if serving.secure and not serving.trusted_proxies:
-        said.append(
-            "behind a server that speaks https say --behind-proxy, or all workers seem to have one address"
-        )
+        said.append("behind an https proxy give --behind-proxy, or all workers seem to have one address")
     if private:
         said.append(
-            "sources that may not be passed on are shown too: give links only to whom you agreed with"
+            "sources that may not be redistributed are shown too: give links only to people covered "
+            "by your agreement"
         )
     return tuple(said)

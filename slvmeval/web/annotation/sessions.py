@@ -1,6 +1,5 @@
-"""Who a request is from: a signed cookie for each campaign, and a token against forged requests.
-
-Which language a browser wants.
+"""Workers' sessions: a signed cookie for each campaign, a token against forged requests, signed video links,
+and the browser's language.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from tasks.annotation.installation import derived_key
 COOKIE = "slvmeval_worker"
 CSRF_HEADER = "X-CSRF"
 
-#: A browser forgets the cookie when it is closed; one that was copied is worth nothing after so long.
+#: The browser drops the cookie when it is closed; a copied cookie expires after this time.
 MOST_AGE_S = 14 * 24 * 3600
 
 
 @dataclass(frozen=True)
 class BrowserSession:
-    """A worker who has entered a campaign; `csrf` is known to the worker's pages only."""
+    """A worker in a campaign; only the worker's pages know `csrf`."""
 
     campaign: str
     worker: str
@@ -33,7 +32,7 @@ class BrowserSession:
     csrf: str
 
     def owns(self, token: str) -> bool:
-        """Return whether a request that carries this token comes from the worker's own pages."""
+        """Return whether a request with this token comes from the worker's own pages."""
         return hmac.compare_digest(self.csrf.encode(), token.encode())
 
 
@@ -45,7 +44,7 @@ class Sessions:
     key
         The installation's key.
     secure
-        Whether browsers send the cookies by https only.
+        Whether browsers send the cookies over https only.
     """
 
     def __init__(self, key: bytes, secure: bool) -> None:
@@ -53,19 +52,19 @@ class Sessions:
         self._secure = secure
 
     def start(self, response: Response, campaign: str, worker: str, language: str) -> BrowserSession:
-        """Make a session and put its cookie into an answer."""
+        """Create a session and set its cookie."""
         session = BrowserSession(campaign, worker, language, secrets.token_urlsafe(18))
         self.keep(response, session)
         return session
 
     def keep(self, response: Response, session: BrowserSession, **changes: str) -> None:
-        """Put the cookie of a session, with other values if there are any, into an answer."""
+        """Set the cookie of a session, optionally with changed values."""
         value = self._signer.dumps(asdict(replace(session, **changes)))
         path = f"/c/{session.campaign}"
         response.set_cookie(COOKIE, value, path=path, secure=self._secure, httponly=True, samesite="lax")
 
     def of(self, connection: HTTPConnection, campaign: str) -> BrowserSession | None:
-        """Return the session of a request; None where there is none, or it was changed or is too old."""
+        """Return the session of a request; None if it is missing, altered or too old."""
         try:
             said = self._signer.loads(connection.cookies.get(COOKIE, ""), max_age=MOST_AGE_S)
             session = BrowserSession(**said)
@@ -76,7 +75,7 @@ class Sessions:
 
 @dataclass(frozen=True)
 class MediaLink:
-    """What a link to a video says: whose assignment it belongs to, and the place, never the side."""
+    """Content of a video link: the assignment and the position, never the side."""
 
     worker: str
     assignment: str
@@ -84,7 +83,7 @@ class MediaLink:
 
 
 class MediaLinks:
-    """Signs and reads links to videos; the same video of the same assignment always has the same link.
+    """Signs and reads video links; the same video of the same assignment always has the same link.
 
     Parameters
     ----------
@@ -102,7 +101,7 @@ class MediaLinks:
         return said if isinstance(said, str) else said.decode("ascii")
 
     def read(self, signed: str) -> MediaLink | None:
-        """Return what a link says; None where it is not ours, or was changed."""
+        """Return a link's content; None if it is forged or altered."""
         try:
             worker, assignment, place = self._signer.loads(signed)
             return MediaLink(worker, assignment, place)
@@ -110,16 +109,16 @@ class MediaLinks:
             return None
 
     def etag(self, link: MediaLink, size: int, changed_ns: int) -> str:
-        """Return the tag of a video's content as this link shows it: nothing can be read from it.
+        """Return an opaque ETag of a video for this link.
 
-        It differs from link to link, so that the same file behind two links cannot be told.
+        It differs from link to link, so that the same file behind two links cannot be recognised.
         """
         said = f"{link.worker}\n{link.assignment}\n{link.place}\n{size}\n{changed_ns}"
         return f'"{hmac.new(self._secret, said.encode(), "sha256").hexdigest()[:32]}"'
 
 
 def language_for(connection: HTTPConnection, campaign: Campaign | None) -> str:
-    """Return the campaign's language that the browser likes best; its first where it names none."""
+    """Return the browser's preferred language among the campaign's; the first one by default."""
     offered: tuple[str, ...] = ("en", "ja") if campaign is None else campaign.languages
     liked: list[tuple[float, int, str]] = []
     for place, part in enumerate(connection.headers.get("accept-language", "").split(",")[:20]):

@@ -1,4 +1,4 @@
-"""What every part of the application shares, and how it finds out for whom it works."""
+"""State shared by all parts of the application, and the identification of a request's worker."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from tasks.annotation.desk.desk import Desk
 
 
-#: Seconds for which a campaign's settings are not read again.
+#: Seconds for which a campaign's settings are cached.
 _SETTINGS_S = 2.0
 
 
 @dataclass(frozen=True)
 class Site:
-    """One application: its settings, its desk, and what signs and counts."""
+    """One application: its settings, its desk, its signers and rate limiter."""
 
     serving: Serving
     desk: Desk
@@ -40,9 +40,9 @@ class Site:
     _known: dict[str, tuple[float, Campaign]] = field(default_factory=dict)
 
     def campaign(self, name: str) -> Campaign:
-        """Return a campaign that is open; any other name is answered as unknown.
+        """Return an open campaign; other names are treated as unknown.
 
-        Settings that were published again hold for the pages after `_SETTINGS_S` at the latest.
+        Newly published settings take effect after at most `_SETTINGS_S`.
         """
         read_at, known = self._known.get(name, (0.0, None))
         now = time.monotonic()
@@ -54,7 +54,7 @@ class Site:
                 self._known[name] = (now, found)
                 return found
         except UserInputError:
-            # it was there when the server started, and was taken away since
+            # it existed when the server started, and was removed since
             pass
         raise problems.of_desk(
             DeskRefusal(
@@ -65,7 +65,7 @@ class Site:
         )
 
     def session(self, connection: HTTPConnection, campaign: str) -> BrowserSession:
-        """Return whose request this is, and count it."""
+        """Return the worker of a request, and count the request."""
         self.campaign(campaign)
         session = self.sessions.of(connection, campaign)
         if session is None:
@@ -76,9 +76,9 @@ class Site:
         return session
 
     def own(self, connection: HTTPConnection, campaign: str, token: str | None = None) -> BrowserSession:
-        """Return whose request this is, where it comes from that worker's own pages.
+        """Return the worker of a request that comes from the worker's own pages.
 
-        `token` is a form's hidden field; without one the header counts.
+        `token` is a form's hidden field; without it the header counts.
         """
         session = self.session(connection, campaign)
         said = connection.headers.get(CSRF_HEADER, "") if token is None else token
@@ -89,9 +89,9 @@ class Site:
     def page(
         self, connection: HTTPConnection, name: PageName, session: BrowserSession, **data: Any
     ) -> Response:
-        """Return a page of a worker's session, packed if the browser takes that: prompts are long.
+        """Return a page of a worker's session, compressed if the browser accepts it: prompts are long.
 
-        Packing tells nothing to whoever sees its length: no page shows what a request said.
+        The compressed length leaks nothing, because no page echoes parts of a request.
         """
         made = render(
             name,
@@ -108,7 +108,7 @@ class Site:
 
 
 def site_of(connection: HTTPConnection) -> Site:
-    """Return the site that a request came to."""
+    """Return the site of a request."""
     found = connection.app.state.site
     if not isinstance(found, Site):
         raise TypeError(f"the application has no site: {found!r}")
@@ -116,5 +116,5 @@ def site_of(connection: HTTPConnection) -> Site:
 
 
 def not_found() -> Problem:
-    """Return the problem of an address that is none of ours."""
+    """Return the problem for an unknown address."""
     return Problem(404, problems.NOT_FOUND, "there is no such page: open the link that you were given")

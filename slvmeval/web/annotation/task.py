@@ -1,4 +1,4 @@
-"""A worker's task: the page, and what its script sends. What may be is the desk's to say."""
+"""A worker's task: the page, and the requests of its script. The desk decides what is allowed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Said(BaseModel):
 
 
 class Played(_Said):
-    """What the page played at a place: seconds of that video, and how fast."""
+    """Playback report of one video: the seconds played, and the speed."""
 
     place: Place
     # JSON has lists only
@@ -36,19 +36,19 @@ class Played(_Said):
 
 
 class Preferred(_Said):
-    """Which video is better."""
+    """The preference."""
 
     place: Place
 
 
 class Confirmed(_Said):
-    """Which stretch was seen."""
+    """A watched segment."""
 
     number: Annotated[int, Field(ge=0, le=100_000)]
 
 
 class Rated(_Said):
-    """How visible the damage is."""
+    """The rating of the damage."""
 
     rating: Literal["A", "B", "C"]
     comment: Annotated[str, Field(max_length=LONGEST_COMMENT)] = ""
@@ -70,7 +70,7 @@ def task_page(request: Request, campaign: str) -> Response:
 
 
 def _instead(site: Site, session: BrowserSession, reason: RefusalReason) -> str | None:
-    """Return where a worker without a task goes: there is a code for whoever has answered something."""
+    """Return the next page of a worker without a task: the code, if anything was answered."""
     if reason is RefusalReason.NO_CONSENT:
         return f"/c/{session.campaign}/consent"
     ended = reason in (RefusalReason.DONE, RefusalReason.LIMIT, RefusalReason.NO_TASKS)
@@ -78,26 +78,26 @@ def _instead(site: Site, session: BrowserSession, reason: RefusalReason) -> str 
 
 
 def urls(site: Site, assignment: Assignment) -> dict[str, str]:
-    """Return the addresses that a task's page uses."""
+    """Return the addresses used by a task's page."""
     own = f"/c/{assignment.campaign}/task"
     named = {name: f"{own}/{assignment.id}/{name}" for name in ("play", "prefer", "confirm", "rate")}
     return {"task": own, **named, **{place: media_url(site, assignment, place) for place in PLACES}}
 
 
 def media_url(site: Site, assignment: Assignment, place: Place) -> str:
-    """Return the address of a video; the same for the same assignment, so that a browser may keep it."""
+    """Return the address of a video; the same for the same assignment, so that browsers can cache it."""
     signed = site.links.sign(MediaLink(assignment.worker, assignment.id, place))
     return f"/c/{assignment.campaign}/media/{signed}"
 
 
 def news(assignment: Assignment) -> dict[str, Any]:
-    """Return the view without the prompt, which the page has, and which can be longer than all the rest."""
+    """Return the view without the prompt, which the page already has and which may be very long."""
     return {name: value for name, value in assignment.view().items() if name != "prompt"}
 
 
 @router.post("/{assignment}/play")
 def play(request: Request, campaign: str, assignment: str, said: Played) -> dict[str, Any]:
-    """Take the report of what was played."""
+    """Store a playback report."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
     played = [(first, last) for first, last in said.intervals]
@@ -106,7 +106,7 @@ def play(request: Request, campaign: str, assignment: str, said: Played) -> dict
 
 @router.post("/{assignment}/prefer")
 def prefer(request: Request, campaign: str, assignment: str, said: Preferred) -> dict[str, Any]:
-    """Take which video is better; what was done to which is in the answer."""
+    """Store the preference; the response reveals what was changed."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
     return news(site.desk.answers.prefer(campaign, worker, assignment, said.place))
@@ -114,7 +114,7 @@ def prefer(request: Request, campaign: str, assignment: str, said: Preferred) ->
 
 @router.post("/{assignment}/confirm")
 def confirm(request: Request, campaign: str, assignment: str, said: Confirmed) -> dict[str, Any]:
-    """Take that a stretch was seen."""
+    """Store that a segment was watched."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
     return news(site.desk.answers.confirm(campaign, worker, assignment, said.number))
@@ -122,7 +122,7 @@ def confirm(request: Request, campaign: str, assignment: str, said: Confirmed) -
 
 @router.post("/{assignment}/rate")
 def rate(request: Request, campaign: str, assignment: str, said: Rated) -> dict[str, Any]:
-    """Take the rating. It is answered when the vote is on the disk, and not before."""
+    """Store the rating. The response is sent only once the vote is on disk."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
     vote = site.desk.answers.rate(campaign, worker, assignment, said.rating, said.comment)

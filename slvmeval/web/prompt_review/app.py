@@ -1,10 +1,10 @@
-"""The application: a list of drafts, a page for each, and the stills and videos that they show.
+"""The review application: a list of drafts, a page for each, and their stills and videos.
 
-All addresses begin with a secret that is new each time it starts, so that no other user of the machine, and
-no page of another site, can read or write anything. What a browser may do is as narrow as on the pages of
-`annotate`.
+All addresses begin with a secret that is new at each start, so that no other user of the machine, and no page
+of another
+site, can read or write anything. The browser is restricted as on the annotation pages.
 
-Start the page on this machine, and end with the process.
+It serves this machine only, and ends with the process.
 
 Stills of a video, as JPEG, made when a browser asks for them.
 """
@@ -39,25 +39,25 @@ from tasks.prompt_suite.project import Draft, Project, Review
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
 from tasks.scoring.suites.shown_videos import evenly
 
-#: Stills of a video, its first and last frame among them.
+#: Number of stills per video, including its first and last frame.
 STILLS = 12
 #: Longer side in pixels.
 SIDE = 480
 _QUALITY = 80
-#: Stills that are kept.
+#: Number of cached stills.
 _MOST_KEPT = 20 * STILLS
 
 
 @dataclass(frozen=True)
 class Stills:
-    """Makes stills; one at a time, since videos are read by one thread at a time."""
+    """Makes stills one at a time, because only one thread may read a video."""
 
     _videos: OpenVideos = field(default_factory=lambda: OpenVideos(FrameRate(long_side=SIDE)))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _kept: OrderedDict[tuple[str, int], bytes] = field(default_factory=OrderedDict)
 
     def times(self, path: str) -> list[float]:
-        """Return when the stills are shown, seconds.
+        """Return the times of the stills in seconds.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class Stills:
             return [float(video.times_s[place]) for place in evenly(range(len(video)), STILLS)]
 
     def jpeg(self, path: str, number: int) -> bytes | None:
-        """Return a still by its number from 0; None where there is none.
+        """Return a still by its number from 0; None if there is none.
 
         Raises
         ------
@@ -96,14 +96,14 @@ _KEPT = {"Cache-Control": "private, max-age=3600"}
 
 @dataclass(frozen=True)
 class ReviewDesk:
-    """What the pages work on.
+    """State shared by the pages.
 
     Parameters
     ----------
     by
-        Whose name is in the form at first.
+        Initial name in the form.
     secret, csrf
-        What addresses begin with, and what a form has to send.
+        Prefix of all addresses, and the token that forms must send.
     """
 
     project: Project
@@ -113,7 +113,7 @@ class ReviewDesk:
     stills: Stills = field(default_factory=Stills)
 
     def draft(self, prompt_id: str) -> Draft:
-        """Return a draft; answer 404 where there is none."""
+        """Return a draft; answer 404 if there is none."""
         found = self.project.draft(prompt_id)
         if found is None:
             raise HTTPException(404, f"there is no draft {prompt_id[:100]}")
@@ -126,7 +126,7 @@ def create_app(desk: ReviewDesk, serving: Serving) -> FastAPI:
     Parameters
     ----------
     serving
-        Only its host and port are looked at: requests under other names are refused.
+        Only its host and port are used: requests under other names are rejected.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.include_router(_router(desk), prefix="/{secret}")
@@ -167,7 +167,7 @@ def _router(desk: ReviewDesk) -> APIRouter:
         draft = desk.draft(prompt_id)
         review = desk.project.approved(draft)
         text = review.text if review is not None and review.text else draft.text
-        # who looks now says it, not who looked before
+        # the current reviewer decides, not the previous one
         by = desk.by or (review.by if review is not None else "")
         return _prompt(desk, draft, text, by, review.note if review is not None else "")
 
@@ -190,7 +190,7 @@ def _router(desk: ReviewDesk) -> APIRouter:
         try:
             desk.project.review(prompt_id, draft, verdict, text, by, note, seen)
         except UserInputError as problem:
-            # what the person wrote stays on the page
+            # keep the person's text on the page
             return _prompt(desk, found, text, by, note, str(problem), 422)
         return RedirectResponse(_next(desk, prompt_id), 303)
 
@@ -222,7 +222,7 @@ def _state(draft: Draft, current: Mapping[tuple[str, str], Review]) -> str:
 
 
 def _next(desk: ReviewDesk, prompt_id: str) -> str:
-    """Return where a person goes on: the next open draft, else the list."""
+    """Return the next page: the next open draft, else the list."""
     current = desk.project.current()
     open_ = [one.prompt_id for one in desk.project.drafts() if _state(one, current) == "open"]
     later = [one for one in open_ if one > prompt_id] or open_
@@ -244,7 +244,7 @@ def _prompt(
         draft=draft,
         state="open" if review is None else review.verdict,
         seen="" if review is None else review.id,
-        # beside what the person wrote and could not save
+        # beside the text that could not be saved
         other=draft.text if review is None else review.text,
         text=text,
         by=by,
@@ -291,13 +291,13 @@ def _templates() -> jinja2.Environment:
     )
 
 
-#: Nobody but this machine reaches it.
+#: Reachable from this machine only.
 HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class ReviewServer:
-    """A page that can start: where it will be, and its socket."""
+    """A server ready to start: its address and socket."""
 
     desk: ReviewDesk
     serving: Serving
@@ -305,13 +305,13 @@ class ReviewServer:
 
     @property
     def address(self) -> str:
-        """What a person opens."""
+        """The address to open."""
         return f"{self.serving.address}/{self.desk.secret}/"
 
 
 @contextmanager
 def prepare_review(desk: ReviewDesk, port: int) -> Iterator[ReviewServer]:
-    """Take a port; 0 takes a free one.
+    """Bind a port; 0 picks a free one.
 
     Raises
     ------
@@ -325,7 +325,7 @@ def prepare_review(desk: ReviewDesk, port: int) -> Iterator[ReviewServer]:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((HOST, port))
-            # a browser that is quicker than we are waits
+            # an early browser waits for us
             opened.listen(64)
         except OSError as problem:
             raise PrerequisiteError(
@@ -339,7 +339,7 @@ def prepare_review(desk: ReviewDesk, port: int) -> Iterator[ReviewServer]:
 
 
 def run_review(ready: ReviewServer) -> None:
-    """Answer until the process is told to end."""
+    """Serve until the process is told to end."""
     import uvicorn
 
     config = uvicorn.Config(

@@ -1,4 +1,4 @@
-"""What the gallery's pages show, as plain JSON values; nothing here knows about HTML."""
+"""The data of the gallery's pages as plain JSON values, independent of HTML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tasks.report.public_names import ASPECT_TEXTS, SourceFolder, pair_slug
 def index_data(
     store: Store, release: Release, folders: dict[str, SourceFolder], private: bool
 ) -> dict[str, Any]:
-    """Return what the first page shows: all pairs in short, statistics, what was set aside, credits."""
+    """Return the first page's data: all pairs in brief, statistics, what was set aside, credits."""
     places = {source_id: place for place, source_id in enumerate(folders)}
     pairs = release.pairs()
     counts = Counter(record.source_id for record in pairs)
@@ -50,7 +50,7 @@ def index_data(
 def page_data(
     release: Release, folder: SourceFolder, private: bool, differences: dict[str, float]
 ) -> dict[str, Any]:
-    """Return what the page of one source shows: its clips and all of its pairs in full.
+    """Return the data of a source's page: its clips and all of its pairs in full.
 
     `differences` gives the mean absolute difference of each degraded clip by its id.
     """
@@ -96,7 +96,7 @@ def release_data(release: Release, private: bool) -> dict[str, Any]:
 
 
 def aspects_data(release: Release) -> dict[str, Any]:
-    """Return, for each aspect of the recipe, what it is and how many pairs were planned and built."""
+    """Return each aspect of the recipe with its numbers of planned and built pairs."""
     first = {record.aspect: record for record in reversed(release.pairs())}
     return {
         name: {
@@ -110,7 +110,7 @@ def aspects_data(release: Release) -> dict[str, Any]:
 
 
 def source_head(folder: SourceFolder) -> dict[str, Any]:
-    """Return what every page says of a source; of one that may not be shown no more than its numbers."""
+    """Return a source's facts for every page; only numbers if it may not be shown."""
     row = folder.row
     return {
         "id": row.source_id if folder.licensed else folder.slug,
@@ -129,7 +129,7 @@ def source_head(folder: SourceFolder) -> dict[str, Any]:
 
 
 def pair_head(record: PairRecord, folder: SourceFolder) -> dict[str, Any]:
-    """Return what a list says of a pair."""
+    """Return a pair's entry in a list."""
     return {
         "slug": pair_slug(record),
         "aspect": record.aspect,
@@ -144,7 +144,7 @@ def pair_head(record: PairRecord, folder: SourceFolder) -> dict[str, Any]:
 
 
 def pair_data(record: PairRecord, folder: SourceFolder, differences: dict[str, float]) -> dict[str, Any]:
-    """Return all that is known of a pair; choices may hold words of a caption."""
+    """Return all facts of a pair; choices may contain words of a caption."""
     return {
         **pair_head(record, folder),
         "id": record.pair_id,
@@ -180,7 +180,7 @@ def pair_data(record: PairRecord, folder: SourceFolder, differences: dict[str, f
 
 
 def statistics(store: Store, release: Release) -> dict[str, Any]:
-    """Return durations by bin, and bytes of what the release keeps against full copies."""
+    """Return durations by bin, and the release's bytes compared with full copies."""
     width = int(release.recipe.get("bin_seconds", 100))
     sources, degraded = release.sources(), release.degraded_clips()
     durations = Counter(int(row.duration_s // width) for row in sources)
@@ -215,7 +215,7 @@ def statistics(store: Store, release: Release) -> dict[str, Any]:
 
 
 def script_json(value: Any) -> str:
-    """Return JSON that cannot end the script element it stands in, whatever the strings hold."""
+    """Return JSON that is safe inside a script element, whatever its strings contain."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

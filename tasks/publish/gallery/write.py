@@ -1,5 +1,5 @@
-"""Write the gallery of a release: pages, scripts, videos and pictures, unless it shows this version
-already.
+"""Write the gallery of a release: pages, scripts, videos and pictures, unless it is up to
+date.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tasks.report.owned_folder import OwnedFolder
 from tasks.report.pictures import clip_strip, contact_sheet, jpeg
 from tasks.report.public_names import SourceFolder, pair_slug, source_folder
 
-#: The file that says which files of a folder are the gallery's own; nothing else is ever removed.
+#: The list of the gallery's own files in a folder; no other file is ever removed.
 LIST_NAME = "gallery.json"
 
 ASSETS = (
@@ -58,8 +58,8 @@ def write_gallery(
 ) -> Path:
     """Write the gallery of a release into `target` and return the path of its first page.
 
-    Videos and pictures that are there already are kept; files of an earlier gallery that do not
-    belong to this one are removed. The first page is written last.
+    Existing videos and pictures are kept; files of an earlier gallery that are no longer needed
+    are removed. The first page is written last.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def _write_media(
 
 
 def _page(template: str, data: dict[str, Any], root: str, title: str, marked: bool) -> bytes:
-    """Return a page; `marked` ones say that they may not be served."""
+    """Render a page; `marked` pages say that they must not be published."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tasks.publish.gallery"),
         autoescape=True,
@@ -161,7 +161,7 @@ def _page(template: str, data: dict[str, Any], root: str, title: str, marked: bo
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # the one string that goes in as it is: every "<" of it is escaped by script_json
+    # the only unescaped string: script_json escapes every "<" in it
     embedded = Markup(script_json(data))
     page = environment.get_template(template).render(
         data=embedded, root=root, title=title, release=data["release"], marked=marked
@@ -171,7 +171,7 @@ def _page(template: str, data: dict[str, Any], root: str, title: str, marked: bo
 
 log = logging.getLogger(__name__)
 
-#: Says which release version a gallery shows; lies beside its first page.
+#: Records which release version a gallery shows; beside its first page.
 STAMP_NAME = "shows.json"
 
 
@@ -186,15 +186,15 @@ def gallery_once(
 ) -> Path:
     """Write the gallery of a release version unless `target` shows it already; return the first page.
 
-    A source whose frames are gone and cannot be made again is shown without videos. That is said, and the
-    gallery is written anew when it is asked for next.
+    A source whose frames are gone and cannot be made again is shown without videos; a warning says so, and
+    the next call writes the gallery again.
 
     Parameters
     ----------
     private
-        Show also what may not be passed on.
+        Also show sources that may not be redistributed.
     tell, warn
-        Called with a line on each source whose frames are made again, or cannot be.
+        Called with one line on each source whose frames are made again, or cannot be.
     progress
         Called with (steps done, all steps, what was done).
     """
@@ -216,7 +216,7 @@ def gallery_once(
 
 
 def _sources_to_restore(release: Release, target: Path, private: bool) -> Iterator[str]:
-    """Yield the sources that are shown and of which something is missing that is made of frames."""
+    """Yield the shown sources that lack videos or pictures made from frames."""
     from tasks.report.public_names import pair_slug, source_folder
 
     for row in release.sources():
@@ -248,5 +248,5 @@ def _read_stamp(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
-        # no stamp, or a damaged one: the gallery is written anew
+        # no stamp, or a damaged one: write the gallery again
         return None

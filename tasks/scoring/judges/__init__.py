@@ -1,3 +1,3 @@
-"""Evaluators: VLM judges, CLIPScore, VideoScore and baselines. The table of evaluators is
-tasks.scoring.registry.
+"""Evaluators: VLM judges, CLIPScore, VideoScore and baselines. tasks.scoring.registry lists
+them.
 """

@@ -1,8 +1,10 @@
-"""Scorers that understand nothing: what one number of a video, or a coin, gets.
+"""Trivial baselines: a single number per video, or a coin.
 
-Where one of them is right (or wrong) far more often than a coin, an aspect's pairs can be told apart without
-looking at what they show. All take the frames that every other evaluator gets. Sums are exact, so that the
-same frames in another order, or flipped, score the same to the bit and are a tie.
+If one of them is right (or wrong) far more often than a coin, the aspect's pairs can be distinguished without
+understanding
+their content. All get the same frames as any other evaluator. Sums are exact, so the same frames in another
+order, or
+flipped, have exactly the same score and are a tie.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ JPEG_QUALITY = 90
 
 
 class FrameMeasures(FrameFeature):
-    """Of each frame: standard deviation of luma, variance of luma's Laplacian, bytes as JPEG.
+    """Per frame: standard deviation of luma, variance of luma's Laplacian, bytes as JPEG.
 
     The Laplacian is OpenCV's with the 3×3 kernel of four neighbours, borders mirrored. The JPEG holds the
     frame's planes one below the other as one grey image.
@@ -50,7 +52,7 @@ class FrameMeasures(FrameFeature):
     @staticmethod
     def _measure(frame: np.ndarray[Any, np.dtype[np.uint8]], height: int) -> tuple[float, float, int]:
         luma = np.ascontiguousarray(frame[:height])
-        # OpenCV adds up 8 and 16 bit numbers as integers: the order of the pixels does not matter
+        # OpenCV sums 8 and 16 bit values as integers: the order of the pixels does not matter
         contrast = float(cv2.meanStdDev(luma)[1][0, 0])
         laplacian = cv2.Laplacian(luma, cv2.CV_16S, ksize=1, borderType=cv2.BORDER_REFLECT_101)
         spread = float(cv2.meanStdDev(laplacian)[1][0, 0])
@@ -61,12 +63,12 @@ class FrameMeasures(FrameFeature):
 
 
 class _Baseline(PointwiseScorer):
-    """What the baselines share.
+    """Base of the baselines.
 
     Parameters
     ----------
     cache
-        Where numbers of frames are kept; without one they are computed for this object alone.
+        Cache of the frames' values; without it they are computed for this object alone.
     """
 
     measures: ClassVar[str]
@@ -75,7 +77,7 @@ class _Baseline(PointwiseScorer):
         self.cache = cache or FeatureCache()
 
     def settings(self) -> dict[str, Any]:
-        """Return what the score is."""
+        """Return the definition of the score."""
         return {"measures": self.measures}
 
     def check(self) -> None:
@@ -132,7 +134,7 @@ class Size(_Baseline):
     measures = "bytes of all frames, each as a grey JPEG of its planes"
 
     def settings(self) -> dict[str, Any]:
-        """Return what the score is."""
+        """Return the definition of the score."""
         return {**super().settings(), "jpeg_quality": JPEG_QUALITY}
 
     def measure(self, video: Side) -> tuple[float, dict[str, Any]]:
@@ -184,7 +186,7 @@ class SceneCount(_Baseline):
     Parameters
     ----------
     cache
-        Where numbers of frames are kept; without one they are computed for this object alone.
+        Cache of the frames' values; without it they are computed for this object alone.
     threshold
         What FFmpeg's scene score must exceed at a cut.
     """
@@ -197,7 +199,7 @@ class SceneCount(_Baseline):
         self.threshold = threshold
 
     def settings(self) -> dict[str, Any]:
-        """Return what the score is."""
+        """Return the definition of the score."""
         return {**super().settings(), **scene_settings(self.threshold)}
 
     def measure(self, video: Side) -> tuple[float, dict[str, Any]]:

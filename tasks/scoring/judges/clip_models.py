@@ -1,4 +1,4 @@
-"""Where CLIPScore's embeddings come from: a CLIP that is loaded here, or one behind a server."""
+"""Sources of CLIPScore's embeddings: a locally loaded CLIP, or one behind a server."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ class Encoder(Tokens, Protocol):
 
     @property
     def width(self) -> int:
-        """Numbers of a row."""
+        """Length of a row."""
 
     def images(self, rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the rows of pictures ``(n, H, W, 3)``, shape (n, width)."""
 
     def texts(self, texts: Sequence[str], most_tokens: int) -> NDArray[np.float32]:
-        """Return the rows of texts, each cut off after `most_tokens`, shape (n, width)."""
+        """Return the rows of texts, each truncated to `most_tokens`, shape (n, width)."""
 
 
 class ClipSource(Protocol):
-    """Gives an encoder, and says which one it is."""
+    """Provides an encoder and its identity."""
 
     def settings(self) -> dict[str, Any]:
-        """Return what embeddings depend on, JSON-able."""
+        """Return everything the embeddings depend on, JSON-compatible."""
 
     def libraries(self) -> dict[str, str]:
-        """Return versions on which the last digits of embeddings depend."""
+        """Return the versions that affect the last digits of embeddings."""
 
     def check(self) -> None:
-        """Check, without loading anything, that it is there; raise PrerequisiteError where it is not."""
+        """Check, without loading anything, that it is available; raise PrerequisiteError if not."""
 
     def check_length(self) -> None:
-        """Raise UserInputError where it cannot read more than it is made for."""
+        """Raise UserInputError if it cannot read more than it is made for."""
 
     def encoder(self) -> Encoder:
-        """Return the encoder; asked each time, so that a loaded model can make room for another."""
+        """Return the encoder; call it each time, so that a loaded model can make room for another."""
 
 
 class HubClip(HubSource):
-    """A CLIP of transformers that is loaded in this process."""
+    """A transformers CLIP loaded in this process."""
 
     kind = "clip"
 
@@ -68,19 +68,19 @@ class HubClip(HubSource):
         return found
 
     def check_length(self) -> None:
-        """Check that it has more places than its tokenizer fills, as far as its folder says so.
+        """Check that it has more positions than its tokenizer fills, as far as its folder says.
 
         Raises
         ------
         UserInputError
-            If not: longer prompts cannot be read then.
+            If not, because longer prompts could not be read.
         """
         if not isinstance(self._models, ModelHub):
             return
         folder = self._models.find(self.name).path
         config = json.loads((folder / "config.json").read_bytes())
         tokenizer = json.loads((folder / "tokenizer_config.json").read_bytes())
-        # 77 is what CLIP's configuration leaves out
+        # CLIP's configuration omits the default of 77
         places = int(config.get("text_config", {}).get("max_position_embeddings", 77))
         check_places(places, int(tokenizer.get("model_max_length", places)))
 
@@ -93,7 +93,7 @@ class ServedClipSource:
     server
         Where it answers.
     revision, code_revision
-        What the server has to say of its model; None where it may say nothing.
+        The revisions the server must report; None to accept any.
     """
 
     def __init__(self, server: ChatServer, revision: str | None, code_revision: str | None) -> None:
@@ -118,18 +118,18 @@ class ServedClipSource:
         PrerequisiteError
             If it does not answer, refuses the key, or has another model or version.
         """
-        # a run that begins does not wait for a server that is not there
+        # a starting run does not wait for a missing server
         first = ServedClip(self.client.server.model_copy(update={"patience_s": 0.0, "timeout_s": 30.0}))
         said = (first.about.revision, first.about.code_revision)
         if said != (self.revision, self.code_revision):
             raise PrerequisiteError(
                 f"model server {self.client.server.name} serves {self.client.server.model} at revision "
-                f"{said[0]} with code {said[1]}, wanted are {self.revision} and {self.code_revision}: start "
+                f"{said[0]} with code {said[1]}; {self.revision} and {self.code_revision} are needed: start "
                 "it with that version, see docs/scorers.md"
             )
 
     def check_length(self) -> None:
-        """Check that it has places for more than it is made for; raises UserInputError where not."""
+        """Check that it has positions for more than it is made for; raises UserInputError if not."""
         check_places(self.client.positions, self.client.limit)
 
     def encoder(self) -> Encoder:
@@ -154,11 +154,11 @@ class ClipEmbedding(FrameFeature):
 
     @cached_property
     def width(self) -> int:
-        """How many numbers a row has."""
+        """Length of a row."""
         return self._source.encoder().width
 
     def settings(self) -> dict[str, Any]:
-        """Return the model, its dtype and the libraries that make pictures ready."""
+        """Return the model, its dtype and the libraries that preprocess pictures."""
         return {**self._source.settings(), "libraries": self._source.libraries(), "version": 1}
 
     def compute(self, side: Side, places: Sequence[int]) -> Rows:
@@ -169,7 +169,7 @@ class ClipEmbedding(FrameFeature):
 
 @contextmanager
 def server_failures() -> Iterator[None]:
-    """Turn what a server's client raises into the failure of one request."""
+    """Turn an error of the server's client into the failure of one request."""
     try:
         yield
     except ServerDown as problem:

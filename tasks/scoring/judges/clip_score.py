@@ -1,7 +1,7 @@
 """CLIPScore of long videos: how well the centre frame of each scene fits the prompt (SLVMEval, section 5.2).
 
-``2.5 · max(cos, 0)`` of picture and text (Hessel et al., 2021), the mean over the scenes that are found on
-the video's own frames.
+``2.5 · max(cos, 0)`` of picture and text (Hessel et al., 2021), averaged over the scenes detected on the
+video's own frames.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from tasks.scoring.judges.scenes import THRESHOLD
 
 #: Weight of the cosine (Hessel et al., 2021, section 3).
 WEIGHT = 2.5
-#: Name of Jina CLIP's server in profiles, and where it announces itself.
+#: Name of Jina CLIP's server in profiles and in its announcement.
 JINA_SERVER = "jina-clip-v2"
-#: Prompts whose embedding is kept.
+#: Number of prompts whose embedding is kept.
 _MOST_PROMPTS = 512
-#: Frames that are decoded, and held, at once.
+#: Frames decoded and held at once.
 _BATCH = 32
 
 
 class ClipScore(PointwiseScorer):
-    """How well the centre frames of a video's scenes fit the prompt.
+    """Similarity of the centre frames of a video's scenes to the prompt.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class ClipScore(PointwiseScorer):
             fitted, text = self._prompt(prompt)
             found = self._cache.compute_missing(video, choice.places, self._feature, batch=_BATCH)
         cosines = found.rows.astype(np.float64) @ text
-        # exactly rounded: the same scenes in another order have the same score
+        # exactly rounded: the order of the scenes does not change the score
         value = math.fsum(WEIGHT * np.maximum(cosines, 0.0)) / len(cosines)
         return Score(
             value,
@@ -126,7 +126,7 @@ class ClipScore(PointwiseScorer):
         )
 
     def _prompt(self, prompt: str) -> tuple[FittedPrompt, NDArray[np.float64]]:
-        """Return a prompt as the model reads it, and its embedding; both videos of a pair share it."""
+        """Return the fitted prompt and its embedding; both videos of a pair share them."""
         with self._lock:
             known = self._prompts.get(prompt)
             if known is None:
@@ -141,13 +141,13 @@ class ClipScore(PointwiseScorer):
 
 
 class ServedClipScore(ClipScore):
-    """CLIPScore whose model answers behind a server: no GPU is needed here."""
+    """CLIPScore with its model behind a server: needs no GPU here."""
 
     pool = "cpu"
 
     @property
     def concurrency(self) -> int:
-        """A few, so that frames are read while the server computes."""
+        """A few, so that reading frames overlaps with the server's work."""
         return 4
 
 
@@ -163,7 +163,7 @@ def clip_score(
     threshold: float = THRESHOLD,
     dtype: str = "float32",
 ) -> ClipScore:
-    """Make CLIPScore; with Jina CLIP v2 behind its server, as in the paper, if nothing else is said.
+    """Make CLIPScore; by default with Jina CLIP v2 behind its server, as in the paper.
 
     Parameters
     ----------
@@ -189,6 +189,6 @@ def clip_score(
     except PrerequisiteError as problem:
         raise PrerequisiteError(
             f"clipscore asks model server {server!r} for {model}, and neither the profile nor the store has "
-            "one: docs/scorers.md says how it is started (`slvmeval serve-llm` is for language models)"
+            "one: docs/scorers.md says how to start it (`slvmeval serve-llm` is for language models)"
         ) from problem
     return ServedClipScore(ServedClipSource(where, revision, code_revision), cache, policy, threshold)

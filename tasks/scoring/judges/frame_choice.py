@@ -1,9 +1,8 @@
-"""Which frames of a video an evaluator is shown.
+"""Choice of the frames that an evaluator sees.
 
-``clips``: the centre frame of each scene (:mod:`tasks.scoring.judges.scenes`), and where a limit is still
-passed
-a random subset of them, drawn once and for all by the video's content and the settings. ``all``: every
-frame, and the policy ``clips`` only where all of them do not fit.
+``clips``: the centre frame of each scene (:mod:`tasks.scoring.judges.scenes`), and, beyond a limit, a random
+subset of them, determined by the video's content and the settings. ``all``: every
+frame, or the policy ``clips`` if not all of them fit.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ Policy = Literal["clips", "all"]
 
 
 class FrameLimit(Frozen):
-    """The most frames that fit into one request, over all of its videos.
+    """The maximum number of frames in one request, over all of its videos.
 
     Parameters
     ----------
     frames
         Most frames; None for no such limit.
     tokens
-        Tokens that are left for frames; None for no such limit.
+        Tokens left for frames; None for no limit.
     tokens_per_frame
-        What a frame takes of them; needed where there is a limit of tokens.
+        Tokens per frame; required with a limit of tokens.
     """
 
     frames: int | None = Field(default=None, ge=0)
@@ -45,7 +44,7 @@ class FrameLimit(Frozen):
 
     @property
     def most(self) -> int | None:
-        """How many frames fit; None for any number."""
+        """How many frames fit; None for no limit."""
         limits = [] if self.frames is None else [self.frames]
         if self.tokens is not None:
             limits.append(max(self.tokens, 0) // self.tokens_per_frame)
@@ -57,7 +56,7 @@ VIDEOSCORE_LIMIT = FrameLimit(frames=48)
 
 
 class FramePolicy(Frozen):
-    """How frames are chosen; part of the settings of every evaluator that looks at frames.
+    """How frames are chosen; part of the settings of every evaluator that uses frames.
 
     Parameters
     ----------
@@ -66,7 +65,7 @@ class FramePolicy(Frozen):
     threshold
         What FFmpeg's scene score must exceed at a cut.
     seed
-        Another seed draws another subset.
+        Seed of the random subset.
     """
 
     policy: Policy = "clips"
@@ -76,18 +75,18 @@ class FramePolicy(Frozen):
 
 @dataclass(frozen=True)
 class FrameChoice:
-    """The frames of one video that are shown.
+    """The chosen frames of one video.
 
     Parameters
     ----------
     places
         Which, in order.
     available
-        Frames that the video has.
+        Number of frames of the video.
     candidates
-        Frames among which was drawn: the video's scenes, or all frames.
+        Frames to draw from: the video's scenes, or all frames.
     asked, used
-        The policy that was asked for, and the one that gave the frames.
+        The requested policy, and the one applied.
     most
         How many frames of this request's videos fit together; None for any number.
     scenes
@@ -104,11 +103,11 @@ class FrameChoice:
 
     @property
     def fell_back(self) -> bool:
-        """Whether all frames were asked for and did not fit."""
+        """Whether all frames were requested and did not fit."""
         return self.used != self.asked.policy
 
     def details(self) -> dict[str, Any]:
-        """Return settings, counts and the frames, JSON-able, for a judgement's details."""
+        """Return settings, counts and the frames, JSON-compatible, for a judgement's details."""
         return {
             **self.asked.model_dump(mode="json"),
             "used": self.used,
@@ -125,7 +124,7 @@ class FrameChoice:
 def choose_frames(
     videos: Sequence[Side], policy: FramePolicy, limit: FrameLimit, cache: FeatureCache
 ) -> list[FrameChoice]:
-    """Choose the frames of the videos of one request, which share its limit; no picture is read for that.
+    """Choose the frames of one request's videos, which share its limit, without reading pictures.
 
     (For scenes the changes between frames are, where `cache` does not know them.) Where a subset is drawn,
     each video gets the share of the limit that it has of the candidates, so that both are shown equally
@@ -151,7 +150,7 @@ def choose_frames(
         raise NotJudged(Failure.VIDEO_UNREADABLE, "the video has no frames")
     most = limit.most
     if most is not None and most < len(videos):
-        raise NotJudged(Failure.CONTEXT_TOO_LONG, f"{most} frames fit, {len(videos)} are needed at least")
+        raise NotJudged(Failure.CONTEXT_TOO_LONG, f"{most} frames fit, at least {len(videos)} are needed")
     lengths = [len(video) for video in videos]
     if policy.policy == "all" and (most is None or sum(lengths) <= most):
         return [FrameChoice(tuple(range(n)), n, n, policy, "all", most) for n in lengths]
@@ -169,7 +168,7 @@ def _shares(counts: Sequence[int], most: int | None) -> list[int]:
     total = sum(counts)
     if most is None or total <= most:
         return list(counts)
-    # rounded down, so that neither order of the videos gives one of them more; none stays without
+    # rounded down, so that the result does not depend on the order of the videos; each gets at least one
     return [max(1, most * count // total) for count in counts]
 
 

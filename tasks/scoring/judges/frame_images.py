@@ -1,4 +1,4 @@
-"""Frames as the images of a request: reduced, as JPEG files in data addresses."""
+"""Frames as the images of a request: scaled down, as JPEG data URIs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from PIL import Image
 from tasks.llm.vision_models import VlmModel
 from tasks.pairs.view import Side
 
-#: Encoded frames that a process keeps: about 5,000 of 512×288.
+#: Size of a process's cache of encoded frames: about 5,000 of 512×288.
 KEPT_BYTES = 256 << 20
 
 
 def image_size(width: int, height: int, side: int) -> tuple[int, int]:
-    """Return the size to which a frame is reduced, so that its longer side is at most `side` pixels."""
+    """Return a frame's scaled size, with a longer side of at most `side` pixels."""
     scale = min(1.0, side / max(width, height))
     return max(1, round(width * scale)), max(1, round(height * scale))
 
 
 class _KeptImages:
-    """Encoded frames of this process by what they are made of, the least used dropped first."""
+    """Least-recently-used cache of this process's encoded frames."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most, self._bytes = most_bytes, 0
@@ -47,7 +47,7 @@ class _KeptImages:
                 self._bytes -= len(self._images.popitem(last=False)[1])
 
 
-#: A pair is asked in two orders, and the pairs of a source share most of their frames.
+#: Shared because a pair is asked in two orders, and the pairs of a source share most of their frames.
 _kept = _KeptImages(KEPT_BYTES)
 
 
@@ -68,7 +68,7 @@ def _address(video: Side, place: int, id_: str, model: VlmModel) -> str:
 
 
 def video_parts(name: str, video: Side, places: Sequence[int], model: VlmModel) -> list[dict[str, Any]]:
-    """Return the frames of a video as parts of a message, after a line that says whose they are."""
+    """Return a video's frames as parts of a message, after a line that names the video."""
     parts: list[dict[str, Any]] = [{"type": "text", "text": f"The {name}, {len(places)} frames:"}]
     for place, id_ in zip(places, video.frame_ids(places), strict=True):
         parts.append({"type": "image_url", "image_url": {"url": _address(video, place, id_, model)}})

@@ -1,4 +1,4 @@
-"""Models that scorers load in their own process, by their names in a models folder."""
+"""Models that scorers load in their own process, named by their models folder."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tasks.models.registry import MODEL_SPECS
 
 
 class HubSource:
-    """A model that lies in a models folder and is loaded in this process.
+    """A model from a models folder, loaded in this process.
 
     Class attributes
     ----------------
     kind
-        How it has to be loaded.
+        How it is loaded.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class HubSource:
     name
         Its name in the models folder.
     dtype
-        Of its weights and sums.
+        Of its weights and computations.
     """
 
     kind: ClassVar[str]
@@ -41,7 +41,7 @@ class HubSource:
         return consumed_model(self._models, self.name)[self.name]
 
     def settings(self) -> dict[str, Any]:
-        """Return the model's identity and dtype; where its weights are not there, what is known of them."""
+        """Return the model's identity and dtype; if its weights are missing, what is known about them."""
         try:
             identity = self._identity
         except PrerequisiteError:
@@ -51,11 +51,11 @@ class HubSource:
         return {"model": {self.name: identity}, "dtype": self.dtype}
 
     def libraries(self) -> dict[str, str]:
-        """Return the versions of what makes pictures ready and computes."""
+        """Return the versions of the libraries for preprocessing and computing."""
         return {name: version_of(name) for name in ("torch", "transformers", "pillow")}
 
     def check(self) -> None:
-        """Check that the weights are there and of the kind that is needed; nothing is loaded.
+        """Check that the weights are present and of the right kind, without loading them.
 
         Raises
         ------
@@ -68,7 +68,7 @@ class HubSource:
             found = self._models.find(self.name)
             if found.kind != self.kind:
                 raise UserInputError(
-                    f"model {self.name} is of kind {found.kind!r}, needed is one of kind {self.kind!r}: "
+                    f"model {self.name} is of kind {found.kind!r}, but one of kind {self.kind!r} is needed: "
                     "`slvmeval models list` has them, `slvmeval models add NAME FOLDER --kind "
                     f"{self.kind}` adds one"
                 )
@@ -80,21 +80,21 @@ class HubSource:
             )
 
     def loaded(self) -> Any:
-        """Return the loaded model; ask each time, so that it can make room for another."""
+        """Return the loaded model; call it each time, so that it can make room for another."""
         return on_gpu(self._models).get(self.name, dtype=self.dtype)
 
 
 def on_gpu(models: Models) -> Models:
-    """Return the same models, loaded on the GPU where one is visible: for work of the pool h100.
+    """Return the same models, loaded on the GPU if one is visible: for work of the pool h100.
 
-    Which device it is is seen only now, where the work is done, not where a run is planned.
+    The device is determined here, where the work is done, not where a run is planned.
     """
     return ModelHub(models.folders, device_of("h100")) if isinstance(models, ModelHub) else models
 
 
 @cache
 def version_of(package: str) -> str:
-    """Return the version of an installed package; empty where it is not installed."""
+    """Return the version of an installed package, or an empty text."""
     try:
         return version(package)
     except PackageNotFoundError:

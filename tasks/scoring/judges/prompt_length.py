@@ -1,7 +1,7 @@
-"""What an evaluator does with a prompt that is longer than its model reads (SLVMEval, appendix F.2).
+"""Policies for prompts longer than a model's context (SLVMEval, appendix F.2).
 
-``truncate``: the model's own limit; what comes later is not read. ``ignore-max``: all of it, up to 31,000
-tokens. ``each-truncate``: every caption, a line of the prompt each, loses its end so that the whole fits.
+``truncate``: cut at the model's own limit. ``ignore-max``: all of it, up to 31,000
+tokens. ``each-truncate``: every caption (a line of the prompt) loses its end so that the whole fits.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from tasks.llm.usage import NotJudged
 PromptPolicy = Literal["truncate", "ignore-max", "each-truncate"]
 POLICIES: tuple[PromptPolicy, ...] = get_args(PromptPolicy)
 
-#: Most tokens under ``ignore-max`` (SLVMEval, appendix F.2: what a GPU's memory held).
+#: Maximum tokens under ``ignore-max`` (SLVMEval, appendix F.2: limited by GPU memory).
 IGNORE_MAX_TOKENS = 31_000
 
 
 class Tokens(Protocol):
-    """How a model counts a text."""
+    """A model's token counter."""
 
     @property
     def limit(self) -> int:
-        """Most tokens that the model is made for, with the marks at begin and end."""
+        """Maximum tokens the model is made for, including start and end marks."""
 
     @property
     def positions(self) -> int | None:
-        """Most tokens that it can take at all; None for any number."""
+        """Maximum tokens it can accept at all; None for no limit."""
 
     def count(self, text: str) -> int:
-        """Return how many tokens a text has, with the marks at begin and end."""
+        """Return the number of a text's tokens, including start and end marks."""
 
     def ends(self, text: str) -> Sequence[int]:
-        """Return where each token of a text ends, in characters, rising; without marks."""
+        """Return the end of each token in characters, ascending, without marks."""
 
 
 @dataclass(frozen=True)
 class FittedPrompt:
-    """A prompt as a model reads it.
+    """A prompt fitted to a model's context.
 
     Parameters
     ----------
@@ -70,11 +70,11 @@ class FittedPrompt:
 
     @property
     def cut(self) -> bool:
-        """Whether anything is not read."""
+        """Whether any part is not read."""
         return self.tokens_read < self.tokens or self.captions_cut > 0
 
     def details(self) -> dict[str, Any]:
-        """Return policy and counts, JSON-able, for a judgement's details."""
+        """Return policy and counts, JSON-compatible, for a judgement's details."""
         return {
             "policy": self.policy,
             "most_tokens": self.most_tokens,
@@ -88,7 +88,7 @@ class FittedPrompt:
 
 
 def check_policy(policy: str) -> PromptPolicy:
-    """Return a policy, if there is such a one.
+    """Return a policy by its name.
 
     Raises
     ------
@@ -102,21 +102,21 @@ def check_policy(policy: str) -> PromptPolicy:
 
 
 def check_places(positions: int | None, limit: int) -> None:
-    """Raise UserInputError for a model that cannot take more tokens than it is made for."""
+    """Raise UserInputError if the model cannot accept more tokens than it is made for."""
     if positions is not None and positions <= limit:
         raise UserInputError(
-            f"this model has places for {positions} tokens and no more, so that the prompt policy "
+            f"this model has positions for {positions} tokens only, so the prompt policy "
             "'ignore-max' is not possible: choose truncate or each-truncate, or another model"
         )
 
 
 def most_tokens(policy: PromptPolicy, tokens: Tokens) -> int:
-    """Return how many tokens a model reads under a policy.
+    """Return the number of tokens a model reads under a policy.
 
     Raises
     ------
     UserInputError
-        For ``ignore-max`` with a model that cannot take more than it is made for.
+        For ``ignore-max`` with a model that cannot accept more than it is made for.
     """
     if policy != "ignore-max":
         return tokens.limit
@@ -125,14 +125,14 @@ def most_tokens(policy: PromptPolicy, tokens: Tokens) -> int:
 
 
 def fit_prompt(prompt: str, policy: PromptPolicy, tokens: Tokens) -> FittedPrompt:
-    """Return a prompt as a model reads it.
+    """Fit a prompt to a model's context.
 
     Parameters
     ----------
     prompt
         All captions, one a line.
     policy
-        What gives way where it is too long.
+        How to shorten a prompt that is too long.
     tokens
         How the model counts.
 
@@ -168,7 +168,7 @@ def fit_prompt(prompt: str, policy: PromptPolicy, tokens: Tokens) -> FittedPromp
 
 
 def _longest(most: int, fits: Callable[[int], bool]) -> int:
-    """Return a length up to `most` that fits, the longest where shorter texts have fewer tokens; else 0."""
+    """Return the longest length up to `most` that fits, assuming shorter texts have fewer tokens; else 0."""
     least, above = 0, most + 1
     while above - least > 1:
         middle = (least + above) // 2

@@ -1,4 +1,4 @@
-"""Scenes of a video: the clips between the cuts that FFmpeg's scene score finds on the video's own frames.
+"""Scenes of a video: the segments between cuts, detected by FFmpeg's scene score on the video's own frames.
 
 The score is that of FFmpeg's filter ``select`` (``get_scene_score`` in ``libavfilter/f_select.c``): luma's
 mean absolute difference to the frame before, in 8-bit steps, or how much that differs from the same number
@@ -20,7 +20,7 @@ from storage_schemas.ids import digest_text
 from tasks.pairs.view import Side
 from tasks.scoring.features import FeatureCache, Features, FrameFeature, Rows
 
-#: The paper names FFmpeg's scene filter but no number; 0.3 is decided here.
+#: The paper names FFmpeg's scene filter but no threshold; 0.3 is our choice.
 THRESHOLD = 0.3
 
 
@@ -36,7 +36,7 @@ class LumaChange(FrameFeature):
         return {"version": 1}
 
     def ids(self, side: Side, places: Sequence[int]) -> list[str]:
-        """Return the identity of each frame together with the one before it."""
+        """Return the identity of each frame together with the previous one."""
         frames = side.frame_ids(places)
         before = side.frame_ids([place - 1 for place in places])
         return [digest_text(f"{a}\n{b}")[:32] for a, b in zip(before, frames, strict=True)]
@@ -61,9 +61,9 @@ class Scenes:
     fps
         Their rate: the cuts depend on it.
     threshold
-        What the score must exceed.
+        Score above which a cut is detected.
     changes
-        Counts of :class:`LumaChange` that were needed and computed.
+        Counts of :class:`LumaChange` needed and computed.
     """
 
     starts: tuple[int, ...]
@@ -89,12 +89,12 @@ class Scenes:
         return tuple(clip[len(clip) // 2] for clip in self.clips)
 
     def details(self) -> dict[str, Any]:
-        """Return settings and counts, JSON-able."""
+        """Return settings and counts, JSON-compatible."""
         return {**scene_settings(self.threshold), "fps": self.fps, "frames": self.frames, "clips": len(self)}
 
 
 def scene_settings(threshold: float = THRESHOLD) -> dict[str, Any]:
-    """Return what the scenes of a given video depend on, JSON-able."""
+    """Return the settings that scenes depend on, JSON-compatible."""
     return {"filter": f"select=gt(scene,{threshold:g})", "on": "the video's own frames"}
 
 
@@ -106,7 +106,7 @@ def luma_changes(side: Side, cache: FeatureCache) -> Features:
 def scene_scores(sums: NDArray[np.float64], pixels: int) -> NDArray[np.float64]:
     """Return FFmpeg's scene score of each frame, shape (n,).
 
-    The first frame has 0. The second has no earlier change to be compared with: FFmpeg takes 0 for it.
+    The first frame has 0. The second has no earlier change to compare with: FFmpeg uses 0 for it.
 
     Parameters
     ----------
@@ -123,17 +123,17 @@ def scene_scores(sums: NDArray[np.float64], pixels: int) -> NDArray[np.float64]:
 
 
 def find_scenes(side: Side, cache: FeatureCache, threshold: float = THRESHOLD) -> Scenes:
-    """Return the scenes of a video; one that has no cut is one scene.
+    """Return the scenes of a video; a video without cuts is one scene.
 
-    Memory does not grow with the length, but for a few bytes a frame. What both videos of a pair, or all
-    aspects of a source, have in common is computed once.
+    Memory grows only by a few bytes per frame. What the videos of a pair, or all aspects of a source, have in
+    common is computed once.
 
     Parameters
     ----------
     side
         The video.
     cache
-        Where the changes between frames are kept.
+        Cache of the changes between frames.
     threshold
         What the score must exceed, from 0 to 1.
     """

@@ -1,8 +1,8 @@
-"""VideoScore v1.1 as a scorer: five numbers a video from one look, of which each aspect takes one.
+"""VideoScore v1.1 as a scorer: one pass over a video gives five numbers, and each aspect uses one.
 
-Its frames are the centres of the scenes, at most 48, drawn where there are more (SLVMEval, section 5.3).
+Its frames are the centres of the scenes, at most 48, drawn if there are more (SLVMEval, section 5.3).
 
-Which of VideoScore's five dimensions stands for an aspect (SLVMEval, table 10).
+The dimensions of the aspects are those of SLVMEval, table 10.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tasks.scoring.judges.frame_choice import VIDEOSCORE_LIMIT, FrameLimit, Fram
 from tasks.scoring.judges.local_models import HubSource
 from tasks.scoring.judges.scenes import THRESHOLD
 
-#: Dimension by aspect; VideoScore has no dimension for some of them, so that the nearest stands for it.
+#: Dimension by aspect; aspects without a dimension of their own use the nearest one.
 DIMENSION_OF: Mapping[str, str] = {
     "aesthetics": "visual quality",
     "technical_quality": "visual quality",
@@ -48,7 +48,7 @@ DIMENSION_OF: Mapping[str, str] = {
 
 
 def dimensions_with(own: Mapping[str, str]) -> dict[str, str]:
-    """Return the mapping with a user's own lines.
+    """Return the mapping with a user's changes.
 
     Raises
     ------
@@ -58,14 +58,14 @@ def dimensions_with(own: Mapping[str, str]) -> dict[str, str]:
     for aspect, dimension in own.items():
         if dimension not in DIMENSIONS:
             raise UserInputError(
-                f"dimensions.{aspect}: VideoScore has no {dimension!r}, it has {', '.join(DIMENSIONS)}"
+                f"dimensions.{aspect}: VideoScore has no {dimension!r}, only {', '.join(DIMENSIONS)}"
             )
     return {**DIMENSION_OF, **own}
 
 
 #: The model of that name in a models folder.
 MODEL = "videoscore-v1.1"
-#: Tokens that are left free, since words at a seam may be counted otherwise together.
+#: Tokens kept free, because joined texts may have more tokens than their parts.
 _SEAMS = 8
 _READ_AT_ONCE = 16
 
@@ -82,14 +82,14 @@ class VideoScoreSource(HubSource):
 
 
 class VideoScore(PointwiseScorer):
-    """The dimension of VideoScore that stands for an aspect.
+    """Scores an aspect by a dimension of VideoScore.
 
     Parameters
     ----------
     source
         The model.
     cache
-        Where the five numbers of a video are kept.
+        Cache of a video's five numbers.
     wording
         The question, with ``{prompt}`` and ``{frames}``.
     dimensions
@@ -127,7 +127,7 @@ class VideoScore(PointwiseScorer):
         }
 
     def model_settings(self) -> dict[str, Any]:
-        """Return what the five numbers of given frames and a given prompt depend on."""
+        """Return what the five numbers depend on besides the frames and the prompt."""
         return {
             **self.source.settings(),
             "wording": digest_text(self.wording),
@@ -145,20 +145,20 @@ class VideoScore(PointwiseScorer):
         self.source.check()
 
     def score(self, prompt: str, video: Side, aspect: AspectText) -> Score:
-        """Return the number that stands for the aspect.
+        """Return the number for the aspect.
 
         Raises
         ------
         NotJudged
             `no_answer` for an aspect without a dimension, `video_unreadable` for a video without frames,
-            `context_too_long` where the frames leave no place for a prompt.
+            `context_too_long` where the frames leave no room for a prompt.
         """
         start = time.perf_counter()
         dimension = self._dimensions.get(aspect.name)
         if dimension is None:
             raise NotJudged(
                 Failure.NO_ANSWER,
-                f"no dimension of VideoScore stands for {aspect.name}: name one in the setting dimensions",
+                f"VideoScore has no dimension for {aspect.name}: name one in the setting dimensions",
             )
         choice = choose_frames((video,), self._frames, self._limit, self._cache)[0]
         found = self._cache.compute_missing(Look(video, choice.places, prompt), [0], VideoNumbers(self))
@@ -187,7 +187,7 @@ class VideoScore(PointwiseScorer):
 
 
 class Look(Side):
-    """Some frames of a video, and the prompt with which they are looked at."""
+    """Chosen frames of a video, and the prompt they are scored with."""
 
     def __init__(self, video: Side, frames: Sequence[int], prompt: str) -> None:
         self._video, self._frames, self.prompt = video, frames, prompt
@@ -198,21 +198,21 @@ class Look(Side):
         return len(self._frames)
 
     def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by their place among the chosen ones."""
+        """Return frames by position among the chosen ones."""
         return self._video.planes([self._frames[place] for place in places])
 
     @property
     def family(self) -> str:
-        """What the whole video shares frames with."""
+        """The sharing group of the whole video."""
         return self._video.family
 
     def frame_ids(self, places: Sequence[int]) -> list[str]:
-        """Return the identity of frames by their place among the chosen ones."""
+        """Return the identity of frames by position among the chosen ones."""
         return self._video.frame_ids([self._frames[place] for place in places])
 
 
 class VideoNumbers(FrameFeature):
-    """Of a :class:`Look`: the five numbers, tokens in all, and of the prompt had and read.
+    """Row of a :class:`Look`: the five numbers, total tokens, and the prompt's tokens and those read.
 
     All aspects of a source share them.
     """
@@ -229,7 +229,7 @@ class VideoNumbers(FrameFeature):
         return {**self._scorer.model_settings(), "libraries": self._scorer.source.libraries(), "version": 1}
 
     def ids(self, side: Side, places: Sequence[int]) -> list[str]:
-        """Return what stands for the frames in their order, and for the prompt."""
+        """Return the identity of the frames in order, and of the prompt."""
         look = _look(side)
         return [digest_text("\n".join([*look.frame_ids(range(len(look))), look.prompt]))[:32]] * len(places)
 
@@ -239,7 +239,7 @@ class VideoNumbers(FrameFeature):
         Raises
         ------
         NotJudged
-            `context_too_long` where the frames leave no place for a prompt.
+            `context_too_long` where the frames leave no room for a prompt.
         """
         look = _look(side)
         model = self._scorer.source.model()
@@ -251,7 +251,7 @@ class VideoNumbers(FrameFeature):
         return np.array([[*numbers, tokens, words, read]], np.float32)
 
     def _question(self, model: VideoScoreModel, look: Look) -> tuple[str, int, int]:
-        """Return the text with as much of the prompt as fits, and the prompt's tokens had and read."""
+        """Return the text with as much of the prompt as fits, the prompt's tokens, and those read."""
         marks = " ".join([FRAME_MARK] * len(look))
         empty = filled(self._scorer.wording, prompt="", frames=marks)
         most = min(self._scorer.most_tokens or model.positions, model.positions)
@@ -262,7 +262,7 @@ class VideoNumbers(FrameFeature):
         if room < 1:
             raise NotJudged(
                 Failure.CONTEXT_TOO_LONG,
-                f"{len(look)} frames and the question take {taken} of {most} tokens: nothing is left for the "
+                f"{len(look)} frames and the question use {taken} of {most} tokens: nothing is left for the "
                 "prompt (settings most_frames, most_tokens)",
             )
         if len(ends) > room:
@@ -321,7 +321,7 @@ def _wording(path: str) -> str:
     text = read_prompt(Path(path))
     for field in ("{prompt}", "{frames}"):
         if text.count(field) != 1:
-            raise UserInputError(f"wording_file {path} needs {field} once, where it goes")
+            raise UserInputError(f"wording_file {path} must contain {field} once")
     if FRAME_MARK in text:
-        raise UserInputError(f"wording_file {path} has {FRAME_MARK} in it: {{frames}} stands for all of them")
+        raise UserInputError(f"wording_file {path} contains {FRAME_MARK}: {{frames}} stands for all of them")
     return text

@@ -1,5 +1,5 @@
-"""VLM judges that see frames (SLVMEval, section 5.1), and every VLM judge by its name or its model's
-fields.
+"""VLM judges that see frames (SLVMEval, section 5.1), and the factories of all VLM
+judges.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from tasks.scoring.judges.vlm_text import TextJudge
 
 
 class VideoJudge(PairwiseJudge):
-    """Shows a model both videos' frames and asks which is better; each pair is asked in both orders.
+    """Shows a model the frames of both videos and asks which is better, in both orders.
 
     Parameters
     ----------
     name
-        What tables call it.
+        Its name in tables.
     model
-        The model and how it is asked.
+        The model and its sampling.
     client
         Its server.
     cache
-        Where changes between frames are kept, by which scenes are found.
+        Cache of the changes between frames, which determine the scenes.
     system, user
         Prompts; `user` has the placeholders dimension, description and prompt.
     """
@@ -86,7 +86,7 @@ class VideoJudge(PairwiseJudge):
 
     @property
     def concurrency(self) -> int:
-        """As many requests as the profile allows for the server."""
+        """The profile's limit of requests for the server."""
         return self._client.server.concurrency
 
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
@@ -122,7 +122,7 @@ class VideoJudge(PairwiseJudge):
         )
 
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Estimate:
-        """Return images and tokens of one comparison, with thoughts as long as measured or assumed."""
+        """Return images and tokens of one comparison, with measured or assumed reasoning length."""
         text = self._text(prompt, aspect)
         images = sum(len(choice.places) for choice in self._choose(text, first, second))
         return Estimate(
@@ -133,7 +133,7 @@ class VideoJudge(PairwiseJudge):
         )
 
     def learn(self, rows: Sequence[Judgement]) -> str:
-        """Let estimates rest on what answers in the store took."""
+        """Base estimates on the answers in the store."""
         self._measured = of_judgements(rows)
         return self._measured.says("answers") if self._measured.answers else self.model.assumes()
 
@@ -154,17 +154,17 @@ class VideoJudge(PairwiseJudge):
         return self.model.image_tokens(*image_size(video.width, video.height, self.model.image_side))
 
 
-#: Who captions for whom: GPT-5 mini for both GPT judges, Qwen3-VL for itself (SLVMEval, section 5.1).
+#: Captioner of each judge: GPT-5 mini for both GPT judges, Qwen3-VL for itself (SLVMEval, section 5.1).
 CAPTIONERS: Mapping[str, str] = {"gpt-5": "gpt-5-mini", "gpt-5-mini": "gpt-5-mini", "qwen3-vl": "qwen3-vl"}
 
 
 def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
-    """Return a ready model with single fields changed; with `model` among them the name may be new.
+    """Return a predefined model with changed fields; if they include `model` the name may be new.
 
     Raises
     ------
     UserInputError
-        If there is none of that name and the changes do not describe one.
+        If the name is unknown and the changes do not define a model.
     """
     fields = dict(changes or {})
     if name in VLM_MODELS:
@@ -177,7 +177,8 @@ def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
     near = difflib.get_close_matches(name, VLM_MODELS, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise UserInputError(
-        f"there is no ready VLM {name!r} ({', '.join(VLM_MODELS)}){hint} For another one give its settings "
+        f"there is no predefined VLM {name!r} ({', '.join(VLM_MODELS)}){hint} For another one give "
+        f"the settings "
         "model (its id) and server (its name in model_servers)"
     )
 

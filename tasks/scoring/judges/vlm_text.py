@@ -1,4 +1,4 @@
-"""Text-based VLM judge: each video is described from its frames, and a model compares the descriptions.
+"""Text-based VLM judge: a captioner describes each video, and a model compares the descriptions.
 
 The captioner sees frames, aspect and description and never the prompt (SLVMEval, section 5.1). A language
 model compares the two texts with the prompt, in both orders.
@@ -40,16 +40,16 @@ def description_in(value: Any) -> str:
 
 
 class TextJudge(PairwiseJudge):
-    """Compares descriptions of the two videos, each made once for a video and an aspect.
+    """Compares descriptions of the two videos, each made once per video and aspect.
 
     Parameters
     ----------
     name
-        What tables call it.
+        Its name in tables.
     judge, captioner
         The models, with their servers.
     cache
-        Where changes between frames are kept, by which scenes are found.
+        Cache of the changes between frames, which determine the scenes.
     captions
         Where descriptions are kept.
     """
@@ -103,11 +103,11 @@ class TextJudge(PairwiseJudge):
 
     @property
     def concurrency(self) -> int:
-        """As many requests as the profile allows for the judge's server."""
+        """The profile's limit of requests for the judge's server."""
         return self._client.server.concurrency
 
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
-        """Return which description the model prefers; descriptions that are not there are made."""
+        """Return which description the model prefers; missing descriptions are made."""
         captions: list[Answered] = []
         paid: list[ModelUsage] = []
         for video in (first, second):
@@ -207,7 +207,7 @@ class TextJudge(PairwiseJudge):
         return self.model.text_tokens(self._system + text) + MARK_TOKENS + self.model.schema_tokens
 
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> list[Estimate]:
-        """Return what one comparison takes, with the descriptions that are not there yet."""
+        """Return the cost of one comparison, including missing descriptions."""
         found: list[Estimate] = []
         texts: list[str] = []
         lacking = 0
@@ -242,7 +242,7 @@ class TextJudge(PairwiseJudge):
         )
 
     def learn(self, rows: Sequence[Judgement]) -> str:
-        """Let estimates rest on what answers and descriptions in the store took."""
+        """Base estimates on the answers and descriptions in the store."""
         self._measured = of_judgements(rows)
         kept = self._captions.kept.made_for(digest_value(self._caption_settings()))
         self._captions_measured = MeasuredTokens(

@@ -54,7 +54,7 @@ def test_published_again_it_says_what_is_shown_and_what_not(
     lines = said(capsys, "publish", "--quiet").splitlines()
     assert lines == [
         "Campaign small-1 shows 4 pairs of release small version 1, 0 of them new; 4 pairs of 1 source that "
-        "may not be passed on are left out.",
+        "may not be redistributed are left out.",
         f"Next: slvmeval annotate serve small-1 --store {store}",
     ]
     shown = json.loads(said(capsys, "publish", "small", "--json", "--private-audience"))
@@ -120,7 +120,7 @@ def test_without_links_sources_that_may_not_be_passed_on_stay_here(
     said(capsys, "publish", "--private-audience", "--quiet")
     words = ("export", "--links", "none", "--out")
     printed = said(capsys, *words, str(tmp_path / "a.csv"))
-    assert "20 tasks" in printed and "4 pairs are of sources that may not be passed on" in printed
+    assert "20 tasks" in printed and "4 pairs are of sources that may not be redistributed" in printed
     assert "secret two" not in (tmp_path / "a.csv").read_text()
     assert "40 tasks" in said(capsys, *words, str(tmp_path / "b.csv"), "--private-audience")
 

@@ -103,7 +103,7 @@ def test_a_build_of_another_machine_is_taken_at_its_word(
     path = write_state(store, "running", dead_pid(), host="elsewhere")
     assert "on elsewhere)" in status(store, capsys)
     assert main(["gc", "--store", str(store.root)]) == 1
-    assert f"if that process is no more, remove {path}" in capsys.readouterr().err
+    assert f"if that process no longer exists, remove {path}" in capsys.readouterr().err
 
 
 def test_the_newest_build_comes_first_and_old_ones_are_forgotten(

@@ -32,7 +32,7 @@ def test_from_answers_to_a_leaderboard(
     broken = tmp_path / "broken.json"
     broken.write_text(file.read_text(encoding="utf-8").replace("high_first", "low_first", 1))
     assert main(["submission", "check", str(broken), *store]) == 1
-    assert "is not in order" in capsys.readouterr().err
+    assert "is invalid" in capsys.readouterr().err
     assert main(["leaderboard", str(file), str(broken), *store, "--out", str(board)]) == 3
     page = (board / "index.html").read_text(encoding="utf-8")
     assert "A coin" in page and "broken.json" in page and str(tmp_path) not in page

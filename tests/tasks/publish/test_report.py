@@ -104,7 +104,7 @@ def test_a_public_report_shows_nothing_of_what_may_not_be_passed_on(
 ) -> None:
     index = write_report(load_judged_release(judged_small), tmp_path / "public", private=False)
     pages = {path: path.read_text(encoding="utf-8") for path in (tmp_path / "public").rglob("*.html")}
-    hidden = [text for text in pages.values() if "does not allow passing on its frames" in text]
+    hidden = [text for text in pages.values() if "does not allow redistributing its frames" in text]
     assert len(hidden) == 1 and "Private page" not in "".join(pages.values())
     for told in ("data:image/jpeg", "Caption 3", "secret thought", "Answer as it came", "Details"):
         assert told not in hidden[0]
@@ -144,7 +144,7 @@ def test_a_second_report_replaces_the_first_and_nothing_else(judged_small: Relea
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
-    with pytest.raises(UserInputError, match="holds something else"):
+    with pytest.raises(UserInputError, match="has other content"):
         write_report(load_judged_release(judged_small), other)
     assert [path.name for path in other.iterdir()] == ["thesis.txt"]
 

@@ -157,7 +157,7 @@ def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, 
     assert matrix.rows[0].pairs == 6 and matrix.rows[0].cells[2].accuracy == 1.0
     assert retention_table(found).rows == retention_table(gathered).rows
     assert agreement_table(found).rows[-1]["votes"] == 98, "agreement is of all pairs that were rated"
-    assert "only what people kept" in filter_tables(found)[0].empty
+    assert "only kept pairs" in filter_tables(found)[0].empty
     page = write_report(found, tmp_path / "report").read_text(encoding="utf-8")
     assert "Answers of people" in page and "What the human filter kept" in page
     for path in (tmp_path / "report").rglob("*"):
@@ -167,7 +167,7 @@ def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, 
 def test_people_alone_make_a_report(wide: Release) -> None:
     found = load_judged_release(wide, ["human"], people=read_release_votes(wide))
     assert matrix_of(found).evaluators == ("human",)
-    assert "No evaluator but people" in filter_tables(found)[0].empty
+    assert "Only people answered" in filter_tables(found)[0].empty
 
 
 def test_a_judge_that_somebody_called_human_is_another_one(wide: Release) -> None:

@@ -91,9 +91,9 @@ def answer(value: dict[str, Any], failed: bool = False) -> dict[str, Any]:
          "each once"),
         (lambda v: answer(v).update(order="apart", choice=None), "in place of"),
         (lambda v: answer(v).update(preferred="low" if answer(v)["preferred"] == "high" else "high"),
-         "does not go with preferring"),
-        (lambda v: answer(v).update(failure="cut_off"), "either an answer or a failure"),
-        (lambda v: answer(v, failed=True).pop("failure"), "either an answer or a failure"),
+         "contradicts preferring"),
+        (lambda v: answer(v).update(failure="cut_off"), "needs either an answer or a failure"),
+        (lambda v: answer(v, failed=True).pop("failure"), "needs either an answer or a failure"),
         (lambda v: answer(v).update(score_high=0.5), "one of two scores is missing"),
         (lambda v: answer(v).update(tokens_in=-1), "greater than or equal to 0"),
         (lambda v: answer(v).update(repeat=1), "more repeats than the 1"),
@@ -101,7 +101,7 @@ def answer(value: dict[str, Any], failed: bool = False) -> dict[str, Any]:
         (lambda v: v["accuracies"]["dynamics_degree"].update(accuracy=1.0), "it states 100.00 %, n"),
         (lambda v: v["accuracies"]["dynamics_degree"].update(failed=0), "and its answers give"),
         (lambda v: v["accuracies"].pop("dynamics_degree"), "dynamics_degree: it has answers"),
-        (lambda v: v["accuracies"].update(colour={"accuracy": 1, "n": 1, "failed": 0}), "no aspect that was"),
+        (lambda v: v["accuracies"].update(colour={"accuracy": 1, "n": 1, "failed": 0}), "not a judged"),
         (lambda v: v["release"].update(checksum="0" * 64), "it is about release wide, version 1 .0{12}"),
         (lambda v: v["card"].update(url="javascript:alert(1)"), "begins with https"),
         (lambda v: v["card"].update(name="x" * 101), "at most 100 characters"),
@@ -121,22 +121,22 @@ def test_what_is_not_in_order_is_said(release: Release, tmp_path: Path, change: 
 def test_scores_have_to_go_with_the_preference(release: Release, tmp_path: Path) -> None:
     path = written(release, tmp_path / "one.json", scored)
     changed(path, lambda v: answer(v).update(score_high=0.1, score_low=0.2, preferred="high"))
-    with pytest.raises(UserInputError, match=r"scores of 0.1 and 0.2 do not go with preferring high"):
+    with pytest.raises(UserInputError, match=r"scores of 0.1 and 0.2 contradict preferring high"):
         check_submission(path, release)
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no JSON"),
-        (b"PK\x03\x04", "is no JSON"),
-        (b"\xff\xfe{}", "is no JSON"),
-        (b"[" * 100_000, "is no JSON"),
-        (b'{"card": NaN}', "NaN is no number"),
-        (b'{"card": 1, "card": 2}', "'card' stands twice"),
-        (b'{"answers": ' + b"9" * 5000 + b"}", "is no JSON"),
-        (b"[]", "is not in order"),
-        (b"null", "is not in order"),
+        (b"", "is not JSON"),
+        (b"PK\x03\x04", "is not JSON"),
+        (b"\xff\xfe{}", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b'{"card": NaN}', "NaN is not a number"),
+        (b'{"card": 1, "card": 2}', "'card' appears twice"),
+        (b'{"answers": ' + b"9" * 5000 + b"}", "is not JSON"),
+        (b"[]", "is invalid"),
+        (b"null", "is invalid"),
     ],
 )
 def test_a_file_that_is_none(release: Release, tmp_path: Path, content: bytes, said: str) -> None:
@@ -151,7 +151,7 @@ def test_a_file_without_end_is_not_read(release: Release, tmp_path: Path) -> Non
     path = tmp_path / "large.json"
     with path.open("wb") as file:
         file.truncate(MOST_BYTES + 1)
-    with pytest.raises(UserInputError, match="no submission is so large"):
+    with pytest.raises(UserInputError, match="the maximum for a submission"):
         check_submission(path, release)
     with pytest.raises(UserInputError, match=r"none.json cannot be read: No such file"):
         check_submission(tmp_path / "none.json", release)
@@ -181,7 +181,7 @@ def test_a_card(tmp_path: Path) -> None:
     )
     assert read_card(path) == CARD
     for text, said in (
-        ("name = ", "is no TOML"),
+        ("name = ", "is not TOML"),
         ('name = "x"', "authors: Field required"),
         ('name = "x"\nauthors = ["a"]\nmail = "x"', "mail: Extra"),
     ):

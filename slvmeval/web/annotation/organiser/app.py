@@ -1,8 +1,6 @@
-"""The organiser's pages, an application of its own that is mounted beside the workers' pages.
+"""The organiser's pages, a separate application mounted beside the workers' pages.
 
-Logging in and out.
-
-Workers: the list, the review page with its decision, and taking a worker's data out.
+They cover logging in and out, progress, the list of workers, reviewing and erasing a worker, and the record.
 """
 
 from __future__ import annotations
@@ -61,14 +59,14 @@ def add_worker_pages(app: FastAPI) -> None:
     @app.post("/c/{name}/workers/{worker}/decide")
     def decide(request: Request, name: str, worker: str, fields: OwnForm) -> Response:
         campaign = views.campaign(name)
-        # also says that the campaign knows the worker
+        # also checks that the campaign knows the worker
         views.worker(campaign, worker)
         note, standing = fields.get("note", "").strip(), fields.get("standing", "")
         problem = ""
         if standing not in (Standing.EXCLUDED, Standing.CLEARED):
             problem = "Choose whether to exclude or to clear the worker."
         elif not note:
-            problem = "Write a note: it says later, also to the worker, why this was decided."
+            problem = "Write a note that explains the decision, also to the worker."
         elif len(note) > LONGEST_NOTE:
             problem = f"The note has {len(note)} letters; at most {LONGEST_NOTE} are kept."
         if problem:
@@ -86,7 +84,7 @@ def add_worker_pages(app: FastAPI) -> None:
     def erase(request: Request, name: str, worker: str, fields: OwnForm) -> Response:
         campaign = views.campaign(name)
         if fields.get("typed", "").strip() != short(worker):
-            problem = f"To erase, type {short(worker)}; nothing was taken out."
+            problem = f"To erase, type {short(worker)}; nothing was erased."
             return _ask_to_erase(request, views, campaign, worker, problem=problem, status=422)
         gone = views.erase(campaign, worker, session_of(request).name)
         return page(request, "erased", "Erased", campaign=campaign, here="Workers", gone=gone)
@@ -148,7 +146,7 @@ def add_login(app: FastAPI, login: Login) -> None:
 
     @app.post("/login")
     async def log_in(request: Request, fields: Annotated[Forms, Depends(form)]) -> Response:
-        # nothing is awaited here, so that tries of one address are counted one after the other
+        # nothing is awaited here, so that attempts of one address are counted one after the other
         go_on, name = fields.get("go_on", ""), clean_name(fields.get("name", ""))
         wait_s = login.wait_s(request)
         if wait_s:
@@ -159,7 +157,7 @@ def add_login(app: FastAPI, login: Login) -> None:
         if not login.is_right(request, fields.get("secret", "")):
             return asked(request, go_on, name, "This is not the secret.", 403)
         if not name:
-            return asked(request, go_on, name, "Say who you are: decisions carry a name.", 422)
+            return asked(request, go_on, name, "Enter your name: decisions are recorded with it.", 422)
         welcome = RedirectResponse(local_path(go_on, ROOT), 303)
         login.begin(welcome, name)
         return welcome
@@ -186,16 +184,16 @@ def organiser_app(
     clock: Clock = utc,
     zone: tzinfo | None = None,
 ) -> FastAPI:
-    """Return the organiser's pages; mount them at `ROOT`, behind what every request of the server passes.
+    """Return the organiser's pages, to be mounted at `ROOT` behind the server's request checks.
 
     Parameters
     ----------
     store
-        Where collected votes lie: erasing a worker takes them out there too.
+        Where collected votes are: erasing a worker removes them there too.
     secret
         What organisers log in with.
     campaigns
-        Campaigns that are shown; all where none are named.
+        Campaigns to show; all by default.
     secure
         Whether the session's cookie is sent by https only.
     limiter
@@ -259,11 +257,11 @@ def _unfit(request: Request, problem: Exception) -> Response:
 
 def _away(request: Request, problem: Exception) -> Response:
     log.error("the database does not answer: %s", problem)
-    said = "The database does not answer now. Wait a minute and load the page anew; nothing was changed."
+    said = "The database does not answer. Wait a minute and reload the page; nothing was changed."
     return page(request, "problem", "Not now", problem=said, status=503)
 
 
 def _broken(request: Request, problem: Exception) -> Response:
-    """Answer what nobody foresaw; the traceback goes to the log."""
-    said = "Something is wrong on the server; its log says what."
+    """Answer an unexpected error; the traceback goes to the log."""
+    said = "An error occurred on the server; see its log."
     return page(request, "problem", "This did not work", problem=said, status=500)

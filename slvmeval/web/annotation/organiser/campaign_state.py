@@ -1,8 +1,7 @@
-"""How a campaign stands: progress, agreement, people and trouble together, for the pages and the terminal.
+"""A campaign's state for the pages and the terminal: progress, agreement, workers and problems.
 
-What happened to workers, in words for the organiser.
-
-What the organiser's pages know of the desk: votes and events are read once, then only what is new.
+Votes and events are read from the desk once, and then incrementally. Events are described in words for the
+organiser.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from tasks.votes.agreement import ALL, VoteAgreement, agreement
 from tasks.votes.filter import FilterRule, counting, standings
 from tasks.votes.quality import WorkerQuality, quality
 
-#: Events that are read at once, so that memory is bounded.
+#: Events read at once, to limit memory.
 _EVENTS_AT_ONCE = 5000
 _COUNTED = (EventKind.REFUSED, EventKind.CLAIM_CUT, EventKind.EXPIRED)
 
 
 @dataclass(frozen=True)
 class Tallies:
-    """How often something went wrong, by what.
+    """Counts of problems.
 
     Parameters
     ----------
     counts
-        Events that tell of trouble, by kind; refusals by ``refused: REASON``.
+        Problem events by kind; refusals as ``refused: REASON``.
     by_worker
         The same for each worker.
     """
@@ -57,7 +56,7 @@ class Tallies:
 
 
 class Reading:
-    """One campaign's votes and tallies, kept up to date."""
+    """A campaign's votes and tallies, updated incrementally."""
 
     def __init__(self, desk: Desk, campaign: str) -> None:
         self._desk = desk
@@ -72,17 +71,17 @@ class Reading:
         self._tallies = Tallies()
 
     def renewed(self) -> tuple[Sequence[Vote], Tallies]:
-        """Return all votes in order, and the tallies, as they are now."""
+        """Return all current votes in order, and the tallies."""
         with self._lock:
             if self._read_events():
-                # a worker's data were taken out: nothing of them stays in memory
+                # a worker was erased: keep nothing in memory
                 self._forget()
                 self._read_events()
             new = self._desk.votes.read(self._campaign, after=self._vote_number)
             if new:
                 self._votes.extend(vote for _, vote in new)
                 self._vote_number = new[-1][0]
-            # copied: who has it is not disturbed by what is read next
+            # copied: later reads do not change the caller's data
             copied = Tallies(
                 self._tallies.counts.copy(),
                 {worker: counts.copy() for worker, counts in self._tallies.by_worker.items()},
@@ -90,7 +89,7 @@ class Reading:
             return list(self._votes), copied
 
     def _read_events(self) -> bool:
-        """Read what is new; say whether somebody was erased since anything was read."""
+        """Read what is new; return whether a worker was erased since the last read."""
         known, erased = self._event_number > 0, False
         while True:
             events = self._desk.events.read(self._campaign, after=self._event_number, most=_EVENTS_AT_ONCE)
@@ -103,35 +102,35 @@ class Reading:
                 return known and erased
 
 
-#: For each reason: what was refused, and what it mostly means.
+#: For each reason: what was refused, and the usual cause.
 REFUSED = {
     R.UNKNOWN_CAMPAIGN: ("No such campaign", "a mistyped address"),
-    R.UNKNOWN_WORKER: ("Nobody entered with this session", "a cookie of another installation"),
-    R.BAD_LINK: ("A link that was never given out", "it was cut off or changed on its way"),
+    R.UNKNOWN_WORKER: ("No worker entered with this session", "a cookie of another installation"),
+    R.BAD_LINK: ("A link that was never issued", "it was cut off or altered"),
     R.LINK_USED: ("A link that belongs to somebody else", "a link was passed on"),
     R.NO_CONSENT: ("A task before the consent", "a page opened out of order"),
     R.EXCLUDED: ("An excluded worker came back", "nothing to do"),
     R.DONE: ("No task is left for the worker", "nothing to do"),
-    R.NO_TASKS: ("All that is left is open with others", "they are told to come back later"),
-    R.LIMIT: ("The worker has done as many tasks as one may", "nothing to do"),
-    R.UNKNOWN_ASSIGNMENT: ("An answer to a task that is not the worker's", "a second browser, or a cheat"),
+    R.NO_TASKS: ("All remaining tasks are open with others", "workers are told to come back later"),
+    R.LIMIT: ("The worker reached the maximum number of tasks", "nothing to do"),
+    R.UNKNOWN_ASSIGNMENT: ("An answer to another worker's task", "a second browser, or cheating"),
     R.EXPIRED: ("An answer too late", "the lease ran out and others answered; a longer lease may help"),
-    R.NOT_LOOKED: ("A preference without having played both videos", "haste, or a cheat"),
+    R.NOT_LOOKED: ("A preference before both videos were played", "haste, or a cheat"),
     R.NO_PREFERENCE: ("A rating before the preference", "a cheat"),
-    R.NOT_SEEN: ("A stretch that was not played", "haste, or a cheat"),
-    R.NOT_CONFIRMED: ("A rating with a stretch that was not confirmed", "haste, or a cheat"),
+    R.NOT_SEEN: ("A segment that was not played", "haste, or a cheat"),
+    R.NOT_CONFIRMED: ("A rating before every segment was confirmed", "haste, or a cheat"),
     R.OTHER_ANSWER: ("Another answer after the first was stored", "two tabs"),
-    R.BAD_VALUE: ("A value that no page of ours sends", "a cheat"),
+    R.BAD_VALUE: ("A value that our pages never send", "a cheat"),
     R.NOTHING_DONE: ("A completion code without any answer", "the worker left at once"),
 }
 OTHER = {
-    "claim_cut": ("A claim to have watched more than can be", "a slow clock, or a cheat; it was cut"),
-    "expired": ("A task that was left open until its lease ran out", "the worker closed the page"),
+    "claim_cut": ("A playback report longer than possible", "a slow clock, or cheating; it was cut"),
+    "expired": ("A task left open until its lease expired", "the worker closed the page"),
 }
 
 
 def described(kind: str) -> tuple[str, str]:
-    """Return what happened and what it mostly means, for a kind of event or ``refused: REASON``."""
+    """Return the description and usual cause of a kind of event or ``refused: REASON``."""
     if kind in OTHER:
         return OTHER[kind]
     reason = kind.removeprefix("refused: ")
@@ -141,22 +140,22 @@ def described(kind: str) -> tuple[str, str]:
         return reason.replace("_", " ").capitalize(), ""
 
 
-#: A campaign without a vote for so long is said to stand still.
+#: A campaign without a vote for this long counts as stalled.
 STILL_AFTER_HOURS = 24.0
 
 
 @dataclass(frozen=True)
 class WorkerCounts:
-    """How many workers came, and what became of them.
+    """Numbers of workers by state.
 
     Parameters
     ----------
     entered, consented, answered, finished
-        On our pages, or by files: those are taken to have entered.
+        On our pages or by import; imported workers count as entered.
     excluded, cleared
         By the latest decision.
     to_review
-        Flagged by several indicators, and nobody has decided yet.
+        Flagged by several indicators, and not yet decided.
     """
 
     entered: int
@@ -170,7 +169,7 @@ class WorkerCounts:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something that went wrong, how often, and what it mostly means."""
+    """A problem, its count, and its usual cause."""
 
     what: str
     times: int
@@ -179,7 +178,7 @@ class Trouble:
 
 @dataclass(frozen=True)
 class CampaignState:
-    """All of it. `agreement` is by aspect, `overall` of all together, None without a vote that counts."""
+    """The complete state. `agreement` is by aspect, `overall` over all; None without a counted vote."""
 
     campaign: Campaign
     progress: CampaignProgress
@@ -190,7 +189,7 @@ class CampaignState:
 
     @property
     def still_hours(self) -> int:
-        """Whole hours without a vote, if they are many and votes are still wanted; else 0."""
+        """Hours without a vote, if the campaign is stalled and votes are still needed; else 0."""
         last = self.progress.last_vote
         if self.progress.done or last is None:
             return 0
@@ -200,7 +199,7 @@ class CampaignState:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is read of one campaign."""
+    """The facts read about one campaign."""
 
     campaign: Campaign
     tasks: Sequence[TaskProgress]
@@ -219,18 +218,18 @@ def campaign_state(
     agreed: Sequence[VoteAgreement] | None = None,
     judged: Sequence[WorkerQuality] | None = None,
 ) -> CampaignState:
-    """Return how a campaign stands.
+    """Return a campaign's state.
 
     Parameters
     ----------
     now
         The time, UTC.
     rate
-        Pay for a task; the campaign's own by default.
+        Pay per task; the campaign's by default.
     zone
-        Where days begin at midnight; this machine's by default.
+        Time zone of days; this machine's by default.
     agreed, judged
-        What `agreed_of` and `judged_of` returned, where that is known already.
+        Results of `agreed_of` and `judged_of`, if already known.
     """
     rows = agreed_of(facts) if agreed is None else agreed
     workers = judged_of(facts) if judged is None else judged
@@ -245,13 +244,13 @@ def campaign_state(
 
 
 def agreed_of(facts: Facts) -> list[VoteAgreement]:
-    """Return the agreement of the votes that count."""
+    """Return the agreement of the counted votes."""
     rule = FilterRule(drop_excluded=facts.campaign.drop_excluded)
     return agreement(counting(facts.votes, facts.decisions, rule))
 
 
 def judged_of(facts: Facts) -> list[WorkerQuality]:
-    """Return how well each worker with a vote looks."""
+    """Return the quality of each worker with a vote."""
     return quality(facts.votes, facts.decisions)
 
 

@@ -1,8 +1,8 @@
-"""The organiser's login: one secret, a signed session, a token in every form, and a limit on tries.
+"""The organiser's login: one secret, a signed session, a token in every form, and a limit on attempts.
 
-Nothing here knows a worker's session: another cookie, another key, another path.
-
-What stands before every organiser's page: the login, and the token of a form.
+It is independent of workers' sessions: another cookie, another key, another path. A middleware puts the login
+in front
+of every page of the organiser.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tasks.annotation.installation import derived_key
 COOKIE = "slvmeval_organiser"
 #: A session ends after a working day.
 SESSION_HOURS = 12
-#: Wrong secrets that one address may send a minute, also at once.
+#: Wrong secrets that one address may send a minute, or at once.
 TRIES_A_MINUTE = 5
 _MOST_NAME = 80
 
@@ -40,32 +40,32 @@ class OrganiserSession:
     Parameters
     ----------
     name
-        Name that stands beside decisions, in the organiser's own words.
+        The organiser's name, recorded with decisions.
     csrf
-        Token that every form of this session carries.
+        Token in every form of this session.
     """
 
     name: str
     csrf: str
 
     def owns(self, token: str) -> bool:
-        """Return whether a form is one that this session was given."""
+        """Return whether a form belongs to this session."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.csrf.encode())
 
 
 class Login:
-    """The secret, the sessions, and the tries.
+    """The secret, the sessions, and the failed attempts.
 
     Parameters
     ----------
     secret
-        What organisers know; all sessions end when it changes.
+        The organisers' secret; changing it ends all sessions.
     key
         Key of the installation.
     root
-        Path at which the pages lie; the cookie goes nowhere else.
+        Path of the pages; the cookie is sent nowhere else.
     secure
-        Whether browsers send the cookie by https only.
+        Whether browsers send the cookie over https only.
     clock
         Gives the time, UTC.
     limiter
@@ -91,18 +91,18 @@ class Login:
         self._ended: dict[str, datetime] = {}
 
     def wait_s(self, request: Request) -> float:
-        """Return how many seconds this address has to wait before it may try again; 0 where it need not."""
+        """Return how many seconds this address must wait before the next attempt; 0 for none."""
         return self._limiter.full("organiser", _address(request), TRIES_A_MINUTE)
 
     def is_right(self, request: Request, secret: str) -> bool:
-        """Return whether the secret is right; a wrong one is counted. Ask `wait_s` first."""
+        """Return whether the secret is right, and count a wrong one. Call `wait_s` first."""
         if hmac.compare_digest(secret.strip().encode("utf-8", "replace"), self._secret):
             return True
         self._limiter.wait_s("organiser", _address(request), TRIES_A_MINUTE)
         return False
 
     def begin(self, response: Response, name: str) -> None:
-        """Put a new session's cookie into an answer."""
+        """Set the cookie of a new session."""
         until = self._clock() + timedelta(hours=SESSION_HOURS)
         said = {"id": secrets.token_urlsafe(18), "name": clean_name(name), "until": until.timestamp()}
         response.set_cookie(
@@ -111,12 +111,12 @@ class Login:
             path=self._root,
             secure=self._secure,
             httponly=True,
-            # a link in a mail to an organiser's page leads to it; forms carry a token besides
+            # links in mails to an organiser's page work; forms have a token as well
             samesite="lax",
         )
 
     def session(self, request: Request) -> OrganiserSession | None:
-        """Return the session of a request; None where there is none, or it was changed or has ended."""
+        """Return the session of a request; None if it is missing, altered or ended."""
         found = self._read(request)
         if found is None:
             return None
@@ -124,7 +124,7 @@ class Login:
         return OrganiserSession(found["name"], token)
 
     def end(self, request: Request, response: Response) -> None:
-        """End the session, also for who copied its cookie; other processes learn nothing of that."""
+        """End the session, also for copies of its cookie; other processes do not learn of it."""
         found = self._read(request)
         if found is not None:
             now = self._clock()
@@ -138,27 +138,27 @@ class Login:
         except BadData:
             return None
         left = found["until"] - self._clock().timestamp()
-        # more than a whole session left: the clock was set back, and who knows by how much
+        # more than a whole session left: the clock was set back by an unknown amount
         if not 0 < left <= SESSION_HOURS * 3600 or found["id"] in self._ended:
             return None
         return found
 
 
 def local_path(asked: str, root: str) -> str:
-    """Return where to go after the login: only a page below `root`, whatever was asked."""
-    # a browser reads \ as / and drops control characters; no address of ours has any
+    """Return the page after the login: always one below `root`."""
+    # browsers read \ as / and drop control characters; our addresses have neither
     fits = re.fullmatch(r"/[A-Za-z0-9/_.-]*(\?[A-Za-z0-9=&_.-]*)?", asked)
     return asked if fits and asked.startswith(f"{root}/") and ".." not in asked else f"{root}/"
 
 
 def clean_name(name: str) -> str:
-    """Return a name as it is kept: one line of printable letters, at most 80."""
+    """Return a normalised name: one line of at most 80 printable characters."""
     printable = "".join(letter for letter in " ".join(name.split()) if letter.isprintable())
     return printable[:_MOST_NAME].strip()
 
 
 def _address(request: Request) -> str:
-    """Return whose tries these are; of IPv6 the network counts, as one person has very many addresses."""
+    """Return the key for counting attempts; for IPv6 the network, because one person has many addresses."""
     host = request.client.host if request.client else ""
     try:
         address = ipaddress.ip_address(host)
@@ -172,9 +172,9 @@ Next = Callable[[Request], Awaitable[Response]]
 
 
 def guarding(login: Login, root: str) -> Callable[[Request, Next], Awaitable[Response]]:
-    """Return a middleware: without a session there is only the login page and its style sheet.
+    """Return a middleware that allows only the login page and its style sheet without a session.
 
-    So a page that is added later is behind the login without anybody having to think of it.
+    New pages are therefore behind the login by default.
     """
 
     async def guard(request: Request, go_on: Next) -> Response:
@@ -182,11 +182,11 @@ def guarding(login: Login, root: str) -> Callable[[Request, Next], Awaitable[Res
         request.state.session = login.session(request)
         if request.state.session is None and path != "/login" and not path.startswith("/assets/"):
             asked = path + (f"?{request.url.query}" if request.url.query else "")
-            # what a form sent is not kept over the login: the page that it was on is opened again
+            # form data is not kept over the login: the form's page is opened again
             page = asked if request.method == "GET" else path.rpartition("/")[0] or "/"
             return RedirectResponse(f"{root}/login?go_on={quote(root + page)}", 303)
         answer = await go_on(request)
-        # the browser then says where a form comes from, and tells other sites nothing
+        # the browser then reports a form's origin to us, and nothing to other sites
         answer.headers["Referrer-Policy"] = "same-origin"
         return answer
 
@@ -200,12 +200,12 @@ async def form(request: Request) -> Forms:
 
 
 async def own_form(request: Request) -> Forms:
-    """Return the fields of a form that this session was given.
+    """Return the fields of a form of this session.
 
     Raises
     ------
     HTTPException
-        403 if it carries no token of this session.
+        403 if it lacks this session's token.
     """
     fields = await form(request)
     if not session_of(request).owns(fields.get("csrf", "")):
@@ -214,11 +214,11 @@ async def own_form(request: Request) -> Forms:
 
 
 def session_of(request: Request) -> OrganiserSession:
-    """Return who is logged in; the guard saw to it that somebody is."""
+    """Return who is logged in; the guard ensures that somebody is."""
     session: OrganiserSession = request.state.session
     return session
 
 
 def _below(request: Request) -> str:
-    """Return the path of a request below the place where these pages are mounted."""
+    """Return the path of a request below the mount point."""
     return str(request.scope["path"]).removeprefix(str(request.scope.get("root_path", ""))) or "/"

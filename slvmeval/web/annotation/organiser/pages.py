@@ -1,4 +1,4 @@
-"""The organiser's pages as HTML: every text is escaped, and nothing is asked of another host."""
+"""The organiser's pages as HTML: every text is escaped, and nothing is loaded from another host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tasks.annotation.pace import VoteCount, when
 if TYPE_CHECKING:
     from slvmeval.web.annotation.organiser.views import Views
 
-#: Where the pages are mounted.
+#: Mount point of the pages.
 ROOT = "/organiser"
 
 ASSETS = Path(str(files(__package__).joinpath("assets")))
@@ -35,20 +35,20 @@ def page(
     status: int = 200,
     **data: Any,
 ) -> HTMLResponse:
-    """Return a page.
+    """Render a page.
 
     Parameters
     ----------
     request
-        Its session, if there is one, is named on the page.
+        Its session, if any, is shown on the page.
     name
         Name of the template, without its ending.
     campaign
         The campaign that the page is about, if any.
     here
-        Which of the campaign's pages it is, as the menu names it.
+        The page's name in the campaign's menu.
     data
-        What the template needs besides.
+        Further variables of the template.
     """
     views: Views = request.app.state.views
     zone = views.zone
@@ -99,32 +99,32 @@ def _environment() -> jinja2.Environment:
 
 
 def words(name: str) -> str:
-    """Return a name of ours (``object_integrity``) as words (Object integrity)."""
+    """Return an identifier (``object_integrity``) as words (Object integrity)."""
     return name.replace("_", " ").replace("-", " ").capitalize()
 
 
 def short(worker: str) -> str:
-    """Return the beginning of a worker's hash, enough to tell some thousands apart."""
+    """Return the beginning of a worker's hash, enough to distinguish thousands of workers."""
     return worker[:10]
 
 
 def number(value: float, digits: int = 0) -> str:
-    """Return a number with its thousands set apart."""
+    """Return a number with thousands separators."""
     return f"{value:,.{digits}f}"
 
 
 def money(value: float, currency: str) -> str:
-    """Return an amount; currencies without small coins have no decimals."""
+    """Return an amount of money; currencies without minor units have no decimals."""
     return f"{value:,.{0 if currency in ('JPY', 'KRW') else 2}f} {currency}"
 
 
 def share(value: float) -> str:
-    """Return a share as a percentage that is 100 only where all is there."""
+    """Return a share as a percentage that is 100 only if complete."""
     return "100 %" if value >= 1 else f"{min(99.9, 100 * value):.1f} %"
 
 
 def duration(seconds: float | None) -> str:
-    """Return seconds as ``1:02:03`` or ``2:03``; a dash where they are not known."""
+    """Return seconds as ``1:02:03`` or ``2:03``; a dash if unknown."""
     if seconds is None:
         return "–"
     whole = round(seconds)
@@ -143,10 +143,10 @@ def pair(pair_id: str) -> str:
 
 
 def counted(count: int, one: str, many: str) -> str:
-    """Return a count with its word: ``1 task``, ``2,000 tasks``."""
+    """Return a count with its noun: ``1 task``, ``2,000 tasks``."""
     return f"{count:,} {one if count == 1 else many}"
 
 
 def alpha(value: float | None) -> str:
-    """Return a coefficient with two digits and a real minus; a dash where there is none."""
+    """Return a coefficient with two digits and a true minus sign; a dash if there is none."""
     return "–" if value is None else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")

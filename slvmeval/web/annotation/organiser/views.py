@@ -1,4 +1,4 @@
-"""What each of the organiser's pages shows."""
+"""The data of each organiser's page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tasks.votes.agreement import worker_agreement
 from tasks.votes.filter import FilterRule, counting
 from tasks.votes.quality import WorkerQuality
 
-#: Agreement takes a second of a processor in a campaign of the paper's size, so it may be so old.
+#: Agreement takes a second of CPU in a campaign of the paper's size, so it is cached for this long.
 _AGREEMENT_S = 60.0
 _WORKERS_S = 10.0
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Views:
     Parameters
     ----------
     shown
-        Names of the campaigns that are shown; all where there are none.
+        Names of the campaigns to show; all if empty.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Views:
         self._kept: dict[tuple[str, str], tuple[float, object, Any]] = {}
 
     def campaigns(self) -> list[Campaign]:
-        """Return the campaigns that are shown."""
+        """Return the shown campaigns."""
         return [one for one in self._desk.campaigns.all() if not self._shown or one.name in self._shown]
 
     def campaign(self, name: str) -> Campaign:
@@ -75,7 +75,7 @@ class Views:
         return found
 
     def progress(self, campaign: Campaign) -> dict[str, Any]:
-        """Return what the dashboard shows."""
+        """Return the dashboard's data."""
         facts = self._facts(campaign)
         agreed = self._keep("agreement", facts, _AGREEMENT_S, agreed_of)
         judged = self._judged(facts)
@@ -102,7 +102,7 @@ class Views:
         }
 
     def worker(self, campaign: Campaign, worker: str, order: str = "newest") -> WorkerView:
-        """Return what the review page shows of one worker.
+        """Return a worker's review page.
 
         Raises
         ------
@@ -114,18 +114,18 @@ class Views:
         return worker_view(facts, row, order)
 
     def record(self, campaign: Campaign) -> dict[str, Any]:
-        """Return what the record shows, newest first."""
+        """Return the record's entries, newest first."""
         return {
             "decisions": self._desk.decisions.read(campaign.name)[::-1],
             "erased": self._desk.organiser.erased(campaign.name)[::-1],
         }
 
     def decide(self, campaign: Campaign, worker: str, standing: Standing, note: str, by: str) -> Decision:
-        """Write down a decision; errors are the desk's."""
+        """Record a decision; the desk raises errors."""
         return self._desk.organiser.decide(campaign.name, worker, standing, note, by)
 
     def erase(self, campaign: Campaign, worker: str, by: str) -> ErasedWorker:
-        """Take out a worker's data, and what these pages remember of the campaign."""
+        """Erase a worker's data, and these pages' cache of the campaign."""
         gone = erase_worker(self._desk, self._files, campaign.name, worker, by)
         with self._lock:
             self._kept = {key: kept for key, kept in self._kept.items() if key[1] != campaign.name}
@@ -157,14 +157,14 @@ class Views:
 
     def _alphas(self, facts: Facts) -> dict[str, float | None]:
         def made(facts: Facts) -> dict[str, float | None]:
-            # an excluded worker's agreement is asked for too: all votes take part
+            # excluded workers' agreement is needed too: all votes are included
             votes = counting(facts.votes, (), FilterRule())
             return {worker: found.alpha for worker, found in worker_agreement(votes).items()}
 
         return self._keep("alphas", facts, _AGREEMENT_S, made)
 
     def _keep(self, what: str, facts: Facts, seconds: float, make: Callable[[Facts], T]) -> T:
-        """Return what `make` gives, or gave less than so many seconds ago with the same decisions."""
+        """Return the result of `make`, cached for a limited time while decisions are unchanged."""
         place = (what, facts.campaign.name)
         state = (len(facts.decisions), facts.campaign.drop_excluded)
         kept = self._kept.get(place)

@@ -1,4 +1,4 @@
-"""One worker as an organiser sees him: indicators with numbers and thresholds, votes beside the others'."""
+"""A worker's record for the organiser: indicators with thresholds, votes beside those of others."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class WorkerRow:
     Parameters
     ----------
     worker, platform, language, entered_at
-        As the desk has them; empty where votes came from files only.
+        As stored by the desk; empty if votes came only from files.
     open
         Tasks that are open now.
     quality
         The indicators; None without a vote.
     alpha
-        Agreement of the ratings with the others', None where nothing can be compared.
+        Agreement of the ratings with those of others; None if nothing can be compared.
     standing
         ``excluded``, ``cleared`` or empty.
     last_vote
@@ -47,17 +47,17 @@ class WorkerRow:
 
     @property
     def flags(self) -> tuple[Flag, ...]:
-        """What is conspicuous."""
+        """The worker's flags."""
         return self.quality.flags if self.quality else ()
 
     @property
     def listed(self) -> bool:
-        """Whether a person should look."""
+        """Whether a person should review the worker."""
         return self.quality is not None and self.quality.review
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Under which choices of the list the worker is found."""
+        """The list filters that include the worker."""
         found = {self.standing} if self.standing else set()
         found |= {"flagged"} if self.flags else set()
         found |= {"listed"} if self.listed else set()
@@ -71,9 +71,9 @@ class Indicator:
     Parameters
     ----------
     count, of
-        How often it applied, among how many tasks where it could.
+        How often it applied, and how often it could have.
     counted
-        What is counted, and what has to be for the flag.
+        What is counted, and the condition for the flag.
     flagged
         Whether the worker has the flag.
     """
@@ -88,16 +88,16 @@ class Indicator:
 
 @dataclass(frozen=True)
 class VoteBeside:
-    """One vote of the worker beside the others' on the same pair.
+    """One vote of the worker beside those of others on the same pair.
 
     Parameters
     ----------
     others
         Their ratings, sorted, such as ``AAAB``.
     others_right, others_number
-        How many of them preferred the high-quality video.
+        Number of others who preferred the high-quality video.
     apart
-        Steps between the rating and the others' most frequent one, 0 to 2; None without others.
+        Steps between the rating and the others' most frequent one, 0 to 2; None without other votes.
     time_share
         Seconds of the task over those of its two videos.
     fastest
@@ -137,7 +137,7 @@ class WorkerView:
 def worker_rows(
     facts: Facts, judged: Sequence[WorkerQuality], alphas: dict[str, float | None]
 ) -> list[WorkerRow]:
-    """Return all workers: those to review first, then by flags and votes; last those without a vote."""
+    """Return all workers: first those to review, then by flags and votes, last those without a vote."""
     last: dict[str, str] = {}
     for vote in facts.votes:
         last[vote.worker] = max(vote.at, last.get(vote.worker, ""))
@@ -166,7 +166,7 @@ def worker_rows(
 
 
 def indicators(quality: WorkerQuality, rule: QualityRule) -> tuple[Indicator, ...]:
-    """Return the three indicators in words, with their numbers and thresholds."""
+    """Describe the three indicators with their numbers and thresholds."""
     easy = f"{rule.easy_agreement:.0%} of at least {rule.easy_least_votes} votes alike"
     return (
         Indicator(
@@ -199,7 +199,7 @@ def indicators(quality: WorkerQuality, rule: QualityRule) -> tuple[Indicator, ..
 
 
 def worker_view(facts: Facts, row: WorkerRow, order: str) -> WorkerView:
-    """Return what the review page shows; `order` is one of `ORDERS`, the first where it is none."""
+    """Return the review page's data; `order` is one of `ORDERS`, by default the first."""
     rule = QualityRule()
     order = order if order in ORDERS else ORDERS[0]
     return WorkerView(

@@ -1,1 +1,1 @@
-"""The pages that workers see: templates and assets (`render`), and their texts in each language (`texts`)."""
+"""The workers' pages: templates and assets (`render`), and their texts in each language (`texts`)."""

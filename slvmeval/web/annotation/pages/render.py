@@ -1,4 +1,4 @@
-"""Make a page from its template, a language and data."""
+"""Render a page from its template, a language and data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tasks.publish.gallery.data import script_json
 
 PageName = Literal["enter", "consent", "task", "done", "refused"]
 
-#: The folder of style sheets and scripts; the application serves it under `ASSETS_URL`.
+#: The folder of style sheets and scripts, served under `ASSETS_URL`.
 ASSETS = Path(str(files(__package__).joinpath("assets")))
 ASSETS_URL = "/assets"
 
@@ -49,7 +49,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     """
     view = data.get("view")
     words = texts(language, view["aspect"] if view else None, folder)
-    # the browser asks for all at once, not for each when the one before has named it
+    # lets the browser load all modules at once instead of one after the other
     scripts = sorted(path.name for path in ASSETS.glob("*.js")) if name == "task" else []
     template = _environment().get_template(f"{name}.html.j2")
     embedded = Markup(script_json(_island(words.words, data))) if name == "task" else ""
@@ -70,7 +70,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
 
 
 def _island(words: Any, data: dict[str, Any]) -> dict[str, Any]:
-    """Return what the page's script starts with."""
+    """Return the initial data of the page's script."""
     refused = {reason: said for reason, said in words["refused"].items() if isinstance(said, dict)}
     return {
         "view": data["view"],

@@ -1,4 +1,4 @@
-"""The texts of the pages: TOML files, one a language, that a campaign can replace in whole or in part."""
+"""The texts of the pages: one TOML file per language, which a campaign can override partly or completely."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from storage_schemas.errors import UserInputError
 
 Words = Mapping[str, Any]
 
-#: What every aspect needs.
+#: The texts every aspect needs.
 ASPECT_KEYS = ("name", "question", "instruction", "changed", "clear", "failed")
 
 
 @dataclass(frozen=True)
 class Texts:
-    """All words of a page in one language.
+    """All texts of a page in one language.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Texts:
     words
         The file's tables by name: ``page``, ``consent``, ``task``, ``script``, …; values are text or tables.
     aspect
-        The words of one aspect (`ASPECT_KEYS`), or empty where the page is about none.
+        The texts of one aspect (`ASPECT_KEYS`), or empty.
     """
 
     language: str
@@ -39,14 +39,14 @@ class Texts:
     aspect: Words
 
     def refused(self, reason: str) -> Words:
-        """Return title and text for a reason; one for all that have no words of their own."""
+        """Return title and text for a reason, with a default for reasons without their own."""
         known: Words = self.words["refused"]
         found: Words = known.get(reason, known["other"])
         return found
 
 
 def texts(language: str, aspect: str | None = None, folder: Path | None = None) -> Texts:
-    """Return the words of a language.
+    """Return the texts of a language.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def texts(language: str, aspect: str | None = None, folder: Path | None = None) 
     aspect
         The aspect of the page, or None.
     folder
-        Where a campaign has texts of its own: ``en.toml`` and ``ja.toml``, with only what differs from ours.
+        Folder with a campaign's own ``en.toml`` and ``ja.toml``, which hold only what differs from ours.
 
     Raises
     ------
     UserInputError
-        If there is no such language, a file of `folder` does not fit, or an aspect has no words.
+        If the language is unknown, a file of `folder` is invalid, or an aspect has no texts.
     """
     words = _words(language, folder)
     if aspect is None:
@@ -77,7 +77,7 @@ def texts(language: str, aspect: str | None = None, folder: Path | None = None) 
 
 
 def check_texts(languages: Iterable[str], aspects: Iterable[str], folder: Path | None = None) -> None:
-    """Raise `UserInputError` unless every aspect has its words in every language."""
+    """Raise `UserInputError` unless every aspect has its texts in every language."""
     wanted = tuple(aspects)
     for language in languages:
         texts(language, None, folder)
@@ -108,7 +108,7 @@ def _places(text: str) -> set[str]:
 
 
 def _over(ours: dict[str, Any], theirs: dict[str, Any], where: str, path: tuple[str, ...]) -> dict[str, Any]:
-    """Put a campaign's words over ours; only an aspect and a reason may be new."""
+    """Merge a campaign's texts over ours; only aspects and reasons may be new."""
     merged = dict(ours)
     for key, value in theirs.items():
         name = ".".join((*path, key))

@@ -1,3 +1,3 @@
-"""Other people's meta-evaluation sets, a user's own pairs, and the proxy study. Others use provider and
+"""Meta-evaluation benchmarks of others, a user's own pairs, and the proxy study. Others use provider and
 proxy_study.
 """

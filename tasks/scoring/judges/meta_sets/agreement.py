@@ -1,4 +1,4 @@
-"""How far evaluators agree with the gold answers of a set, ties counted and not."""
+"""Agreement of evaluators with a set's gold answers, with and without ties."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Agreement:
     Parameters
     ----------
     with_ties
-        Better, worse and equal are three answers, and only the gold one is right.
+        Better, worse and tie are three answers, and only the gold one is right.
     without_ties
-        Over pairs whose gold answer is no tie; what an evaluator's tie counts there is the policy's.
+        Over pairs whose gold answer is not a tie; the policy decides how an evaluator's tie counts.
     calibrated
         For scorers only; see :func:`~tasks.statistics.tie_margin.best_tie_margin`.
     """
@@ -51,7 +51,7 @@ def agreements(
     facts, gold
         The set's pairs, and their comparisons by id.
     ties
-        What an evaluator's tie counts where one video is better.
+        How an evaluator's tie counts if one video is better.
     """
     rows = settled(judgements)
     pairs = [
@@ -59,7 +59,7 @@ def agreements(
             pair_id=one.pair_id,
             source_id=one.source_id,
             aspect=one.aspect,
-            # not known without opening the videos, and asked for by no statistic here
+            # unknown without opening the videos, and not needed by any statistic here
             duration_s=math.nan,
             gold_tie=gold[one.pair_id].gold == "tie",
         )

@@ -1,4 +1,4 @@
-"""What the readers of other people's sets share: comparisons of two local videos, and what was left out."""
+"""Shared by the readers of meta-evaluation sets: comparisons of two local videos, and what was left out."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tasks.pairs.file_pairs import Gold
 from tasks.scoring.user_files import UnusedLine
 from tasks.sources.base import refuse_to_leave
 
-#: People gave no answer, or one that the set does not have.
+#: There is no answer, or one that the set does not define.
 NO_GOLD = "no_gold_answer"
 
 
 @dataclass(frozen=True)
 class MetaPair:
-    """One comparison of two videos for one aspect, with the answer that people gave.
+    """One comparison of two videos for one aspect, with people's answer.
 
     Parameters
     ----------
     key
-        The set's own id of it, with the aspect: unique in the set.
+        The set's own id with the aspect: unique in the set.
     group
-        What comparisons of one prompt share: they are not independent of each other.
+        Key shared by comparisons of one prompt, which are not independent.
     video_a, video_b
         Local files.
     gold
-        Which of them is better for the aspect; ``tie`` where they are equally good or bad.
+        Which one is better for the aspect; ``tie`` if they are equally good or bad.
     details
         What else the set says of it, JSON-able.
     """
@@ -54,7 +54,7 @@ class LoadedSet:
     left_out: tuple[UnusedLine, ...]
 
     def reasons(self) -> dict[str, int]:
-        """Return how much was left out for each reason."""
+        """Return the number left out for each reason."""
         return dict(sorted(Counter(one.reason for one in self.left_out).items()))
 
 
@@ -64,10 +64,10 @@ class MetaSet(ABC):
     Class attributes
     ----------------
     name, title
-        What commands and people call it.
+        Its names in commands and for display.
     fps
-        Frames a second at which its videos are looked at, unless the user says otherwise: they last a few
-        seconds.
+        Default sampling rate of its videos, which last a few seconds, in frames per
+        second.
     """
 
     name: ClassVar[str]
@@ -81,24 +81,24 @@ class MetaSet(ABC):
         Parameters
         ----------
         path
-            Its folder or its file with the answers.
+            Its folder, or its file with the answers.
         videos
-            The folder that its paths start from; None for the place where the set has it.
+            The base folder of its paths; None for the set's default.
 
         Raises
         ------
         UserInputError
-            If a file is missing or is not the set's at all.
+            If a file is missing or does not belong to the set.
         """
 
 
 class Videos:
-    """The videos under one folder; each is looked for once.
+    """The videos under one folder; each is searched once.
 
     Parameters
     ----------
     root
-        Paths of the set's files start here and cannot leave it.
+        Paths of the set's files are relative to it and cannot leave it.
     """
 
     def __init__(self, root: Path) -> None:
@@ -124,12 +124,12 @@ class Videos:
         return found
 
     def first(self, names: Sequence[str]) -> Path:
-        """Return the first of some paths that is there.
+        """Return the first existing path.
 
         Raises
         ------
         SetAside
-            Of the first path, if none is.
+            For the first path, if none exists.
         """
         problems = []
         for name in names:
@@ -156,7 +156,7 @@ class Videos:
 
 
 def unique(pairs: Sequence[MetaPair], left_out: Sequence[UnusedLine]) -> LoadedSet:
-    """Return a loaded set; of comparisons with the same id the first stays."""
+    """Return a loaded set; among comparisons with the same id the first is kept."""
     found: dict[str, MetaPair] = {}
     more = list(left_out)
     for pair in pairs:

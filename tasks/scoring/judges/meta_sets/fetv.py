@@ -26,7 +26,7 @@ from tasks.scoring.user_files import MALFORMED, UnusedLine, first_there, read_li
 #: The real video's name among the models.
 TRUTH = "ground-truth"
 SCORES = ("static_quality", "temporal_quality", "alignment")
-#: Names of models in the files of scores whose folder of videos has another one.
+#: Models whose folder of videos has another name than their file of scores.
 _FOLDERS = {"damo-text2video": "modelscope-t2v"}
 _PROMPTS = ("datas/fetv_data.json", "fetv_data.json")
 _BEGIN = "manual_eval_results_"
@@ -60,12 +60,12 @@ class FetvFiles:
     videos: Videos
 
     def video(self, model: str, number: str) -> Path:
-        """Return a model's video of a prompt.
+        """Return a model's video for a prompt.
 
         Raises
         ------
         SetAside
-            If it is not there, or its path leaves the videos' folder.
+            If it is missing, or its path leaves the videos' folder.
         """
         if model == TRUTH:
             id_ = self.prompts[number].video_id
@@ -74,13 +74,13 @@ class FetvFiles:
         folders = [f"{name}/videos" for name in dict.fromkeys(names)] + list(dict.fromkeys(names))
         found = [f"{folder}/{number}{ending}" for folder in folders for ending in _ENDINGS]
         for folder in folders:
-            # `number` is a whole number, so that it is no pattern
+            # `number` is an integer, so it cannot be a pattern
             begun = sorted((self.videos.root / folder).glob(f"{number}_*"))
             found += [f"{folder}/{path.name}" for path in begun if path.suffix in _ENDINGS]
         return self.videos.first(found)
 
     def means(self, first: str, second: str, number: str, score: str) -> tuple[float, float] | None:
-        """Return the mean scores of two videos over the annotators who gave both; None if none did."""
+        """Return two videos' mean scores over the annotators who scored both; None if none did."""
         one, other = (self.scores[model].get(number, {}) for model in (first, second))
         given = [
             (scores[score], other[who][score])
@@ -105,7 +105,7 @@ def read_fetv(path: Path, videos: Path | None = None) -> FetvFiles:
     Raises
     ------
     UserInputError
-        If a file is missing or is not FETV's.
+        If a file is missing or does not belong to FETV.
     """
     left_out: list[UnusedLine] = []
     prompts = _read_prompts(first_there(path, _PROMPTS, "list of prompts"))
@@ -126,7 +126,7 @@ def _read_prompts(file: Path) -> dict[str, FetvPrompt]:
     found = {}
     for place, (number, row) in enumerate(read_lines(file)):
         if not isinstance(row, dict) or not isinstance(row.get("prompt"), str):
-            raise UserInputError(f"{file}, line {number}, has no prompt: it is not FETV's list")
+            raise UserInputError(f"{file}, line {number}, has no prompt: this is not FETV's list")
         id_ = row.get("video_id")
         found[str(place)] = FetvPrompt(str(place), row["prompt"], None if id_ is None else str(id_))
     return found
@@ -158,7 +158,7 @@ def _is_score(value: Any) -> bool:
 class Fetv(MetaSet):
     """FETV as comparisons: any two videos of a prompt, for each of its three scores.
 
-    The video with the greater mean score is better, over the annotators who scored both; equal means are
+    The video with the higher mean score is better, over the annotators who scored both; equal means are
     a tie.
     """
 

@@ -1,5 +1,5 @@
-"""The table of meta-evaluation sets, a user's own pairs, and a set as pairs that evaluators are asked
-about.
+"""The registry of meta-evaluation sets, and the provider of a set's pairs for
+evaluators.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tasks.scoring.request import PairFacts, prompt_digest
 class OwnPairs(MetaSet):
     """The reader of a user's own pairs; see :func:`tasks.pairs.file_pairs.read_pairs_file`.
 
-    A line that does not fit ends it with a message: the file is the user's, who can mend it.
+    An invalid line ends it with a message: the user can correct the file.
     """
 
     name = "pairs"
@@ -45,10 +45,10 @@ class OwnPairs(MetaSet):
     fps = "1"
 
     def load(self, path: Path, videos: Path | None) -> LoadedSet:
-        """Read the file; its paths start from its own folder."""
+        """Read the file; its paths are relative to its folder."""
         if videos is not None:
             raise UserInputError(
-                "pairs take no folder of videos: their paths start from the file's own folder"
+                "pairs take no folder of videos: their paths are relative to the file's own folder"
             )
         pairs = [
             MetaPair(
@@ -87,7 +87,7 @@ def meta_set(name: str) -> MetaSet:
 
 @cache
 def descriptions() -> dict[str, dict[str, str]]:
-    """Return what evaluators are told of the sets' own aspects: set → aspect → text."""
+    """Return the descriptions of the sets' own aspects: set → aspect → text."""
     file = resources.files("tasks.scoring.judges.meta_sets").joinpath("aspects.toml")
     found: dict[str, dict[str, str]] = tomllib.loads(file.read_text(encoding="utf-8"))
     return found
@@ -108,18 +108,20 @@ def split_location(text: str) -> tuple[Path, dict[str, str]]:
     for part in filter(None, query.split("&")):
         key, equals, value = part.partition("=")
         if key not in _OPTIONS or not equals or not value:
-            raise UserInputError(f"{part!r} is no option: there are {', '.join(_OPTIONS)}, each KEY=VALUE")
+            raise UserInputError(
+                f"{part!r} is not an option: there are {', '.join(_OPTIONS)}, each KEY=VALUE"
+            )
         options[key] = unquote(value)
     return Path(path).expanduser().resolve(), options
 
 
 def rate_of(text: str) -> Fraction:
-    """Return frames a second, written as 2, 0.5 or 30/4.
+    """Parse frames per second, written as 2, 0.5 or 30/4.
 
     Raises
     ------
     UserInputError
-        If it is no number above 0.
+        If it is not a number above 0.
     """
     try:
         rate = Fraction(text)
@@ -150,19 +152,19 @@ class MetaSetPairs(Frozen):
 
     @property
     def title(self) -> str:
-        """What a person reads, with what was left out."""
+        """Display name, with what was left out."""
         reasons = ", ".join(f"{reason} {count}" for reason, count in self.loaded().reasons().items())
         left = f"; left out: {reasons}" if reasons else ""
         return f"{meta_set(self.name).title}, {Path(self.path).name}{left}"
 
     def loaded(self) -> LoadedSet:
-        """Return the set as it was read, once a process."""
+        """Return the set, read once per process."""
         return _load(self.name, self.path, self.videos)
 
     def facts(self) -> list[PairFacts]:
-        """Return what is known of all pairs; videos are read for their checksums, once while they stay.
+        """Return the facts of all pairs; videos are read for their checksums, once while unchanged.
 
-        How many frames a video has is not known before it is opened: in an estimate each pair counts as 2.
+        The number of frames is unknown before a video is opened: in an estimate each pair counts as 2.
         """
         return [facts for facts, _ in _index(self).values()]
 
@@ -171,7 +173,7 @@ class MetaSetPairs(Frozen):
         return {id_: pair for id_, (_, pair) in _index(self).items()}
 
     def open(self, pair_id: str) -> Pair:
-        """Open a pair; its videos' headers are read, no frame yet.
+        """Open a pair; only the videos' headers are read.
 
         Raises
         ------
@@ -199,14 +201,14 @@ class MetaSetPairs(Frozen):
         )
 
     def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
-        """Return an aspect as evaluators are told of it: of the set's own first, in the set's meaning."""
+        """Return an aspect's text for evaluators; the set's own meaning takes precedence."""
         own = descriptions().get(self.name, {}).get(aspect)
         if own is None or (folder is not None and (Path(folder) / f"{aspect}.txt").is_file()):
             return aspect_text(aspect, dimension, folder)
         return AspectText(name=aspect, dimension=dimension, description=own)
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
-        """Check nothing more: :meth:`facts` has just read every video that is wanted."""
+        """Check nothing more: :meth:`facts` has just read every needed video."""
 
 
 _keeper = FramesKeeper()
@@ -217,13 +219,13 @@ def _load(name: str, path: str, videos: str | None) -> LoadedSet:
     loaded = meta_set(name).load(Path(path), None if videos is None else Path(videos))
     if not loaded.pairs:
         first = f"; the first: {loaded.left_out[0].message}" if loaded.left_out else ""
-        raise UserInputError(f"{path} has no comparison that can be used{first}")
+        raise UserInputError(f"{path} has no usable comparison{first}")
     return loaded
 
 
 @cache
 def _index(pairs: MetaSetPairs) -> dict[str, tuple[PairFacts, MetaPair]]:
-    """Return facts and comparison by the id of each pair, which says all that the pair consists of."""
+    """Return facts and comparison by pair id, which covers everything the pair consists of."""
     loaded = pairs.loaded()
     sums = _checksums({path for pair in loaded.pairs for path in (pair.video_a, pair.video_b)})
     found = {}
@@ -260,13 +262,13 @@ def _checksums(paths: Iterable[Path]) -> dict[Path, str]:
 
 
 def _dimension(name: str, aspect: str) -> str:
-    """Return the id that judges are given: the paper's for an aspect of ours, else the set's own."""
+    """Return the id shown to judges: the paper's for one of our aspects, else the set's own."""
     own = descriptions().get(name, {})
     return find_aspect(aspect).dimension if aspect not in own and aspect in aspect_names() else aspect
 
 
 def meta_set_from_text(text: str) -> MetaSetPairs:
-    """Return what ``NAME:PATH?videos=DIR&fps=2&long_side=512`` means; paths become absolute.
+    """Parse ``NAME:PATH?videos=DIR&fps=2&long_side=512``; paths become absolute.
 
     Raises
     ------

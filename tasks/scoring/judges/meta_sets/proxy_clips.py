@@ -1,5 +1,5 @@
-"""Clips of the proxy study: short videos joined, and one clip degraded by an aspect's operation; all of it
-lazy.
+"""Lazy videos of the proxy study: short videos joined, with one clip degraded by an aspect's
+operation.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _NO_COLOUR = 128
 
 
 class ChangedSide(Side):
-    """A short clip with other pixels; all of its frames are made together when the first is wanted.
+    """A short clip with changed pixels; all frames are made when the first is read.
 
     Parameters
     ----------
     clip
-        The clip as it was.
+        The original clip.
     change
-        Makes planes ``(n, H·3/2, W)`` of all its frames from those of the clip.
+        Computes the planes ``(n, H·3/2, W)`` of all its frames from those of the clip.
     name
-        What the change is, all that its pixels depend on: part of the frames' identity.
+        Identifies the change and everything its pixels depend on: part of the frames' identity.
     """
 
     def __init__(self, clip: Side, change: Callable[[Planes], Planes], name: str) -> None:
@@ -70,16 +70,17 @@ class ChangedSide(Side):
 
     def frame_ids(self, places: Sequence[int]) -> list[str]:
         """Return the identity of frames: the clip's, and the change's."""
-        # a change may depend on the whole clip and on the place in it
+        # a change may depend on the whole clip and on the position in it
         whole = digest_text(f"{self._clip.identity()}:{self._name}")
         return [f"{whole}:{place}" for place in places]
 
 
 class JoinedSide(Side):
-    """Some of several clips one after another, on one canvas.
+    """A sequence of clips on one canvas.
 
-    The canvas is the widest by the highest of all clips, so that it is the same whichever are shown. A clip
-    that is smaller lies in its middle, with black around it; one with another colour matrix or range is
+    The canvas is as wide as the widest and as high as the highest of all clips, whichever are shown. A
+    smaller
+    clip is centred, with black around it; one with another colour matrix or range is
     converted to the first one's.
 
     Parameters
@@ -97,7 +98,7 @@ class JoinedSide(Side):
 
     def __init__(self, clips: Sequence[Side], order: Sequence[int] | None = None) -> None:
         if not clips or len({clip.fps for clip in clips}) > 1:
-            raise ValueError("clips to join have to be at least one, and of one rate")
+            raise ValueError("joining needs at least one clip, and all at one rate")
         self._clips = list(clips)
         self._shown = [self._clips[at] for at in (range(len(clips)) if order is None else order)]
         self._ends = list(accumulate(len(clip) for clip in self._shown))
@@ -112,7 +113,7 @@ class JoinedSide(Side):
 
     @cached_property
     def family(self) -> str:
-        """What both videos of a pair share: all clips that its canvas is made for."""
+        """Sharing group of both videos of a pair: all clips of its canvas."""
         return digest_text("\n".join(clip.family for clip in self._clips))
 
     def _locate(self, place: int) -> tuple[Side, int]:
@@ -150,7 +151,7 @@ class JoinedSide(Side):
         to, given = split_planes(canvas), split_planes(np.ascontiguousarray(planes))
         to.y[...] = 0 if self.color.full_range else 16
         to.u[...] = to.v[...] = _NO_COLOUR
-        # even, so that chroma falls on chroma
+        # even, so that chroma samples stay aligned
         top, left = ((self.height - clip.height) // 4) * 2, ((self.width - clip.width) // 4) * 2
         to.y[:, top : top + clip.height, left : left + clip.width] = given.y
         rows = slice(top // 2, (top + clip.height) // 2)
@@ -166,7 +167,7 @@ class _NoModels(Models):
 
 @dataclass(frozen=True)
 class ClipDamage:
-    """How one clip of a joined video is degraded; every draw is keyed by the seed and the prompts."""
+    """Degrades one clip of a joined video; every draw is keyed by the seed and the prompts."""
 
     aspect: Aspect
     operation: Operation[Any]
@@ -174,7 +175,7 @@ class ClipDamage:
     seed: int
 
     def identity(self, couple: Sequence[str]) -> list[Any]:
-        """Return all that the degraded video depends on besides its clips, JSON-able."""
+        """Return everything the degraded video depends on besides its clips, JSON-compatible."""
         parameters = self.parameters.model_dump(mode="json")
         return [self.operation.name, self.operation.version, parameters, *self._key(couple)]
 
@@ -182,7 +183,7 @@ class ClipDamage:
         return (self.seed, "+".join(couple), self.aspect.name)
 
     def degraded(self, clips: Sequence[Side], couple: Sequence[str]) -> tuple[Side, dict[str, Any]]:
-        """Return the joined video with one clip degraded, and what was done.
+        """Return the joined video with one clip degraded, and a record of the change.
 
         Raises
         ------
@@ -251,13 +252,13 @@ class ClipDamage:
 
 
 def damage_of(aspect: str, operation: str, strength: str, seed: int) -> ClipDamage:
-    """Return how the operation of an aspect degrades one clip of two.
+    """Return the degradation of one of two clips by an aspect's operation.
 
     Raises
     ------
     UserInputError
         If there is no such aspect, operation or strength; or if it needs more than a clip's pictures: a
-        model, or what a long caption names.
+        model, or a caption's words.
     """
     found = find_aspect(aspect)
     if not found.operations:
@@ -265,7 +266,7 @@ def damage_of(aspect: str, operation: str, strength: str, seed: int) -> ClipDama
     chosen = found.operation(operation or next(iter(found.operations)))
     if found.needs != "nothing" or chosen.models or not isinstance(chosen, OrderOperation | PixelOperation):
         raise UserInputError(
-            f"{aspect} by {chosen.name} needs a model or what a caption names; the study on short videos "
+            f"{aspect} by {chosen.name} needs a model or a caption's words; the study on short videos "
             "takes aspects that need nothing, such as comprehensiveness, aesthetics or technical_quality"
         )
     return ClipDamage(found, chosen, chosen.parameters(strength or None), seed)

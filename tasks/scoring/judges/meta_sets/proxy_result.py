@@ -1,4 +1,4 @@
-"""What the proxy study found: two accuracies of each evaluator, two rankings, and how alike they are."""
+"""The proxy study's result: two accuracies of each evaluator, two rankings, and their correlation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, TrialPair, W
 
 @dataclass(frozen=True)
 class ProxyRow:
-    """One evaluator; a rank is None where it has no answer in that setting, and ranks are shared."""
+    """One evaluator; its rank is None without an answer in that setting, and equal ranks are shared."""
 
     evaluator: str
     settings: str
@@ -47,7 +47,7 @@ class ProxyResult:
     correlation: Correlation
 
     def as_json(self) -> dict[str, Any]:
-        """Return it JSON-able."""
+        """Return it as JSON-compatible values."""
         return {
             "of": self.title,
             "evaluators": self.table(),
@@ -92,14 +92,14 @@ class ProxyResult:
 def proxy_result(
     study: ProxyPairs, judgements: Iterable[Judgement], ties: TiePolicy = DEFAULT_TIES
 ) -> ProxyResult:
-    """Return what judgements on a study's pairs say.
+    """Compute the result from judgements on a study's pairs.
 
     Parameters
     ----------
     judgements
-        Rows on its pairs, of the evaluators that take part.
+        Rows on its pairs, by the participating evaluators.
     ties
-        What an evaluator's tie counts.
+        How an evaluator's tie counts.
     """
     drawn = study.draw()
     pairs = [TrialPair(one.pair_id, one.source_id, one.aspect, math.nan) for one in drawn.facts]
@@ -126,6 +126,6 @@ def _accuracies(cells: dict[Who, Cell]) -> dict[Who, float]:
 
 
 def _ranks(accuracies: dict[Who, float]) -> dict[Who, float]:
-    """Return ranks from 1, the greatest accuracy first; equal ones share their mean rank."""
+    """Return ranks from 1 for the highest accuracy; equal ones share their mean rank."""
     ranks = stats.rankdata([-value for value in accuracies.values()])
     return {who: float(rank) for who, rank in zip(accuracies, ranks, strict=True)}

@@ -1,8 +1,8 @@
 """The proxy study on FETV: do degraded videos rank evaluators as generated ones do? (SLVMEval, appendix C.)
 
-Two short videos are joined, each a clip. *Generated*: the real video against a model's, the better one being
-that with the greater human score. *Degraded*: the real video against itself with one clip degraded, the
-better one being the real one. Each evaluator has an accuracy in both settings, and Spearman's ρ says
+Two short videos are joined as clips. *Generated*: the real video against a model's, where the higher human
+score is better. *Degraded*: the real video against itself with one clip degraded, where
+the real one is better. Each evaluator has an accuracy in both settings, and Spearman's ρ says
 whether they rank evaluators alike.
 
 Decided here, because the paper leaves it open: prompts are joined two by two in a keyed random order, each
@@ -37,9 +37,9 @@ from tasks.scoring.judges.meta_sets.proxy_clips import ClipDamage, JoinedSide, d
 from tasks.scoring.request import PairFacts, prompt_digest
 
 Setting = Literal["generated", "degraded"]
-#: Clips that are joined.
+#: Number of joined clips.
 CLIPS = 2
-#: Part of every pair's id: how its videos are made of files.
+#: Version of how videos are made from files; part of every pair's id.
 _VERSION = 1
 
 
@@ -50,11 +50,11 @@ class ProxyPair:
     Parameters
     ----------
     couple
-        The prompts that are joined.
+        The joined prompts.
     model
         The generating model; the real video's name in the setting ``degraded``.
     high, low
-        The clips of both videos; where both are the same, the low one is degraded when it is opened.
+        The clips of both videos; if they are the same, the low one is degraded when opened.
     """
 
     setting: Setting
@@ -111,32 +111,32 @@ class ProxyPairs(Frozen):
 
     @property
     def name(self) -> str:
-        """What runs are called."""
+        """Name of runs."""
         return "proxy-study"
 
     @property
     def damage(self) -> ClipDamage:
-        """How the real video is degraded."""
+        """Degradation of the real video."""
         return damage_of(self.aspect, self.operation, self.strength, self.seed)
 
     def draw(self) -> ProxyDraw:
-        """Return the pairs, drawn once a process."""
+        """Return the pairs, drawn once per process."""
         return _draw(self)
 
     @property
     def title(self) -> str:
-        """What a person reads, with what was left out."""
+        """Display name, with what was left out."""
         drawn = self.draw()
         reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(drawn.left_out.items()))
         left = f"; left out: {reasons}" if reasons else ""
         return f"proxy study on FETV, {self.score} and {self.aspect}{left}"
 
     def facts(self) -> list[PairFacts]:
-        """Return what is known of all pairs; how many frames they have is not, each counts as 2."""
+        """Return the facts of all pairs; their number of frames is unknown, so each counts as 2."""
         return list(self.draw().facts)
 
     def open(self, pair_id: str) -> Pair:
-        """Open a pair; of the setting ``degraded`` the clip is read, to see that it is degraded.
+        """Open a pair; in the setting ``degraded`` the clip is read to verify the degradation.
 
         Raises
         ------
@@ -167,7 +167,7 @@ class ProxyPairs(Frozen):
         return KeptSide(VideoSide(path, Fraction(self.fps), self.long_side), _keeper)
 
     def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
-        """Return the aspect as evaluators are told of it."""
+        """Return the aspect's text for evaluators."""
         return aspect_text(aspect, dimension, folder)
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
@@ -217,7 +217,7 @@ def _models(files: FetvFiles, wanted: tuple[str, ...]) -> tuple[str, ...]:
 def _usable(
     files: FetvFiles, models: tuple[str, ...], score: str, left_out: Counter[str]
 ) -> dict[str, dict[str, Path]]:
-    """Return by prompt the videos of all models, for prompts that have all of them and scores."""
+    """Return the videos of all models by prompt, for prompts with all videos and scores."""
     found: dict[str, dict[str, Path]] = {}
     for number in files.prompts:
         if any(files.means(TRUTH, model, number, score) is None for model in models):

@@ -71,14 +71,14 @@ def _rows(file: Path) -> dict[str, Any]:
     try:
         rows = json.loads(read_text(file))
     except (json.JSONDecodeError, RecursionError) as problem:
-        raise UserInputError(f"{file} is no JSON: {problem}") from problem
+        raise UserInputError(f"{file} is not JSON: {problem}") from problem
     if not isinstance(rows, dict) or not any(isinstance(row, dict) for row in rows.values()):
-        raise UserInputError(f"{file} has to be an object of annotations by id, as UVE-Bench publishes it")
+        raise UserInputError(f"{file} must be an object of annotations by id, as published by UVE-Bench")
     return rows
 
 
 def _pairs(id_: str, row: Any, videos: Videos) -> Iterator[MetaPair]:
-    """Yield a comparison for each aspect that the annotation stands for."""
+    """Yield a comparison for each aspect of the annotation."""
     if not isinstance(row, dict):
         raise _UnusableRow(MALFORMED, f"{id_} is no object")
     for name in ("video_a", "video_b", "preference"):
@@ -97,7 +97,7 @@ def _pairs(id_: str, row: Any, videos: Videos) -> Iterator[MetaPair]:
         videos.find(f"{dataset}/{row[name]}" if dataset else row[name]) for name in ("video_a", "video_b")
     ]
     numbers = {found.group(1) for found in map(_NUMBER.search, (row["video_a"], row["video_b"])) if found}
-    # videos of one prompt have its number; what has none stands alone
+    # videos of one prompt share its number; others are independent
     group = f"{dataset}-{min(numbers)}" if len(numbers) == 1 else id_
     details = {
         "id": id_,

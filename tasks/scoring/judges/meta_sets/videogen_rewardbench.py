@@ -20,7 +20,7 @@ from tasks.pairs.file_pairs import Gold
 from tasks.scoring.judges.meta_sets.base import NO_GOLD, LoadedSet, MetaPair, MetaSet, Videos, unique
 from tasks.scoring.user_files import MALFORMED, UnusedLine, first_there, read_text
 
-#: Column to the aspect's name here.
+#: Our aspect name by column.
 ASPECTS: Mapping[str, str] = {
     "VQ": "visual_quality",
     "MQ": "motion_quality",
@@ -30,7 +30,7 @@ ASPECTS: Mapping[str, str] = {
 }
 _GOLD: Mapping[str, Gold] = {"a": "a", "b": "b", "same": "tie", "tie": "tie"}
 _NEEDED = ("path_A", "path_B", "prompt")
-#: Longest field that is read: prompts are a few hundred characters.
+#: Maximum field length; prompts have a few hundred characters.
 _LONGEST_FIELD = 1 << 20
 
 
@@ -93,10 +93,10 @@ def _rows(file: Path) -> list[dict[str, str]]:
         lacking = [name for name in _NEEDED if name not in names]
         if lacking or not any(name in names for name in ASPECTS):
             raise UserInputError(
-                f"{file} has no column {', '.join(lacking) or ' or '.join(ASPECTS)}: it is not the table "
+                f"{file} has no column {', '.join(lacking) or ' or '.join(ASPECTS)}: this is not the table "
                 "that VideoGen-RewardBench publishes"
             )
         reader.fieldnames = names
         return [{name: str(row[name]) for name in names} for row in reader]
     except csv.Error as problem:
-        raise UserInputError(f"{file} is no CSV: {problem}") from problem
+        raise UserInputError(f"{file} is not CSV: {problem}") from problem

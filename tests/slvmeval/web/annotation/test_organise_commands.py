@@ -138,7 +138,7 @@ def test_a_worker_is_erased_by_the_id_on_the_platform_in_all_campaigns(
         for name in ("autumn", NAME):
             assert worker not in {one.worker for one in opened.organiser.workers(name)}
     assert run(busy, "erase", "--platform", "prolific", "--identity", "5f3c9a", "--yes") == 1
-    assert "nothing is stored of worker" in capsys.readouterr().err
+    assert "nothing is stored about worker" in capsys.readouterr().err
 
 
 def test_erasing_asks_and_takes_votes_out_of_the_store_too(
@@ -150,7 +150,7 @@ def test_erasing_asks_and_takes_votes_out_of_the_store_too(
     answers = iter(["no", HASTY[:10]])
     monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
     assert run(busy, "erase", "badbad") == 1
-    assert "nothing was taken out" in capsys.readouterr().err
+    assert "nothing was erased" in capsys.readouterr().err
     assert run(busy, "erase", "badbad", "--by", "Aya") == 0
     said = capsys.readouterr().out
     assert "14 votes, 0 tasks, 0 events and 0 decisions are taken out of the database, 14 votes and" in said

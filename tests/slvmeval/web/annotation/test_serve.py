@@ -132,10 +132,10 @@ def test_what_is_said_before_it_serves(published: Serving) -> None:
     )
     with prepare(open_to_all, NAME, private=True) as ready:
         said, warned = "\n".join(ready.lines), "\n".join(ready.warnings)
-    assert "all who reach this machine" in said
+    assert "everyone who can reach this machine" in said
     assert f"http://10.1.2.3:80/c/{NAME}/enter?token=TOKEN" in said
     assert "PROLIFIC_PID={{%PROLIFIC_PID%}}" in said
-    assert "plain http" in warned and "may not be passed on" in warned
+    assert "plain http" in warned and "may not be redistributed" in warned
 
 
 def test_licences_hold_unless_the_organiser_says_more(judged_store: Path) -> None:
@@ -173,7 +173,7 @@ def test_it_serves_as_a_process_and_ends_when_it_is_told_to(tmp_path: Path) -> N
     assert process.stdout is not None
     said = ""
     try:
-        while "end it with" not in said:
+        while "stop it with" not in said:
             line = process.stdout.readline()
             assert line, process.communicate()
             said += line

@@ -233,7 +233,7 @@ def test_every_own_aspect_is_described() -> None:
         ("uve", "write NAME:PATH"),
         ("uv:X", "did you mean uve"),
         ("uve:", "no path"),
-        ("uve:X?rate=2", "no option"),
+        ("uve:X?rate=2", "not an option"),
         ("uve:X?fps=0", "above 0"),
         ("uve:X?fps=often", "above 0"),
         ("uve:X?long_side=510", "multiple of 4"),

@@ -133,7 +133,7 @@ def ids_of(pairs: ProxyPairs) -> list[str]:
 
 
 def test_what_cannot_be_studied_is_said(fetv: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="needs a model or what a caption names"):
+    with pytest.raises(UserInputError, match="needs a model or a caption's words"):
         study(fetv, aspect="color").facts()
     with pytest.raises(UserInputError, match="no score 'beauty'"):
         study(fetv, score="beauty").facts()
