@@ -185,7 +185,7 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
 
         prefect_environment()
         from flows.build.flow import BUILD
-        from flows.declaration import run_flow
+        from flows.command_runs import run_flow
         from flows.prefect_executor import PrefectExecutor
 
         # its workers have imported the stages when the cluster is there

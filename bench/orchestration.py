@@ -44,7 +44,7 @@ def orchestrated_over_direct(settings: Settings) -> Measured:
         compared.numerator,
         compared.denominator,
         "s",
-        f"run_build_flow(workers={WORKERS}) over plain processes (--direct, {WORKERS} of them), from the "
+        f"run_flow(BUILD, workers={WORKERS}) over plain processes (--direct, {WORKERS} of them), from the "
         "workers ready to the release written: start of server, cluster and processes apart",
         [f"{len(STARTS)} parts of {settings.films.bunny.name}, {SECONDS:g} s each"],
         {

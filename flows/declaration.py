@@ -1,7 +1,7 @@
 """What a flow is, declared once: what it is given, what runs, what its pages show.
 
-:func:`run_flow` runs it for a command, :mod:`flows.shell` for a deployment and on a Prefect server. Nothing
-here imports Prefect, which takes seconds.
+:mod:`flows.command_runs` runs it for a command, :mod:`flows.shell` for a deployment and on a Prefect server.
+Nothing here imports Prefect, which takes seconds.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from flows.parameters import FlowParameters, RunOptions
-from infra.executor import Executor, InlineExecutor, ProcessExecutor
+from infra.executor import Executor, ProcessExecutor
 from infra.profile import Profile
 from infra.progress import BuildProgress
 
@@ -141,57 +140,3 @@ class FlowDeclaration(ABC, Generic[OptionsT, RunT, ResultT]):
     def processes(self, workers: int, pools: Collection[str] = ()) -> Executor:
         """Return processes of this machine that do the work of some worker pools."""
         return ProcessExecutor(workers)
-
-
-def run_flow(
-    flow: FlowDeclaration[OptionsT, Any, ResultT],
-    options: OptionsT,
-    site: Profile,
-    direct: bool = False,
-    quiet: bool = False,
-) -> ResultT:
-    """Run a flow in this process, prepared once.
-
-    Where there is work it runs on the Prefect server that is set, else on one that ends with it.
-
-    Parameters
-    ----------
-    site
-        Where it runs.
-    direct
-        Run it in processes of this machine, without Prefect and Dask.
-    quiet
-        Draw no progress bars.
-
-    Raises
-    ------
-    SlvmevalError
-        If the run cannot start or go on.
-    """
-    if direct:
-        options = flow.without_cluster(options)
-    with (
-        flow.progress(options.open_store().cache, quiet) as progress,
-        flow.prepared(options, progress) as run,
-    ):
-        if direct:
-            result: ResultT = run.run(partial(flow.processes, site.workers))
-            return result
-        if run.idle():
-            # importing the orchestrator alone takes seconds, and no worker has anything to do
-            result = run.run(_inline)
-            return result
-        if site.pools:
-            from infra.slurm.profile_check import require_fit
-
-            require_fit(site, site.place)
-        from infra.prefect_server import prefect_environment
-
-        prefect_environment(site.prefect_api_url)
-        from flows.shell import run_on_server
-
-        return run_on_server(flow, run, progress, options, site)
-
-
-def _inline(_pools: Collection[str] = ()) -> Executor:
-    return InlineExecutor()

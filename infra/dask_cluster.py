@@ -1,7 +1,4 @@
-"""Dask's settings in every cluster of ours, and the cluster of one machine.
-
-A process a worker, one thread each.
-"""
+"""Dask's settings in all our clusters, and the cluster of one machine, with one thread per worker process."""
 
 from __future__ import annotations
 
@@ -19,19 +16,19 @@ from infra.pool import LOADED, RESOURCES
 
 def dask_settings() -> dict[str, Any]:
     """Return settings for ``dask.config.set`` around the start of a scheduler or a worker."""
-    # Dask has its workers give memory back to the system at every turn, which triples the time of work on
-    # arrays as small as a frame.
+    # By default Dask makes workers return memory to the system all the time, which triples the time of work
+    # on arrays as small as a frame.
     before_start = dict(dask.config.get("distributed.nanny.pre-spawn-environ"))
     before_start.pop("MALLOC_TRIM_THRESHOLD_", None)
     return {
         "distributed.nanny.pre-spawn-environ": before_start,
-        "distributed.worker.profile.enabled": False,  # a hundred looks a second at every stack
-        "distributed.scheduler.allowed-failures": 0,  # the driver tries again, and counts
+        "distributed.worker.profile.enabled": False,  # it would sample every stack a hundred times per second
+        "distributed.scheduler.allowed-failures": 0,  # the driver retries, and counts attempts
     }
 
 
 class LoadingNanny(Nanny):
-    """Keeps a worker process; the first one of a cluster has the resource of models that are loaded."""
+    """Supervises a worker process; the first of a cluster gets the resource for loaded models."""
 
     def __init__(self, scheduler: str, *, name: int, **options: Any) -> None:
         resources = {RESOURCES[LOADED]: 1} if name == 0 else None
@@ -46,7 +43,7 @@ def local_cluster(workers: int, one_loads: bool = False, **options: Any) -> Loca
     workers
         Number of worker processes.
     one_loads
-        Give one of them the resource of models that are loaded, for work that asks for it.
+        Give one of them the resource for loaded models.
     options
         Passed on to :class:`distributed.LocalCluster`.
     """
@@ -56,7 +53,7 @@ def local_cluster(workers: int, one_loads: bool = False, **options: Any) -> Loca
             threads_per_worker=1,
             processes=True,
             env=SINGLE_THREADED,
-            memory_limit=0,  # frames are bounded by design; Dask's own limit would count the page cache
+            memory_limit=0,  # memory is bounded by design; Dask's own limit would count the page cache
             dashboard_address="127.0.0.1:0",
             host="127.0.0.1",
             silence_logs=30,

@@ -1,4 +1,4 @@
-"""Where stages run: one small interface, served by processes of this machine or by Prefect and Dask."""
+"""Executors run stages: in this process, in processes of this machine, or through Prefect and Dask."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from storage_schemas.errors import SlvmevalError
 
-#: Libraries that start a thread for every core are told not to: one process a core does the work.
+#: Restricts libraries to one thread, since there is one process per core.
 SINGLE_THREADED = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -28,37 +28,37 @@ SINGLE_THREADED = {
 
 Handle = Any
 
-#: Items in flight for each worker: enough to keep it busy, few enough to keep the scheduler small.
+#: Items in flight per worker: enough to keep it busy, few enough to limit the scheduler's load.
 WINDOW = 3
 
 
 class WorkerDied(SlvmevalError):
-    """The process that ran an item died (out of memory, killed); the item may be tried again."""
+    """The process that ran an item died (out of memory, killed); the item may be retried."""
 
 
 class Executor(ABC):
-    """Runs plain functions somewhere else and hands their results back as they come."""
+    """Runs plain functions elsewhere and returns their results as they complete."""
 
-    #: How many items run at once.
+    #: Number of items that run at once.
     workers: int
-    #: How often an item is tried again beside others after its worker died, before it is tried alone.
+    #: Number of retries alongside other items after a worker died, before the item is retried alone.
     deaths_before_alone = 0
 
     def room(self, pool: str, wanted: int) -> int:
-        """Return how many items may be in flight in a pool now, `wanted` being those there or waiting."""
+        """Return how many items may be in flight in a pool now; `wanted` are in flight or waiting."""
         return WINDOW * self.workers
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """Return, by pool, how many jobs and workers there are; empty where there are no pools."""
+        """Return the number of jobs and workers by pool; empty without pools."""
         return {}
 
     @abstractmethod
     def submit(self, name: str, pool: str, function: Callable[..., Any], *arguments: Any) -> Handle:
-        """Start ``function(*arguments)`` in a worker pool; `name` is for a person."""
+        """Start ``function(*arguments)`` in a worker pool; `name` is for display."""
 
     @abstractmethod
     def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
-        """Block until at least one is done, or the time is over; return all that are done."""
+        """Block until at least one is done or the timeout expires; return all that are done."""
 
     @abstractmethod
     def result(self, handle: Handle) -> Any:
@@ -67,11 +67,11 @@ class Executor(ABC):
         Raises
         ------
         WorkerDied
-            If its process is gone.
+            If its process died.
         """
 
     def __enter__(self) -> Executor:
-        """Start what is needed."""
+        """Start the workers."""
         return self
 
     def __exit__(
@@ -86,7 +86,7 @@ class Executor(ABC):
 
 
 class InlineExecutor(Executor):
-    """Runs everything at once in this process: for tests and for debugging."""
+    """Runs everything immediately in this process, for tests and debugging."""
 
     workers = 1
 
@@ -97,7 +97,7 @@ class InlineExecutor(Executor):
         return done
 
     def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
-        """Return all: everything is done already."""
+        """Return all handles, since everything is done."""
         return set(handles)
 
     def result(self, handle: Handle) -> Any:
@@ -106,7 +106,7 @@ class InlineExecutor(Executor):
 
 
 class ProcessExecutor(Executor):
-    """Runs items in processes of this machine, each an interpreter of its own."""
+    """Runs items in separate processes of this machine."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
@@ -140,21 +140,21 @@ class ProcessExecutor(Executor):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the processes; after an error at once, since what they do is redone from its last commit."""
+        """End the processes, after an error immediately: work restarts from its last commit."""
         if kind is not None:
             for process in list((self._pool._processes or {}).values()):
                 process.terminate()
         self.close()
 
     def close(self) -> None:
-        """End the processes; what runs is finished, what waits is dropped."""
+        """End the processes; running items finish, waiting ones are dropped."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 def prepare_worker() -> None:
     """Make a worker process use one core."""
     os.environ.update(SINGLE_THREADED)
-    # an interrupt ends a worker without a word: whatever it does is complete or absent
+    # an interrupt ends a worker silently: its results are complete or absent
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -162,6 +162,6 @@ def prepare_worker() -> None:
 
 
 def _end_with(parent: BaseProcess) -> None:
-    """End this process when its parent is gone, also by ``kill -9``: else it would wait for work for ever."""
+    """End this process when its parent ends, even by ``kill -9``; otherwise it would wait forever."""
     parent.join()
     os._exit(1)

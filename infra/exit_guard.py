@@ -1,12 +1,12 @@
-"""Something that is done when this process is gone, also by ``kill -9``."""
+"""Run cleanup code after this process has ended, even by ``kill -9``."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-#: Waits until its input closes, as it does when the process that holds the other end is gone. What ends
-#: the other one does not end this one.
+#: Waits until its input closes, which happens when the process at the other end terminates. Signals to that
+#: process do not end this one.
 _WAIT = """
 import signal, sys
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -16,20 +16,20 @@ sys.stdin.read()
 
 
 class ExitGuard:
-    """A small process that runs a piece of Python when this process is gone.
+    """A small process that runs Python code after this process has ended.
 
     Parameters
     ----------
     code
-        Source text, run in an interpreter that has the standard library only.
+        Source code, run with the standard library only.
     arguments
-        What it finds in ``sys.argv[1:]``.
+        Its ``sys.argv[1:]``.
     environment
         Its environment; this process's by default.
 
     Examples
     --------
-    >>> guard = Guard("import os, sys; os.rmdir(sys.argv[1])", folder)  # doctest: +SKIP
+    >>> guard = ExitGuard("import os, sys; os.rmdir(sys.argv[1])", folder)  # doctest: +SKIP
     """
 
     def __init__(self, code: str, *arguments: str, environment: dict[str, str] | None = None) -> None:
@@ -41,6 +41,6 @@ class ExitGuard:
         )
 
     def dismiss(self) -> None:
-        """End it: there is nothing left to do."""
+        """End it without running the code."""
         self._process.kill()
         self._process.communicate()

@@ -1,4 +1,4 @@
-"""A worker pool of a cluster: what each of its SLURM jobs asks for, and how many there may be."""
+"""A worker pool of a cluster: resources and number of its SLURM jobs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pydantic import Field, field_validator, model_validator
 from storage_schemas.model import Frozen
 
 PoolName = Literal["cpu", "h100"]
-#: The Dask resource that marks a pool's workers; each worker has one of it and works on one item at a time.
+#: Dask resource of a pool's workers; each worker has one unit and processes one item at a time.
 RESOURCES: dict[str, str] = {"cpu": "CPU", "h100": "GPU"}
-#: The pool of models that are loaded; on one machine one process loads them, not several.
+#: The pool of loaded models; on one machine a single process loads them.
 LOADED: PoolName = "h100"
 
 _WALLTIME = re.compile(r"(?:(\d+)-)?(\d{1,3}):([0-5]\d):([0-5]\d)")
@@ -26,7 +26,7 @@ def seconds_of(walltime: str) -> int:
     Raises
     ------
     ValueError
-        If it is written otherwise.
+        If the format is not valid.
     """
     match = _WALLTIME.fullmatch(walltime)
     if match is None:
@@ -37,34 +37,36 @@ def seconds_of(walltime: str) -> int:
 
 @runtime_checkable
 class WorkerPools(Protocol):
-    """A cluster whose workers come and go by pool."""
+    """A cluster whose number of workers varies by pool."""
 
     def room(self, pool: str, wanted: int) -> int:
-        """Note that `wanted` items are in flight or wait; return how many may be in flight now."""
+        """Record that `wanted` items are in flight or waiting; return how many may be in flight now."""
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """Return how many jobs and workers each pool has."""
+        """Return the number of jobs and workers of each pool."""
 
 
 class Pool(Frozen):
     """One pool of a profile, ``[pools.cpu]`` or ``[pools.h100]``."""
 
-    partition: str = Field(description="Partition that the jobs are sent to.")
+    partition: str = Field(description="Partition of the jobs.")
     cores: int = Field(ge=1, description="Cores of one job.")
     memory: str = Field(description="Memory of one job, such as '64GiB'.")
     walltime: str = Field(description="Time limit of one job, HH:MM:SS or D-HH:MM:SS.")
-    gpus: int = Field(default=0, ge=0, description="GPUs of one job; each has a worker process of its own.")
-    gres: str = Field(default="gpu:h100", description="What SLURM calls such a GPU; used where gpus > 0.")
+    gpus: int = Field(default=0, ge=0, description="GPUs of one job; each gets its own worker process.")
+    gres: str = Field(default="gpu:h100", description="SLURM's name of the GPU type; used if gpus > 0.")
     workers: int | None = Field(
-        default=None, ge=1, description="Worker processes of one job; as many as its GPUs, else its cores."
+        default=None,
+        ge=1,
+        description="Worker processes of one job; defaults to its GPUs, or else its cores.",
     )
-    minimum: int = Field(default=0, ge=0, description="Jobs that stay while a build runs, also when idle.")
-    maximum: int = Field(default=1, ge=1, description="Most jobs at once.")
-    account: str | None = Field(default=None, description="Account (project) that is charged.")
+    minimum: int = Field(default=0, ge=0, description="Jobs kept while a build runs, even if idle.")
+    maximum: int = Field(default=1, ge=1, description="Maximum number of jobs.")
+    account: str | None = Field(default=None, description="Account (project) to charge.")
     qos: str | None = Field(default=None, description="Quality of service.")
-    constraint: str | None = Field(default=None, description="Features that the nodes must have.")
+    constraint: str | None = Field(default=None, description="Required features of the nodes.")
     directives: tuple[str, ...] = Field(
-        default=(), description="More options of sbatch, such as '--exclude=n13'."
+        default=(), description="Additional options of sbatch, such as '--exclude=n13'."
     )
     setup: tuple[str, ...] = Field(
         default=(), description="Shell lines before the worker starts, such as 'module load cuda'."
@@ -74,15 +76,13 @@ class Pool(Frozen):
     )
     interface: str | None = Field(default=None, description="Network interface of the nodes, such as 'ib0'.")
     python: str | None = Field(
-        default=None, description="Python of the environment on the nodes; the one that runs now by default."
+        default=None, description="Python interpreter on the nodes; defaults to the current one."
     )
     longest_item: str = Field(
         default="00:30:00",
-        description="No worker is given new work when it has less time left than this, HH:MM:SS.",
+        description="Workers with less remaining time than this get no new work, HH:MM:SS.",
     )
-    idle_s: float = Field(
-        default=60.0, ge=0, description="A job that had nothing to do for so long is ended, seconds."
-    )
+    idle_s: float = Field(default=60.0, ge=0, description="Idle time after which a job is ended, seconds.")
 
     @field_validator("walltime", "longest_item")
     @classmethod
@@ -102,7 +102,7 @@ class Pool(Frozen):
     @field_validator("partition", "account", "qos", "constraint", "gres")
     @classmethod
     def _one_word(cls, value: str | None) -> str | None:
-        # they stand in a line of the job script
+        # they become part of a line of the job script
         if value is not None and (not value or any(c.isspace() for c in value)):
             raise ValueError("this is one word, without spaces")
         return value
@@ -125,13 +125,13 @@ class Pool(Frozen):
         if 2 * seconds_of(self.longest_item) > seconds_of(self.walltime):
             raise ValueError(
                 f"longest_item ({self.longest_item}) is more than half of walltime ({self.walltime}): "
-                "a worker would hardly be given work"
+                "workers would rarely get work"
             )
         return self
 
     @property
     def processes(self) -> int:
-        """Worker processes of one job."""
+        """Number of worker processes of one job."""
         return self.workers or self.gpus or self.cores
 
     @property
@@ -141,10 +141,10 @@ class Pool(Frozen):
 
 
 def check_pools(pools: Mapping[PoolName, Pool]) -> None:
-    """Raise ValueError where the pools of a profile do not fit together."""
+    """Raise ValueError if the pools of a profile are inconsistent."""
     if pools and "cpu" not in pools:
-        raise ValueError("a cluster needs a pool 'cpu': most of the work is done there")
+        raise ValueError("a cluster needs a pool 'cpu', which does most of the work")
     if "cpu" in pools and pools["cpu"].gpus:
         raise ValueError("pool 'cpu' asks for GPUs, which nothing there would use")
     if "h100" in pools and not pools["h100"].gpus:
-        raise ValueError("pool 'h100' has no GPUs: set gpus to those of one job")
+        raise ValueError("pool 'h100' has no GPUs: set gpus to the number per job")

@@ -1,6 +1,6 @@
-"""The Prefect server of a run on one machine, which comes and goes with the run, and Prefect's settings.
+"""The embedded Prefect server of a run on one machine, and Prefect's settings.
 
-The settings hold in all processes of a build: the flow's own, and those of its workers.
+The settings apply to all processes of a build: that of the flow and those of its workers.
 """
 
 from __future__ import annotations
@@ -26,43 +26,43 @@ PROMPTS_FLOW_NAME = "prompts-slvmeval"
 #: All flows of ours.
 FLOW_NAMES = (FLOW_NAME, EVALUATE_FLOW_NAME, SUITE_FLOW_NAME, ANNOTATE_FLOW_NAME, PROMPTS_FLOW_NAME)
 
-#: Whose log lines are shown with a run in Prefect's UI.
+#: Packages whose log lines Prefect's UI shows with a run.
 OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows", "slvmeval")
 
-#: A flow says so often that it lives, in seconds; a run that is silent for `SILENT_S` counts as crashed.
+#: Seconds between heartbeats of a flow; a run without one for `SILENT_S` counts as crashed.
 HEARTBEAT_S = 60
 SILENT_S = 900
 
 #: For the process of a flow and for those of its workers.
 RUN_SETTINGS = {
     "PREFECT_LOGGING_EXTRA_LOGGERS": ",".join(OUR_PACKAGES),
-    # lines that are written before or after a run belong to none
+    # lines written before or after a run belong to no run
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
-    # a worker that starts while the server is away would not start
+    # otherwise a worker could not start while the server is unavailable
     "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
-    # a request waits for a server that is away: 2, 4, 8 … 256 seconds
+    # requests wait for an unavailable server: 2, 4, 8 … 256 seconds
     "PREFECT_CLIENT_MAX_RETRIES": "8",
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
-    # calls nobody outside
+    # no telemetry
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
 }
 
 
 def log_level(level: int) -> None:
-    """Let lines of our packages from this level on reach whoever listens."""
+    """Set the log level of our packages."""
     for name in OUR_PACKAGES:
         logging.getLogger(name).setLevel(level)
 
 
 def quiet_libraries() -> None:
-    """Let only warnings of the orchestrator's libraries through; importing them sets them to tell more."""
+    """Show only warnings of the orchestrator's libraries, which log more after their import."""
     for name in ("distributed", "prefect.task_runners", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def set_in_environment(settings: dict[str, str]) -> None:
-    """Set what the user has not set; call it before Prefect is imported."""
+    """Set variables that the user has not set; call before importing Prefect."""
     for name, value in settings.items():
         os.environ.setdefault(name, value)
 
@@ -71,14 +71,14 @@ START_TIMEOUT_S = 120
 
 
 def prefect_environment(server: str | None = None) -> None:
-    """Set Prefect's environment, but for what the user has set; call it before Prefect is imported.
+    """Set Prefect's environment variables that the user has not set; call before importing Prefect.
 
     Parameters
     ----------
     server
-        Address of the server's API; None for one that comes and goes with the run.
+        URL of the server's API; None for the embedded server.
     """
-    # a terminal shows progress, not what Prefect says of every task
+    # the terminal shows progress instead of Prefect's messages on every task
     set_in_environment({**RUN_SETTINGS, "PREFECT_LOGGING_LEVEL": "WARNING"})
     if server is not None:
         set_in_environment({"PREFECT_API_URL": server})
@@ -87,7 +87,7 @@ def prefect_environment(server: str | None = None) -> None:
 
 @contextmanager
 def prefect_server() -> Iterator[str]:
-    """Give the address of a Prefect API: the user's, else that of a server that ends with the block.
+    """Yield the URL of a Prefect API: the user's, or that of an embedded server that ends with the block.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def prefect_server() -> Iterator[str]:
             guard.dismiss()
 
 
-#: Ends the process whose id it is given.
+#: Ends the process with the given id.
 _END = """
 import os, signal, sys
 try:
@@ -137,7 +137,7 @@ except ProcessLookupError:
 
 
 def _drain() -> None:
-    """Send what is still queued, before the server that takes it is gone."""
+    """Send queued events and logs before the server ends."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 

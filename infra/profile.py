@@ -1,7 +1,7 @@
-"""The profile: the settings of a site. They say where and how a build runs, never what it makes.
+"""The profile: the settings of a site, which determine where and how a build runs, but not its content.
 
-A profile is in no id, so two sites with different profiles make the same pairs. Command line goes over
-environment (``SLVMEVAL_STORE`` and so on), environment over file, file over default.
+A profile is not part of any id, so sites with different profiles make the same pairs. The command line
+takes precedence over the environment (``SLVMEVAL_STORE`` etc.), the environment over the file.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from infra.pool import Pool, PoolName, check_pools
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen, ModelServer
 
-#: Every environment variable of ours begins so: ``SLVMEVAL_`` and a field's name in capitals.
+#: Prefix of environment variables: ``SLVMEVAL_`` and a field's name in upper case.
 ENVIRONMENT_PREFIX = "SLVMEVAL_"
-#: Names the profile's file.
+#: Environment variable with the path of the profile file.
 PROFILE_VARIABLE = "SLVMEVAL_PROFILE"
 
 
-#: Lists and tables, which do not fit into a variable (`models` does: folders, as in ``PATH``).
+#: Lists and tables, which a variable cannot hold (`models` is a list of folders, as in ``PATH``).
 _ONLY_IN_FILES = ("sources", "pools", "placement", "model_servers")
 
 
 def default_models_folder() -> str:
-    """Return the user's own folder of weights, by the rule of the XDG base directories."""
+    """Return the user's model folder according to the XDG base directory specification."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return str(Path(cache).expanduser() / "slvmeval" / "models")
 
@@ -41,11 +41,11 @@ def default_workers() -> int:
 
 
 class Profile(Frozen):
-    """Where a build runs and what it may use there.
+    """Where a build runs and which resources it may use.
 
     Examples
     --------
-    A file ``site.toml``; its relative paths count from its own folder::
+    A file ``site.toml``; its paths are relative to its own folder::
 
         name = "lab"
         store = "/data/slvmeval"
@@ -54,58 +54,58 @@ class Profile(Frozen):
         quota_bytes = 2_000_000_000_000
     """
 
-    name: str = Field(default="default", description="Name of the site, for a person.")
+    name: str = Field(default="default", description="Name of the site, for display.")
     store: str = Field(default="slvmeval-store", description="Folder of the store.")
     models: tuple[str, ...] = Field(
         default_factory=lambda: (default_models_folder(),),
-        description="Folders in which weights are looked for, the first that has a file wins.",
+        description="Model folders; the first that has a model is used.",
     )
     workers: int = Field(
-        default_factory=default_workers, ge=1, description="How many sources are worked on at once."
+        default_factory=default_workers, ge=1, description="Number of sources processed at once."
     )
-    quota_bytes: int | None = Field(default=None, ge=0, description="Most bytes that the store may have.")
+    quota_bytes: int | None = Field(default=None, ge=0, description="Maximum bytes of the store.")
     settle_s: float = Field(
-        default=0.0, ge=0, description="Leave files alone that changed less than this many seconds ago."
+        default=0.0, ge=0, description="Ignore files that changed less than this many seconds ago."
     )
     release: str = Field(default="main", description="Name of the release.")
-    sources: tuple[str, ...] = Field(
-        default=(), description="Data sets of a build that names none, each KIND:PATH."
-    )
+    sources: tuple[str, ...] = Field(default=(), description="Default data sets of a build, each KIND:PATH.")
     gallery: str | None = Field(
-        default=None, description="Folder of the gallery that builds on a schedule write."
+        default=None, description="Folder of the gallery written by scheduled builds."
     )
     gallery_url: str | None = Field(default=None, description="Address at which that folder is served.")
     prefect_api_url: str | None = Field(
-        default=None, description="Prefect server, such as 'http://head:4200/api'; else one of its own."
+        default=None,
+        description="Prefect server, such as 'http://head:4200/api'; an embedded one by default.",
     )
     pools: dict[PoolName, Pool] = Field(
-        default_factory=dict, description="Worker pools made of SLURM jobs; without any, this machine."
+        default_factory=dict,
+        description="Worker pools made of SLURM jobs; without pools, this machine is used.",
     )
     placement: dict[str, PoolName] = Field(
-        default_factory=dict, description="Pools of single aspects, in place of those they ask for."
+        default_factory=dict, description="Pools by aspect, overriding those requested by the operations."
     )
     allow_cpu_models: bool = Field(
-        default=False, description="Let work of the pool h100 run on workers that see no GPU; for tests."
+        default=False, description="Allow work of the pool h100 on workers without a GPU; for tests."
     )
     job_logs: str | None = Field(
-        default=None, description="Folder of the jobs' logs, seen by the nodes; in the store by default."
+        default=None, description="Folder of the jobs' logs, visible to the nodes; in the store by default."
     )
     scheduler_interface: str | None = Field(
-        default=None, description="Network interface on which this machine's scheduler listens, as 'ib0'."
+        default=None, description="Network interface of this machine's scheduler, such as 'ib0'."
     )
     dashboard_port: int = Field(
-        default=0, ge=0, le=65535, description="Port of the Dask dashboard; 0 takes a free one."
+        default=0, ge=0, le=65535, description="Port of the Dask dashboard; 0 selects a free one."
     )
-    poll_s: float = Field(default=10.0, gt=0, description="How often SLURM is asked about the jobs, seconds.")
+    poll_s: float = Field(default=10.0, gt=0, description="Seconds between queries of SLURM's jobs.")
     model_servers: dict[str, ModelServer] = Field(
-        default_factory=dict, description="OpenAI-compatible servers by name: an address, or a table."
+        default_factory=dict, description="OpenAI-compatible servers by name: a URL or a table."
     )
 
     _file: Path | None = PrivateAttr(default=None)
 
     @property
     def place(self) -> str:
-        """What messages call this profile: where it stands."""
+        """Name of this profile in messages, with its path."""
         return f"profile {self._file}" if self._file is not None else "profile"
 
     @field_validator("pools")
@@ -134,27 +134,27 @@ def load_profile(
     overrides: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Profile:
-    """Return the profile: `overrides` over environment over file over default.
+    """Load the profile; `overrides` take precedence over the environment, then the file, then defaults.
 
     Parameters
     ----------
     path
-        A TOML file; by default the one that ``SLVMEVAL_PROFILE`` names, if any.
+        A TOML file; by default the one named by ``SLVMEVAL_PROFILE``, if any.
     overrides
-        Values of the command line; None means not given.
+        Values from the command line; None means not given.
     environment
-        The environment's variables; those of this process by default.
+        Environment variables; by default those of this process.
 
     Raises
     ------
     UserInputError
-        For a file that is missing or no TOML, and for a key or value that does not fit, naming where it
-        stands, the key and what there is to choose from.
+        If the file is missing or not TOML, or a key or value is not valid; the message names the location,
+        the key and the allowed values.
     """
     variables = os.environ if environment is None else environment
     if path is None and variables.get(PROFILE_VARIABLE):
         path = Path(variables[PROFILE_VARIABLE])
-    # where each value came from, for messages
+    # origin of each value, for messages
     values: dict[str, Any] = {}
     origin: dict[str, str] = {}
     if path is not None:
@@ -178,7 +178,7 @@ def load_profile(
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return a profile file's values, its keys checked and its relative paths made absolute."""
+    """Read a profile file, check its keys and make its paths absolute."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
@@ -203,7 +203,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _explained(problem: ValidationError, origin: Mapping[str, str], path: Path | None) -> str:
-    """Return where the first wrong value stands, what is wrong with it, and what there is to choose from."""
+    """Describe the first invalid value: location, problem and allowed values."""
     first = problem.errors()[0]
     where = [str(part) for part in first["loc"] if part != "[key]"]
     source = origin.get(where[0], "profile") if where else f"profile {path or ''}".strip()
@@ -218,12 +218,12 @@ def _explained(problem: ValidationError, origin: Mapping[str, str], path: Path |
 
 
 def _from(profile: Path, value: str) -> str:
-    """Return a path of a profile file; a relative one counts from the file's folder."""
+    """Return a path of a profile file, resolved against the file's folder."""
     return str(profile.resolve().parent / Path(value).expanduser())
 
 
 def _source_from(profile: Path, text: str) -> str:
-    """Return a data set ``KIND:PATH?OPTIONS`` of a profile file, its path counted from the file's folder."""
+    """Return a data set ``KIND:PATH?OPTIONS`` of a profile file, resolved against the file's folder."""
     kind, colon, rest = text.partition(":")
     if not (colon and kind.isidentifier()):
         kind, colon, rest = "", "", text

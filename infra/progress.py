@@ -1,4 +1,4 @@
-"""Progress of a build: to a terminal, to the log, and to a file of its own that `slvmeval status` reads."""
+"""Progress of a build: in the terminal, in the log, and in a file that `slvmeval status` reads."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from storage_schemas.provenance import utc_now
 log = logging.getLogger(__name__)
 
 _WRITE_EVERY_S = 1.0
-#: Files of builds that are over are removed, but for so many of the newest.
+#: Number of finished builds whose files are kept.
 KEPT_RUNS = 5
 
 
 class BuildProgress:
-    """Counts what is done in each stage and says so, in a terminal as bars and elsewhere as log lines.
+    """Counts completed items per stage and shows them as bars in a terminal or as log lines elsewhere.
 
     Parameters
     ----------
     cache
-        Cache folder of the store, where a file ``run-HOST-PID.json`` says what this process does, from the
-        first moment on; or None to write nothing. Several in one process share the file.
+        Cache folder of the store for the file ``run-HOST-PID.json``, written from the start; None to write no
+        file. Several instances in one process share the file.
     quiet
-        Draw no bars.
+        Do not draw bars.
     """
 
     def __init__(self, cache: Path | None = None, quiet: bool = False) -> None:
@@ -47,7 +47,7 @@ class BuildProgress:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            # a title may hold anything, also what looks like markup
+            # a title may contain text that looks like markup
             TextColumn("{task.fields[note]}", markup=False),
             console=self._console,
             disable=quiet or not sys.stderr.isatty(),
@@ -65,7 +65,7 @@ class BuildProgress:
         self._started = utc_now()
 
     def __enter__(self) -> BuildProgress:
-        """Say that a build runs, and start drawing."""
+        """Record that a build runs and start drawing."""
         if self._run_file is not None:
             _remove_old_runs(self._run_file.parent)
         self._write("running", force=True)
@@ -75,10 +75,10 @@ class BuildProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop drawing and note how it ended."""
+        """Stop drawing and record how the build ended."""
         self._bars.stop()
         if self._run_file is not None and not self._total:
-            # nothing was counted here: what another one of this process counted meanwhile stays
+            # nothing was counted here: keep the counts of another instance in this process
             there = read_run(self._run_file) or {}
             self._elsewhere = there.get("stages", {})
             self._summary = self._summary or there.get("summary", [])
@@ -95,7 +95,7 @@ class BuildProgress:
             listener(stage, self._done[stage], self._total[stage])
 
     def expect(self, stage: str, total: int) -> None:
-        """Say how many items a stage has, on top of those it had."""
+        """Add to the number of items of a stage."""
         self._total[stage] += total
         if stage not in self._tasks:
             self._tasks[stage] = self._bars.add_task(stage, total=self._total[stage], note="")
@@ -115,14 +115,14 @@ class BuildProgress:
         self._write("running")
 
     def note_flow_run(self, id_: str) -> None:
-        """Note which run of Prefect's this is, so that it can be ended if this process is killed."""
+        """Record the id of the Prefect run, so that it can be ended if this process is killed."""
         self._flow_run = id_
         self._write("running", force=True)
 
     def note_pools(self, pools: Mapping[str, Mapping[str, Any]]) -> None:
-        """Note the state of the worker pools, see ``Executor.state``; there may be none.
+        """Record the state of the worker pools (possibly none), see ``Executor.state``.
 
-        It may be called often: the file is written once a second, a line of the log where jobs changed.
+        May be called often: the file is written once per second, a log line only when jobs change.
         """
         for name, pool in pools.items():
             before = self._pools.get(name, {})
@@ -134,18 +134,18 @@ class BuildProgress:
             self._write("running")
 
     def note_summary(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Note what became of each aspect: aspect, planned, built, set_aside, and reasons with numbers."""
+        """Record the result of each aspect: aspect, planned, built, set_aside, and counts by reason."""
         self._summary = [dict(row) for row in rows]
         self._write("running", force=True)
 
     def say(self, message: str) -> None:
-        """Tell a person something, above the bars."""
+        """Print a message above the bars."""
         log.info("%s", message)
         if not self._bars.disable:
             self._bars.console.print(message, markup=False, emoji=False, highlight=False)
 
     def state(self, status: str) -> dict[str, Any]:
-        """Return what the file of this process holds."""
+        """Return the content of this process's file."""
         return {
             "status": status,
             "host": _host(),
@@ -161,7 +161,7 @@ class BuildProgress:
                 }
                 for stage in self._total
             },
-            # its jobs end with a build
+            # jobs end with their build
             "flow_run": self._flow_run,
             "pools": self._pools if status == "running" else {},
             "summary": self._summary,
@@ -175,17 +175,17 @@ class BuildProgress:
 
 
 def read_runs(cache: Path) -> list[dict[str, Any]]:
-    """Return what the builds of a store do or did, newest first, each with the `file` that says so.
+    """Return the state of the builds of a store, newest first, each with the path of its `file`.
 
-    A build that says it is running but whose process on this machine is gone has ``died``. Of another
-    machine's processes nothing is known but what they say.
+    A build recorded as running whose process on this machine has ended has the status ``died``. Processes of
+    other machines cannot be checked.
     """
     runs = [run for path in cache.glob("run-*.json") if (run := read_run(path)) is not None]
     return sorted(runs, key=lambda run: (run["started_at"], run["updated_at"]), reverse=True)
 
 
 def read_run(path: Path) -> dict[str, Any] | None:
-    """Return what one file says, see :func:`read_runs`; a damaged one says no more than a missing one."""
+    """Read one file, see :func:`read_runs`; None if it is missing or damaged."""
     try:
         run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if run["status"] == "running" and run["host"] == _host() and not process_alive(int(run["pid"])):

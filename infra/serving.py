@@ -1,15 +1,10 @@
 """Run a model server until it ends, and announce it: ``python -m infra.serving … -- COMMAND``.
 
-The command gets ``--host`` and ``--port`` at its end and the key in ``VLLM_API_KEY``. When it answers, its
-address is written into the store, where builds look for it (`infra/serving.py`).
+The command gets ``--host`` and ``--port`` as its last arguments and the key in ``VLLM_API_KEY``. A server
+that runs as a job has a different address each time, so its URL is written to a file in the store once it
+answers, and removed when it ends. Builds look there for servers that their profile does not name.
 
-Model servers that announce themselves: a file in the store says where each one answers.
-
-A server that runs as a job has another address each time. `infra/serving.py` writes the file when the
-server answers and removes it when the server ends; a build looks here for servers that its profile does not
-name.
-
-The command line of vLLM, the documented server of language models.
+:func:`vllm_command` is the command line of vLLM, the documented server of language models.
 """
 
 from __future__ import annotations
@@ -40,20 +35,20 @@ from storage_schemas.provenance import utc_now
 
 
 class ServerFile(Frozen):
-    """Where a server answers.
+    """Announcement of a server.
 
     Parameters
     ----------
     url
-        Its address, ending in ``/v1``.
+        Base URL, ending in ``/v1``.
     model
-        What it calls its model.
-    key
-        The key that it wants; only this user may read the file.
+        Name of its model.
+        key
+            Required API key; only this user may read the file.
     host, job, process
-        Where it runs: the machine, the SLURM job if it is one, the id of the process that wrote this.
+        The machine, the SLURM job if any, and the id of the process that wrote the file.
     since
-        When it began to answer, UTC.
+        Time at which it began to answer, UTC.
     """
 
     url: str
@@ -66,12 +61,12 @@ class ServerFile(Frozen):
 
 
 def server_path(store: Path, name: str) -> Path:
-    """Return where the file of a server lies."""
+    """Return the path of a server's file."""
     return store / "servers" / f"{name}.json"
 
 
 def write_server(store: Path, name: str, server: ServerFile) -> None:
-    """Announce a server; nobody else can read the file, since its key is in it."""
+    """Announce a server in a file that only this user can read, since it contains the key."""
     path = server_path(store, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.parent.chmod(0o700)
@@ -79,7 +74,7 @@ def write_server(store: Path, name: str, server: ServerFile) -> None:
 
 
 def read_server(store: Path, name: str) -> ServerFile | None:
-    """Return where a server answers, or None if none of that name has announced itself."""
+    """Read the announcement of a server, None if there is none of that name."""
     try:
         return ServerFile.model_validate(json.loads(server_path(store, name).read_bytes()))
     except (FileNotFoundError, ValidationError, ValueError):
@@ -87,15 +82,15 @@ def read_server(store: Path, name: str) -> ServerFile | None:
 
 
 def forget_server(store: Path, name: str) -> None:
-    """Remove the file of a server, if it is this process's."""
-    found = read_server(store, name)
-    if found is not None and (found.process, found.host) == (os.getpid(), socket.gethostname()):
+    """Remove the file of a server if this process wrote it."""
+    server = read_server(store, name)
+    if server is not None and (server.process, server.host) == (os.getpid(), socket.gethostname()):
         server_path(store, name).unlink(missing_ok=True)
 
 
-#: The variable in which vLLM takes its key: on the command line every user of the machine could read it.
+#: Variable for vLLM's key: every user of the machine could read it on the command line.
 KEY_VARIABLE = "VLLM_API_KEY"
-#: How long a server that is told to end may take, seconds.
+#: Seconds that a server has to shut down.
 _ENDING_S = 30.0
 
 
@@ -107,18 +102,18 @@ def serve(
     Parameters
     ----------
     command
-        The server's command, which takes ``--host`` and ``--port``.
+        The server's command, which accepts ``--host`` and ``--port``.
     store, name, model
-        Where it is announced, as what, and what it calls its model.
+        Store and name of the announcement, and the server's name of its model.
     host, port
-        Where it listens; port 0 takes a free one.
+        Address to listen on; port 0 selects a free one.
     start_s
-        How long it may take until it answers, in seconds.
+        Seconds to wait until it answers.
 
     Raises
     ------
     PrerequisiteError
-        If the command is not there, ends before it answers, or does not answer in time.
+        If the command does not exist, ends before it answers, or does not answer in time.
     """
     port = port or _free_port(host)
     key = os.environ.get(KEY_VARIABLE) or secrets.token_urlsafe(24)
@@ -159,9 +154,9 @@ def _free_port(host: str) -> int:
 
 
 def _wait_until_it_answers(server: subprocess.Popen[bytes], url: str, key: str, start_s: float) -> None:
-    # an environment's proxy has no business between us and our own server
+    # do not use a proxy for our own server
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    asked = urllib.request.Request(f"{url}/models", headers={"Authorization": f"Bearer {key}"})
+    request = urllib.request.Request(f"{url}/models", headers={"Authorization": f"Bearer {key}"})
     end = time.monotonic() + start_s
     while True:
         status = server.poll()
@@ -170,10 +165,10 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], url: str, key: str, 
                 f"the server ended with status {status} before it answered; see its lines above"
             )
         try:
-            with opener.open(asked, timeout=10):
+            with opener.open(request, timeout=10):
                 return
         except urllib.error.HTTPError as problem:
-            # it is up, and still loading or of another kind
+            # it is up, but still loading or of another kind
             if problem.code < 500:
                 raise PrerequisiteError(
                     f"{url}/models answers HTTP {problem.code}: that is no such server"
@@ -186,7 +181,7 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], url: str, key: str, 
 
 
 class _Ending:
-    """Let SIGTERM and SIGINT unwind this process while the server runs, so that the server is ended too."""
+    """Make SIGTERM and SIGINT raise while the server runs, so that the server is ended too."""
 
     def __init__(self, server: subprocess.Popen[bytes]) -> None:
         self._server = server
@@ -205,12 +200,12 @@ class _Ending:
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
-    """End the server and the processes that it started, which are its session."""
+    """End the server and its session, that is, all processes it started."""
     if server.poll() is None:
         os.killpg(server.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             server.wait(_ENDING_S)
-    # workers outlive a server that crashed, and hold the GPU's memory
+    # workers survive a crashed server and hold GPU memory
     with contextlib.suppress(ProcessLookupError):
         os.killpg(server.pid, signal.SIGKILL)
     server.wait()
@@ -227,16 +222,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--start-seconds", type=float, default=1800.0)
     parser.add_argument("command", nargs="+")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
         return serve(
-            asked.command,
-            store=asked.store,
-            name=asked.name,
-            model=asked.model,
-            host=asked.host or _address(asked.interface),
-            port=asked.port,
-            start_s=asked.start_seconds,
+            options.command,
+            store=options.store,
+            name=options.name,
+            model=options.model,
+            host=options.host or _address(options.interface),
+            port=options.port,
+            start_s=options.start_seconds,
         )
     except SlvmevalError as problem:
         print(f"error: {problem}", file=sys.stderr)
@@ -251,7 +246,7 @@ def _address(interface: str | None) -> str:
     address = socket.gethostbyname(socket.gethostname())
     if not ipaddress.ip_address(address).is_loopback:
         return address
-    # Debian's own name of a machine leads to itself; ask which address leads out. Nothing is sent
+    # on Debian the host name resolves to loopback: determine the outgoing address; nothing is sent
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -288,9 +283,9 @@ def vllm_command(
     revision
         Commit of the repository, where `weights` is one.
     max_model_len
-        Longest prompt and answer together, tokens.
+        Maximum tokens of prompt and answer together.
     gpus
-        GPUs that share the model.
+        Number of GPUs that share the model.
     more
         Further arguments, last.
     """
@@ -302,7 +297,7 @@ def vllm_command(
         *(("--revision", revision) if revision else ()),
         *("--dtype", "bfloat16"),
         *("--max-model-len", str(max_model_len)),
-        # thoughts apart from the answer: the schema is for the answer alone
+        # separate reasoning from the answer, to which alone the schema applies
         *("--reasoning-parser", "qwen3"),
         *(("--tensor-parallel-size", str(gpus)) if gpus > 1 else ()),
         *more,

@@ -208,12 +208,12 @@ def _make_devices(folder: Path, gpus: int) -> None:
 
 def _free_ports(count: int) -> list[int]:
     """Return ports that nobody listens on; two starts at once hardly draw the same."""
-    found: list[int] = []
+    ports: list[int] = []
     for port in random.sample(PORTS, 20 * count):
         with socket.socket() as probe:
-            if len(found) < count and probe.connect_ex((LOOPBACK, port)) != 0:
-                found.append(port)
-    return found
+            if len(ports) < count and probe.connect_ex((LOOPBACK, port)) != 0:
+                ports.append(port)
+    return ports
 
 
 def _write_configuration(folder: Path, ports: dict[str, int], cores: int, gpus: int, memory: int) -> None:

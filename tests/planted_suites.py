@@ -20,10 +20,10 @@ import signal
 import time
 
 from tasks.llm.usage import Estimate, NotJudged, Usage
-from tasks.llm.answer_store import KeptCaptions
+from tasks.llm.answer_store import AnswerStore
 from tasks.llm.vision_models import VlmModel
 from tasks.llm.chat import ChatClient
-from tasks.scoring.suites.base import Dimension, Scored, Scorer, Suite
+from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, Suite
 from tasks.llm.requests import Calls
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.judgements import Failure
@@ -49,7 +49,7 @@ class Length(Scorer):
         if os.environ.get("DEADLY") == video.name:
             os.kill(os.getpid(), signal.SIGKILL)
         where = {"pool": os.environ.get("SLURM_JOB_PARTITION", ""), "process": os.getpid()}
-        return [Scored(float(sum(1 for _ in video.video)), details={"fps": video.video.fps, **where})]
+        return [ScoredVideo(float(sum(1 for _ in video.video)), details={"fps": video.video.fps, **where})]
 
 
 class Heavy(Length):
@@ -61,10 +61,10 @@ class Heavy(Length):
 
     def score(self, prompt, videos, repeat=0):
         time.sleep(0.05)
-        return [Scored(repeat / 100, details=super().score(prompt, videos)[0].details)]
+        return [ScoredVideo(repeat / 100, details=super().score(prompt, videos)[0].details)]
 
 
-class Asking(Scorer):
+class AskingScorer(Scorer):
     def __init__(self, dimension, setup, threads, tokens):
         super().__init__(dimension)
         self.setup, self.threads, self.tokens = setup, threads, tokens
@@ -85,7 +85,7 @@ class Asking(Scorer):
         if self.calls is None:
             model = VlmModel(model="tiny", server="s", context_tokens=6000, answer_tokens=100, most_images=40)
             client = ChatClient(self.setup.servers.find("s", "tiny"))
-            self.calls = Calls(model, client, KeptCaptions(self.setup.store.root / "suites" / "answers"))
+            self.calls = Calls(model, client, AnswerStore(self.setup.store.root / "suites" / "answers"))
         return self.calls
 
     def score(self, prompt, videos, repeat=0):
@@ -109,7 +109,7 @@ class Asking(Scorer):
         usage = Usage(tokens_in=sum(u.tokens_in for u in both), tokens_out=sum(u.tokens_out for u in both))
         calls = seen.calls + answer.calls
         return [
-            Scored(float(value), model="tiny", **({"usage": usage, "calls": calls} if not place else {}))
+            ScoredVideo(float(value), model="tiny", **({"usage": usage, "calls": calls} if not place else {}))
             for place, value in enumerate(answer.value)
         ]
 
@@ -133,7 +133,7 @@ class Planted(Suite):
         (found,) = [one for one in DIMENSIONS if one.name == dimension]
         if dimension in ("length", "heavy"):
             return (Length if dimension == "length" else Heavy)(found)
-        return Asking(found, self.setup, self.threads, self.tokens)
+        return AskingScorer(found, self.setup, self.threads, self.tokens)
 '''
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from flows.annotate.options import AnnotateOptions
 from flows.stages import Item, through_stages
@@ -35,7 +35,7 @@ from tasks.llm.servers import Servers
 from tasks.pairs.stages import Stage
 from tasks.votes.release_votes import read_release_votes
 
-_VIDEOS = Stage("videos", "cpu", cast(Any, media_stage))
+_VIDEOS = Stage("videos", "cpu", media_stage)
 _TRANSLATE = "translate"
 
 

@@ -183,7 +183,7 @@ class PromptsRun:
         """Make what can be made; in a dry run, only reckon."""
         expected, made = None, []
         if self.options.dry_run:
-            expected = self.maker.reckon(self.videos)
+            expected = self.maker.estimate(self.videos)
         else:
             if self.videos:
                 self.progress.expect(_STAGE, len(self.videos))

@@ -1,4 +1,4 @@
-"""On which address the driver's scheduler listens, so that workers on the nodes reach it."""
+"""Select the address of the driver's scheduler, so that workers on the nodes reach it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def scheduler_options(profile: Profile, nodes: Sequence[Node]) -> dict[str, str]:
-    """Return where the scheduler listens: ``interface`` or ``host``.
+    """Return the scheduler's address option: ``interface`` or ``host``.
 
     The profile's interface if it names one. Else loopback if all nodes of the pools are this machine, and
     else the address with which this machine reaches the first of them.

@@ -1,6 +1,6 @@
-"""One Dask scheduler in this process, and pools of workers that are SLURM jobs, by demand.
+"""A Dask scheduler in this process with pools of workers in SLURM jobs, scaled by demand.
 
-The jobs end with the run, or by a guard if the run is killed.
+The jobs end with the run, or through a guard process if the run is killed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from infra.slurm.pool_jobs import Member, Members, PoolJobs
 from infra.slurm.run_folder import make_log_folder, remove_run_folder, run_folder, write_run_file
 from storage_schemas.errors import PrerequisiteError, UserInputError
 
-#: How long closing waits for the jobs to be gone, seconds.
+#: Seconds that closing waits for the jobs to end.
 CLOSE_S = 90.0
 
 #: Ends the jobs of a run, twice, as a submission may have been on its way; for an hour while SLURM is away,
@@ -81,9 +81,9 @@ async def end_jobs(names: Sequence[str]) -> bool:
 
 log = logging.getLogger(__name__)
 
-#: Dask's answer to a worker that does not beat, seconds; work that holds Python's lock for long is alive.
+#: Seconds without a heartbeat after which Dask drops a worker; work may hold the GIL for long.
 WORKER_TTL_S = 300
-#: SLURM is asked no more often than this, seconds, also when more is wanted.
+#: Minimum seconds between queries of SLURM.
 SOONEST_S = 1.0
 
 

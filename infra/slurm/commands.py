@@ -1,4 +1,4 @@
-"""SLURM's commands: sbatch, squeue, scancel and sinfo, with answers that a program can read."""
+"""SLURM's commands sbatch, squeue, scancel and sinfo, with machine-readable output."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from infra.pool import seconds_of
 from storage_schemas.errors import PrerequisiteError, SlvmevalError
 
-#: How long one command may take, seconds; a busy controller answers late.
+#: Timeout of a command, seconds; a busy controller answers late.
 TIMEOUT_S = 60.0
 
-#: The user's own settings of these commands change what they print and override what a job script says.
+#: The user's own settings of these commands change their output and override job scripts.
 _THEIR_SETTINGS = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SINFO_", "SALLOC_", "SRUN_")
-#: These say which SLURM it is.
+#: Variables that identify the cluster.
 _KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT")
 
-#: What SLURM says while its controller is away or overloaded.
+#: SLURM's messages while its controller is unavailable or overloaded.
 _AWAY = re.compile(
     r"unable to contact|connect failure|timed out|temporarily|try again|zero bytes|connection refused|"
     r"communication connection|in standby mode",
@@ -33,7 +33,7 @@ _RUNNING = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING"
 
 
 class SlurmAway(SlvmevalError):
-    """SLURM does not answer, or takes nothing, now; the same may be asked again later."""
+    """SLURM is temporarily unavailable; the command may be retried later."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Job:
     state
         Its state in capitals, such as ``RUNNING``.
     reason
-        Why it waits, or why it ended, in SLURM's word.
+        SLURM's reason why it waits or ended.
     node
-        Where it runs or ran; empty if it never did.
+        Node on which it runs or ran; empty if it never started.
     starts_at, ends_at
-        When it began and when its time is over, in seconds since 1970, where SLURM knows.
+        Start time and end of its time limit, in seconds since 1970, if known.
     """
 
     id: str
@@ -76,7 +76,7 @@ class Job:
 
     @property
     def there(self) -> bool:
-        """Whether it waits, runs or is being ended."""
+        """Whether it is waiting, running or ending."""
         return self.pending or self.running or self.state == "COMPLETING"
 
 
@@ -105,12 +105,12 @@ class Node:
 
 
 def submit(script: str) -> str:
-    """Send a job script to SLURM and return the job's number.
+    """Submit a job script to SLURM and return the job's number.
 
     Raises
     ------
     SlurmAway
-        If SLURM takes nothing now.
+        If SLURM is temporarily unavailable.
     PrerequisiteError
         If it refuses this script, or is not installed.
     """
@@ -122,7 +122,7 @@ def submit(script: str) -> str:
 
 
 def check(script: str) -> None:
-    """Have SLURM look at a job script without submitting it.
+    """Let SLURM validate a job script without submitting it.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def check(script: str) -> None:
 
 
 def jobs(names: Sequence[str]) -> list[Job]:
-    """Return this user's jobs of these names, also those that ended within the last minutes.
+    """Return this user's jobs with these names, including recently ended ones.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def jobs(names: Sequence[str]) -> list[Job]:
 
 
 def cancel(ids: Iterable[str]) -> None:
-    """End jobs; those that have ended already do not matter.
+    """End jobs, ignoring those that have already ended.
 
     Raises
     ------
@@ -178,11 +178,11 @@ def partitions() -> list[Partition]:
     SlurmAway, PrerequisiteError
         As for :func:`submit`.
     """
-    found = {}
+    by_name = {}
     for line in _run(["sinfo", "--noheader", "--format=%R|%a|%l"]).splitlines():
         name, available, limit = line.split("|")
-        found[name] = Partition(name, available == "up", _limit(limit))
-    return list(found.values())
+        by_name[name] = Partition(name, available == "up", _limit(limit))
+    return list(by_name.values())
 
 
 def nodes() -> list[Node]:
@@ -218,20 +218,20 @@ def user() -> int:
 
 
 def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment in which SLURM's commands run, and which a job inherits.
+    """Return the environment for SLURM's commands, which jobs inherit.
 
-    Without the user's settings of these commands: they go over what a job script says. A driver that runs
-    in a job itself would hand on that job's own variables.
+    It omits the user's settings of these commands, which override job scripts, and the job variables of a
+    driver that itself runs in a job.
     """
     given = os.environ if variables is None else variables
-    kept = {
+    inherited = {
         name: value for name, value in given.items() if name in _KEPT or not name.startswith(_THEIR_SETTINGS)
     }
-    return {**kept, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
+    return {**inherited, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 
 
 def _run(command: list[str], text: str | None = None, fine: str = "") -> str:
-    """Run one of SLURM's commands and return what it prints; an error that says `fine` is none."""
+    """Run one of SLURM's commands and return its output, ignoring errors that contain `fine`."""
     try:
         done = subprocess.run(
             command,
@@ -252,10 +252,10 @@ def _run(command: list[str], text: str | None = None, fine: str = "") -> str:
         raise SlurmAway(f"{command[0]} did not answer within {TIMEOUT_S:.0f} s") from problem
     if done.returncode == 0 or (fine and fine in done.stderr.lower()):
         return done.stdout
-    said = done.stderr.strip() or f"exit status {done.returncode}"
-    if _AWAY.search(said):
-        raise SlurmAway(f"{command[0]}: {said}")
-    raise PrerequisiteError(f"{' '.join(command[:2])} failed: {said}")
+    message = done.stderr.strip() or f"exit status {done.returncode}"
+    if _AWAY.search(message):
+        raise SlurmAway(f"{command[0]}: {message}")
+    raise PrerequisiteError(f"{' '.join(command[:2])} failed: {message}")
 
 
 def _job(line: str) -> Job:

@@ -1,4 +1,4 @@
-"""The script of a job that holds workers: dask-jobqueue writes it, from the profile alone."""
+"""The script of a job with workers, written by dask-jobqueue from the profile."""
 
 from __future__ import annotations
 
@@ -198,10 +198,10 @@ def _environment(
 
 def word(pool_name: str, field: str, value: str) -> str:
     """Return a value that stands in a line of sbatch."""
-    found = _SBATCH_SIGNS.search(value)
-    if found:
+    match = _SBATCH_SIGNS.search(value)
+    if match:
         raise UserInputError(
-            f"pools.{pool_name}.{field}: {value!r} holds {found[0]!r}, which sbatch reads in its own way: "
+            f"pools.{pool_name}.{field}: {value!r} holds {match[0]!r}, which sbatch reads in its own way: "
             "write it without"
         )
     return value
@@ -209,10 +209,10 @@ def word(pool_name: str, field: str, value: str) -> str:
 
 def _in_shell(pool_name: str, field: str, value: str) -> str:
     """Return a value in double quotes, in which the job's variables are replaced and nothing is run."""
-    found = _SHELL_SIGNS.search(value)
-    if found:
+    match = _SHELL_SIGNS.search(value)
+    if match:
         raise UserInputError(
-            f"pools.{pool_name}.{field}: {value!r} holds {found[0]!r}, which a shell reads in its own way: "
+            f"pools.{pool_name}.{field}: {value!r} holds {match[0]!r}, which a shell reads in its own way: "
             "write a path; variables such as $SLURM_JOB_ID may stand in it"
         )
     return f'"{value}"'

@@ -1,4 +1,4 @@
-"""What a compute node can say of itself. Only the standard library: it runs before anything is known there.
+"""Inspect a compute node, using the standard library only, since nothing else may be installed there.
 
 The probe of :mod:`infra.slurm.probe` sends this file's text to the node's Python, on its standard input.
 """
@@ -26,7 +26,7 @@ _INTERFACE_ADDRESS = 0x8915  # SIOCGIFADDR
 
 
 def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what this node sees.
+    """Inspect this node.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def gpus(variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return the GPUs that SLURM gave this job, and those that its driver sees (None if nobody can say)."""
+    """Return the GPUs assigned to this job by SLURM and those visible to the driver (None if unknown)."""
     given = [word for word in variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
     return {"given": given, "seen": _seen_gpus()}
 
@@ -145,8 +145,8 @@ def _connect(asked: Mapping[str, Any]) -> tuple[str | None, str | None]:
             word = {"secret": asked["secret"], "address": list(listening.getsockname()[:2])}
             lines.write(json.dumps(word) + "\n")
             lines.flush()
-            said = lines.readline().strip()
-    return None, None if said == "reached" else said or "no answer"
+            reply = lines.readline().strip()
+    return None, None if reply == "reached" else reply or "no answer"
 
 
 def address_of(interface: str) -> str:

@@ -1,7 +1,4 @@
-"""The jobs of one pool in one run and the workers that have reported.
-
-What they do, and what is to be done.
-"""
+"""The jobs of one pool in one run, the workers that have registered, and the next scaling step."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ class Member:
 
     @property
     def working(self) -> bool:
-        """Whether it has an item to work on."""
+        """Whether it has an item."""
         return bool(self.state.processing)
 
     @property
@@ -64,11 +61,11 @@ class Members(SchedulerPlugin):
         self._scheduler: Scheduler | None = None
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """Take a worker in, before it is given work."""
+        """Register a worker before it gets work."""
         state = scheduler.workers[worker]
         report: dict[str, Any] | None = state.extra.get(REPORT)
         if report is None:
-            # not one of ours, so it has none of our resources
+            # not started by us, so it has none of our resources
             return
         member = Member(
             state,
@@ -82,7 +79,7 @@ class Members(SchedulerPlugin):
         self._came(member)
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
-        """Let a worker go."""
+        """Unregister a worker."""
         self._by_address.pop(worker, None)
 
     def of_job(self, job: str) -> list[Member]:
@@ -97,7 +94,7 @@ class Members(SchedulerPlugin):
         return tuple(self._by_address.values())
 
     def drain(self, job: str) -> None:
-        """Give the workers of a job nothing new; what they work on they finish."""
+        """Give the workers of a job no new items; they finish their current ones."""
         for member in self.of_job(job):
             member.draining = True
             for supplied in self._scheduler.resources.values() if self._scheduler is not None else ():
@@ -105,7 +102,7 @@ class Members(SchedulerPlugin):
                     supplied[member.state.address] = 0.0
 
     def room(self, pool: str) -> int:
-        """Return how many items may be in flight in a pool: one a worker; those that drain finish theirs."""
+        """Return how many items may be in flight in a pool: one per worker, plus those being drained."""
         fit = [member for member in self.of_pool(pool) if not member.problems]
         return sum(member.working if member.draining else 1 for member in fit)
 
@@ -120,14 +117,14 @@ class Members(SchedulerPlugin):
 
 log = logging.getLogger(__name__)
 
-#: Lines of a log that an error shows.
+#: Number of log lines in an error message.
 TAIL_LINES = 15
-#: A job that runs so long without a worker will never have one, seconds.
+#: Seconds after which a running job without a worker counts as failed.
 WITHOUT_WORKER_S = DEATH_TIMEOUT_S + 120.0
 #: How long after it was ended a job may still be shown as running, seconds; then it is ended again.
 ENDING_S = 30.0
 
-#: Somebody ended it, or wanted its node: not the job's fault.
+#: Ended by a user or for its node: not a failure of the job.
 _NOT_ITS_FAULT = frozenset({"CANCELLED", "PREEMPTED", "NODE_FAIL"})
 
 
@@ -179,12 +176,12 @@ class PoolJobs:
         self._known: dict[str, _Known] = {}
 
     def say(self, wanted: int) -> bool:
-        """Note what the driver wants; return whether more jobs are needed for it than there are."""
+        """Record the driver's demand; return whether it needs more jobs than exist."""
         more = self.demand.say(wanted, time.time())
         return more and needed_jobs(self.pool, wanted) > len(self._known)
 
     def worker_came(self, member: Member) -> None:
-        """Note that a job has a worker, which may be unfit."""
+        """Record that a job has a worker, which may be unfit."""
         known = self._known.setdefault(member.job, _Known(Job(member.job, self.name, "RUNNING")))
         known.had_worker = True
         self.starts.came_up()
@@ -197,7 +194,7 @@ class PoolJobs:
             )
 
     def update(self, listed: list[Job]) -> None:
-        """Take in what squeue says."""
+        """Update the jobs from squeue's output."""
         here = {job.id: job for job in listed if job.name == self.name}
         for job in here.values():
             if job.id in self._known:
@@ -213,7 +210,7 @@ class PoolJobs:
                     self._failed(known.job, known.job.state if ended is None else ended.state)
 
     def _failed(self, job: Job, how: str) -> None:
-        """Note a job that came to nothing; after several in a row the pool cannot work."""
+        """Record a failed job; after several in a row the pool counts as unusable."""
         self.starts.failed(time.time())
         path = self.log_of(job.id)
         where = f"{how} on {job.node or 'its node'}"
@@ -225,7 +222,7 @@ class PoolJobs:
             )
 
     def refused(self, problem: PrerequisiteError, others: bool) -> None:
-        """Note that SLURM takes no job; while there are `others` the user's share may be used up for now."""
+        """Record that SLURM refused a job; while `others` exist, their quota may be used up for now."""
         self.starts.failed(time.time())
         if others:
             log.warning("pool %s: %s; it is tried again", self.pool_name, problem)
@@ -246,7 +243,7 @@ class PoolJobs:
         return ended.state not in _NOT_ITS_FAULT
 
     def decide(self) -> ScalingStep:
-        """Return what to do; no worker of a job that is to end is given work from here on."""
+        """Return the next scaling step; workers of jobs to be ended get no more work."""
         now = time.time()
         wanted, lately = self.demand.look(now, self._members.in_flight(self.pool_name))
         jobs = [self._seen(known, now) for known in self._known.values() if not _is_ending(known, now)]
@@ -268,19 +265,19 @@ class PoolJobs:
         return JobState(job.id, job.pending, busy, known.draining, known.idle_since, ends_at)
 
     def hanging(self) -> tuple[str, ...]:
-        """Return the jobs that run without a worker and have for long, which are to be ended."""
+        """Return the jobs that have run too long without a worker and should be ended."""
         now = time.time()
-        found = [
+        jobs = [
             known
             for known in self._known.values()
             if known.alone_since is not None
             and now - known.alone_since > WITHOUT_WORKER_S
             and not _is_ending(known, now)
         ]
-        for known in found:
+        for known in jobs:
             if not known.had_worker:
                 self._failed(known.job, "no worker of it reported")
-        return tuple(known.job.id for known in found)
+        return tuple(known.job.id for known in jobs)
 
     def submitted(self, id_: str) -> None:
         """Note a new job."""
@@ -302,7 +299,7 @@ class PoolJobs:
         return self._members.room(self.pool_name)
 
     def state(self) -> dict[str, Any]:
-        """Return how many jobs and workers there are, and why jobs wait."""
+        """Return the number of jobs and workers, and why jobs wait."""
         known = tuple(self._known.values())
         waiting = [each.job for each in known if each.job.pending]
         reasons = sorted({job.reason for job in waiting if job.reason})

@@ -1,4 +1,4 @@
-"""A short job for each pool that says what its nodes see: the store, Python, packages, GPUs, the network."""
+"""Probe each pool with a short job that reports store, Python, packages, GPUs and network of its nodes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CALL_S = 10.0
 
 @dataclass(frozen=True)
 class Probed:
-    """What came of one pool's probe.
+    """Result of one pool's probe.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a run leaves in the store for its workers: by it they know the driver's store and versions."""
+"""The folder of a run in the store, by which workers verify the driver's store and versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many jobs a pool has: decided from what is wanted and what is there, with nothing started in here."""
+"""Decide the number of jobs of a pool from demand and existing jobs; nothing is started here."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 from infra.pool import Pool, seconds_of
 
-#: So many jobs in a row without ever a worker are no accident.
+#: Number of consecutive jobs without a worker after which the pool counts as unusable.
 MOST_FAILED_STARTS = 3
 #: The longest pause after a job without a worker, seconds.
 LONGEST_PAUSE_S = 300.0
-#: What the driver wanted counts so long, seconds; a driver that is busy elsewhere asks no more.
+#: Seconds for which the driver's demand is valid; a driver that is busy elsewhere does not renew it.
 ASKED_LATELY_S = 120.0
 
 
 @dataclass(frozen=True)
 class JobState:
-    """What matters of one job.
+    """State of one job.
 
     Parameters
     ----------
@@ -27,10 +27,10 @@ class JobState:
         Its number.
     pending
         Whether it waits for a node.
-    busy
-        Whether one of its workers works on something, or holds a result that nobody has taken yet.
+        busy
+            Whether one of its workers processes an item, or holds a result that was not fetched yet.
     draining
-        Whether its workers are given nothing new.
+        Whether its workers get no new items.
     idle_since
         Since when it has nothing to do, seconds; never while it is busy or pending.
     ends_at
@@ -47,7 +47,7 @@ class JobState:
 
 @dataclass(frozen=True)
 class ScalingStep:
-    """How many jobs to submit, which to end now, and which to give nothing new."""
+    """Number of jobs to submit, jobs to end now, and jobs to drain."""
 
     submit: int
     cancel: tuple[str, ...]
@@ -62,7 +62,7 @@ def decide(
     now: float,
     may_submit: bool = True,
 ) -> ScalingStep:
-    """Return what to do about the jobs of a pool.
+    """Return the next scaling step of a pool.
 
     Parameters
     ----------
@@ -94,9 +94,9 @@ def decide(
     idle.sort(key=lambda job: job.idle_since)
     cancel = [*ended, *waiting, *idle[: surplus - len(waiting)]]
 
-    kept = [job for job in live if job not in cancel]
+    remaining = [job for job in live if job not in cancel]
     free = pool.maximum - (len(jobs) - len(cancel))
-    submit = max(0, min(needed_jobs(pool, wanted) - len(kept), free)) if may_submit else 0
+    submit = max(0, min(needed_jobs(pool, wanted) - len(remaining), free)) if may_submit else 0
     return ScalingStep(submit, tuple(job.id for job in cancel), tuple(job.id for job in expiring))
 
 
@@ -106,7 +106,7 @@ def needed_jobs(pool: Pool, wanted: int) -> int:
 
 
 class Demand:
-    """What the driver wants of a pool, now and within the last seconds; used from two threads.
+    """The driver's demand on a pool, now and recently; thread-safe.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Demand:
         return self._said[-1][1]
 
     def say(self, wanted: int, now: float) -> bool:
-        """Note what the driver wants from now on; return whether it is more than before."""
+        """Record the driver's demand; return whether it increased."""
         with self._lock:
             self._asked_at = now
             return self._note(wanted, now)
@@ -155,7 +155,7 @@ class Demand:
 
 
 class Starts:
-    """Whether the jobs of a pool come up: pauses grow while they do not, and end at some point.
+    """Tracks whether the jobs of a pool start: pauses between submissions grow while they do not.
 
     Parameters
     ----------

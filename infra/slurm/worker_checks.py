@@ -1,6 +1,6 @@
-"""Whether a worker may be given work: it sees the driver's store, has the driver's packages, and a GPU.
+"""Checks whether a worker is fit for work: access to the driver's store, equal packages, and a GPU.
 
-Each check returns what is wrong, for a person, or an empty list.
+Each check returns a list of problems as messages; empty if there are none.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ def check_store(store: Path, run: str, scheduler: str, wait_s: float = SEEN_AFTE
 
 def check_packages(here: Mapping[str, str], driver: Mapping[str, str]) -> list[str]:
     """Check that versions are the driver's, and that our packages cannot be taken for others."""
-    found = [
+    problems = [
         f"{name} is {here.get(name, 'not installed')} here, but {wanted} in the driver"
         for name, wanted in driver.items()
         if here.get(name) != wanted
     ]
-    if found:
-        found = [f"{'; '.join(found)}: let `python` of the pool be of an environment like the driver's"]
+    if problems:
+        problems = [f"{'; '.join(problems)}: let `python` of the pool be of an environment like the driver's"]
     if not sys.flags.safe_path:
-        found.append("PYTHONSAFEPATH is not 1: the lines in `setup` of the pool must leave it")
+        problems.append("PYTHONSAFEPATH is not 1: the lines in `setup` of the pool must leave it")
     homes = {name: _home(name) for name in _OUR_PACKAGES}
     if len(set(homes.values())) > 1:
         shown = ", ".join(f"{name} from {home}" for name, home in homes.items())
-        found.append(f"our packages come from several places ({shown}): look at PYTHONPATH in `setup`")
-    return found
+        problems.append(f"our packages come from several places ({shown}): look at PYTHONPATH in `setup`")
+    return problems
 
 
 def _home(name: str) -> str:

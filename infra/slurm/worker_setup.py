@@ -1,7 +1,7 @@
-"""What a worker does before it reports to the scheduler: it looks whether it is fit, and says so.
+"""Setup of a worker before it registers: check whether it is fit, and report the result.
 
-Dask loads this as a preload. A worker that is not fit has no resource, so it is given no work; what is wrong
-with it travels to the driver with its registration.
+Dask loads this as a preload. An unfit worker has no resource, so it gets no work; its problems are sent to
+the driver with its registration.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from storage_schemas.provenance import GPU_VARIABLE
 
 log = logging.getLogger("distributed.worker")
 
-#: Key of what a worker says of itself, in ``WorkerState.extra``.
+#: Key of a worker's report in ``WorkerState.extra``.
 REPORT = "slvmeval"
 
 # set by the job script
@@ -34,7 +34,7 @@ ALLOW_CPU_MODELS = "SLVMEVAL_ALLOW_CPU_MODELS"
 
 
 def dask_setup(worker: Worker) -> None:
-    """Look at this worker, say what was found, and let it work only if it is fit."""
+    """Check this worker, report the result, and give it its resource only if it is fit."""
     resources = dict(worker.state.total_resources)
     _set_resources(worker, {})
     report: dict[str, Any] = {**_where(), "problems": ["its check of itself failed; its log says why"]}

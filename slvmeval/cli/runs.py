@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from flows.build.run import BuildResult
-from flows.declaration import FlowDeclaration, OptionsT, ResultT, run_flow
+from flows.command_runs import run_flow
+from flows.declaration import FlowDeclaration, OptionsT, ResultT
 from infra.prefect_server import log_level
 from infra.profile import Profile
 from slvmeval.cli.terminal import console, counted, say, table
@@ -20,7 +21,7 @@ from storage_schemas.set_aside import SetAsideRow
 def run(
     flow: FlowDeclaration[OptionsT, Any, ResultT], options: OptionsT, site: Profile, direct: bool, quiet: bool
 ) -> ResultT:
-    """Run a flow for a command; see :func:`flows.declaration.run_flow`."""
+    """Run a flow for a command; see :func:`flows.command_runs.run_flow`."""
     log_to_stderr(quiet)
     return run_flow(flow, options, site, direct, quiet)
 

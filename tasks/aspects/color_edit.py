@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field, field_validator
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable, Parameters, PixelOperation, Pool
-from tasks.aspects.prompt_templates import checked_template, default_text, filled
+from tasks.llm.prompt_files import checked_template, prompt_text
 from tasks.media.color_names import field_colours, named_colours, rgb_to_lab
 from tasks.media.planes import Rgb
 from tasks.models.base import ImageEditor, Models
@@ -166,7 +166,7 @@ class ColourEditParameters(Parameters):
 
     editor: str = Field(default="qwen-image-edit-2509", min_length=1)
     palette: Palette = PALETTE
-    instruction: str = default_text("color_instruction")
+    instruction: str = prompt_text("tasks.aspects", "color_instruction")
     negative: str = ""
     # the editor's schedule divides by zero at one step
     steps: int = Field(default=40, ge=2, le=1000)
@@ -229,7 +229,7 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
         """Draw the thing and its new colour; `instruction` is the text given to the editor."""
         drawn = drawn_colour(clip, parameters.palette)
         thing = " ".join(drawn["object"].split())[:_LONGEST_NAME]
-        instruction = filled(parameters.instruction, object=thing, color=drawn["new_color"])
+        instruction = parameters.instruction.format(object=thing, color=drawn["new_color"])
         return {**drawn, "instruction": instruction}
 
     def apply(

@@ -6,12 +6,9 @@ invalid answer is never repaired: the model gets the reason and is asked again, 
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -24,24 +21,25 @@ from storage_schemas.provenance import utc_now
 from storage_schemas.rng import derived_seed
 from tasks.captions.analyser import AnswerJournal, CaptionAnalyser, NotAnalysed
 from tasks.captions.answer_schema import analysis_schema, read_analysis
-from tasks.llm.answers import NotFitting, has_text, split_thinking
-from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling, ask_all
-from tasks.llm.servers import ChatServer, Servers, check_server
+from tasks.llm.answers import has_text
+from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling
+from tasks.llm.prompt_files import prompt_text
+from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text, without_marks
+from tasks.llm.servers import Servers, check_server
 
-PROMPT_FILE = Path(__file__).parent / "prompts" / "caption_analysis.txt"
-#: The paper's model, and the revision pinned by this project.
+#: The paper's model, and the revision that pinned by this project.
 MODEL, REVISION = "Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"
 
+_ADVICE = "change that parameter of caption_analysis, or use a server that supports it (vLLM does)"
 # Maximum characters of an invalid answer that are shown to the model again.
 _SHOWN = 4000
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 _SPACE = re.compile(r"\s")
 
 
-@cache
 def default_prompt() -> str:
     """Return the default instruction."""
-    return PROMPT_FILE.read_text(encoding="utf-8").strip()
+    return prompt_text("tasks.captions", "caption_analysis")
 
 
 class LlmParameters(Frozen):
@@ -152,30 +150,26 @@ class LlmAnalyser(CaptionAnalyser):
         texts = {
             digest_text(caption): _text(caption, self._parameters.most_characters) for caption in captions
         }
-        open_ = [
+        questions = [
             _Question(digest, text, self._parameters)
             for digest, text in texts.items()
             if text and digest not in answers
         ]
         failed: dict[str, NotAnalysed] = {}
 
-        def on_answer(place: int, answer: ChatAnswer) -> ChatRequest | None:
-            question = open_[place]
-            took = question.take(answer)
-            if isinstance(took, ChatRequest):
-                return took
-            if isinstance(took, NotAnalysed):
-                failed[question.digest] = took
-            else:
-                answers[question.digest] = took
+        def on_result(question: _Question, result: CaptionAnswer | Unanswered) -> None:
+            if isinstance(result, CaptionAnswer):
+                answers[question.digest] = result
                 if journal is not None:
-                    journal.append(took)
-            return None
+                    journal.append(result)
+            else:
+                failed[question.digest] = NotAnalysed(**result.model_dump())
 
-        if open_:
+        if questions:
             server = self._servers.find(self._parameters.server, self._parameters.model)
-            ask_all(server, [question.request() for question in open_], on_answer)
-            _check_not_all_refused(server, [question.digest for question in open_], failed, answers)
+            ask_questions(
+                server, questions, self._parameters.tries, "captions", "analysis", on_result, _ADVICE
+            )
         results: list[CaptionAnalysis | NotAnalysed] = []
         for caption in captions:
             digest = digest_text(caption)
@@ -186,43 +180,26 @@ class LlmAnalyser(CaptionAnalyser):
         return results
 
 
-def _check_not_all_refused(
-    server: ChatServer, digests: Sequence[str], failed: Mapping[str, NotAnalysed], answered: Collection[str]
-) -> None:
-    """Raise PrerequisiteError if a server rejected all of several captions for the same reason.
-
-    The cause is then not a caption but, for instance, an unknown field of the request.
-    """
-    reasons = {failed[digest].message for digest in digests if digest in failed and failed[digest].refused}
-    if len(digests) > 2 and len(reasons) == 1 and not any(digest in answered for digest in digests):
-        raise PrerequisiteError(
-            f"model server {server.name} at {server.base} rejected all {len(digests)} captions of a source "
-            f"for the same reason: {reasons.pop()}. If it does not support a field, change that parameter of "
-            "caption_analysis, or use a server that supports it (vLLM does)"
-        )
-
-
-class _Question:
-    """One caption with its attempts and the reasons why answers were rejected."""
+class _Question(Question[CaptionAnswer]):
+    """One caption until an answer fits."""
 
     def __init__(self, digest: str, text: str, parameters: LlmParameters) -> None:
+        super().__init__()
         self.digest = digest
         self._text = text
         self._parameters = parameters
-        self._refused: list[str] = []
-        self._answers: list[ChatAnswer] = []
 
     def request(self) -> ChatRequest:
         """Return the next request: the caption, and the reason for rejecting the last answer."""
         parameters = self._parameters
         messages: list[dict[str, Any]] = [
             {"role": "system", "content": parameters.prompt},
-            {"role": "user", "content": _as_data(self._text)},
+            {"role": "user", "content": as_data(caption=self._text)},
         ]
-        if self._refused:
-            if last := self._answers[-1].text[:_SHOWN].strip():
-                messages.append({"role": "assistant", "content": _without_marks(last)})
-            reason = _without_marks(self._refused[-1])
+        if self.unfit:
+            if last := self.answers[-1].text[:_SHOWN].strip():
+                messages.append({"role": "assistant", "content": without_marks(last)})
+            reason = without_marks(self.unfit[-1])
             again = f"That answer cannot be used: {reason}. Answer again, by all the rules."
             messages.append({"role": "user", "content": again})
         return ChatRequest(
@@ -231,8 +208,8 @@ class _Question:
             sampling=Sampling(
                 temperature=parameters.temperature,
                 top_p=parameters.top_p,
-                # depends only on caption and attempt, so that results do not depend on the order of answers
-                seed=derived_seed("caption-analysis", self.digest, len(self._refused)) % 2**31,
+                # by the caption and the try alone, so that no result depends on the order of the answers
+                seed=derived_seed("caption-analysis", self.digest, len(self.unfit)) % 2**31,
                 most_tokens=parameters.most_tokens,
             ),
             extra_body={
@@ -243,44 +220,24 @@ class _Question:
             },
         )
 
-    def take(self, answer: ChatAnswer) -> CaptionAnswer | NotAnalysed | ChatRequest:
-        """Return the accepted answer, the next request, or the final failure of this caption."""
-        self._answers.append(answer)
-        if answer.error is not None:
-            return NotAnalysed(message=answer.error, refused=True)
-        try:
-            return self._accepted(answer)
-        except NotFitting as problem:
-            self._refused.append(str(problem))
-        if len(self._refused) < self._parameters.tries:
-            return self.request()
-        reasons = "; ".join(dict.fromkeys(self._refused))
-        count = len(self._refused)
-        return NotAnalysed(
-            message=f"{self._parameters.model} gave no analysis in {count} attempts: {reasons}"
-        )
-
-    def _accepted(self, answer: ChatAnswer) -> CaptionAnswer:
+    def accepted(self, answer: ChatAnswer) -> CaptionAnswer:
+        """Return the analysis that an answer is, with what all answers took."""
         parameters = self._parameters
-        if answer.finish_reason == "length":
-            raise NotFitting(f"it was not at its end after {parameters.most_tokens} tokens, be brief")
-        thoughts, text = split_thinking(answer.text)
-        if not text:
-            raise NotFitting("there was nothing after the thinking" if thoughts else "it is empty")
+        thoughts, text = whole_text(answer, parameters.most_tokens)
         return CaptionAnswer(
             caption=self.digest,
             analysis=read_analysis(text, parameters.most_items, parameters.most_letters),
             text=answer.text,
-            reasoning=answer.reasoning or thoughts,
+            reasoning=thoughts,
             finish_reason=answer.finish_reason,
             model=answer.model,
             characters=len(self._text),
-            tokens_in=_sum([each.tokens_in for each in self._answers]),
-            tokens_out=_sum([each.tokens_out for each in self._answers]),
-            seconds=round(sum(each.seconds for each in self._answers), 3),
-            tries=len(self._refused) + 1,
-            calls=sum(each.tries for each in self._answers),
-            refused=tuple(self._refused),
+            tokens_in=_sum([each.tokens_in for each in self.answers]),
+            tokens_out=_sum([each.tokens_out for each in self.answers]),
+            seconds=round(sum(each.seconds for each in self.answers), 3),
+            tries=len(self.unfit) + 1,
+            calls=sum(each.tries for each in self.answers),
+            refused=tuple(self.unfit),
             at=utc_now(),
         )
 
@@ -288,16 +245,6 @@ class _Question:
 def _sum(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
-
-
-def _as_data(text: str) -> str:
-    """Return a caption as a JSON object that cannot end the surrounding message."""
-    return _without_marks(json.dumps({"caption": text}, ensure_ascii=False))
-
-
-def _without_marks(text: str) -> str:
-    # `<|im_end|>` and similar marks would end the message; JSON allows another spelling
-    return text.replace("<", "\\u003c")
 
 
 def _text(caption: str, most: int) -> str:

@@ -1,6 +1,7 @@
-"""Captions that judges had made of videos: one for each video, aspect and captioner, paid for once.
+"""Answers of models that are kept: each is paid for once, also where several processes want it.
 
-They lie in ``judgements/captions/`` of the store, a line each.
+Those of suites lie in ``suites/answers/`` of the store, descriptions that judges read in
+``judgements/captions/``, a line each.
 """
 
 from __future__ import annotations
@@ -14,40 +15,41 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from storage_schemas.commit import storage_errors
 from storage_schemas.ids import digest_text
 from storage_schemas.json_lines import LinesFolder
 from storage_schemas.model import Frozen
 
-#: How often a process looks whether another one has made the caption that both want, in seconds.
+#: How often a process looks whether another one has the answer that both want, in seconds.
 _LOOK_EVERY_S = 0.1
 
 
 class StoredAnswer(Frozen):
-    """One caption.
+    """One answer.
 
     Parameters
     ----------
     key
-        Checksum of all that it was made from.
+        Checksum of all that it depends on.
     text
-        The caption.
+        The answer as it came.
     model
-        The captioner, as its server names it.
-    captioner, aspect
-        Checksum of the captioner's settings, and the aspect.
+        Who answered, as its server names it.
+    asked_by, about
+        Checksum of the settings of who asked, and the aspect, where that is noted.
     frames, tokens_in, tokens_out, seconds, tries
         What it took.
     expected_in
-        The tokens in that were reckoned before it was made.
+        The tokens in that were estimated before it was asked for, where that is noted.
     """
 
     key: str
     text: str
     model: str
-    captioner: str = ""
-    aspect: str = ""
+    asked_by: str = ""
+    about: str = ""
     frames: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
@@ -56,22 +58,22 @@ class StoredAnswer(Frozen):
     expected_in: int = 0
 
 
-#: Threads of this process that want one caption wait for each other, also where they serve several judges.
+#: Threads of this process that want one answer wait for each other, also where they serve several who ask.
 _making: dict[tuple[Path, str], threading.Lock] = defaultdict(threading.Lock)
 
 
 class AnswerStore:
-    """The captions in a folder, shared by threads and processes, on one machine or on several."""
+    """The answers in a folder, shared by threads and processes, on one machine or on several."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
         self._known: dict[str, StoredAnswer] | None = None
-        self._lines = LinesFolder(folder, StoredAnswer, "that caption is made again")
+        self._lines = LinesFolder(folder, StoredAnswer, "that answer is asked for again")
         self._held: int | None = None
 
     def get_or_make(self, key: str, make: Callable[[], StoredAnswer]) -> tuple[StoredAnswer, bool]:
-        """Return the caption of a key, and whether it was made now.
+        """Return the answer to a key, and whether it was made now.
 
         Two threads or processes that want the same one make it once. What `make` raises is raised here.
         """
@@ -81,7 +83,7 @@ class AnswerStore:
             return known, False
         with _making[self._folder, key], self._alone(key):
             with self._lock:
-                # what another judge or process made meanwhile
+                # what another thread or process made meanwhile
                 known = self._read_on().get(key)
             if known is not None:
                 return known, False
@@ -93,7 +95,7 @@ class AnswerStore:
 
     @contextmanager
     def _alone(self, key: str) -> Iterator[None]:
-        """Hold a caption: no other process makes it meanwhile; one that dies lets go of it."""
+        """Hold a key: no other process makes its answer meanwhile; one that dies lets go of it."""
         path = self._folder.with_name(f"{self._folder.name}.lock")
         with self._lock, storage_errors(path.parent):
             if self._held is None:
@@ -116,14 +118,14 @@ class AnswerStore:
             fcntl.lockf(held, fcntl.LOCK_UN, 1, place)
 
     def find(self, key: str) -> StoredAnswer | None:
-        """Return the caption of a key; None where it is not there."""
+        """Return the answer to a key; None where it is not there."""
         with self._lock:
             return self._read().get(key)
 
-    def made_by(self, captioner: str) -> list[StoredAnswer]:
-        """Return the captions that were made with some settings."""
+    def made_for(self, asked_by: str) -> list[StoredAnswer]:
+        """Return the answers that were asked for with some settings."""
         with self._lock:
-            return [found for found in self._read().values() if found.captioner == captioner]
+            return [found for found in self._read().values() if found.asked_by == asked_by]
 
     def _read(self) -> dict[str, StoredAnswer]:
         return self._read_on() if self._known is None else self._known
@@ -134,3 +136,16 @@ class AnswerStore:
         for found in self._lines.new_rows():
             known.setdefault(found.key, found)
         return known
+
+
+_open: WeakValueDictionary[Path, AnswerStore] = WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def open_answers(folder: Path) -> AnswerStore:
+    """Return this process's store of a folder: all who use it hold its answers in memory once."""
+    with _opening:
+        found = _open.get(folder)
+        if found is None:
+            found = _open[folder] = AnswerStore(folder)
+        return found

@@ -139,7 +139,7 @@ def ask_all(server: ChatServer, requests: Iterable[ChatRequest], on_answer: OnAn
         If the server cannot be used: it is down for longer than its patience, refuses the key or does not
         have the model. `on_answer` has had every answer that came before.
     """
-    asyncio.run(Asking(server, on_answer).all(requests))
+    asyncio.run(ServerAsking(server, on_answer).all(requests))
 
 
 class _Passing(Exception):
@@ -154,7 +154,7 @@ class _Refused(Exception):
     """The server will not answer this request, however often it is asked."""
 
 
-class Asking:
+class ServerAsking:
     """Asks one server, within one event loop."""
 
     def __init__(self, server: ChatServer, on_answer: OnAnswer) -> None:
@@ -266,7 +266,7 @@ class Asking:
 
 
 def _client(server: ChatServer) -> Any:
-    """Return the library's client; it tries nothing again by itself: :class:`Asking` does, and counts."""
+    """Return the library's client, with its own retries off: :class:`ServerAsking` retries, and counts."""
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
     http = DefaultAsyncHttpxClient(
@@ -351,7 +351,7 @@ class ChatClient:
     def __init__(self, server: ChatServer) -> None:
         self.server = server
         self._lock = threading.Lock()
-        self._asking = Asking(server, lambda _place, _answer: None)
+        self._asking = ServerAsking(server, lambda _place, _answer: None)
         self._running: tuple[asyncio.AbstractEventLoop, threading.Thread, weakref.finalize[Any, Any]] | None
         self._running = None
 
@@ -393,7 +393,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-def _end(loop: asyncio.AbstractEventLoop, asking: Asking) -> None:
+def _end(loop: asyncio.AbstractEventLoop, asking: ServerAsking) -> None:
     """Close the connections of a loop of another thread, then stop it; wait for neither."""
 
     async def close() -> None:

@@ -1,4 +1,4 @@
-"""Requests of suites to language models: each answer is kept at once, so that none is paid for twice."""
+"""Requests to language models whose answers are kept at once, so that none is paid for twice."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ class NotKept(SetAside):
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer: its JSON value, its text, and what it took; nothing where it was kept."""
+    """An answer: its JSON value, how it is kept, and what it took now; nothing where it was kept before."""
 
     value: Any
-    text: str
+    kept: StoredAnswer
     reasoning: str = ""
-    model: str = ""
     usage: Usage = field(default_factory=Usage)
     calls: int = 0
 
@@ -81,6 +80,7 @@ class Calls:
         parts: Callable[[], Parts],
         schema: Mapping[str, Any],
         check: Check | None = None,
+        notes: Callable[[], Mapping[str, Any]] | None = None,
     ) -> Answered:
         """Return the JSON value that the model answers with.
 
@@ -95,6 +95,8 @@ class Calls:
         check
             Called with the value before it is kept; what it raises (NotJudged) is raised here and the answer
             is not kept. Its return value takes the place of the value.
+        notes
+            Further fields of the :class:`StoredAnswer`; called after `parts`, where something is asked.
 
         Raises
         ------
@@ -120,6 +122,7 @@ class Calls:
                 tokens_out=answer.tokens_out or 0,
                 seconds=answer.seconds,
                 tries=answer.tries,
+                **(notes() if notes is not None else {}),
             )
 
         try:
@@ -131,9 +134,8 @@ class Calls:
         paid = asked[0] if made else None
         return Answered(
             value=read(kept.text, paid, check),
-            text=kept.text,
+            kept=kept,
             reasoning=paid.reasoning if paid else "",
-            model=kept.model,
             usage=usage_of(paid) if paid else Usage(tries=0),
             calls=int(made),
         )

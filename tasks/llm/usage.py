@@ -8,7 +8,7 @@ import statistics
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -55,10 +55,24 @@ class Usage:
     tries: int = 1
     others: tuple[ModelUsage, ...] = ()
 
+    def by_model(self, model: str) -> Usage:
+        """Return the same with every model apart: the own tokens become those of `model` among `others`."""
+        if not self.tokens_in and not self.tokens_out:
+            return self
+        own = ModelUsage(model, self.tokens_in, self.tokens_out)
+        return replace(self, tokens_in=0, tokens_out=0, others=(own, *self.others))
+
+    def tokens(self) -> tuple[int, int]:
+        """Return the tokens in and out of all models."""
+        return (
+            self.tokens_in + sum(one.tokens_in for one in self.others),
+            self.tokens_out + sum(one.tokens_out for one in self.others),
+        )
+
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a request will take, reckoned before it is sent.
+    """What a request will take, estimated before it is sent.
 
     Parameters
     ----------
@@ -209,7 +223,7 @@ class TokenCounts:
     tokens_out
         Tokens of the answer with its thoughts.
     tokens_in, expected_in
-        Tokens of the request as the server counted them, and as they were reckoned; 0 where one is not known.
+        Tokens of the request as the server counted them, and as estimated before; 0 where one is not known.
     """
 
     aspect: str
@@ -237,7 +251,7 @@ class MeasuredTokens:
         return round(self._mean_out if self.answers else otherwise)
 
     def tokens_in(self, expected: float) -> int:
-        """Return the tokens of a request by those that were reckoned."""
+        """Return the tokens of a request by those that were estimated."""
         return round(expected * self._ratio_in)
 
     @cached_property
@@ -262,7 +276,7 @@ class MeasuredTokens:
             wide = f" ± {share:.0%}"
         return (
             f"by {len(lengths)} {what} in the store: {self._mean_out:,.0f} tokens out each{wide}, "
-            f"tokens in {self._ratio_in:.2f} times those reckoned"
+            f"tokens in {self._ratio_in:.2f} times the estimate"
         )
 
 

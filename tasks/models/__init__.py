@@ -1,7 +1,6 @@
-"""What loads weights, each model once a process; nothing here downloads without being told to.
+"""Models and their weights; each model is loaded once per process, and downloads are always explicit.
 
-Others use `hub` (from a name to a loaded model), `base` (what an operation knows of a model),
-`residence` (memory and batches), `device`, `registry` (the known models), and `add`, `fetch` and
-`mirror` for the command `models`. One file a model; `clip_server` also runs alone, in an environment of
-its own.
+Others use `hub` (from a name to a loaded model), `base` (interfaces of models), `residence` (memory and
+batches), `device`, `registry` (the known models), and `add`, `fetch` and `mirror` for the command
+`models`. Each model has its own file; `clip_server` also runs standalone in a separate environment.
 """

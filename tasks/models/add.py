@@ -1,4 +1,4 @@
-"""Take a checkpoint folder of one's own, or one that was downloaded elsewhere, as a model."""
+"""Add a checkpoint folder, self-made or downloaded elsewhere, as a model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_model(
     pickled: bool = False,
     progress: FileProgress | None = None,
 ) -> Path:
-    """Make a checkpoint folder a model of a models folder; its checksums are computed, nothing is loaded.
+    """Add a checkpoint folder to a model folder; checksums are computed, nothing is loaded.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def add_model(
     folder
         The checkpoint as ``from_pretrained`` wants it; hidden files are left out.
     into
-        The models folder.
-    kind, licence
+        The model folder.
+        kind, licence
         How it is loaded, and its licence; a built-in name has its own.
     repository, revision
         Where it comes from, if that is known; they are in the ids of what it makes.

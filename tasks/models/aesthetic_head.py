@@ -68,14 +68,14 @@ def layers_of(weights: Mapping[str, NDArray[np.float64]]) -> list[Layer]:
     names = {name.removeprefix("layers.").removeprefix(PREFIX): name for name in weights}
     numbers = sorted({int(name.split(".")[0]) for name in names if name.split(".")[0].isdigit()})
     try:
-        found = [(weights[names[f"{n}.weight"]], weights[names[f"{n}.bias"]]) for n in numbers]
+        layers = [(weights[names[f"{n}.weight"]], weights[names[f"{n}.bias"]]) for n in numbers]
     except KeyError as lacking:
         raise ValueError(f"it lacks {PREFIX}{lacking.args[0]}") from lacking
-    widths = [matrix.shape for matrix, _ in found]
+    widths = [matrix.shape for matrix, _ in layers]
     fits = all(after[1] == before[0] for before, after in itertools.pairwise(widths))
-    if not found or not fits or widths[-1][0] != 1:
+    if not layers or not fits or widths[-1][0] != 1:
         raise ValueError(f"its layers are {widths}: a chain is needed that ends in one number")
-    return found
+    return layers
 
 
 class AestheticHead:
@@ -110,5 +110,5 @@ class AestheticHead:
         rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         for matrix, bias in self._layers:
             rows = rows @ matrix.T + bias
-        found: NDArray[np.float64] = rows[:, 0]
-        return found
+        result: NDArray[np.float64] = rows[:, 0]
+        return result

@@ -161,10 +161,10 @@ class ServedClip:
         """
         listed = self._ask("models", None)
         try:
-            found = {str(model["id"]): model for model in listed["data"]}
-            if self.server.model not in found:
-                raise no_such_model(self.server, list(found))
-            return ServedModel.model_validate(found[self.server.model])
+            models = {str(model["id"]): model for model in listed["data"]}
+            if self.server.model not in models:
+                raise no_such_model(self.server, list(models))
+            return ServedModel.model_validate(models[self.server.model])
         except (KeyError, TypeError, ValidationError) as problem:
             raise PrerequisiteError(
                 f"model server {self.server.name} at {self.server.base} serves no CLIP as "
@@ -209,8 +209,8 @@ class ServedClip:
         return [int(end) for end in self._ask("tokens", {"texts": [text], "ends": True})["ends"][0]]
 
     def _rows(self, path: str, body: Mapping[str, Any], count: int) -> ServedRows:
-        found = self._ask(path, body)
-        rows: ServedRows = np.frombuffer(base64.b64decode(found["rows"]), "<f4").reshape(found["shape"])
+        reply = self._ask(path, body)
+        rows: ServedRows = np.frombuffer(base64.b64decode(reply["rows"]), "<f4").reshape(reply["shape"])
         if rows.shape != (count, self.width):
             raise PrerequisiteError(
                 f"{self.server.base} gave rows of {rows.shape} for {count} of {self.width}"
@@ -239,27 +239,27 @@ class ServedClip:
         secret = self.server.secret()
         if secret is not None:
             headers["Authorization"] = f"Bearer {secret}"
-        asked = urllib.request.Request(f"{self.server.base}/{path}", data=content, headers=headers)
+        request = urllib.request.Request(f"{self.server.base}/{path}", data=content, headers=headers)
         try:
-            with self._opener.open(asked, timeout=self.server.timeout_s) as answer:
+            with self._opener.open(request, timeout=self.server.timeout_s) as answer:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as problem:
-            said = _message(problem)
+            reason = _message(problem)
             if problem.code in (401, 403):
                 raise refused_key(self.server) from problem
             if problem.code == 507:
-                raise OutOfMemory(said) from problem
-            if problem.code == 404 and "no model" in said:
+                raise OutOfMemory(reason) from problem
+            if problem.code == 404 and "no model" in reason:
                 raise no_such_model(self.server) from problem
             if problem.code in (502, 503, 504):
                 raise _Unreachable(f"HTTP {problem.code}") from problem
-            told = (
-                f"model server {self.server.name} at {self.server.base} answers HTTP {problem.code}: {said}"
+            message = (
+                f"model server {self.server.name} at {self.server.base} answers HTTP {problem.code}: {reason}"
             )
             if problem.code >= 500:
                 # of this request: the next one may go well
-                raise RuntimeError(told) from problem
-            raise PrerequisiteError(told) from problem
+                raise RuntimeError(message) from problem
+            raise PrerequisiteError(message) from problem
         except (OSError, ValueError) as problem:
             raise _Unreachable(why(problem)) from problem
 

@@ -27,8 +27,8 @@ def visible_gpus() -> tuple[str, ...]:
         return tuple(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
     if shutil.which("nvidia-smi") is None:
         return ()
-    asked = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-    answer = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     return tuple(answer.stdout.split("\n")[:-1]) if answer.returncode == 0 else ()
 
 
@@ -89,8 +89,8 @@ def is_out_of_memory(problem: BaseException) -> bool:
     if torch is not None and isinstance(problem, torch.cuda.OutOfMemoryError):
         return True
     # the errors of onnxruntime are no RuntimeErrors
-    told = isinstance(problem, RuntimeError) or type(problem).__module__.startswith("onnxruntime.")
-    return told and any(saying in str(problem) for saying in _SAYINGS)
+    is_candidate = isinstance(problem, RuntimeError) or type(problem).__module__.startswith("onnxruntime.")
+    return is_candidate and any(saying in str(problem) for saying in _SAYINGS)
 
 
 def free_caches() -> None:

@@ -70,6 +70,6 @@ class Dover:
         technical
             Clips of fragments, ``(clips, 3, 32, 224, 224)`` float32, normalised.
         """
-        found = self._session.run(None, {_AESTHETIC: aesthetic, _TECHNICAL: technical})
-        beauty, technique = (float(np.mean(one, dtype=np.float64)) for one in found)
+        outputs = self._session.run(None, {_AESTHETIC: aesthetic, _TECHNICAL: technical})
+        beauty, technique = (float(np.mean(one, dtype=np.float64)) for one in outputs)
         return beauty, technique

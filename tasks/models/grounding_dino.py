@@ -21,7 +21,7 @@ MODEL_TYPES = ("grounding-dino", "mm-grounding-dino")
 
 
 def load(path: Path, device: str, dtype: str = "float32") -> GroundingDino:
-    """Load the checkpoint in a folder; nothing is looked for elsewhere.
+    """Load the checkpoint in a folder, without network access.
 
     Pictures are made ready by Pillow, not by torchvision, so that the same picture is the same input on every
     machine.
@@ -122,7 +122,7 @@ class GroundingDino(Detector):
             inputs = inputs.to(self.device)
             inputs["pixel_values"] = inputs["pixel_values"].to(self._model.dtype)
             outputs = self._model(**inputs)
-            found = self._processor.post_process_grounded_object_detection(
+            detections = self._processor.post_process_grounded_object_detection(
                 outputs,
                 inputs["input_ids"],
                 threshold=box_threshold,
@@ -137,7 +137,7 @@ class GroundingDino(Detector):
                 height,
                 width,
             )
-            for each in found
+            for each in detections
         ]
 
     def _label(self, text: str) -> str:

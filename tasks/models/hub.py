@@ -1,6 +1,6 @@
-"""The model store's lookup: from a name to a loaded model, checked and loaded once a process.
+"""Look up models by name; each is verified and loaded once per process.
 
-`ModelCheck` checks all models of a build in one go.
+`ModelCheck` checks all models of a build at once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BACKGROUNDS = "backgrounds:"
 
 @dataclass(frozen=True)
 class FoundModel:
-    """A model's weights in a models folder.
+    """A model in a model folder.
 
     Parameters
     ----------
@@ -56,8 +56,7 @@ class FoundModel:
     size
         Bytes of all its files.
     identity
-        What stands for it in the id of what it makes: SHA-256 of the file, or repository, revision and
-        digest of the folder.
+        Its part of an artifact's id: SHA-256 of the file, or repository, revision and digest of the folder.
     manifest
         What a folder says of itself.
     """
@@ -91,7 +90,7 @@ class FoundModel:
 
 
 class ModelHub(Models):
-    """Looks models up in folders, the first that has it wins.
+    """Looks up models in the model folders; the first that has a model is used.
 
     A model lies in a folder as a file (U²-Net), or as a checkpoint folder of its name; sets of background
     images lie in the subfolder ``backgrounds``, as a folder of images or of Parquet files with a column
@@ -124,22 +123,22 @@ class ModelHub(Models):
         """
         if name.startswith(BACKGROUNDS):
             return self._backgrounds(name.removeprefix(BACKGROUNDS))
-        found = self.find(name)
-        if found.kind == SERVED:
+        model = self.find(name)
+        if model.kind == SERVED:
             raise UserInputError(
                 f"model {name} answers behind a model server and is not loaded here: name a model of another "
                 "kind in the recipe (`slvmeval models list`)"
             )
-        key = (name, str(found.path), str(found.identity), self.device, tuple(sorted(options.items())))
+        key = (name, str(model.path), str(model.identity), self.device, tuple(sorted(options.items())))
         return residence().get(
             key,
-            found.memory_bytes,
-            lambda: load_model(found.kind, found.weights, self.device, **options),
+            model.memory_bytes,
+            lambda: load_model(model.kind, model.weights, self.device, **options),
             device=self.device,
         )
 
     def find(self, name: str, *, again: bool = False, progress: FileProgress | None = None) -> FoundModel:
-        """Return where a model lies, all its checksums verified; nothing is loaded.
+        """Return a model's location after verifying all checksums; nothing is loaded.
 
         Parameters
         ----------
@@ -153,20 +152,20 @@ class ModelHub(Models):
         PrerequisiteError, IntegrityError, UserInputError
             As :meth:`get`.
         """
-        found = self.glance(name)
-        if found.manifest is not None:
-            check_sums(found.path, found.manifest, again=again, progress=progress)
-            return found
-        sha256 = remembered_digests(found.path.parent, [found.path.name])[found.path.name]
-        if sha256 != found.identity:
+        model = self.glance(name)
+        if model.manifest is not None:
+            check_sums(model.path, model.manifest, again=again, progress=progress)
+            return model
+        sha256 = remembered_digests(model.path.parent, [model.path.name])[model.path.name]
+        if sha256 != model.identity:
             raise IntegrityError(
-                f"{found.path} is not the file it should be (SHA-256 {sha256[:16]}…, expected "
-                f"{found.identity!s:.16}…): delete it and fetch it again"
+                f"{model.path} is not the file it should be (SHA-256 {sha256[:16]}…, expected "
+                f"{model.identity!s:.16}…): delete it and fetch it again"
             )
-        return found
+        return model
 
     def glance(self, name: str) -> FoundModel:
-        """Return where a model lies; only names, sizes and what a folder says of itself are looked at.
+        """Return a model's location after checking names, sizes and the folder's manifest only.
 
         Raises
         ------
@@ -285,7 +284,7 @@ def consumed_model(models: Models, name: str) -> dict[str, Any]:
 
 
 class ModelCheck(ModelHub):
-    """Checks models without stopping at the first that is missing or wrong.
+    """Checks models without stopping at the first problem.
 
     Parameters
     ----------
@@ -329,15 +328,15 @@ class ModelCheck(ModelHub):
         return self.find(name, progress=self._progress).identity
 
     def raise_problems(self) -> None:
-        """Raise what was found.
+        """Raise the problems found.
 
         Raises
         ------
         PrerequisiteError, IntegrityError, UserInputError
             The one thing, or all of it as one PrerequisiteError.
         """
-        found = [problem for problem in self.problems.values() if problem is not None]
-        if len(found) == 1:
-            raise found[0]
-        if found:
-            raise PrerequisiteError("\n".join(str(problem) for problem in found))
+        problems = [problem for problem in self.problems.values() if problem is not None]
+        if len(problems) == 1:
+            raise problems[0]
+        if problems:
+            raise PrerequisiteError("\n".join(str(problem) for problem in problems))

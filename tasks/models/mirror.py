@@ -102,19 +102,19 @@ def read_manifest(folder: Path) -> MirrorManifest:
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        said = f"{where}: {first['msg']}" if where else first["msg"]
+        detail = f"{where}: {first['msg']}" if where else first["msg"]
     except OSError as problem:
-        said = str(problem.strerror)
-    raise IntegrityError(f"{path} is damaged ({said}): remove the folder and fetch or add the model again")
+        detail = str(problem.strerror)
+    raise IntegrityError(f"{path} is damaged ({detail}): remove the folder and fetch or add the model again")
 
 
 def files_below(folder: Path) -> list[str]:
     """Return the paths of all files of a checkpoint folder, without hidden ones and its manifest."""
-    found = []
+    paths = []
     for root, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [Path(root, name).relative_to(folder).as_posix() for name in names if name[0] != "."]
-    return sorted(path for path in found if path != MANIFEST)
+        paths += [Path(root, name).relative_to(folder).as_posix() for name in names if name[0] != "."]
+    return sorted(path for path in paths if path != MANIFEST)
 
 
 def check_sizes(folder: Path, manifest: MirrorManifest) -> None:
@@ -165,12 +165,12 @@ def check_sums(
     for file in manifest.files:
         if progress is not None:
             progress(done, manifest.size, file.path)
-        found = (
+        sha256 = (
             digest_file(folder / file.path) if again else remembered_digests(folder, [file.path])[file.path]
         )
-        if found != file.sha256:
+        if sha256 != file.sha256:
             raise IntegrityError(
-                f"{folder / file.path} is not the file it should be (SHA-256 {found[:16]}…, expected "
+                f"{folder / file.path} is not the file it should be (SHA-256 {sha256[:16]}…, expected "
                 f"{file.sha256[:16]}…): {_mend(manifest, folder)}"
             )
         done += file.size

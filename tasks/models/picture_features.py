@@ -18,7 +18,7 @@ BATCH = 32
 
 
 def load(path: Path, device: str, dtype: str = "float32") -> PictureFeatures:
-    """Load the checkpoint in a folder; nothing is looked for elsewhere, and no tokenizer is needed.
+    """Load the checkpoint in a folder, without network access; no tokenizer is needed.
 
     Parameters
     ----------
@@ -87,10 +87,10 @@ class PictureFeatures:
         with torch.inference_mode():
             values = values.to(self.device, self._model.dtype)
             if hasattr(self._model, "get_image_features"):
-                found = self._model.get_image_features(pixel_values=values)
-                found = getattr(found, "pooler_output", found)
+                features = self._model.get_image_features(pixel_values=values)
+                features = getattr(features, "pooler_output", features)
             else:
                 # its pooler, where there is one, may have weights that were never trained
-                found = self._model(pixel_values=values).last_hidden_state[:, 0]
-            rows: NDArray[np.float32] = torch.nn.functional.normalize(found.float(), dim=-1).cpu().numpy()
+                features = self._model(pixel_values=values).last_hidden_state[:, 0]
+            rows: NDArray[np.float32] = torch.nn.functional.normalize(features.float(), dim=-1).cpu().numpy()
         return rows

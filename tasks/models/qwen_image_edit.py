@@ -33,7 +33,7 @@ Offload = Literal["auto", "always", "never"]
 def load(
     path: Path, device: str, dtype: str = "bfloat16", step_cache: float = 0.0, offload: Offload = "auto"
 ) -> QwenImageEditor:
-    """Load the checkpoint in a folder; nothing is looked for elsewhere.
+    """Load the checkpoint in a folder, without network access.
 
     The weights pass through the computer's memory, which must hold them for that while: 58 GB in bfloat16.
 
@@ -134,7 +134,7 @@ class QwenImageEditor(ImageEditor):
             raise ValueError(f"one picture (H, W, 3) at a time, not {rgb.shape}")
         padded = pad_to_multiple(rgb, self.multiple)
         with memory_errors(), self._fresh_cache():
-            found: np.ndarray[Any, np.dtype[np.float32]] = self._pipeline(
+            edited: np.ndarray[Any, np.dtype[np.float32]] = self._pipeline(
                 image=[Image.fromarray(padded)],
                 prompt=_as_words(instruction),
                 negative_prompt=_as_words(negative).strip() or " ",
@@ -145,13 +145,13 @@ class QwenImageEditor(ImageEditor):
                 generator=torch.Generator("cpu").manual_seed(seed),
                 output_type="np",
             ).images[0]
-        if not np.isfinite(found).all():
+        if not np.isfinite(edited).all():
             raise PrerequisiteError(
                 "the image editor gave values that are no numbers: check its files with `slvmeval models "
                 "verify`, or set the parameter dtype to float32"
             )
         height, width, _ = rgb.shape
-        return np.rint(found[:height, :width] * 255).astype(np.uint8)
+        return np.rint(edited[:height, :width] * 255).astype(np.uint8)
 
     @contextmanager
     def _fresh_cache(self) -> Iterator[None]:

@@ -1,6 +1,6 @@
-"""The loaded models of a process, and work in batches that fit the device's memory.
+"""The loaded models of a process, and processing in batches that fit the device's memory.
 
-Each model is loaded once, and makes room when another needs the memory.
+Each model is loaded once and evicted when another needs the memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Resident:
 
 
 class Residence:
-    """Models that are loaded, the least recently used first.
+    """Loaded models, least recently used first.
 
     Whoever uses a model asks for it with :meth:`get` each time and keeps no reference of his own: memory
     is free only when nothing refers to the model any more. A model that holds something which goes with no
@@ -166,9 +166,9 @@ T = TypeVar("T")
 
 
 class Batches:
-    """Runs work in batches; where the memory runs out the batch is halved and the work goes on.
+    """Processes items in batches; when memory runs out, the batch size is halved and work continues.
 
-    It lives in the loaded model, so what was learned holds for all later clips of the process.
+    It belongs to the loaded model, so the batch size also applies to later clips of the process.
 
     Parameters
     ----------

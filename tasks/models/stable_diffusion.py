@@ -28,7 +28,7 @@ KEPT_EMBEDDINGS = 256
 
 
 def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False) -> StableDiffusionInpainter:
-    """Load the checkpoint in a folder; nothing is looked for elsewhere.
+    """Load the checkpoint in a folder, without network access.
 
     The safety checker is not loaded: what is painted are small regions of everyday film, and where it takes
     one for something else it returns a black picture, which would go into the data without an error.
@@ -179,7 +179,7 @@ class StableDiffusionInpainter(Inpainter):
         pictures = np.pad(rgb[drawn], (*padding, (0, 0)), "reflect").astype(np.float32) / 255
         holes = np.pad(masks[drawn], padding, "reflect").astype(np.float32)
         with memory_errors(), torch.inference_mode():
-            found: NDArray[np.float32] = self._pipeline(
+            painted: NDArray[np.float32] = self._pipeline(
                 image=torch.from_numpy(pictures).permute(0, 3, 1, 2),
                 mask_image=torch.from_numpy(holes)[:, None],
                 prompt_embeds=self._embedding(prompt).expand(len(drawn), -1, -1),
@@ -192,12 +192,12 @@ class StableDiffusionInpainter(Inpainter):
                 generator=[torch.Generator("cpu").manual_seed(seeds[place]) for place in drawn],
                 output_type="np",
             ).images
-        if not np.isfinite(found).all():
+        if not np.isfinite(painted).all():
             raise PrerequisiteError(
                 "the inpainting model gave values that are no numbers: check its files with `slvmeval models "
                 "verify`, or set the parameter dtype to float32"
             )
-        return np.rint(found[:count, :height, :width] * 255).astype(np.uint8)
+        return np.rint(painted[:count, :height, :width] * 255).astype(np.uint8)
 
     def _filled_up(self, count: int) -> list[int]:
         """Return the places of the pictures to draw; compiled, the last one again up to a power of two."""

@@ -1,7 +1,4 @@
-"""What all models on torch share.
-
-Preparing torch, names of dtypes, errors of the memory and of a folder's files.
-"""
+"""Shared code of all torch models: setup, dtypes, and errors of memory and of checkpoint files."""
 
 from __future__ import annotations
 
@@ -103,8 +100,8 @@ def loading(path: Path, what: str) -> Iterator[None]:
     except Exception as problem:
         if is_out_of_memory(problem) or isinstance(problem, PrerequisiteError | UserInputError):
             raise
-        said = str(problem).strip().split("\n")[0]
+        message = str(problem).strip().split("\n")[0]
         raise PrerequisiteError(
-            f"{path} cannot be loaded as {what}: {type(problem).__name__}: {said}; it must be a checkpoint's "
-            "folder as its library saves it. Check it with `slvmeval models verify`"
+            f"{path} cannot be loaded as {what}: {type(problem).__name__}: {message}; it must be a "
+            "checkpoint folder as its library saves it. Check it with `slvmeval models verify`"
         ) from problem

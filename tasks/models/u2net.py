@@ -1,4 +1,4 @@
-"""U²-Net, the network behind rembg: which pixels belong to the salient things of a picture.
+"""U²-Net, the network used by rembg: saliency of each pixel of a picture.
 
 The sums are those of rembg's own sessions ``u2net`` and ``u2netp``, on onnxruntime alone: importing rembg
 compiles kernels for minutes on a fresh machine, and the masks are the same to the bit (a test compares).
@@ -65,9 +65,9 @@ class U2Net:
         scaled = small / max(int(small.max()), 1e-6)
         normal = (scaled - np.asarray(_MEAN)) / np.asarray(_DEVIATION)
         batch = normal.transpose(2, 0, 1)[None].astype(np.float32)
-        found: NDArray[np.float32] = self._session.run(None, {self._input: batch})[0][0, 0]
-        low, high = found.min(), found.max()
+        salience: NDArray[np.float32] = self._session.run(None, {self._input: batch})[0][0, 0]
+        low, high = salience.min(), salience.max()
         if not high > low:
             return np.zeros(rgb.shape[:2], np.uint8)
-        level = ((found - low) / (high - low) * 255).astype(np.uint8)
+        level = ((salience - low) / (high - low) * 255).astype(np.uint8)
         return np.asarray(Image.fromarray(level).resize(image.size, Image.Resampling.LANCZOS))

@@ -34,7 +34,7 @@ FRAME_MARK = "<image>"
 
 
 def load(path: Path, device: str, dtype: str = "bfloat16") -> VideoScoreModel:
-    """Load the checkpoint in a folder; nothing is looked for elsewhere.
+    """Load the checkpoint in a folder, without network access.
 
     Parameters
     ----------
@@ -125,10 +125,10 @@ class VideoScoreModel:
 
     def ends(self, text: str) -> list[int]:
         """Return where each token of a text ends, in characters; without marks."""
-        found = self._processor.tokenizer(
+        encoded = self._processor.tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
-        return [int(end) for _, end in found["offset_mapping"]]
+        return [int(end) for _, end in encoded["offset_mapping"]]
 
     def count(self, text: str, frames: int, height: int, width: int) -> int:
         """Return how many tokens a text takes with its frames, all of one size."""
@@ -162,8 +162,8 @@ class VideoScoreModel:
                 given["pixel_values"] = given["pixel_values"].to(self._model.dtype)
                 return [self._model(**given)[0].float().cpu().numpy()]
 
-        (found,) = self._one_by_one.run(1, work)
-        return found, int(inputs["input_ids"].shape[1])
+        (scores,) = self._one_by_one.run(1, work)
+        return scores, int(inputs["input_ids"].shape[1])
 
     def _inputs(self, text: str, frames: Sequence[Image.Image]) -> Any:
         return self._processor(text=text, images=list(frames) or None, return_tensors="pt")

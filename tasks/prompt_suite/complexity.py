@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tasks.llm.conversation import LiveAsker
 from tasks.llm.usage import NotJudged
 from tasks.prompt_suite.prompt_completion import COMPLEXITIES, MOST_COMPLEX, complexity_of
 from tasks.prompt_suite.requests import Attempts
@@ -14,8 +15,7 @@ from tasks.prompt_suite.settings import PromptSuiteSettings
 from tasks.report.table import Column, Table
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import SuitePrompt
-from tasks.scoring.suites.locot2v.asking import Asking
-from tasks.scoring.suites.locot2v.roles import roles_of
+from tasks.scoring.suites.locot2v.askers import roles_of
 from tasks.scoring.user_files import UnusedLine
 
 #: The paper's Table 1: samples, mean words, mean complexity, semantic, structural, control.
@@ -147,7 +147,7 @@ def rated(
         if complexity_in(prompt) is not None:
             return prompt
         try:
-            found = complexity_of(Attempts(Asking(roles), settings), prompt.text)
+            found = complexity_of(Attempts(LiveAsker(roles), settings), prompt.text)
         except NotJudged as problem:
             return UnusedLine(prompt.prompt_id, problem.failure.value, problem.message)
         return prompt.model_copy(update={"details": {**prompt.details, "complexity": found}})

@@ -9,13 +9,13 @@ from typing import Any
 from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen
 from tasks.llm.answers import objects, text_in, texts_in
+from tasks.llm.conversation import Step
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.prompt_suite.requests import Attempts
-from tasks.prompt_suite.settings import PromptSuiteSettings
-from tasks.scoring.instructions import filled
-from tasks.scoring.suites.locot2v.measure import instruction, numbered
-from tasks.scoring.suites.locot2v.roles import Step
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.prompt_suite.settings import PACKAGE, PromptSuiteSettings
+from tasks.scoring.suites.locot2v.measure import numbered
+from tasks.scoring.suites.shown_videos import SampledVideo
 
 DESCRIBED = objects({"description": {"type": "string"}})
 FAULTS = objects({"faults": {"type": "array", "items": {"type": "string"}}})
@@ -81,10 +81,9 @@ class Drafting:
         return Step(
             name=name,
             role="multimodal",
-            system=filled(instruction(told, settings.prompts), **words),
+            system=filled(prompt_text(PACKAGE, told, settings.prompts), **words),
             text=text,
             schema=schema,
-            check=lambda value: value,
             assumed=assumed,
-            film=film,
+            exhibit=settings.of_suite().exhibit(film),
         )

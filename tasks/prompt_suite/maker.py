@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Literal
 
 from storage_schemas.errors import SetAside, UserInputError
+from tasks.llm.conversation import DryRunAsker, LiveAsker, Roles
 from tasks.llm.limits import Limits, Spending
 from tasks.llm.meter import Meter
 from tasks.llm.shared_state import only_one
@@ -17,15 +18,14 @@ from tasks.llm.usage import Estimate, NotJudged, Prices, load_prices
 from tasks.prompt_suite.drafts import Drafting
 from tasks.prompt_suite.project import Draft, Project
 from tasks.prompt_suite.prompt_completion import finished_prompt
-from tasks.prompt_suite.requests import Attempts, Paying, Stopped, tokens_of
+from tasks.prompt_suite.requests import Attempts, Paying, Stopped
 from tasks.prompt_suite.settings import PromptSuiteSettings
 from tasks.prompt_suite.videos import SourceVideo
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
-from tasks.scoring.suites.locot2v.asking import Asking, Reckoning
-from tasks.scoring.suites.locot2v.roles import Roles, roles_of
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.locot2v.askers import roles_of
+from tasks.scoring.suites.shown_videos import SampledVideo
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class Maker:
 
     def make(self, video: SourceVideo, meter: Meter) -> Made:
         """Make one prompt as far as it can be made."""
-        asking = Asking(self.roles)
+        asking = LiveAsker(self.roles)
         paying = Paying(asking, meter)
         state: State = "failed"
         prompt, failure, message = None, "", ""
@@ -175,7 +175,7 @@ class Maker:
             state, failure, message = "failed", problem.reason.value, problem.message
         if asking.calls or asking.conversation:
             self.project.keep_conversation(video.prompt_id, _details(asking))
-        tokens_in, tokens_out = tokens_of(asking)
+        tokens_in, tokens_out = asking.usage().tokens()
         return Made(
             prompt_id=video.prompt_id,
             state=state,
@@ -188,7 +188,7 @@ class Maker:
             usd=paying.usd,
         )
 
-    def reckon(self, videos: Sequence[SourceVideo]) -> Expected:
+    def estimate(self, videos: Sequence[SourceVideo]) -> Expected:
         """Return what all prompts would take to their ends, in answers of usual length; nobody is asked.
 
         A video that cannot be read, or whose kept answers never fit, counts as far as one comes with it.
@@ -196,7 +196,7 @@ class Maker:
         found: list[Estimate] = []
         paid: set[str] = set()
         for video in videos:
-            own = self._reckoned(video)
+            own = self._estimates(video)
             # the same video twice is paid for once
             found += [one for one in own if one.once not in paid]
             paid |= {one.once for one in own}
@@ -209,10 +209,10 @@ class Maker:
             usd=self.prices.of(found),
         )
 
-    def _reckoned(self, video: SourceVideo) -> list[Estimate]:
-        reckoning = Reckoning(self.roles)
+    def _estimates(self, video: SourceVideo) -> list[Estimate]:
+        asker = DryRunAsker(self.roles)
         try:
-            attempts = Attempts(reckoning, self.settings)
+            attempts = Attempts(asker, self.settings)
             film = SampledVideo(video.digest, self.videos.open(video.path))
             kept = self.project.draft(video.prompt_id)
             text = Drafting(self.settings).versions(attempts, film)[-1].text
@@ -221,8 +221,8 @@ class Maker:
                 base = text if review is None else review.text
                 finished_prompt(attempts, video.prompt_id, video.theme, base, film)
         except (NotJudged, SetAside) as problem:
-            log.info("%s cannot be reckoned with to its end: %s", video.prompt_id, problem)
-        return reckoning.estimates
+            log.info("%s cannot be estimated to its end: %s", video.prompt_id, problem)
+        return asker.estimates
 
     def _draft(self, attempts: Attempts, video: SourceVideo, film: SampledVideo) -> Draft:
         draft = Draft(video=video, versions=tuple(Drafting(self.settings).versions(attempts, film)))
@@ -237,5 +237,5 @@ class Maker:
         return (None, "left_out") if review.verdict == "left_out" else (review.text, "ready")
 
 
-def _details(asking: Asking) -> dict[str, Any]:
+def _details(asking: LiveAsker) -> dict[str, Any]:
     return {"model": asking.model, **asking.details()}

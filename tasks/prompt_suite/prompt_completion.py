@@ -11,9 +11,11 @@ from typing import Any
 
 from storage_schemas.judgements import Failure
 from tasks.llm.answers import objects, text_in, texts_in
+from tasks.llm.conversation import Step
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.prompt_suite.requests import Attempts
-from tasks.scoring.instructions import filled
+from tasks.prompt_suite.settings import PACKAGE
 from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
 from tasks.scoring.suites.locot2v.events import FIELDS, read_events, told
@@ -21,8 +23,7 @@ from tasks.scoring.suites.locot2v.events import SCHEMA as EVENTS
 from tasks.scoring.suites.locot2v.herd import Question
 from tasks.scoring.suites.locot2v.human_action import ACTIONS
 from tasks.scoring.suites.locot2v.measure import entries_by_number, instruction, numbered, word_in
-from tasks.scoring.suites.locot2v.roles import Step
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.shown_videos import SampledVideo
 
 YES_NO = ("yes", "no")
 POLARITY = {"yes": "positive", "no": "negative"}
@@ -73,7 +74,7 @@ def _made(
     attempts: Attempts, attribute: str, expectation: str, count: int, there: Sequence[str], number: int
 ) -> list[Question]:
     settings = attempts.settings
-    system = filled(instruction("make_questions", settings.prompts), attribute=_words(attribute))
+    system = filled(prompt_text(PACKAGE, "make_questions", settings.prompts), attribute=_words(attribute))
     text = f"Questions wanted: {count}\nThe expectation: {expectation}"
     if there:
         text += f"\n\nThese have been asked and are not to come again:\n{numbered(there)}"
@@ -85,7 +86,6 @@ def _made(
         system=system,
         text=text,
         schema=ASKED,
-        check=lambda value: value,
         assumed={"questions": [{**one, "question": f"{at} {one['question']}"} for at in range(count)]},
     )
     return attempts.ask(step, lambda value: read_questions(value, count, there))
@@ -126,10 +126,9 @@ def _good_answers(
     step = Step(
         name=f"polarity of questions on {attribute}",
         role="language",
-        system=instruction("make_polarity", attempts.settings.prompts),
+        system=prompt_text(PACKAGE, "make_polarity", attempts.settings.prompts),
         text=f"The expectation: {expectation}\n\nThe questions:\n{numbered(questions)}",
         schema=CHECKED,
-        check=lambda value: value,
         assumed={"questions": [{"number": number, **one} for number in range(1, count + 1)]},
     )
     return attempts.ask(
@@ -227,12 +226,11 @@ def expectations(attempts: Attempts, base: str, film: SampledVideo) -> dict[str,
     step = Step(
         name="expectations",
         role="multimodal",
-        system=instruction("make_expectations", attempts.settings.prompts),
+        system=prompt_text(PACKAGE, "make_expectations", attempts.settings.prompts),
         text=f"The description:\n{base}",
         schema=EXPECTED,
-        check=lambda value: value,
         assumed=dict.fromkeys(HERD_NAMES, "word " * 15),
-        film=film,
+        exhibit=attempts.settings.of_suite().exhibit(film),
     )
     return attempts.ask(
         step, lambda value: {name: " ".join(text_in(value, name).split()) for name in HERD_NAMES}
@@ -242,7 +240,7 @@ def expectations(attempts: Attempts, base: str, film: SampledVideo) -> dict[str,
 def complexity_of(attempts: Attempts, text: str) -> dict[str, float]:
     """Return the complexity of a text by kind, each 0 to 10."""
     assumed = {name: {"reason": "word " * 25, "score": 8} for name in COMPLEXITIES}
-    system = instruction("make_complexity", attempts.settings.prompts)
+    system = prompt_text(PACKAGE, "make_complexity", attempts.settings.prompts)
     return attempts.ask(
         _step("complexity", system, f"The text:\n{text}", COMPLEXITY, assumed), read_complexity
     )
@@ -277,6 +275,5 @@ def _step(name: str, system: str, text: str, schema: Mapping[str, Any], assumed:
         system=system,
         text=text,
         schema=schema,
-        check=lambda value: value,
         assumed=assumed,
     )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from storage_schemas.errors import Reason, SetAside
 from storage_schemas.judgements import Failure
+from tasks.llm.conversation import Asker, DryRunAsker, LiveAsker, Step
 from tasks.llm.meter import Meter
 from tasks.llm.usage import NotJudged
 from tasks.prompt_suite.settings import PromptSuiteSettings
 from tasks.scoring.suites.base import not_readable
-from tasks.scoring.suites.locot2v.asking import Asker, Asking, Reckoning
-from tasks.scoring.suites.locot2v.roles import Step
-from tasks.scoring.suites.locot2v.text_similarity import Group, Rows
 
 #: Where nothing can be kept, nothing more is paid for.
 _NOT_WRITTEN = (Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE)
@@ -49,7 +47,7 @@ class Paying:
         What was paid until now; None where a model has no price.
     """
 
-    asking: Asking
+    asking: LiveAsker
     meter: Meter
     usd: float | None = 0.0
 
@@ -61,21 +59,21 @@ class Paying:
         Stopped
             If it is not kept, and nothing more is asked.
         NotJudged
-            As :meth:`Asking.ask`.
+            As :meth:`LiveAsker.ask`.
         SetAside
             If the video cannot be read, or an answer cannot be kept, which ends the run.
         """
-        reckoning = Reckoning(self.asking.roles)
-        reckoning.ask(step)
-        if not reckoning.estimates:
+        dry = DryRunAsker(self.asking.roles)
+        dry.ask(step)
+        if not dry.estimates:
             return self.asking.ask(step)
-        (estimate,) = reckoning.estimates
+        (estimate,) = dry.estimates
         held = self.meter.reserve([estimate])
         if held is None:
             stop = self.meter.stopped
             assert stop is not None
             raise Stopped(stop.failure, stop.message)
-        before = tokens_of(self.asking)
+        before = self.asking.usage().tokens()
         failure: Failure | None = Failure.INTERNAL_ERROR
         message = ""
         try:
@@ -91,26 +89,13 @@ class Paying:
                 self.meter.stop(problem.message)
             raise
         finally:
-            into, out = (now - then for now, then in zip(tokens_of(self.asking), before, strict=True))
+            into, out = (now - then for now, then in zip(self.asking.usage().tokens(), before, strict=True))
             cost = self.meter.prices.cost(estimate.model, into, out)
             self.usd = None if cost is None or self.usd is None else self.usd + cost
             taken = [RequestUsage(failure, message, into, out, cost)]
             if not self.meter.refuses(held, taken):
                 self.meter.count(held, taken)
         return answer
-
-    def compare(self, groups: Sequence[Group]) -> tuple[Rows, ...]:
-        """Return cosines; see :class:`Asking`."""
-        return self.asking.compare(groups)
-
-
-def tokens_of(asking: Asking) -> tuple[int, int]:
-    """Return the tokens that were paid for until now, in and out, of all models."""
-    used = asking.usage()
-    return (
-        used.tokens_in + sum(one.tokens_in for one in used.others),
-        used.tokens_out + sum(one.tokens_out for one in used.others),
-    )
 
 
 Found = TypeVar("Found")
@@ -141,7 +126,7 @@ class Attempts:
             Of the last attempt.
         """
         again = {"again": self.settings.again} if self.settings.again else {}
-        asked = replace(step, check=lambda value: value, what={**step.what, **again})
+        asked = replace(step, check=None, what={**step.what, **again})
         number = 1
         while True:
             # what the server or the model's own limits refuse goes up at once

@@ -12,6 +12,9 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 
+#: Where our prompts lie.
+PACKAGE = "tasks.prompt_suite"
+
 
 class PromptSuiteSettings(Frozen):
     """How prompts are made.

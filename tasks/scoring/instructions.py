@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from functools import cache
-from importlib import resources
-from importlib.resources import files
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.errors import PrerequisiteError
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
-from tasks.llm.answers import not_understood, read_value
+from tasks.llm.answers import not_understood, objects, read_value
 from tasks.llm.chat import ChatAnswer
+from tasks.llm.prompt_files import prompt_place, read_prompt
 from tasks.scoring.base import AspectText
-
-if TYPE_CHECKING:
-    pass
 
 
 def aspect_text(name: str, dimension: str, folder: str | None = None) -> AspectText:
@@ -38,20 +28,9 @@ def aspect_text(name: str, dimension: str, folder: str | None = None) -> AspectT
     PrerequisiteError
         If there is none: an aspect that a package adds needs one of the user's.
     """
-    places = [resources.files("tasks.scoring").joinpath("descriptions", f"{name}.txt")]
-    if folder is not None:
-        if not Path(folder).is_dir():
-            raise UserInputError(f"descriptions: {folder} is no folder")
-        places.insert(0, Path(folder) / f"{name}.txt")
-    for place in places:
-        if place.is_file():
-            try:
-                text = " ".join(place.read_text(encoding="utf-8").split())
-            except (OSError, UnicodeDecodeError) as problem:
-                raise UserInputError(f"{place} cannot be read: {problem}") from problem
-            if not text:
-                raise UserInputError(f"{place} is empty: say what the aspect is about in a video's content")
-            return AspectText(name=name, dimension=dimension, description=text)
+    place = prompt_place(PACKAGE, name, folder, "descriptions")
+    if place.is_file():
+        return AspectText(name=name, dimension=dimension, description=" ".join(read_prompt(place).split()))
     raise PrerequisiteError(
         f"there is no description of aspect {name} for evaluators: write one into a file {name}.txt, and "
         "give its folder with --descriptions"
@@ -64,23 +43,10 @@ def text_digest(text: AspectText) -> str:
 
 
 #: What a judge answers with.
-CHOICE_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"better": {"type": "string", "enum": ["first", "second"]}},
-    "required": ["better"],
-    "additionalProperties": False,
-}
+CHOICE_SCHEMA = objects({"better": {"type": "string", "enum": ["first", "second"]}})
 
 
-@cache
-def prompt_text(name: str) -> str:
-    """Return one of our prompts, ``tasks/scoring/prompts/NAME.txt``."""
-    return (files("tasks.scoring") / "prompts" / f"{name}.txt").read_text(encoding="utf-8").strip()
-
-
-def filled(template: str, **values: str) -> str:
-    """Return a template with its placeholders replaced, once: what is put in is not looked at again."""
-    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), template)
+PACKAGE = "tasks.scoring"
 
 
 def read_choice(answer: ChatAnswer) -> Choice:

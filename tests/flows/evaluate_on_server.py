@@ -10,7 +10,7 @@ from tests.flows.flow_on_server import recorded
 
 
 def main(options_file: str) -> None:
-    from flows.declaration import run_flow
+    from flows.command_runs import run_flow
     from flows.score.evaluate import EVALUATE
     from flows.score.evaluate_options import EvaluateOptions
     from infra.prefect_server import prefect_server

@@ -10,7 +10,7 @@ from pathlib import Path
 def main(options_file: str) -> None:
     from flows.build.flow import BUILD
     from flows.build.options import BuildOptions
-    from flows.declaration import run_flow
+    from flows.command_runs import run_flow
     from infra.prefect_server import prefect_server
     from infra.profile import Profile
 

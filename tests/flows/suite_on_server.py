@@ -19,7 +19,7 @@ def tables() -> dict[str, Any]:
 
 
 def main(options_file: str) -> None:
-    from flows.declaration import run_flow
+    from flows.command_runs import run_flow
     from flows.score.suite import SUITE
     from flows.score.suite_options import SuiteOptions
     from infra.prefect_server import prefect_server

@@ -151,7 +151,7 @@ def test_a_new_version_is_shown_only_when_it_is_asked_for(store: Path) -> None:
     )
     said: list[str] = []
     progress = BuildProgress(quiet=True)
-    progress.say = said.append  # type: ignore[method-assign]
+    progress.say = said.append  # type: ignore[method-assign, assignment]
     result = annotate_inline(asked(store), progress)
     assert (result.published.campaign.name, result.published.new) == ("small-1", 0)
     assert "--version 2 publishes that one" in said[0]

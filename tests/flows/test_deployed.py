@@ -310,7 +310,7 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
 @on_sqlite
 def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path) -> None:
     schema = deployed(server, "build-slvmeval")["parameter_openapi_schema"]["properties"]
-    assert list(schema)[:6] == ["sources", "recipe", "changes", "release", "store", "profile"]
+    assert list(schema)[:6] == ["sources", "recipe", "changes", "release", "fresh", "retry"]
     fields = list(schema.items())
     for what in FURTHER:
         further = deployed(server, f"{what}-slvmeval")["parameter_openapi_schema"]["properties"]

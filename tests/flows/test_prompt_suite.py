@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flows.declaration import run_flow
+from flows.command_runs import run_flow
 from flows.deployed import prompts_slvmeval
 from flows.prompts.flow import PROMPTS
 from flows.prompts.run import PromptsParameters, PromptsResult
@@ -63,7 +63,7 @@ def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
         with prefect_server():
             dry: Any = prompts_slvmeval(**given, dry_run=True)
             result: Any = prompts_slvmeval(**given, without_review=True)
-            failed = prompts_slvmeval(**{**given, "out": "here"}, return_state=True)
+            failed: Any = prompts_slvmeval(**{**given, "out": "here"}, return_state=True)
         assert dry.expected.calls == CALLS_TO_END
         assert [one.state for one in result.made] == ["ready"]
         assert [row["state"] for row in result.rows()] == ["ready", "cannot be used"]

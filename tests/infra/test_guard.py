@@ -17,8 +17,8 @@ from infra.exit_guard import ExitGuard
 TOUCH = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()"
 KILLED = f"""
 import os, signal, sys
-from infra.exit_guard import Guard
-Guard({TOUCH!r}, sys.argv[1])
+from infra.exit_guard import ExitGuard
+ExitGuard({TOUCH!r}, sys.argv[1])
 os.kill(os.getpid(), int(sys.argv[2]))
 """
 

@@ -37,7 +37,7 @@ from slvmeval.web.annotation.serve import Serving
 from storage_schemas.errors import PrerequisiteError, SetAside, StoreError, UserInputError
 from tasks.prompt_suite.project import Draft, Project, Review
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
-from tasks.scoring.suites.video_bench.frames import evenly
+from tasks.scoring.suites.shown_videos import evenly
 
 #: Number of stills per video, including its first and last frame.
 STILLS = 12

@@ -73,7 +73,7 @@ class ClipEncoder:
 
         rows = []
         for text in texts:
-            found = self._parts.tokenizer(
+            encoded = self._parts.tokenizer(
                 text,
                 truncation=True,
                 max_length=most_tokens,
@@ -81,7 +81,7 @@ class ClipEncoder:
                 return_tensors="pt",
             )
             with torch.inference_mode():
-                given = {name: values.to(self.device) for name, values in found.items()}
+                given = {name: values.to(self.device) for name, values in encoded.items()}
                 rows.append(self._rows(self._parts.model.get_text_features(**given)))
         return np.concatenate(rows)
 
@@ -91,10 +91,10 @@ class ClipEncoder:
 
     def ends(self, text: str) -> list[int]:
         """Return where each token of a text ends, in characters; without marks."""
-        found = self._parts.tokenizer(
+        encoded = self._parts.tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
-        return [int(end) for _, end in found["offset_mapping"]]
+        return [int(end) for _, end in encoded["offset_mapping"]]
 
     @staticmethod
     def _rows(features: Any) -> Rows:

@@ -66,9 +66,9 @@ def make_server(
 
         def do_GET(self) -> None:
             if self._allowed():
-                found = self.path == "/v1/models"
+                known = self.path == "/v1/models"
                 self._send(
-                    *((200, {"object": "list", "data": [model]}) if found else _refused(404, "no such path"))
+                    *((200, {"object": "list", "data": [model]}) if known else _refused(404, "no such path"))
                 )
 
         def do_POST(self) -> None:
@@ -141,8 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8001)
-    asked = parser.parse_args(arguments)
-    if asked.fetch:
+    options = parser.parse_args(arguments)
+    if options.fetch:
         fetch_jina()
         return 0
     key = os.environ.get(KEY_VARIABLE)
@@ -150,16 +150,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: the key that clients have to give is not in {KEY_VARIABLE}", file=sys.stderr)
         return 1
     os.environ["HF_HUB_OFFLINE"] = "1"
-    parts = LOADERS[asked.loader](asked.model, asked.device, asked.dtype)
-    revision = JINA_REVISIONS[JINA] if asked.loader == "jina-clip-v2" else asked.revision
+    parts = LOADERS[options.loader](options.model, options.device, options.dtype)
+    revision = JINA_REVISIONS[JINA] if options.loader == "jina-clip-v2" else options.revision
     about = {
-        "id": asked.name or asked.model,
+        "id": options.name or options.model,
         "revision": revision,
-        "code_revision": JINA_CODE if asked.loader == "jina-clip-v2" else None,
+        "code_revision": JINA_CODE if options.loader == "jina-clip-v2" else None,
         "libraries": {name: version(name) for name in ("torch", "transformers", "pillow")},
     }
-    encoder = ClipEncoder(parts, asked.device, asked.dtype)
-    make_server(encoder, about, key, asked.host, asked.port).serve_forever()
+    encoder = ClipEncoder(parts, options.device, options.dtype)
+    make_server(encoder, about, key, options.host, options.port).serve_forever()
     return 0
 
 

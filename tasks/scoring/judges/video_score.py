@@ -19,6 +19,7 @@ from storage_schemas.frames import Planes
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Failure
 from tasks.aspects.base import Pool
+from tasks.llm.prompt_files import filled, prompt_text, read_prompt
 from tasks.llm.usage import NotJudged, Usage
 from tasks.media.planes import planes_to_rgb
 from tasks.models.base import Models
@@ -26,7 +27,7 @@ from tasks.models.video_score import DIMENSIONS, FRAME_MARK, VideoScoreModel
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, PointwiseScorer, Score
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
-from tasks.scoring.instructions import filled, prompt_text
+from tasks.scoring.instructions import PACKAGE
 from tasks.scoring.judges.frame_choice import VIDEOSCORE_LIMIT, FrameLimit, FramePolicy, choose_frames
 from tasks.scoring.judges.local_models import HubSource
 from tasks.scoring.judges.scenes import THRESHOLD
@@ -308,7 +309,7 @@ def video_score(
     return VideoScore(
         VideoScoreSource(models, model, dtype),
         cache,
-        _wording(wording_file) if wording_file else prompt_text("video_score"),
+        _wording(wording_file) if wording_file else prompt_text(PACKAGE, "video_score"),
         dimensions_with(dimensions or {}),
         FramePolicy(policy="clips", threshold=threshold, seed=seed),
         most_frames,
@@ -317,10 +318,7 @@ def video_score(
 
 
 def _wording(path: str) -> str:
-    try:
-        text = Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"wording_file {path} cannot be read: {problem}") from problem
+    text = read_prompt(Path(path))
     for field in ("{prompt}", "{frames}"):
         if text.count(field) != 1:
             raise UserInputError(f"wording_file {path} must contain {field} once")

@@ -12,16 +12,17 @@ from typing import Any
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Judgement
 from storage_schemas.store import Store
-from tasks.llm.answer_store import AnswerStore
+from tasks.llm.answer_store import open_answers
 from tasks.llm.answers import ask, prompt_digest, usage_of
 from tasks.llm.chat import ChatClient, client_of
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.servers import Servers, check_server
 from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, of_judgements
 from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VLM_MODELS, VlmModel
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, Comparison, PairwiseJudge
 from tasks.scoring.features import FeatureCache
-from tasks.scoring.instructions import CHOICE_SCHEMA, filled, prompt_text, read_choice
+from tasks.scoring.instructions import CHOICE_SCHEMA, PACKAGE, read_choice
 from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
 from tasks.scoring.judges.frame_images import image_size, video_parts
 from tasks.scoring.judges.vlm_text import TextJudge
@@ -55,8 +56,8 @@ class VideoJudge(PairwiseJudge):
     ) -> None:
         self.name, self.model = name, model
         self._client, self._cache = client, cache
-        self._system = system or prompt_text("video_judge_system")
-        self._user = user or prompt_text("video_judge_user")
+        self._system = system or prompt_text(PACKAGE, "video_judge_system")
+        self._user = user or prompt_text(PACKAGE, "video_judge_user")
         self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
         self._measured = MeasuredTokens()
         self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
@@ -140,7 +141,7 @@ class VideoJudge(PairwiseJudge):
         return filled(self._user, dimension=aspect.dimension, description=aspect.description, prompt=prompt)
 
     def _choose(self, text: str, first: Side, second: Side) -> Sequence[FrameChoice]:
-        left = self.model.context_tokens - self.model.answer_tokens - self._text_tokens(text)
+        left = self.model.request_tokens() - self._text_tokens(text)
         limit = FrameLimit(
             frames=self.model.most_images, tokens=left, tokens_per_frame=self._frame_tokens(first)
         )
@@ -221,7 +222,7 @@ def text_judge(
     by = captioner or CAPTIONERS.get(vlm)
     thoughts = {name: value for name, value in changes.items() if name == "thinking_tokens"}
     describing = model if by in (None, vlm) else vlm_model(str(by), thoughts)
-    captions = AnswerStore(store.root / "judgements" / "captions")
+    captions = open_answers(store.root / "judgements" / "captions")
     return TextJudge(
         f"{vlm}-text", _with_client(model, servers), _with_client(describing, servers), cache, captions
     )

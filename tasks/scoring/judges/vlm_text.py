@@ -6,33 +6,37 @@ model compares the two texts with the prompt, in both orders.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 from storage_schemas.ids import digest_value
-from storage_schemas.judgements import Judgement
-from tasks.llm.answer_store import AnswerStore, StoredAnswer
-from tasks.llm.answers import ask, prompt_digest, read_value, usage_of
+from storage_schemas.judgements import Failure, Judgement
+from tasks.llm.answer_store import AnswerStore
+from tasks.llm.answers import ask, objects, prompt_digest, text_in, usage_of
 from tasks.llm.chat import ChatClient
+from tasks.llm.prompt_files import filled, prompt_text
+from tasks.llm.requests import Answered, Calls, Parts, read
 from tasks.llm.servers import check_server
 from tasks.llm.usage import Estimate, MeasuredTokens, ModelUsage, NotJudged, TokenCounts, of_judgements
 from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VlmModel
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, Comparison, PairwiseJudge
 from tasks.scoring.features import FeatureCache
-from tasks.scoring.instructions import CHOICE_SCHEMA, filled, prompt_text, read_choice
+from tasks.scoring.instructions import CHOICE_SCHEMA, PACKAGE, read_choice
 from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
 from tasks.scoring.judges.frame_images import image_size, video_parts
 
-#: Schema of a captioner's answer.
-CAPTION_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"description": {"type": "string"}},
-    "required": ["description"],
-    "additionalProperties": False,
-}
+#: What a captioner answers with.
+CAPTION_SCHEMA = objects({"description": {"type": "string"}})
+
+
+def description_in(value: Any) -> str:
+    """Return the description that an answer is; raise NotJudged (`not_understood`) where it is none."""
+    if not isinstance(value, dict) or set(value) != {"description"}:
+        raise NotJudged(Failure.NOT_UNDERSTOOD, 'the answer is no JSON object {"description": …}')
+    return text_in(value, "description")
 
 
 class TextJudge(PairwiseJudge):
@@ -61,9 +65,12 @@ class TextJudge(PairwiseJudge):
         self.name = name
         self.model, self._client = judge
         self.captioner, self._captioner_client = captioner
-        self._cache, self._captions = cache, captions
-        self._caption_system, self._caption_user = prompt_text("caption_system"), prompt_text("caption_user")
-        self._system, self._user = prompt_text("text_judge_system"), prompt_text("text_judge_user")
+        self._captions = Calls(*captioner, captions)
+        self._cache = cache
+        self._caption_system = prompt_text(PACKAGE, "caption_system")
+        self._caption_user = prompt_text(PACKAGE, "caption_user")
+        self._system = prompt_text(PACKAGE, "text_judge_system")
+        self._user = prompt_text(PACKAGE, "text_judge_user")
         self._measured, self._captions_measured = MeasuredTokens(), MeasuredTokens()
         self._description_tokens: float = self.model.description_tokens
         self._policy = FramePolicy(policy="all" if self.captioner.frames == "all" else "clips")
@@ -101,14 +108,18 @@ class TextJudge(PairwiseJudge):
 
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
         """Return which description the model prefers; missing descriptions are made."""
-        captions, paid = [], []
+        captions: list[Answered] = []
+        paid: list[ModelUsage] = []
         for video in (first, second):
-            caption, made = self._caption(video, aspect)
-            captions.append(caption)
-            if made:
-                paid.append(ModelUsage(caption.model, caption.tokens_in, caption.tokens_out))
-        text = self._text(prompt, aspect, captions[0].text, captions[1].text)
-        frames = sum(caption.frames for caption in captions)
+            try:
+                captions.append(self._caption(video, aspect))
+            except NotJudged as problem:
+                usage = problem.usage.by_model(self.captioner.model)
+                problem.usage = replace(usage, others=(*paid, *usage.others))
+                raise
+            paid += captions[-1].usage.by_model(captions[-1].kept.model).others
+        text = self._text(prompt, aspect, captions[0].value, captions[1].value)
+        frames = sum(caption.kept.frames for caption in captions)
         try:
             answer = ask(
                 self._client, self.model, self._system, [{"type": "text", "text": text}], CHOICE_SCHEMA
@@ -126,9 +137,9 @@ class TextJudge(PairwiseJudge):
             prompt_digest=prompt_digest(self._system, text),
             usage=replace(usage_of(answer, frames=frames), others=tuple(paid)),
             details={
-                "captions": [caption.key for caption in captions],
-                "captioner": captions[0].model,
-                "captions_made": len(paid),
+                "captions": [caption.kept.key for caption in captions],
+                "captioner": captions[0].kept.model,
+                "captions_made": sum(caption.calls for caption in captions),
                 "tokens": {
                     "expected_in": self._answer_tokens(text),
                     "in": answer.tokens_in or 0,
@@ -137,46 +148,39 @@ class TextJudge(PairwiseJudge):
             },
         )
 
-    def _key(self, video: Side, aspect: AspectText) -> str:
-        return digest_value(
-            {
-                "video": video.identity(),
-                "aspect": aspect.model_dump(mode="json"),
-                "captioner": self._caption_settings(),
-            }
-        )
+    def _what(self, video: Side, aspect: AspectText) -> dict[str, Any]:
+        return {
+            "video": video.identity(),
+            "aspect": aspect.model_dump(mode="json"),
+            "captioner": self._caption_settings(),
+        }
 
-    def _caption(self, video: Side, aspect: AspectText) -> tuple[StoredAnswer, bool]:
-        key = self._key(video, aspect)
+    def _caption(self, video: Side, aspect: AspectText) -> Answered:
+        noted: dict[str, Any] = {"asked_by": digest_value(self._caption_settings()), "about": aspect.name}
 
-        def make() -> StoredAnswer:
+        def parts() -> Parts:
             text, choice = self._choose(video, aspect)
-            parts = [
+            noted["frames"] = len(choice.places)
+            noted["expected_in"] = self._caption_tokens(text) + len(choice.places) * self._frame_tokens(video)
+            return [
                 {"type": "text", "text": text},
                 *video_parts("video", video, choice.places, self.captioner),
             ]
-            answer = ask(self._captioner_client, self.captioner, self._caption_system, parts, CAPTION_SCHEMA)
-            return StoredAnswer(
-                key=key,
-                text=read_value(answer, "description"),
-                model=answer.model or self.captioner.model,
-                captioner=digest_value(self._caption_settings()),
-                aspect=aspect.name,
-                frames=len(choice.places),
-                tokens_in=answer.tokens_in or 0,
-                tokens_out=answer.tokens_out or 0,
-                seconds=answer.seconds,
-                tries=answer.tries,
-                expected_in=self._caption_tokens(text) + len(choice.places) * self._frame_tokens(video),
-            )
 
-        return self._captions.get_or_make(key, make)
+        return self._captions.ask(
+            self._what(video, aspect),
+            self._caption_system,
+            parts,
+            CAPTION_SCHEMA,
+            description_in,
+            lambda: noted,
+        )
 
     def _choose(self, video: Side, aspect: AspectText) -> tuple[str, FrameChoice]:
         text = filled(self._caption_user, dimension=aspect.dimension, description=aspect.description)
         limit = FrameLimit(
             frames=self.captioner.most_images,
-            tokens=self.captioner.context_tokens - self.captioner.answer_tokens - self._caption_tokens(text),
+            tokens=self.captioner.request_tokens() - self._caption_tokens(text),
             tokens_per_frame=self._frame_tokens(video),
         )
         return text, choose_frames((video,), self._policy, limit, self._cache)[0]
@@ -208,9 +212,9 @@ class TextJudge(PairwiseJudge):
         texts: list[str] = []
         lacking = 0
         for video in (first, second):
-            key = self._key(video, aspect)
-            kept = self._captions.find(key)
-            texts.append("" if kept is None else kept.text)
+            key = self._captions.key(self._what(video, aspect), self._caption_system, CAPTION_SCHEMA)
+            kept = self._captions.kept.find(key)
+            texts.append("" if kept is None else read(kept.text, None, description_in))
             if kept is None:
                 lacking += 1
                 found.append(self._estimate_caption(video, aspect, key))
@@ -240,12 +244,14 @@ class TextJudge(PairwiseJudge):
     def learn(self, rows: Sequence[Judgement]) -> str:
         """Base estimates on the answers and descriptions in the store."""
         self._measured = of_judgements(rows)
-        kept = self._captions.made_by(digest_value(self._caption_settings()))
+        kept = self._captions.kept.made_for(digest_value(self._caption_settings()))
         self._captions_measured = MeasuredTokens(
-            tuple(TokenCounts(one.aspect, one.tokens_out, one.tokens_in, one.expected_in) for one in kept)
+            tuple(TokenCounts(one.about, one.tokens_out, one.tokens_in, one.expected_in) for one in kept)
         )
         if kept:
-            self._description_tokens = fmean(self.model.text_tokens(one.text) for one in kept)
+            self._description_tokens = fmean(
+                self.model.text_tokens(read(one.text, None, description_in)) for one in kept
+            )
         return "; ".join(
             (
                 self._measured.says("answers") if self._measured.answers else self.model.assumes(),

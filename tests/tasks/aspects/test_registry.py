@@ -48,7 +48,7 @@ def test_an_installed_package_adds_an_aspect(installed: list[tuple[str, str]]) -
     # an aspect of ours under a name of its own is refused, one with its own name is taken
     installed.append(("blur", "tasks.aspects.aesthetics:ASPECT"))
     assert registry.aspect_names()[-1] == "blur"
-    with pytest.raises(PrerequisiteError, match="no aspect named 'blur'"):
+    with pytest.raises(PrerequisiteError, match="not an aspect named 'blur'"):
         registry.aspect("blur")
 
 

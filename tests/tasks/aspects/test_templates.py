@@ -6,7 +6,7 @@ import pytest
 
 from storage_schemas.errors import UserInputError
 from tasks.aspects.object_diffusion import GroundedInpainting
-from tasks.aspects.prompt_templates import checked_template, filled
+from tasks.llm.prompt_files import checked_template
 
 OPERATION = GroundedInpainting()
 
@@ -35,4 +35,4 @@ def test_braces_may_be_doubled() -> None:
 
 def test_what_is_filled_in_is_no_template_itself() -> None:
     template = checked_template("{object} in {scene}", ["scene"], ["object"])
-    assert filled(template, object="{scene}", scene="{0} %s") == "{scene} in {0} %s"
+    assert template.format(object="{scene}", scene="{0} %s") == "{scene} in {0} %s"

@@ -16,15 +16,15 @@ from tasks.llm.answer_store import AnswerStore, StoredAnswer
 WANTS = """
 import sys, time
 from pathlib import Path
-from tasks.llm.answer_store import KeptCaption, KeptCaptions
-kept = KeptCaptions(Path(sys.argv[1]))
-kept.get_or_make("first", lambda: KeptCaption(key="first", text="t", model="m"))
+from tasks.llm.answer_store import AnswerStore, StoredAnswer
+kept = AnswerStore(Path(sys.argv[1]))
+kept.get_or_make("first", lambda: StoredAnswer(key="first", text="t", model="m"))
 print("ready", flush=True)
 sys.stdin.readline()
 def make(key):
     print(key, flush=True)
     time.sleep(float(sys.argv[2]))
-    return KeptCaption(key=key, text=key, model="m")
+    return StoredAnswer(key=key, text=key, model="m")
 for key in ("a", "b", "c"):
     assert kept.get_or_make(key, lambda: make(key))[0].text == key
 """

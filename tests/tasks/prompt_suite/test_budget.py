@@ -102,7 +102,7 @@ def test_a_dry_run_is_possible_where_answers_never_fit(tmp_path: Path, two: tupl
     with FaultyServer(author) as server:
         (found,) = make(tmp_path, server, two[:1], Limits(), DEAR)
         assert found.failure == "not_understood"
-        expected = maker(tmp_path, server).reckon(two)
+        expected = maker(tmp_path, server).estimate(two)
     assert (expected.videos, expected.calls) == (2, ALL)
 
 
@@ -112,7 +112,7 @@ def test_a_video_that_is_there_twice_is_reckoned_with_once(
     copy = two[0].model_copy(update={"prompt_id": "copy"})
     with FaultyServer(Author()) as server:
         one = replace(maker(tmp_path, server), prices=DEAR)
-        expected = one.reckon([*two, copy])
+        expected = one.estimate([*two, copy])
     assert (expected.videos, expected.calls) == (3, 2 * ALL)
     assert expected.usd == pytest.approx(expected.tokens_in + expected.tokens_out)
 

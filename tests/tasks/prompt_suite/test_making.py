@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
+from tasks.llm.conversation import DryRunAsker
 from tasks.prompt_suite.complexity import words_in
 from tasks.prompt_suite.drafts import Drafting
 from tasks.prompt_suite.maker import Made, Maker
@@ -17,12 +18,11 @@ from tasks.prompt_suite.requests import Attempts
 from tasks.prompt_suite.settings import PromptSuiteSettings
 from tasks.prompt_suite.videos import SourceVideo, load_videos
 from tasks.scoring.setup import Setup
-from tasks.scoring.suites.locot2v.asking import Reckoning
 from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
 from tasks.scoring.suites.locot2v.herd import questions_of
 from tasks.scoring.suites.locot2v.suite import Locot2vBench
 from tasks.scoring.suites.prompts import load_prompts
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.shown_videos import SampledVideo
 from tests.tasks.prompt_suite.author import (
     CALLS_TO_DRAFT,
     CALLS_TO_END,
@@ -242,18 +242,18 @@ def test_a_server_that_goes_away_harms_nothing(tmp_path: Path, video: SourceVide
 
 def test_a_dry_run_asks_nobody_and_says_what_it_takes(tmp_path: Path, video: SourceVideo) -> None:
     with FaultyServer(Author()) as server:
-        found = maker(tmp_path, server).reckon([video])
+        found = maker(tmp_path, server).estimate([video])
         assert not server.seen
         assert (found.videos, found.calls) == (1, CALLS_TO_DRAFT + CALLS_TO_END)
         make(maker(tmp_path, server, without_review=True), video)
-        assert maker(tmp_path, server, without_review=True).reckon([video]).calls == 0
+        assert maker(tmp_path, server, without_review=True).estimate([video]).calls == 0
 
 
 def test_a_whole_prompt_has_as_many_words_as_the_papers(tmp_path: Path, video: SourceVideo) -> None:
     """In answers as long as they are wanted: the paper's prompts mostly have 200 to 300 words."""
     with FaultyServer(Author()) as server:
         one = maker(tmp_path, server, least_words=plain("least_words"), most_words=plain("most_words"))
-        attempts = Attempts(Reckoning(one.roles), one.settings)
+        attempts = Attempts(DryRunAsker(one.roles), one.settings)
         film = SampledVideo(video.digest, one.videos.open(video.path))
         base = Drafting(one.settings).versions(attempts, film)[-1].text
         prompt = finished_prompt(attempts, "p1", "", base, film)

@@ -19,9 +19,10 @@ from tasks.llm.limits import Limits, RateLimit, Spending
 from tasks.llm.shared_state import SharedState
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring import registry
+from tasks.scoring.engine import batches
 from tasks.scoring.instructions import aspect_text
 from tasks.scoring.registry import choice_from_text, choices_from_file
-from tasks.scoring.request import PairFacts, Request, batches
+from tasks.scoring.request import PairFacts, Request
 from tasks.scoring.setup import Setup
 
 
@@ -113,7 +114,7 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
     with pytest.raises(PrerequisiteError, match="has to be a PairwiseJudge"):
         registry.make_evaluator(choice_from_text("mine"), setup)
     added[:] = [("coin", "builtins:dict")]
-    with pytest.raises(PrerequisiteError, match="the name of a built-in evaluator"):
+    with pytest.raises(PrerequisiteError, match="like a built-in evaluator"):
         registry.added_evaluators()
     added[:] = [("mine", "builtins:dict"), ("mine", "builtins:list")]
     with pytest.raises(PrerequisiteError, match="both add the evaluator 'mine'"):

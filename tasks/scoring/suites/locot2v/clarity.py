@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
 from tasks.llm.answers import objects
+from tasks.llm.conversation import Role, Step
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import SuitePrompt
-from tasks.scoring.suites.locot2v.asking import Asker
+from tasks.scoring.suites.locot2v.askers import Comparer
 from tasks.scoring.suites.locot2v.dimensions import CLARITY_NAMES
 from tasks.scoring.suites.locot2v.measure import Measure, Value, instruction
-from tasks.scoring.suites.locot2v.roles import Role, Step
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.shown_videos import SampledVideo
 
 #: The greatest score of a round.
 BEST = 4
@@ -73,7 +73,7 @@ class Clarity(Measure):
         """Return the scale."""
         return {"clarity": instruction("clarity", self.settings.prompts)}
 
-    def value(self, asker: Asker, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
+    def value(self, asker: Comparer, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
         """Return the mean over the rounds that have an answer."""
         scores: list[int | None] = []
         failed: list[NotJudged] = []
@@ -107,7 +107,7 @@ class Clarity(Measure):
             schema=SCHEMA,
             check=read_round,
             assumed=_ASSUMED,
-            film=film,
+            exhibit=self.settings.exhibit(film),
             what={"repeat": repeat, "round": number},
             temperature=self.settings.round_temperature,
             seed=repeat * _SEEDS_A_REPEAT + number if warm else None,

@@ -1,7 +1,5 @@
 """Consistency of subjects and backgrounds within events and between them (LoCoT2V-Bench, appendix B.7).
 
-Consistency of subjects and backgrounds within events and between them (LoCoT2V-Bench, appendix B.7).
-
 Each subject (and each background) has features in frames of the events in which it was found. Within an
 event its features should stay, from one event to another they should be alike. Cosines are the paper's; how
 they are put together is not in its text, and is ours.
@@ -12,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar
@@ -20,24 +17,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from storage_schemas.errors import SetAside
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure
 from tasks.aspects.base import Pool
-from tasks.llm.servers import check_server
+from tasks.llm.conversation import DryRunAsker, LiveAsker, Role, dry_run
 from tasks.llm.usage import Estimate, NotJudged
 from tasks.pairs.view import Side
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
-from tasks.scoring.suites.locot2v.asking import Asking, Reckoning
+from tasks.scoring.suites.locot2v.askers import roles_of
 from tasks.scoring.suites.locot2v.events import UNSPECIFIED, EventClip, clips_told, event_clips
 from tasks.scoring.suites.locot2v.picture_models import Pictures, SeenModel
 from tasks.scoring.suites.locot2v.pixel_metrics import Features, Measured
 from tasks.scoring.suites.locot2v.region_features import BATCH, Boxes, ThingRow, present
-from tasks.scoring.suites.locot2v.roles import Role, roles_of
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 from tasks.scoring.suites.locot2v.visual_settings import SeenSettings
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.shown_videos import SampledVideo, readable
 
 #: Features of one subject by event, each ``(frames, dimensions)``; an event without it is absent.
 ByEvent = Mapping[int, NDArray[np.float64]]
@@ -121,7 +116,7 @@ class EventConsistency(Scorer):
         """Return the models, the instructions and the constants."""
         given = self._settings
         return {
-            "models": {role: self.roles.model(role).settings() for role in _ROLES},
+            "models": self.roles.settings(_ROLES),
             "told": digest_value(dict(clips_told(given))),
             "shown": [given.fps, given.most_frames, given.most_events],
             "detector": self._detector.settings(),
@@ -140,8 +135,7 @@ class EventConsistency(Scorer):
         """
         self._pictures.check()
         self._detector.check()
-        for server in dict.fromkeys(self.roles.calls(role).client.server for role in _ROLES):
-            check_server(server)
+        self.roles.check(_ROLES)
 
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
@@ -155,26 +149,26 @@ class EventConsistency(Scorer):
         """Return the requests for events and their intervals that are not kept."""
         found: list[Estimate] = []
         for video in videos:
-            reckoning = Reckoning(self.roles)
-            # what is wrong with it is said when it is scored; what was asked until then is paid for
-            with suppress(NotJudged):
-                film = SampledVideo(video.digest, video.video)
-                event_clips(reckoning, prompt, film, self._settings, repeat)
-            found += reckoning.estimates
+            film = SampledVideo(video.digest, video.video)
+            found += self._estimates(prompt, film, repeat)
         return found
 
+    def _estimates(self, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> list[Estimate]:
+        asker = DryRunAsker(self.roles)
+        return dry_run(asker, lambda asker: event_clips(asker, prompt, film, self._settings, repeat))
+
     def _one(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int) -> ScoredVideo | NotJudged:
-        start, asking = time.perf_counter(), Asking(self.roles)
+        start, asker = time.perf_counter(), LiveAsker(self.roles)
+        film = SampledVideo(video.digest, video.video)
         try:
-            clips = event_clips(
-                asking, prompt, SampledVideo(video.digest, video.video), self._settings, repeat
-            )
-            things = self._things(video.video, clips)
-        except (NotJudged, SetAside) as problem:
-            return asking.failed(problem)
+            with readable():
+                clips = event_clips(asker, prompt, film, self._settings, repeat)
+                things = self._things(video.video, clips)
+        except NotJudged as problem:
+            return asker.failed(problem)
         found = (intra_event if self._where == "intra" else inter_event)(list(things.values()))
         if found.value is None:
-            return asking.failed(NotJudged(Failure.NO_ANSWER, found.why))
+            return asker.failed(NotJudged(Failure.NO_ANSWER, found.why))
         details = {
             "rests_on": found.steps,
             "masks": self._seen.masks,
@@ -182,10 +176,10 @@ class EventConsistency(Scorer):
                 name: {str(event): len(rows) for event, rows in by_event.items()}
                 for name, by_event in things.items()
             },
-            **asking.details(),
+            **asker.details(),
         }
-        usage = replace(asking.usage(), seconds=time.perf_counter() - start)
-        return ScoredVideo(found.value, usage, asking.calls, asking.model, details)
+        usage = replace(asker.usage(), seconds=time.perf_counter() - start)
+        return ScoredVideo(found.value, usage, asker.calls, asker.model, details)
 
     def _things(self, video: Side, clips: Sequence[EventClip]) -> dict[str, dict[int, NDArray[np.float64]]]:
         """Return the features of each thing by event: of each subject by its name, or of each background."""

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from storage_schemas.judgements import Failure, whole_characters
 from storage_schemas.model import Frozen
 from tasks.llm.answers import objects
+from tasks.llm.conversation import Asker, Step
+from tasks.llm.prompt_files import filled
 from tasks.llm.usage import NotJudged
-from tasks.scoring.instructions import filled
 from tasks.scoring.suites.base import SuitePrompt
-from tasks.scoring.suites.locot2v.asking import Asker
 from tasks.scoring.suites.locot2v.measure import base_of, entries_by_number, instruction, numbered
-from tasks.scoring.suites.locot2v.roles import Step
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.shown_videos import SampledVideo
 
 #: What a field holds of which the text says nothing: two such fields are alike.
 UNSPECIFIED = "unspecified"
@@ -179,8 +178,7 @@ def event_clips(
         schema=CLIP_SCHEMA,
         check=lambda value: read_intervals(value, len(wanted), length),
         assumed=_assumed(len(wanted), length),
-        film=film,
-        timed=True,
+        exhibit=settings.exhibit(film, timed=True),
         what={"repeat": repeat},
     )
     return clips_of(wanted, asker.ask(step), film.video.times_s)

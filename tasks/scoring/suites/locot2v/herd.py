@@ -14,9 +14,10 @@ from pydantic import ValidationError
 from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen
 from tasks.llm.answers import objects
+from tasks.llm.conversation import Role, Step
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import SuitePrompt
-from tasks.scoring.suites.locot2v.asking import Asker
+from tasks.scoring.suites.locot2v.askers import Comparer
 from tasks.scoring.suites.locot2v.measure import (
     Measure,
     Value,
@@ -25,8 +26,7 @@ from tasks.scoring.suites.locot2v.measure import (
     numbered,
     word_in,
 )
-from tasks.scoring.suites.locot2v.roles import Role, Step
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.shown_videos import SampledVideo
 
 ANSWERS = ("yes", "no", "unclear")
 _TEXT: Mapping[str, Any] = {"type": "string"}
@@ -104,7 +104,7 @@ class Herd(Measure):
         """Return how questions are to be answered."""
         return {"questions": instruction("questions", self.settings.prompts)}
 
-    def value(self, asker: Asker, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
+    def value(self, asker: Comparer, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
         """Return the share of good answers."""
         questions = questions_of(prompt, self.dimension.name)
         answers: list[str] = []
@@ -133,6 +133,6 @@ class Herd(Measure):
                 word_in(entry, "answer", ANSWERS) for entry in entries_by_number(value, "answers", count)
             ],
             assumed={"answers": [{"number": number, **one} for number in range(1, count + 1)]},
-            film=film,
+            exhibit=self.settings.exhibit(film),
             what={"repeat": repeat},
         )

@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 from storage_schemas.judgements import Failure
 from tasks.llm.answers import objects, texts_in
+from tasks.llm.conversation import Asker, Role, Step
+from tasks.llm.prompt_files import filled
 from tasks.llm.usage import NotJudged
-from tasks.scoring.instructions import filled
 from tasks.scoring.suites.base import SuitePrompt
-from tasks.scoring.suites.locot2v.asking import Asker
+from tasks.scoring.suites.locot2v.askers import Comparer
 from tasks.scoring.suites.locot2v.measure import (
     Measure,
     Value,
@@ -25,8 +26,7 @@ from tasks.scoring.suites.locot2v.measure import (
     numbered,
     word_in,
 )
-from tasks.scoring.suites.locot2v.roles import Role, Step
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.shown_videos import SampledVideo
 
 YES_NO = ("yes", "no")
 _TEXT: Mapping[str, Any] = {"type": "string"}
@@ -64,7 +64,7 @@ class HumanAction(Measure):
             "look": instruction("look_for_actions", self.settings.prompts),
         }
 
-    def value(self, asker: Asker, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
+    def value(self, asker: Comparer, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
         """Return the mean over the prompt's actions."""
         actions = self._actions(asker, prompt)
         if not actions:
@@ -78,7 +78,7 @@ class HumanAction(Measure):
                 schema=LOOKED,
                 check=lambda value: _read_seen(value, len(actions)),
                 assumed=_assumed(len(actions)),
-                film=film,
+                exhibit=self.settings.exhibit(film),
                 what={"repeat": repeat},
             )
         )

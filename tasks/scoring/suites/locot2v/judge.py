@@ -15,6 +15,7 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Failure
 from tasks.aspects.base import Pool
+from tasks.llm.conversation import Role
 from tasks.llm.usage import Estimate, NotJudged
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, PointwiseScorer, Score
@@ -23,7 +24,6 @@ from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Scorer, SuitePrompt, SuiteVideo
 from tasks.scoring.suites.locot2v.dimensions import BY_NAME, HERD, HERD_NAMES
 from tasks.scoring.suites.locot2v.event_consistency import EventConsistency
-from tasks.scoring.suites.locot2v.roles import Role
 from tasks.scoring.suites.locot2v.suite import Locot2vBench
 from tasks.scoring.suites.locot2v.text_scorers import WordsScorer
 from tasks.scoring.suites.video_bench.judge import RoughTokens
@@ -134,8 +134,8 @@ class Locot2vJudge(PointwiseScorer):
         models = [scorer.roles.model(role) for role in roles]
         most = [int(self._share * model.request_tokens()) for model in models]
         characters = [model.characters_per_token for model in models]
-        if isinstance(scorer, WordsScorer) and scorer.measure.compares:
-            embeddings = scorer.roles.similarity().model
+        if isinstance(scorer, WordsScorer) and scorer.similarity is not None:
+            embeddings = scorer.similarity.model
             most.append(embeddings.most_tokens)
             characters.append(embeddings.characters_per_token)
         return fit_prompt(prompt, "each-truncate", RoughTokens(min(most), min(characters)))

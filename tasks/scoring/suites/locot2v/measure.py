@@ -5,18 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
-from pathlib import Path
 from typing import Any, ClassVar
 
-from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Failure
+from tasks.llm.conversation import Role
+from tasks.llm.prompt_files import prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import Dimension, SuitePrompt
-from tasks.scoring.suites.locot2v.asking import Asker
-from tasks.scoring.suites.locot2v.roles import Role
+from tasks.scoring.suites.locot2v.askers import Comparer
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.shown_videos import SampledVideo
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Measure(ABC):
         """Return the instructions of each step."""
 
     @abstractmethod
-    def value(self, asker: Asker, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
+    def value(self, asker: Comparer, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
         """Return the number.
 
         Raises
@@ -114,31 +112,6 @@ def word_in(entry: Mapping[str, Any], key: str, words: Sequence[str]) -> str:
     return found
 
 
-def instruction(name: str, folder: str = "") -> str:
-    """Return an instruction.
-
-    Parameters
-    ----------
-    name
-        The file's, without ``.txt``.
-    folder
-        The user's; empty for none.
-
-    Raises
-    ------
-    UserInputError
-        If it cannot be read or is empty.
-    """
-    place = resources.files("tasks.scoring.suites.locot2v").joinpath("prompts", f"{name}.txt")
-    if folder:
-        if not Path(folder).is_dir():
-            raise UserInputError(f"prompts: {folder} is no folder")
-        own = Path(folder) / f"{name}.txt"
-        place = own if own.is_file() else place
-    try:
-        text = place.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{place} cannot be read: {problem}") from problem
-    if not text:
-        raise UserInputError(f"{place} is empty: write what the model is to be told, or take the file away")
-    return text
+def instruction(name: str, own: str = "") -> str:
+    """Return an instruction of ours, or the file of the same name in the user's folder; see `prompt_text`."""
+    return prompt_text("tasks.scoring.suites.locot2v", name, own)

@@ -10,6 +10,41 @@ from pydantic import Field
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
+from tasks.llm.vision_models import VlmModel
+from tasks.scoring.suites.shown_videos import SampledVideo, VideoExhibit
+
+
+def _ready(model: str, server: str, context_tokens: int, most_images: int, **fields: Any) -> VlmModel:
+    return VlmModel(
+        model=model,
+        server=server,
+        context_tokens=context_tokens,
+        answer_tokens=4096,
+        most_images=most_images,
+        temperature=0.0,
+        **fields,
+    )
+
+
+#: Qwen2.5-VL counts one token for a square of so many pixels: patches of 14, merged two by two.
+_QWEN25: Mapping[str, Any] = {"square_px": 28, "image_side": 448}
+#: The paper's models. It states no sampling: temperature 0 and the limits are ours. The names at a hub are to
+#: be compared with what the server says: `model` in the profile's entry overrides them.
+READY: Mapping[str, VlmModel] = {
+    "qwen2.5-vl-7b": _ready("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2.5-vl", 128_000, 768, **_QWEN25),
+    "time-r1-7b": _ready("Boshenxx/Time-R1-7B", "time-r1", 128_000, 768, **_QWEN25),
+    "deepseek-v3.1": _ready("deepseek-ai/DeepSeek-V3.1", "deepseek", 128_000, 2),
+}
+#: Of a model that is not ready, what a user does not say.
+OTHER: Mapping[str, Any] = {
+    "context_tokens": 32_768,
+    "answer_tokens": 4096,
+    "most_images": 128,
+    "low_tokens": 85,
+    "tile_tokens": 170,
+    "image_side": 448,
+    "temperature": 0.0,
+}
 
 
 class MatchSettings(Frozen):
@@ -37,7 +72,7 @@ class Locot2vSettings(Frozen):
     multimodal
         Who describes videos (the paper's Qwen2.5-VL-7B); who looks for actions, scores content clarity and
         answers questions is not from the paper. The name of a ready model, or a table of fields of
-        :class:`~tasks.scoring.suites.locot2v.roles.RoleModel`.
+        :class:`~tasks.llm.vision_models.VlmModel`.
     language
         Who extracts events and actions from texts (the paper's DeepSeek-V3.1).
     locating
@@ -85,6 +120,10 @@ class Locot2vSettings(Frozen):
     questions_at_once: int = Field(default=6, ge=1, le=100)
     unsmooth_action: float = Field(default=0.5, ge=0, le=1)
     seen: Mapping[str, Any] = Field(default_factory=dict)
+
+    def exhibit(self, film: SampledVideo, timed: bool = False) -> VideoExhibit:
+        """Return a video as a step shows it, frames with their times where it says so."""
+        return VideoExhibit({"video": film}, self.fps, self.most_frames, timed=timed)
 
 
 def settings_from(values: Mapping[str, Any]) -> Locot2vSettings:

@@ -13,22 +13,22 @@ from scipy.optimize import linear_sum_assignment
 
 from storage_schemas.judgements import Failure
 from tasks.llm.answers import objects, text_in
+from tasks.llm.conversation import Asker, Role, Step
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.locot2v import events
-from tasks.scoring.suites.locot2v.asking import Asker
+from tasks.scoring.suites.locot2v.askers import Comparer
 from tasks.scoring.suites.locot2v.events import events_of_prompt, extract_events
 from tasks.scoring.suites.locot2v.measure import Measure, Value, base_of, instruction
-from tasks.scoring.suites.locot2v.roles import Role, Step
-from tasks.scoring.suites.locot2v.settings import MatchSettings
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.locot2v.settings import Locot2vSettings, MatchSettings
+from tasks.scoring.suites.shown_videos import SampledVideo
 
 SCHEMA = objects({"description": {"type": "string"}})
 #: An answer of usual length, about 250 words.
 _ASSUMED = {"description": "word " * 250}
 
 
-def describe(asker: Asker, film: SampledVideo, folder: str, repeat: int) -> str:
+def describe(asker: Asker, film: SampledVideo, settings: Locot2vSettings, repeat: int) -> str:
     """Return what a model says is seen in a video.
 
     Raises
@@ -39,12 +39,12 @@ def describe(asker: Asker, film: SampledVideo, folder: str, repeat: int) -> str:
     step = Step(
         name="describe",
         role="multimodal",
-        system=instruction("describe", folder),
+        system=instruction("describe", settings.prompts),
         text="Describe this video.",
         schema=SCHEMA,
         check=lambda value: text_in(value, "description"),
         assumed=_ASSUMED,
-        film=film,
+        exhibit=settings.exhibit(film),
         what={"repeat": repeat},
     )
     return str(asker.ask(step))
@@ -60,9 +60,9 @@ class OverallAlignment(Measure):
         """Return how the model is asked to describe."""
         return {"describe": instruction("describe", self.settings.prompts)}
 
-    def value(self, asker: Asker, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
+    def value(self, asker: Comparer, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
         """Return how near the description is to the prompt."""
-        description = describe(asker, film, self.settings.prompts, repeat)
+        description = describe(asker, film, self.settings, repeat)
         cosine = float(asker.compare([([base_of(prompt)], [description])])[0][0, 0])
         details: dict[str, Any] = {"cosine": cosine}
         return Value(max(0.0, cosine), details)
@@ -168,10 +168,10 @@ class EventAlignment(Measure):
             "events": events.told(self.settings),
         }
 
-    def value(self, asker: Asker, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
+    def value(self, asker: Comparer, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
         """Return how well the video's events fit the prompt's."""
         wanted = events_of_prompt(asker, prompt, self.settings)
-        description = describe(asker, film, self.settings.prompts, repeat)
+        description = describe(asker, film, self.settings, repeat)
         seen = extract_events(asker, "events of the video", description, self.settings, repeat)
         told, *fields = asker.compare(
             [

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from storage_schemas.errors import SetAside
 from storage_schemas.ids import digest_value
 from tasks.aspects.base import Pool
-from tasks.llm.servers import check_server
+from tasks.llm.conversation import Roles, dry_run
 from tasks.llm.usage import Estimate, NotJudged
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
-from tasks.scoring.suites.locot2v.asking import Asking, Reckoning
+from tasks.scoring.suites.locot2v.askers import DryRunComparer, LiveComparer, roles_of, similarity_of
 from tasks.scoring.suites.locot2v.clarity import Clarity
 from tasks.scoring.suites.locot2v.dimensions import CLARITY_NAMES, HERD_NAMES
 from tasks.scoring.suites.locot2v.herd import Herd
 from tasks.scoring.suites.locot2v.human_action import HumanAction
 from tasks.scoring.suites.locot2v.measure import Measure
-from tasks.scoring.suites.locot2v.roles import Roles, roles_of
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 from tasks.scoring.suites.locot2v.text_alignment import EventAlignment, OverallAlignment
-from tasks.scoring.suites.locot2v.text_similarity import embedding_model
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.locot2v.text_similarity import TextSimilarity, embedding_model
+from tasks.scoring.suites.shown_videos import SampledVideo, readable
 
 #: What measures each dimension.
 MEASURES: Mapping[str, type[Measure]] = {
@@ -43,27 +41,28 @@ class WordsScorer(Scorer):
         The steps, and how they become a number.
     roles
         The models.
+    similarity
+        What compares texts, for a measure that does.
     """
 
-    def __init__(self, measure: Measure, roles: Roles) -> None:
+    def __init__(self, measure: Measure, roles: Roles, similarity: TextSimilarity | None = None) -> None:
         super().__init__(measure.dimension)
-        self.measure, self.roles = measure, roles
+        self.measure, self.roles, self.similarity = measure, roles, similarity
 
     @property
     def concurrency(self) -> int:
         """As many as the profile allows for the multimodal model's server."""
-        return self.roles.calls("multimodal").client.server.concurrency
+        return self.roles.concurrency("multimodal")
 
     def settings(self) -> dict[str, Any]:
         """Return models, constants and the checksum of the instructions."""
-        given = self.measure.settings.model_dump(mode="json", include=set(self.measure.uses))
         found = {
-            "models": {role: self.roles.model(role).settings() for role in self.measure.roles},
+            "models": self.roles.settings(self.measure.roles),
             "told": digest_value(dict(self.measure.told())),
-            **given,
+            **self.measure.settings.model_dump(mode="json", include=set(self.measure.uses)),
         }
-        if self.measure.compares:
-            found["embeddings"] = self.roles.similarity().embedder.settings()
+        if self.similarity is not None:
+            found["embeddings"] = self.similarity.embedder.settings()
         return found
 
     def check(self) -> None:
@@ -74,10 +73,9 @@ class WordsScorer(Scorer):
         PrerequisiteError
             If something is not there.
         """
-        for server in dict.fromkeys(self.roles.calls(role).client.server for role in self.measure.roles):
-            check_server(server)
-        if self.measure.compares:
-            self.roles.similarity().embedder.check()
+        self.roles.check(self.measure.roles)
+        if self.similarity is not None:
+            self.similarity.embedder.check()
 
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
@@ -87,30 +85,26 @@ class WordsScorer(Scorer):
 
     def score_film(self, prompt: SuitePrompt, film: SampledVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
         """Return the score of one video, or why there is none."""
-        asking = Asking(self.roles)
+        asker = LiveComparer(self.roles, similarity=self.similarity)
         try:
-            found = self.measure.value(asking, prompt, film, repeat)
-        except (NotJudged, SetAside) as problem:
-            return asking.failed(problem)
-        details = {**found.details, **asking.details()}
-        return ScoredVideo(found.value, asking.usage(), asking.calls, asking.model, details)
+            with readable():
+                found = self.measure.value(asker, prompt, film, repeat)
+        except NotJudged as problem:
+            return asker.failed(problem)
+        details = {**found.details, **asker.details()}
+        return ScoredVideo(found.value, asker.usage(), asker.calls, asker.model, details)
 
     def estimate(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
     ) -> Sequence[Estimate]:
         """Return the requests of each video whose answers are not kept."""
         films = [SampledVideo(one.digest, one.video) for one in videos]
-        return [one for film in films for one in self.reckon(prompt, film, repeat)]
+        return [one for film in films for one in self.estimate_film(prompt, film, repeat)]
 
-    def reckon(self, prompt: SuitePrompt, film: SampledVideo, repeat: int = 0) -> list[Estimate]:
+    def estimate_film(self, prompt: SuitePrompt, film: SampledVideo, repeat: int = 0) -> list[Estimate]:
         """Return the requests for one video whose answers are not kept."""
-        reckoning = Reckoning(self.roles)
-        try:
-            self.measure.value(reckoning, prompt, film, repeat)
-        except NotJudged:
-            # what is wrong with it is said when it is scored; what was asked until then is paid for
-            return reckoning.estimates
-        return reckoning.estimates
+        asker = DryRunComparer(self.roles, similarity=self.similarity)
+        return dry_run(asker, lambda asker: self.measure.value(asker, prompt, film, repeat))
 
 
 class LoadedWordsScorer(WordsScorer):
@@ -136,7 +130,7 @@ def words_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) 
         roles.calls(role)
     if not measure.compares:
         return WordsScorer(measure, roles)
-    roles.similarity()
     embeddings = embedding_model(settings.embeddings)
     loaded = embeddings.kind == "clip" and not embeddings.server
-    return (LoadedWordsScorer if loaded else WordsScorer)(measure, roles)
+    kind = LoadedWordsScorer if loaded else WordsScorer
+    return kind(measure, roles, similarity_of(setup, settings))

@@ -12,12 +12,12 @@ from typing import Any
 
 from storage_schemas.judgements import Failure
 from tasks.llm.answers import objects, score_in, text_in, texts_in
+from tasks.llm.conversation import Asker, Role, Step
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
-from tasks.scoring.instructions import filled
 from tasks.scoring.suites.base import Dimension
-from tasks.scoring.suites.video_bench.asking import Asker, Role, Step
-from tasks.scoring.suites.video_bench.frames import SampledVideo
-from tasks.scoring.suites.video_bench.instructions import CHAIN_SECTIONS, sections_of, text_of
+from tasks.scoring.suites.shown_videos import SampledVideo
+from tasks.scoring.suites.video_bench.instructions import CHAIN_SECTIONS, PACKAGE, sections_of
 from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
@@ -45,13 +45,13 @@ class ChainOfQuery:
         sections = sections_of(dimension.name, CHAIN_SECTIONS, folder)
         told = {name.replace(" ", "_"): text for name, text in sections.items()}
         told |= {"low": f"{dimension.low:g}", "high": f"{dimension.high:g}", "most": str(settings.questions)}
-        questions = text_of("ask_questions", "prompts", folder)
+        questions = prompt_text(PACKAGE, "ask_questions", folder)
         self.systems: Mapping[str, str] = {
-            "describe": filled(text_of("describe", "prompts", folder), **told),
+            "describe": filled(prompt_text(PACKAGE, "describe", folder), **told),
             "first assistant": filled(questions, **told, assistant=sections["first assistant"]),
             "second assistant": filled(questions, **told, assistant=sections["second assistant"]),
-            "answer": filled(text_of("answer", "prompts", folder), **told),
-            "score": filled(text_of("score", "prompts", folder), **told),
+            "answer": filled(prompt_text(PACKAGE, "answer", folder), **told),
+            "score": filled(prompt_text(PACKAGE, "score", folder), **told),
         }
 
     def score(self, asker: Asker, prompt: str, film: SampledVideo, repeat: int = 0) -> int:
@@ -106,7 +106,7 @@ class ChainOfQuery:
             role=role,
             system=self.systems[name],
             text=text or "Here is the video.",
-            films=films,
+            exhibit=self._settings.exhibit(self.dimension.name, films) if films else None,
             schema=schema,
             check=check,
             assumed=assumed,

@@ -8,12 +8,12 @@ from typing import Any
 
 from storage_schemas.judgements import Failure
 from tasks.llm.answers import objects, score_in
+from tasks.llm.conversation import Asker, Step
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
-from tasks.scoring.instructions import filled
 from tasks.scoring.suites.base import Dimension
-from tasks.scoring.suites.video_bench.asking import Asker, Step
-from tasks.scoring.suites.video_bench.frames import SampledVideo
-from tasks.scoring.suites.video_bench.instructions import BATCH_SECTIONS, sections_of, text_of
+from tasks.scoring.suites.shown_videos import SampledVideo
+from tasks.scoring.suites.video_bench.instructions import BATCH_SECTIONS, PACKAGE, sections_of
 from tasks.scoring.suites.video_bench.settings import Rest, VideoBenchSettings
 
 #: What the reason of one score has, about: a guess.
@@ -67,7 +67,7 @@ class FewShot:
         self.dimension, self._settings = dimension, settings
         sections = sections_of(dimension.name, BATCH_SECTIONS, settings.criteria)
         told = {name.replace(" ", "_"): text for name, text in sections.items()}
-        template = text_of("few_shot", "prompts", settings.criteria)
+        template = prompt_text(PACKAGE, "few_shot", settings.criteria)
         self.system = filled(template, **told, low=f"{dimension.low:g}", high=f"{dimension.high:g}")
         scale = list(range(int(dimension.low), int(dimension.high) + 1))
         one = objects(
@@ -109,12 +109,13 @@ class FewShot:
                 raise odd
             return list(read)
 
+        named = {f"video {number}": film for number, film in zip(numbers, films, strict=True)}
         step = Step(
             name="few-shot",
             role="multimodal",
             system=self.system,
             text=text,
-            films={f"video {number}": film for number, film in zip(numbers, films, strict=True)},
+            exhibit=self._settings.exhibit(self.dimension.name, named),
             schema=self._schema,
             check=check,
             assumed={"scores": assumed},

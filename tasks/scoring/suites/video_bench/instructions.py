@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib import resources
-from pathlib import Path
 
 from storage_schemas.errors import UserInputError
+from tasks.llm.prompt_files import prompt_text
 
 #: Sections that the steps of a dimension need.
 CHAIN_SECTIONS = (
@@ -25,36 +24,7 @@ CHAIN_SECTIONS = (
 BATCH_SECTIONS = ("meaning", "look at", "scale", "notes")
 
 
-def text_of(name: str, kind: str, folder: str = "") -> str:
-    """Return a text of ours, or the user's own.
-
-    Parameters
-    ----------
-    name
-        The file's, without its ending.
-    kind
-        ``criteria`` or ``prompts``.
-    folder
-        The user's; empty for none.
-
-    Raises
-    ------
-    UserInputError
-        If it cannot be read or is empty.
-    """
-    place = resources.files("tasks.scoring.suites.video_bench").joinpath(kind, f"{name}.txt")
-    if folder:
-        if not Path(folder).is_dir():
-            raise UserInputError(f"criteria: {folder} is no folder")
-        own = Path(folder) / f"{name}.txt"
-        place = own if own.is_file() else place
-    try:
-        text = place.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{place} cannot be read: {problem}") from problem
-    if not text:
-        raise UserInputError(f"{place} is empty: write what the model is to be told, or take the file away")
-    return text
+PACKAGE = "tasks.scoring.suites.video_bench"
 
 
 def sections_of(dimension: str, needed: tuple[str, ...], folder: str = "") -> Mapping[str, str]:
@@ -63,9 +33,9 @@ def sections_of(dimension: str, needed: tuple[str, ...], folder: str = "") -> Ma
     Raises
     ------
     UserInputError
-        As :func:`text_of`, or if a section is missing or empty.
+        As :func:`~tasks.llm.prompt_files.prompt_text`, or if a section is missing or empty.
     """
-    parts = re.split(r"^# +(.+?) *$", text_of(dimension, "criteria", folder), flags=re.MULTILINE)
+    parts = re.split(r"^# +(.+?) *$", prompt_text(PACKAGE, dimension, folder, "criteria"), flags=re.MULTILINE)
     found = {name.lower(): text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
     missing = [name for name in needed if not found.get(name)]
     if missing:

@@ -18,15 +18,14 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
 from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
-from tasks.llm.vision_models import SuiteModel
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, Comparison, PairwiseJudge
 from tasks.scoring.judges.prompt_length import FittedPrompt, fit_prompt
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo
+from tasks.scoring.suites.shown_videos import SampledVideo
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME, QUALITY
 from tasks.scoring.suites.video_bench.few_shot import VideoGroup
-from tasks.scoring.suites.video_bench.frames import SampledVideo
 from tasks.scoring.suites.video_bench.scorers import AlignmentScorer, QualityScorer
 from tasks.scoring.suites.video_bench.suite import VideoBench
 
@@ -150,14 +149,15 @@ class VideoBenchJudge(PairwiseJudge):
             found = [scorer.score_film(fitted.text, film, self._repeat) for film in films]
         else:
             raise TypeError(f"{type(scorer).__name__} is no scorer of Video-Bench")
-        usage = _together([one.usage for one in found])
-        scores: list[ScoredVideo] = []
         for which, one in zip(("first", "second"), found, strict=True):
             if isinstance(one, NotJudged):
-                message = f"{dimension} of the {which} video: {one.message}"
-                raise NotJudged(one.failure, message, one.raw, one.finish_reason, usage)
-            scores.append(one)
-        one, other = scores
+                one.message = f"{dimension} of the {which} video: {one.message}"
+                # of what failed no model is named, so each stands apart
+                one.usage = _together(
+                    [each.usage.by_model("" if isinstance(each, NotJudged) else each.model) for each in found]
+                )
+                raise one
+        one, other = (each for each in found if isinstance(each, ScoredVideo))
         choice: Choice = "tie"
         if one.value != other.value:
             choice = "first" if one.value > other.value else "second"
@@ -165,7 +165,7 @@ class VideoBenchJudge(PairwiseJudge):
             choice=choice,
             model=one.model,
             prompt_digest=digest_value([scorer.told(), prompt]),
-            usage=usage,
+            usage=_together([one.usage, other.usage]),
             details={
                 **details,
                 "scores": [one.value, other.value],
@@ -183,7 +183,7 @@ class VideoBenchJudge(PairwiseJudge):
         NotJudged
             `context_too_long` where not a token of every caption fits.
         """
-        models: list[SuiteModel] = [scorer.roles.model(role) for role in scorer.asked]
+        models = [scorer.roles.model(role) for role in scorer.asked]
         most = min(int(self._share * model.request_tokens()) for model in models)
         characters = min(model.characters_per_token for model in models)
         return fit_prompt(prompt, "each-truncate", RoughTokens(most, characters))
@@ -192,10 +192,10 @@ class VideoBenchJudge(PairwiseJudge):
         """Return the requests of a comparison whose answers are not kept."""
         scorer, films = self._scorers[self._dimension(aspect)], _films(first, second)
         if isinstance(scorer, QualityScorer):
-            return scorer.reckon(prompt, films, self._repeat)
+            return scorer.estimate_batch(prompt, films, self._repeat)
         if isinstance(scorer, AlignmentScorer):
             text = self.fitted(prompt, scorer).text
-            return [one for film in films for one in scorer.reckon(text, film, self._repeat)]
+            return [one for film in films for one in scorer.estimate_film(text, film, self._repeat)]
         return ()
 
 

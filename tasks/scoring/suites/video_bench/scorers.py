@@ -3,90 +3,79 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
-from storage_schemas.errors import SetAside, StoreError
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure
 from storage_schemas.rng import shuffled
-from tasks.llm.servers import check_server
+from tasks.llm.conversation import DryRunAsker, LiveAsker, Role, Roles, dry_run
 from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
-from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo, not_readable
-from tasks.scoring.suites.video_bench.asking import Asking, Reckoning, Roles, UnreadableVideo
+from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.shown_videos import SampledVideo, UnreadableVideo, readable
 from tasks.scoring.suites.video_bench.chain_of_query import ChainOfQuery
 from tasks.scoring.suites.video_bench.few_shot import FewShot, VideoGroup, video_groups
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
 
 
 class VideoBenchScorer(Scorer):
-    """What both kinds share: the models and their servers."""
+    """What both kinds share: the models and their servers.
 
-    def __init__(self, dimension: Dimension, roles: Roles) -> None:
+    Class attributes
+    ----------------
+    asked
+        Which models are asked.
+    uses
+        Settings that its scores depend on.
+    """
+
+    asked: ClassVar[Sequence[Role]] = ("multimodal",)
+    uses: ClassVar[frozenset[str]] = frozenset({"fps", "most_frames"})
+
+    def __init__(self, dimension: Dimension, settings: VideoBenchSettings, roles: Roles) -> None:
         super().__init__(dimension)
-        self.roles = roles
+        self.chosen, self.roles = settings, roles
+        for role in self.asked:
+            roles.calls(role)
 
     @property
     def concurrency(self) -> int:
         """As many as the profile allows for the multimodal model's server."""
-        return self.roles.multimodal.client.server.concurrency
+        return self.roles.concurrency("multimodal")
 
     @abstractmethod
     def told(self) -> dict[str, str]:
         """Return the instructions of each step."""
 
-    @property
-    @abstractmethod
-    def asked(self) -> Sequence[Literal["multimodal", "language"]]:
-        """Which models are asked."""
-
     def settings(self) -> dict[str, Any]:
         """Return models, frames, batches and the checksum of the instructions."""
-        given = self.roles.settings.model_dump(
-            mode="json", exclude={"multimodal", "language", "criteria", "grid"}
-        )
-        grid = self.roles.settings.grid_of(self.dimension.name)
+        grid = self.chosen.grid_of(self.dimension.name)
         return {
-            "models": {role: self.roles.model(role).settings() for role in self.asked},
+            "models": self.roles.settings(self.asked),
             "told": digest_value(self.told()),
             "grid": None if grid is None else grid.model_dump(mode="json", exclude={"dimensions"}),
-            **{name: value for name, value in given.items() if name in self._uses},
+            **self.chosen.model_dump(mode="json", include=set(self.uses)),
         }
 
-    #: Settings that its scores depend on.
-    _uses: ClassVar[frozenset[str]] = frozenset({"fps", "most_frames"})
-
     def check(self) -> None:
-        """Ask the servers whether they have their models.
-
-        Raises
-        ------
-        PrerequisiteError
-            If one does not answer, refuses the key, or has other models only.
-        """
-        for server in dict.fromkeys(self.roles.calls(role).client.server for role in self.asked):
-            check_server(server)
+        """Ask the servers whether they have their models; raises as :meth:`Roles.check`."""
+        self.roles.check(self.asked)
 
 
 class AlignmentScorer(VideoBenchScorer):
     """Scores one video against its prompt by chain of query."""
 
-    _uses = VideoBenchScorer._uses | {"questions", "chained_questions"}
+    asked = ("multimodal", "language")
+    uses = VideoBenchScorer.uses | {"questions", "chained_questions"}
 
-    def __init__(self, dimension: Dimension, roles: Roles) -> None:
-        super().__init__(dimension, roles)
-        self.chain = ChainOfQuery(dimension, roles.settings)
+    def __init__(self, dimension: Dimension, settings: VideoBenchSettings, roles: Roles) -> None:
+        super().__init__(dimension, settings, roles)
+        self.chain = ChainOfQuery(dimension, settings)
 
     def told(self) -> dict[str, str]:
         """Return the instructions of the five steps."""
         return dict(self.chain.systems)
-
-    @property
-    def asked(self) -> Sequence[Literal["multimodal", "language"]]:
-        """Both."""
-        return ("multimodal", "language")
 
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
@@ -96,55 +85,39 @@ class AlignmentScorer(VideoBenchScorer):
 
     def score_film(self, prompt: str, film: SampledVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
         """Return the score of one video, or why there is none."""
-        asking = Asking(self.roles)
+        asker = LiveAsker(self.roles)
         try:
-            with _readable():
-                value = self.chain.score(asking, prompt, film, repeat)
+            with readable():
+                value = self.chain.score(asker, prompt, film, repeat)
         except NotJudged as problem:
-            # whatever step it lies with: all that was paid and said until then
-            return NotJudged(
-                problem.failure,
-                problem.message,
-                problem.raw,
-                problem.finish_reason,
-                asking.usage(),
-                asking.calls,
-                asking.details(),
-            )
-        return ScoredVideo(value, asking.usage(), asking.calls, asking.model, asking.details())
+            return asker.failed(problem)
+        return ScoredVideo(value, asker.usage(), asker.calls, asker.model, asker.details())
 
     def estimate(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
     ) -> Sequence[Estimate]:
         """Return the requests of each video whose answers are not kept."""
         films = [SampledVideo(one.digest, one.video) for one in videos]
-        return [one for film in films for one in self.reckon(prompt.text, film, repeat)]
+        return [one for film in films for one in self.estimate_film(prompt.text, film, repeat)]
 
-    def reckon(self, prompt: str, film: SampledVideo, repeat: int = 0) -> list[Estimate]:
+    def estimate_film(self, prompt: str, film: SampledVideo, repeat: int = 0) -> list[Estimate]:
         """Return the requests for one video whose answers are not kept."""
-        reckoning = Reckoning(self.roles)
-        self.chain.score(reckoning, prompt, film, repeat)
-        return reckoning.estimates
+        return dry_run(DryRunAsker(self.roles), lambda asker: self.chain.score(asker, prompt, film, repeat))
 
 
 class QualityScorer(VideoBenchScorer):
     """Scores all videos of a prompt together by few-shot scoring."""
 
     batch: ClassVar[Literal["video", "prompt"]] = "prompt"
-    _uses = VideoBenchScorer._uses | {"shots", "rest", "order", "quality_prompt"}
+    uses = VideoBenchScorer.uses | {"shots", "rest", "order", "quality_prompt"}
 
-    def __init__(self, dimension: Dimension, roles: Roles) -> None:
-        super().__init__(dimension, roles)
-        self.few_shot = FewShot(dimension, roles.settings)
+    def __init__(self, dimension: Dimension, settings: VideoBenchSettings, roles: Roles) -> None:
+        super().__init__(dimension, settings, roles)
+        self.few_shot = FewShot(dimension, settings)
 
     def told(self) -> dict[str, str]:
         """Return the instructions of the one step."""
         return {"few-shot": self.few_shot.system}
-
-    @property
-    def asked(self) -> Sequence[Literal["multimodal", "language"]]:
-        """The multimodal one alone."""
-        return ("multimodal",)
 
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
@@ -155,14 +128,14 @@ class QualityScorer(VideoBenchScorer):
         usable = []
         for place, film in enumerate(films):
             try:
-                with _readable():
+                with readable():
                     if not len(film.video):
                         raise NotJudged(Failure.VIDEO_UNREADABLE, "the video has no frames")
                 usable.append(place)
             except NotJudged as problem:
                 found[place] = problem
         order = self._order(usable, films)
-        for batch in video_groups(len(order), self.roles.settings.shots, self.roles.settings.rest):
+        for batch in video_groups(len(order), self.chosen.shots, self.chosen.rest):
             places = VideoGroup(
                 tuple(order[at] for at in batch.counted), tuple(order[at] for at in batch.measures)
             )
@@ -194,46 +167,45 @@ class QualityScorer(VideoBenchScorer):
 
         Raises
         ------
-        Unreadable
+        UnreadableVideo
             If frames of one of them cannot be read; nothing was asked then.
         """
-        asking = Asking(self.roles)
-        shown = batch.shown
+        asker, shown = LiveAsker(self.roles), batch.shown
+        values: Sequence[int | NotJudged]
         try:
-            with _readable():
-                values = self.few_shot.score(asking, prompt, [films[place] for place in shown], repeat)
+            with readable():
+                values = self.few_shot.score(asker, prompt, [films[place] for place in shown], repeat)
         except UnreadableVideo:
             raise
         except NotJudged as problem:
             values = [problem] * len(shown)
-        usages = _shared(asking.usage(), len(batch.counted))
+        usages = _shared(asker.usage(), len(batch.counted))
         found: dict[int, ScoredVideo | NotJudged] = {}
         for at, (place, usage) in enumerate(zip(batch.counted, usages, strict=True)):
             value = values[at]
             details = {
-                **asking.details(),
+                **asker.details(),
                 "video": at + 1,
                 "videos": len(shown),
                 "measures": len(batch.measures),
             }
-            calls = asking.calls if at == 0 else 0
+            calls = asker.calls if at == 0 else 0
             if isinstance(value, NotJudged):
-                message = value.message.removeprefix("few-shot: ")
                 found[place] = NotJudged(
                     value.failure,
-                    f"few-shot: {message}",
+                    f"few-shot: {value.message.removeprefix('few-shot: ')}",
                     value.raw,
                     value.finish_reason,
-                    usage,
+                    usage.by_model(asker.model),
                     calls,
                     details,
                 )
                 continue
-            found[place] = ScoredVideo(value, usage, calls, asking.model, details)
+            found[place] = ScoredVideo(value, usage, calls, asker.model, details)
         return found
 
     def _order(self, places: Sequence[int], films: Sequence[SampledVideo]) -> list[int]:
-        if self.roles.settings.order == "given":
+        if self.chosen.order == "given":
             return list(places)
         # by content alone: neither the models' names nor their order in the manifest have a say
         ranked = sorted(places, key=lambda place: films[place].digest)
@@ -246,24 +218,15 @@ class QualityScorer(VideoBenchScorer):
         films = [SampledVideo(one.digest, one.video) for one in videos]
         order = self._order(range(len(films)), films)
         found: list[Estimate] = []
-        for batch in video_groups(len(order), self.roles.settings.shots, self.roles.settings.rest):
-            found += self.reckon(prompt.text, [films[order[at]] for at in batch.shown], repeat)
+        for batch in video_groups(len(order), self.chosen.shots, self.chosen.rest):
+            found += self.estimate_batch(prompt.text, [films[order[at]] for at in batch.shown], repeat)
         return found
 
-    def reckon(self, prompt: str, films: Sequence[SampledVideo], repeat: int = 0) -> list[Estimate]:
+    def estimate_batch(self, prompt: str, films: Sequence[SampledVideo], repeat: int = 0) -> list[Estimate]:
         """Return the request for one batch, if its answer is not kept."""
-        reckoning = Reckoning(self.roles)
-        self.few_shot.score(reckoning, prompt, films, repeat)
-        return reckoning.estimates
-
-
-@contextmanager
-def _readable() -> Iterator[None]:
-    """Turn what a damaged video, or a store that is full, raises into a failure."""
-    try:
-        yield
-    except (SetAside, StoreError, OSError) as problem:
-        raise not_readable(problem) from problem
+        return dry_run(
+            DryRunAsker(self.roles), lambda asker: self.few_shot.score(asker, prompt, films, repeat)
+        )
 
 
 def _shared(usage: Usage, count: int) -> list[Usage]:

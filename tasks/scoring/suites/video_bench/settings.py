@@ -10,38 +10,12 @@ from pydantic import Field
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
-from tasks.llm.vision_models import SuiteModel
+from tasks.llm.vision_models import VlmModel, model_from
+from tasks.scoring.suites.shown_videos import Grid, SampledVideo, VideoExhibit
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME
 
 #: How a prompt's videos are shared out where there are more of them than a batch holds.
 Rest = Literal["even", "short", "fill"]
-
-
-class Grid(Frozen):
-    """Several frames side by side in one image (the paper names a grid view and nothing more of it).
-
-    Parameters
-    ----------
-    rows, columns
-        Frames of one image, in reading order; not from the paper.
-    fps
-        Frames a second that are laid into grids; not from the paper.
-    cell_side
-        Longer side of one frame in a grid, in pixels; not from the paper.
-    dimensions
-        Where grids are used; not from the paper.
-    """
-
-    rows: int = Field(default=1, ge=1, le=16)
-    columns: int = Field(default=4, ge=1, le=16)
-    fps: float = Field(default=8.0, gt=0)
-    cell_side: int = Field(default=256, ge=16, le=2048)
-    dimensions: tuple[str, ...] = ("temporal_consistency", "motion_effects")
-
-    @property
-    def cells(self) -> int:
-        """Frames of one image."""
-        return self.rows * self.columns
 
 
 class VideoBenchSettings(Frozen):
@@ -51,7 +25,7 @@ class VideoBenchSettings(Frozen):
     ----------
     multimodal, language
         Who looks at frames, and who asks questions: the name of a ready model, or a table of fields of
-        :class:`~tasks.llm.vision_models.SuiteModel`. Default: section 5.3.
+        :class:`~tasks.llm.vision_models.VlmModel`. Default: section 5.3.
     criteria
         A folder whose ``DIMENSION.txt`` and ``describe.txt``, ``ask_questions.txt``, ``answer.txt``,
         ``score.txt``, ``few_shot.txt`` replace ours; empty for ours. The wording is ours.
@@ -92,6 +66,10 @@ class VideoBenchSettings(Frozen):
     questions: int = Field(default=2, ge=0)
     chained_questions: bool = True
 
+    def exhibit(self, dimension: str, videos: Mapping[str, SampledVideo]) -> VideoExhibit:
+        """Return videos as a request about a dimension shows them."""
+        return VideoExhibit(videos, self.fps, self.most_frames, self.grid_of(dimension))
+
     def grid_of(self, dimension: str) -> Grid | None:
         """Return the grids of a dimension; None where each frame is an image."""
         return self.grid if self.grid is not None and dimension in self.grid.dimensions else None
@@ -120,8 +98,8 @@ def settings_from(values: Mapping[str, Any]) -> VideoBenchSettings:
     return made
 
 
-def _gpt_4o(model: str, **fields: Any) -> SuiteModel:
-    return SuiteModel(
+def _gpt_4o(model: str, **fields: Any) -> VlmModel:
+    return VlmModel(
         model=model,
         server="openai",
         context_tokens=128_000,
@@ -131,12 +109,12 @@ def _gpt_4o(model: str, **fields: Any) -> SuiteModel:
         detail="low",
         schema_tokens=100,
         temperature=0.0,
-        **fields,
+        **{"low_tokens": 85, "tile_tokens": 170, **fields},
     )
 
 
-#: The paper's models (section 5.3), at temperature 0.
-READY: Mapping[str, SuiteModel] = {
+#: The paper's models (section 5.3), at temperature 0; low detail is that of its authors' public code.
+READY: Mapping[str, VlmModel] = {
     "gpt-4o-2024-08-06": _gpt_4o("gpt-4o-2024-08-06"),
     "gpt-4o-mini": _gpt_4o("gpt-4o-mini", low_tokens=2833, tile_tokens=5667),
 }
@@ -145,40 +123,12 @@ _OTHER: Mapping[str, Any] = {
     "context_tokens": 32_768,
     "answer_tokens": 4096,
     "most_images": 128,
+    "low_tokens": 85,
+    "tile_tokens": 170,
     "temperature": 0.0,
 }
 
 
-def suite_model(said: str | Mapping[str, Any], role: str) -> SuiteModel:
-    """Return a model from its name, or from a table of its fields.
-
-    Parameters
-    ----------
-    said
-        Name of a ready model, or its fields: ``model`` (which may be a ready one's) and what is to differ;
-        ``server`` for one that is not ready.
-    role
-        What a message calls it: the setting's name.
-
-    Raises
-    ------
-    UserInputError
-        If there is none of that name, and no server is given.
-    """
-    fields = {"model": said} if isinstance(said, str) else dict(said)
-    name = fields.get("model")
-    if not isinstance(name, str):
-        raise UserInputError(f"{role}: give the model's name, or a table with model and server")
-    unknown = [key for key in fields if key not in SuiteModel.model_fields]
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], SuiteModel.model_fields, n=1)
-        hint = f": did you mean {near[0]}?" if near else ""
-        raise UserInputError(f"{role} has no field {unknown[0]!r}{hint}")
-    if name in READY:
-        return SuiteModel(**{**READY[name].model_dump(), **fields})
-    if "server" not in fields:
-        raise UserInputError(
-            f"{role}: {name!r} is no ready model ({', '.join(READY)}): give a table with model and server, "
-            "the server's name in model_servers of the profile"
-        )
-    return SuiteModel(**{**_OTHER, **fields})
+def suite_model(said: str | Mapping[str, Any], role: str) -> VlmModel:
+    """Return the model of a role; see :func:`~tasks.llm.vision_models.model_from`."""
+    return model_from(said, role, READY, _OTHER)

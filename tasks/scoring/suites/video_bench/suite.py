@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from storage_schemas.errors import UserInputError
-from tasks.llm.answer_store import AnswerStore
-from tasks.llm.chat import client_of
-from tasks.llm.requests import Calls
-from tasks.llm.vision_models import SuiteModel
+from tasks.llm.answer_store import open_answers
+from tasks.llm.conversation import Roles
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, Scorer, Suite, SuitePrompt
-from tasks.scoring.suites.video_bench.asking import Roles
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME, DIMENSIONS, QUALITY, read_published
 from tasks.scoring.suites.video_bench.scorers import AlignmentScorer, QualityScorer
 from tasks.scoring.suites.video_bench.settings import VideoBenchSettings, settings_from, suite_model
@@ -41,10 +37,13 @@ class VideoBench(Suite):
     title: ClassVar[str] = "Video-Bench"
 
     def __init__(self, setup: Setup, **settings: Any) -> None:
-        self._setup = setup
         self.settings: VideoBenchSettings = settings_from(settings)
-        self._multimodal = suite_model(self.settings.multimodal, "multimodal")
-        self._language = suite_model(self.settings.language, "language")
+        models = {
+            "multimodal": suite_model(self.settings.multimodal, "multimodal"),
+            "language": suite_model(self.settings.language, "language"),
+        }
+        kept = open_answers(setup.store.root / "suites" / "answers")
+        self._roles = Roles(self.name, models, setup.servers, kept)
 
     @property
     def dimensions(self) -> Sequence[Dimension]:
@@ -62,26 +61,8 @@ class VideoBench(Suite):
             If the profile does not name a model's server.
         """
         found = dimension_of(dimension)
-        if found.group == QUALITY:
-            return QualityScorer(found, self.roles(found))
-        return AlignmentScorer(found, self.roles(found))
-
-    def roles(self, dimension: Dimension) -> Roles:
-        """Return both models as they are asked about a dimension."""
-        return Roles(
-            dimension=dimension.name,
-            settings=self.settings,
-            multimodal=self._calls(self._multimodal),
-            language=self._calls(self._language),
-        )
-
-    @cached_property
-    def _kept(self) -> AnswerStore:
-        """All dimensions' answers."""
-        return AnswerStore(self._setup.store.root / "suites" / "answers")
-
-    def _calls(self, model: SuiteModel) -> Calls:
-        return Calls(model, client_of(self._setup.servers.find(model.server, model.model)), self._kept)
+        kind = QualityScorer if found.group == QUALITY else AlignmentScorer
+        return kind(found, self.settings, self._roles)
 
     def read_prompts(self, path: Path) -> Sequence[SuitePrompt] | None:
         """Return the prompts of the file that the authors publish."""

@@ -18,12 +18,12 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgements import Failure
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
 from tasks.llm.chat import ChatClient
+from tasks.llm.prompt_files import filled
 from tasks.llm.servers import ChatServer
 from tasks.llm.usage import NotJudged
 from tasks.llm.vision_models import VLM_MODELS, VlmModel
 from tasks.scoring.base import AspectText
 from tasks.scoring.features import FeatureCache
-from tasks.scoring.instructions import filled
 from tasks.scoring.judges.frame_images import _KeptImages
 from tasks.scoring.judges.vlm import VideoJudge, vlm_model
 from tasks.scoring.judges.vlm_text import TextJudge

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tasks.scoring.suites.score_unit import score_unit
 
 from storage_schemas.errors import IntegrityError, Reason, SetAside
 from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
-from tasks.llm.usage import NotJudged, Prices
+from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import ScoredVideo, Scorer, SuitePrompt, SuiteVideo
-from tasks.scoring.suites.file_video import FrameRate, OpenVideos
+from tasks.scoring.suites.file_video import FrameRate
 from tasks.scoring.suites.locot2v.dimensions import BY_NAME
 from tasks.scoring.suites.manifest import VideoEntry
 from tasks.scoring.suites.plan import ScoringUnit
+from tasks.scoring.suites.scoring import SuiteChoice, SuiteWork, VideoScoring
 
 
 class Failing(Scorer):
@@ -47,13 +48,15 @@ class Failing(Scorer):
         (SetAside(Reason.READ_ONLY_STORE, "cannot be written"), Failure.INTERNAL_ERROR),
     ],
 )
-def test_a_full_store_is_no_fault_of_the_video(problem: Exception, failure: Failure) -> None:
+def test_a_full_store_is_no_fault_of_the_video(tmp_path: Path, problem: Exception, failure: Failure) -> None:
     entry = VideoEntry(model="m", prompt_id="p", sample=0, path="m.mp4", digest="d")
     prompt = SuitePrompt(prompt_id="p", text="-")
     unit = ScoringUnit(
         dimension="dynamic_degree", settings="s", prompt=prompt, videos=(entry,), keys=("key",)
     )
-    (row,) = score_unit("locot2v-bench", Failing(problem), unit, OpenVideos(FrameRate()), Prices())
+    choice = SuiteChoice(store_path=str(tmp_path), suite="locot2v-bench")
+    work = SuiteWork("run", str(tmp_path), choice=choice, sampling=FrameRate())
+    (row,) = VideoScoring(Failing(problem), work).answer(unit)
     assert row.failure is failure and str(problem) in row.message and row.score is None
     # the next run scores it, while a damaged video stays damaged
     assert (row.failure in TRANSIENT_FAILURES) is (failure is Failure.INTERNAL_ERROR)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from storage_schemas.judgements import Failure
+from tasks.llm.conversation import LiveAsker
 from tasks.llm.usage import NotJudged
-from tasks.scoring.suites.locot2v.asking import Asking
+from tasks.scoring.suites.locot2v.askers import roles_of
 from tasks.scoring.suites.locot2v.events import EventClip, PromptEvent, clips_of, event_clips
-from tasks.scoring.suites.locot2v.roles import roles_of
-from tasks.scoring.suites.video_bench.frames import SampledVideo
+from tasks.scoring.suites.shown_videos import SampledVideo
 from tests.tasks.scoring.sides import FrameList
 from tests.tasks.scoring.suites.locot2v.talking import (
     LOCATES,
@@ -33,7 +33,7 @@ from tests.tiny_models.faulty_server import FaultyServer
 
 def clips(folder: Path, server: FaultyServer, of: FrameList | None = None, **more: Any) -> list[EventClip]:
     settings = suite(folder, server, **more).settings
-    asking = Asking(roles_of(setup(folder, server), settings))
+    asking = LiveAsker(roles_of(setup(folder, server), settings))
     return event_clips(asking, PROMPT, SampledVideo("digest", film() if of is None else of), settings)
 
 

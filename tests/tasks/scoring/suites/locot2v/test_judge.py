@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ from slvmeval.testing.evaluators import check_evaluator
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgements import Failure
 from tasks.aspects.registry import aspect_names
-from tasks.llm.chat import ChatClient
-from tasks.llm.servers import ChatServer
 from tasks.llm.usage import NotJudged
 from tasks.scoring.base import AspectText
 from tasks.scoring.instructions import aspect_text
@@ -41,21 +38,6 @@ ROLES = {
     role: {"model": model, "server": "s"}
     for role, model in zip(("multimodal", "language", "locating", "embeddings"), MODELS, strict=True)
 }
-
-
-@pytest.fixture(autouse=True)
-def closed_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    made: dict[ChatServer, ChatClient] = {}
-
-    def find(server: ChatServer) -> ChatClient:
-        if server not in made:
-            made[server] = ChatClient(server)
-        return made[server]
-
-    monkeypatch.setattr("tasks.scoring.suites.locot2v.roles.client_of", find)
-    yield
-    for client in made.values():
-        client.close()
 
 
 def judge(

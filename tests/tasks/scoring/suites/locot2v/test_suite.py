@@ -200,7 +200,7 @@ def test_of_three_hours_a_bounded_number_of_frames_is_read(tmp_path: Path, name:
         found = score(tmp_path, server, name, WHOLE, of=long)
         shown = max(images(seen.body) for seen in server.seen if "messages" in seen.body)
     assert isinstance(found, ScoredVideo) and shown == 64 == len(long.read)
-    assert {0, len(long) - 1} <= long.read and found.details["frames"]["sampled"] == 3 * 3600 + 1
+    assert {0, len(long) - 1} <= long.read and found.details["frames"]["video"]["sampled"] == 3 * 3600 + 1
 
 
 def test_a_context_that_holds_less_shows_fewer_frames_and_none_is_a_reason(tmp_path: Path) -> None:

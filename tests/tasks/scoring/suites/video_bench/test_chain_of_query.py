@@ -244,7 +244,7 @@ def test_a_prompt_that_no_request_holds(tmp_path: Path) -> None:
         (found,) = scorer.score(long, [video("a", film())])
         assert steps(server) == ["describe"]
     assert isinstance(found, NotJudged) and found.failure is Failure.CONTEXT_TOO_LONG
-    assert found.usage.tokens_in == 100
+    assert [(one.model, one.tokens_in) for one in found.usage.others] == [(MODELS[0], 100)]
 
 
 def test_what_a_prompt_says_is_not_filled_in_again(tmp_path: Path) -> None:

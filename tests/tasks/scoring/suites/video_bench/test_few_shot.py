@@ -159,7 +159,7 @@ def test_an_answer_for_other_videos_is_none_for_the_whole_batch(
     assert len(found) == 3
     for one in found:
         assert isinstance(one, NotJudged) and one.failure is failure and said in one.message
-    assert sum(one.usage.tokens_in for one in found) == 100
+    assert sum(one.usage.tokens()[0] for one in found) == 100
 
 
 @pytest.mark.parametrize("odd", [0, 6, 3.5, "4", None, True, -1])
@@ -171,7 +171,7 @@ def test_one_odd_score_harms_no_other_video(tmp_path: Path, odd: Any) -> None:
     with FaultyServer(Talk(scores=scores), MODELS) as server:
         found = score(tmp_path, server, films)
     assert values(found) == ["not_understood", 4, 4, 4]
-    assert sum(one.usage.tokens_in for one in found) == 100
+    assert sum(one.usage.tokens()[0] for one in found) == 100
     assert sum(one.calls for one in found if isinstance(one, ScoredVideo)) <= 1
     with FaultyServer(Talk(), MODELS) as server:
         # such an answer is not kept
@@ -243,7 +243,7 @@ def test_what_a_failed_batch_took_and_said_is_told_once(tmp_path: Path) -> None:
         assert len(server.seen) == 1
     failed = [one for one in found if isinstance(one, NotJudged)]
     assert len(failed) == 3 and sorted(one.calls or 0 for one in failed) == [0, 0, 1]
-    assert sum(one.usage.tokens_in for one in failed) == 100
+    assert sum(one.usage.tokens()[0] for one in failed) == 100
     assert all(one.message.startswith("few-shot: 2 scores") for one in failed)
     assert all(one.details["conversation"][0]["answer"] == failed[0].raw for one in failed)
 
@@ -258,7 +258,7 @@ def test_what_was_paid_is_known_where_the_answer_cannot_be_kept(
             (found,) = score(tmp_path, server, [film()], name)
         assert isinstance(found, NotJudged) and found.failure in TRANSIENT_FAILURES
         assert "no space left below" in found.message
-        assert (found.calls, found.usage.tokens_in, len(server.seen)) == (1, 100, 1)
+        assert (found.calls, found.usage.tokens()[0], len(server.seen)) == (1, 100, 1)
         assert isinstance(score(tmp_path, server, [film()], name)[0], ScoredVideo)
 
 

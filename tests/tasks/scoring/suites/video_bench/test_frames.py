@@ -9,19 +9,20 @@ import pytest
 
 from storage_schemas.judgements import Failure
 from tasks.llm.usage import NotJudged
-from tasks.llm.vision_models import SuiteModel
-from tasks.scoring.suites.video_bench.frames import (
-    SampledVideo,
-    evenly,
-    sampled_places,
-    shown_frames,
-    shown_parts,
-)
-from tasks.scoring.suites.video_bench.settings import READY, Grid, VideoBenchSettings
+from tasks.llm.vision_models import VlmModel
+from tasks.scoring.suites.shown_videos import Grid, SampledVideo, ShownFrames, evenly, sampled_places
+from tasks.scoring.suites.video_bench.settings import READY, VideoBenchSettings
 from tests.tasks.scoring.sides import FrameList
 from tests.tasks.scoring.suites.video_bench.talking import film, pictures
 
 GPT = READY["gpt-4o-2024-08-06"]
+
+
+def shown_frames(
+    films: list[SampledVideo], dimension: str, settings: VideoBenchSettings, model: VlmModel, text: int
+) -> list[ShownFrames]:
+    named = {f"video {number}": film for number, film in enumerate(films, 1)}
+    return list(settings.exhibit(dimension, named).fit(model, text).videos.values())
 
 
 class LongFilm(FrameList):
@@ -77,7 +78,7 @@ def test_a_long_video_is_shown_evenly_from_first_to_last() -> None:
     ],
 )
 def test_the_videos_of_a_request_share_what_fits_evenly(limits: dict[str, int], text: int, each: int) -> None:
-    model = SuiteModel(**{**GPT.model_dump(), **limits})
+    model = VlmModel(**{**GPT.model_dump(), **limits})
     films = [SampledVideo(str(number), LongFilm(24 * 100, 24.0)) for number in range(3)]
     shown = shown_frames(films, "imaging_quality", VideoBenchSettings(), model, text)
     assert [len(one.places) for one in shown] == [each] * 3
@@ -99,7 +100,7 @@ def test_a_grid_has_the_frames_in_reading_order_and_black_where_there_is_none() 
     one = SampledVideo("a", film(frames=5, fps=2.0, luma=100))
     (shown,) = shown_frames([one], "motion_effects", settings, GPT, 0)
     assert shown.images == 2 and len(shown.places) == 5
-    parts = shown_parts("video", shown, GPT)
+    parts = settings.exhibit("motion_effects", {"video": one}).fit(GPT, 0).parts()
     made = pictures({"messages": [{}, {"content": parts}]})
     assert [picture.size for picture in made] == [(64, 32), (64, 32)]
     assert "2 rows and 2 columns" in parts[0]["text"]
@@ -124,13 +125,13 @@ def test_a_grid_has_the_frames_in_reading_order_and_black_where_there_is_none() 
         (READY["gpt-4o-mini"], (512, 288), 2833),
     ],
 )
-def test_images_count_as_the_guide_says(model: SuiteModel, size: tuple[int, int], tokens: int) -> None:
+def test_images_count_as_the_guide_says(model: VlmModel, size: tuple[int, int], tokens: int) -> None:
     assert model.image_tokens(*size) == tokens
 
 
 def test_the_size_of_frames_is_the_model_s(tmp_path: Path) -> None:
     model = GPT.model_copy(update={"image_side": 16, "detail": None})
-    (shown,) = shown_frames([SampledVideo("a", film())], "color_consistency", VideoBenchSettings(), model, 0)
-    parts = shown_parts("video", shown, model)
+    one = {"video": SampledVideo("a", film())}
+    parts = VideoBenchSettings().exhibit("color_consistency", one).fit(model, 0).parts()
     assert {picture.size for picture in pictures({"messages": [{}, {"content": parts}]})} == {(16, 8)}
     assert "detail" not in parts[1]["image_url"]

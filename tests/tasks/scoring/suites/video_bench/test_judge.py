@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from slvmeval.testing.evaluators import check_evaluator
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Failure
 from tasks.aspects.registry import aspect_names
-from tasks.llm.chat import ChatClient
-from tasks.llm.servers import ChatServer
 from tasks.llm.usage import NotJudged
 from tasks.scoring.base import AspectText
 from tasks.scoring.instructions import aspect_text
@@ -42,20 +39,6 @@ from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 PROMPT = "A red ball rolls.\nIt comes to rest.\nNight falls."
 FIVE = ["describe", "first assistant", "second assistant", "answer", "score"]
-
-
-@pytest.fixture(autouse=True)
-def closed_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    made: list[ChatClient] = []
-
-    def new(server: ChatServer) -> ChatClient:
-        made.append(ChatClient(server))
-        return made[-1]
-
-    monkeypatch.setattr("tasks.scoring.suites.video_bench.suite.client_of", new)
-    yield
-    for client in made:
-        client.close()
 
 
 def aspect(name: str) -> AspectText:

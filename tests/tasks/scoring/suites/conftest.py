@@ -18,7 +18,7 @@ def closed_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             made[server] = ChatClient(server)
         return made[server]
 
-    monkeypatch.setattr("tasks.scoring.suites.locot2v.roles.client_of", find)
+    monkeypatch.setattr("tasks.llm.conversation.client_of", find)
     yield
     for client in made.values():
         client.close()

@@ -1,0 +1,68 @@
+"""Run a declared flow for a command, in its own process.
+
+Prefect is imported only where there is work for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
+from flows.declaration import FlowDeclaration, OptionsT, ResultT
+from infra.executor import Executor, InlineExecutor
+from infra.profile import Profile
+
+
+def run_flow(
+    flow: FlowDeclaration[OptionsT, Any, ResultT],
+    options: OptionsT,
+    site: Profile,
+    direct: bool = False,
+    quiet: bool = False,
+) -> ResultT:
+    """Run a flow in this process, prepared once.
+
+    Where there is work it runs on the Prefect server that is set, else on one that ends with it.
+
+    Parameters
+    ----------
+    site
+        Where it runs.
+    direct
+        Run it in processes of this machine, without Prefect and Dask.
+    quiet
+        Draw no progress bars.
+
+    Raises
+    ------
+    SlvmevalError
+        If the run cannot start or go on.
+    """
+    if direct:
+        options = flow.without_cluster(options)
+    with (
+        flow.progress(options.open_store().cache, quiet) as progress,
+        flow.prepared(options, progress) as run,
+    ):
+        if direct:
+            result: ResultT = run.run(partial(flow.processes, site.workers))
+            return result
+        if run.idle():
+            # importing the orchestrator alone takes seconds, and no worker has anything to do
+            result = run.run(_inline)
+            return result
+        if site.pools:
+            from infra.slurm.profile_check import require_fit
+
+            require_fit(site, site.place)
+        from infra.prefect_server import prefect_environment
+
+        prefect_environment(site.prefect_api_url)
+        from flows.shell import run_on_server
+
+        return run_on_server(flow, run, progress, options, site)
+
+
+def _inline(_pools: Collection[str] = ()) -> Executor:
+    return InlineExecutor()

@@ -1,0 +1,93 @@
+"""The models in their roles, and askers that also compare texts by their embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from tasks.llm.answer_store import AnswerStore, open_answers
+from tasks.llm.conversation import Asker, DryRunAsker, LiveAsker, Roles
+from tasks.llm.usage import NotJudged
+from tasks.llm.vision_models import model_from
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.locot2v.settings import OTHER, READY, Locot2vSettings
+from tasks.scoring.suites.locot2v.text_similarity import Group, Rows, TextSimilarity, text_similarity
+
+
+def roles_of(setup: Setup, settings: Locot2vSettings) -> Roles:
+    """Return the models in their roles; nobody is asked yet.
+
+    ``multimodal`` sees frames, ``language`` reads texts, ``locating`` says when events take place.
+
+    Raises
+    ------
+    UserInputError
+        If a model does not fit.
+    """
+    said = {
+        "multimodal": settings.multimodal,
+        "language": settings.language,
+        "locating": settings.locating,
+    }
+    models = {role: model_from(model, role, READY, OTHER) for role, model in said.items()}
+    return Roles("locot2v-bench", models, setup.servers, answers_of(setup))
+
+
+def answers_of(setup: Setup) -> AnswerStore:
+    """Return where answers are kept."""
+    return open_answers(setup.store.root / "suites" / "answers")
+
+
+def similarity_of(setup: Setup, settings: Locot2vSettings) -> TextSimilarity:
+    """Return what compares texts; see :func:`text_similarity`."""
+    return text_similarity(setup, settings.embeddings, answers_of(setup))
+
+
+class Comparer(Asker, Protocol):
+    """Gives the answers to steps, and compares texts."""
+
+    def compare(self, groups: Sequence[Group]) -> tuple[Rows, ...]:
+        """Return the cosines of texts, see :class:`TextSimilarity`; raise NotJudged where there are none."""
+
+
+@dataclass
+class LiveComparer(LiveAsker):
+    """Asks servers, also for embeddings."""
+
+    similarity: TextSimilarity | None = None
+
+    def compare(self, groups: Sequence[Group]) -> tuple[Rows, ...]:
+        """Return cosines, kept or new."""
+        try:
+            found = compares(self.similarity).compare(groups)
+        except NotJudged as problem:
+            problem.message = f"compare texts: {problem.message}"
+            self.failed(problem)
+            raise
+        self.model = self.model or found.model
+        self.add(found.model, found.usage, found.requests)
+        return found.values
+
+
+@dataclass
+class DryRunComparer(DryRunAsker):
+    """Asks nobody, also not for embeddings."""
+
+    similarity: TextSimilarity | None = None
+
+    def compare(self, groups: Sequence[Group]) -> tuple[Rows, ...]:
+        """Return zeros, and note the request."""
+        estimate = compares(self.similarity).estimate(groups)
+        if estimate is not None:
+            self.assume(replace(estimate, once=self.once(estimate.once)), estimate.once)
+        return tuple(np.zeros((len(left), len(right))) for left, right in groups)
+
+
+def compares(similarity: TextSimilarity | None) -> TextSimilarity:
+    """Return what compares; a measure that compares has it."""
+    if similarity is None:
+        raise TypeError("this measure says that it does not compare")
+    return similarity

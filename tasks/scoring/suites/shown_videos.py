@@ -1,0 +1,334 @@
+"""Which frames of videos a model is shown, and how: one image each, or in grids."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from pydantic import Field
+
+from storage_schemas.errors import SetAside, StoreError
+from storage_schemas.ids import digest_value
+from storage_schemas.judgements import Failure
+from storage_schemas.model import Frozen
+from tasks.llm.requests import Parts
+from tasks.llm.usage import NotJudged
+from tasks.llm.vision_models import LINE_TOKENS, VlmModel
+from tasks.pairs.view import Side
+from tasks.scoring.judges.frame_images import image_size, video_parts
+from tasks.scoring.suites.base import not_readable
+
+#: Slack of time stamps, seconds: 0.5 s is reached by a frame at 0.49999 s.
+_SLACK_S = 1e-6
+
+
+class Grid(Frozen):
+    """Several frames side by side in one image (Video-Bench names a grid view and nothing more of it).
+
+    Parameters
+    ----------
+    rows, columns
+        Frames of one image, in reading order; not from the paper.
+    fps
+        Frames a second that are laid into grids; not from the paper.
+    cell_side
+        Longer side of one frame in a grid, in pixels; not from the paper.
+    dimensions
+        Where grids are used; not from the paper.
+    """
+
+    rows: int = Field(default=1, ge=1, le=16)
+    columns: int = Field(default=4, ge=1, le=16)
+    fps: float = Field(default=8.0, gt=0)
+    cell_side: int = Field(default=256, ge=16, le=2048)
+    dimensions: tuple[str, ...] = ("temporal_consistency", "motion_effects")
+
+    @property
+    def cells(self) -> int:
+        """Frames of one image."""
+        return self.rows * self.columns
+
+
+@dataclass(frozen=True)
+class SampledVideo:
+    """A video with a checksum of its file, by which the order of a batch is drawn."""
+
+    digest: str
+    video: Side
+
+
+class UnreadableVideo(NotJudged):
+    """Frames of one video of a request cannot be read; nothing was asked.
+
+    Parameters
+    ----------
+    number
+        Which of the request's videos, from 0.
+    """
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(Failure.VIDEO_UNREADABLE, message)
+        self.number = number
+
+
+@contextmanager
+def readable(number: int | None = None) -> Iterator[None]:
+    """Turn what a damaged video, or a store that is full, raises into a failure.
+
+    Parameters
+    ----------
+    number
+        Which of a request's videos is read, from 0: a damaged one raises :class:`UnreadableVideo`.
+    """
+    try:
+        yield
+    except (SetAside, StoreError, OSError) as problem:
+        why = not_readable(problem)
+        if number is not None and why.failure is Failure.VIDEO_UNREADABLE:
+            raise UnreadableVideo(number, why.message) from problem
+        raise why from problem
+
+
+@dataclass(frozen=True)
+class ShownFrames:
+    """The frames of one video that are shown.
+
+    Parameters
+    ----------
+    places
+        Which, in order.
+    sampled
+        How many the rate alone would give.
+    grid
+        How they are laid out; None for one image a frame.
+    """
+
+    film: SampledVideo
+    places: tuple[int, ...]
+    sampled: int
+    grid: Grid | None = None
+
+    @property
+    def images(self) -> int:
+        """How many images are sent."""
+        return len(self.places) if self.grid is None else -(-len(self.places) // self.grid.cells)
+
+    def key(self) -> dict[str, Any]:
+        """Return what the images depend on besides the model's sizes.
+
+        The frames' own identities tell a blurred or otherwise sampled video from the plain one; sides that
+        know them read no frame for that.
+        """
+        video = self.film.video
+        return {
+            "frames": digest_value(video.frame_ids(self.places)),
+            "times": digest_value([round(float(at), 6) for at in video.times_s[list(self.places)]]),
+            "size": [video.width, video.height],
+            "grid": None if self.grid is None else self.grid.model_dump(mode="json", exclude={"dimensions"}),
+        }
+
+    def details(self) -> dict[str, Any]:
+        """Return counts and places, JSON-able."""
+        return {
+            "frames": len(self.places),
+            "images": self.images,
+            "sampled": self.sampled,
+            "places": list(self.places),
+        }
+
+
+@dataclass(frozen=True)
+class ShownVideos:
+    """The frames of all videos of one request, as one model sees them."""
+
+    videos: Mapping[str, ShownFrames]
+    model: VlmModel
+    timed: bool = False
+
+    @property
+    def frames(self) -> int:
+        """How many frames are looked at."""
+        return sum(len(one.places) for one in self.videos.values())
+
+    @property
+    def images(self) -> int:
+        """How many images are sent."""
+        return sum(one.images for one in self.videos.values())
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens images and the lines before them take, about."""
+        line = LINE_TOKENS if self.timed else 0
+        return sum(
+            LINE_TOKENS + one.images * (_image_tokens(one.film.video, one.grid, self.model) + line)
+            for one in self.videos.values()
+        )
+
+    def key(self) -> dict[str, Any]:
+        """Return what the images depend on besides the model's sizes.
+
+        Raises
+        ------
+        UnreadableVideo
+            If a video cannot be read.
+        """
+        videos = []
+        for number, (name, one) in enumerate(self.videos.items()):
+            with readable(number):
+                videos.append([name, one.key()])
+        return {"videos": videos, "timed": self.timed}
+
+    def parts(self) -> Parts:
+        """Return the images as parts of a message, those of each video after a line that says whose they are.
+
+        Raises
+        ------
+        UnreadableVideo
+            If a video cannot be read.
+        """
+        parts: Parts = []
+        for number, (name, one) in enumerate(self.videos.items()):
+            with readable(number):
+                parts += _parts(name, one, self.model, self.timed)
+        return parts
+
+    def details(self) -> dict[str, Any]:
+        """Return counts and places of each video, JSON-able."""
+        return {name: one.details() for name, one in self.videos.items()}
+
+
+@dataclass(frozen=True)
+class VideoExhibit:
+    """Videos that a step shows; they share the request's images and tokens evenly.
+
+    Parameters
+    ----------
+    videos
+        By what the request calls them.
+    fps
+        Frames a second that are shown, besides the last one; a grid has its own.
+    most_frames
+        Most frames of one video; of longer ones an even choice.
+    grid
+        How frames are laid out; None for one image a frame.
+    timed
+        Whether each frame has its time in seconds before it; not in grids.
+    """
+
+    videos: Mapping[str, SampledVideo]
+    fps: float
+    most_frames: int
+    grid: Grid | None = None
+    timed: bool = False
+
+    def fit(self, model: VlmModel, text_tokens: int) -> ShownVideos:
+        """Choose the frames that fit beside a text of so many tokens.
+
+        Raises
+        ------
+        NotJudged
+            `video_unreadable` for a video without frames, `context_too_long` where not one image of each
+            fits.
+        """
+        fps = self.fps if self.grid is None else self.grid.fps
+        lasting = {}
+        for number, (name, film) in enumerate(self.videos.items()):
+            if not len(film.video):
+                raise UnreadableVideo(number, "the video has no frames")
+            lasting[name] = sampled_places(film.video.times_s, fps)
+        largest = max(_image_tokens(film.video, self.grid, model) for film in self.videos.values())
+        largest += LINE_TOKENS if self.timed else 0
+        text_tokens += LINE_TOKENS * len(self.videos)
+        fit = min(model.most_images, max(0, model.request_tokens() - text_tokens) // largest)
+        share = fit // len(self.videos)
+        if not share:
+            raise NotJudged(
+                Failure.CONTEXT_TOO_LONG,
+                f"{fit} images fit beside a text of about {text_tokens} tokens, "
+                f"{len(self.videos)} are needed at least",
+            )
+        most = min(self.most_frames, share * (1 if self.grid is None else self.grid.cells))
+        shown = {
+            name: ShownFrames(self.videos[name], tuple(evenly(places, most)), len(places), self.grid)
+            for name, places in lasting.items()
+        }
+        return ShownVideos(shown, model, self.timed)
+
+
+def sampled_places(times_s: NDArray[np.float64], fps: float) -> list[int]:
+    """Return the frames that are on the screen every 1/`fps` seconds, and the last one; each once.
+
+    Parameters
+    ----------
+    times_s
+        When each frame is shown, rising, seconds, shape (n,).
+    """
+    if not len(times_s):
+        return []
+    begin = times_s[0]
+    count = int(np.floor((times_s[-1] - begin) * fps + _SLACK_S)) + 1
+    instants = begin + np.arange(count) / fps
+    places = np.searchsorted(times_s, instants + _SLACK_S, side="right") - 1
+    return sorted({*(int(place) for place in places), len(times_s) - 1})
+
+
+def evenly(places: Sequence[int], most: int) -> list[int]:
+    """Return at most `most` of some frames, evenly spread, the first and the last among them."""
+    if len(places) <= most:
+        return list(places)
+    return [places[int(at)] for at in np.linspace(0, len(places) - 1, most).round()]
+
+
+def _image_tokens(video: Side, grid: Grid | None, model: VlmModel) -> int:
+    if grid is None:
+        return model.image_tokens(*image_size(video.width, video.height, model.image_side))
+    width, height = image_size(video.width, video.height, grid.cell_side)
+    return model.image_tokens(width * grid.columns, height * grid.rows)
+
+
+def _parts(name: str, shown: ShownFrames, model: VlmModel, timed: bool) -> Parts:
+    if shown.grid is None:
+        line, *images = video_parts(name, shown.film.video, shown.places, model)
+    else:
+        line, *images = _grid_parts(name, shown, shown.grid, model)
+    if model.detail is not None:
+        for image in images:
+            image["image_url"]["detail"] = model.detail
+    if not timed:
+        return [line, *images]
+    times = shown.film.video.times_s
+    parts = [line]
+    for place, image in zip(shown.places, images, strict=True):
+        parts += [{"type": "text", "text": f"{times[place]:.1f} s:"}, image]
+    return parts
+
+
+def _grid_parts(name: str, shown: ShownFrames, grid: Grid, model: VlmModel) -> Parts:
+    line = (
+        f"The {name}, {len(shown.places)} frames in {shown.images} images. Each image has up to {grid.cells} "
+        f"frames in {grid.rows} rows and {grid.columns} columns, in reading order; black places are empty:"
+    )
+    parts: Parts = [{"type": "text", "text": line}]
+    for start in range(0, len(shown.places), grid.cells):
+        picture = _grid_image(shown.film.video, shown.places[start : start + grid.cells], grid)
+        file = io.BytesIO()
+        picture.save(file, "JPEG", quality=model.jpeg_quality)
+        address = "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+        parts.append({"type": "image_url", "image_url": {"url": address}})
+    return parts
+
+
+def _grid_image(video: Side, places: Sequence[int], grid: Grid) -> Image.Image:
+    width, height = image_size(video.width, video.height, grid.cell_side)
+    whole = Image.new("RGB", (width * grid.columns, height * grid.rows))
+    for at, place in enumerate(places):
+        cell = Image.fromarray(video.rgb(place)).resize((width, height), Image.Resampling.LANCZOS)
+        whole.paste(cell, (at % grid.columns * width, at // grid.columns * height))
+    return whole

@@ -1,0 +1,311 @@
+"""The engine's contract, which every kind of unit keeps: settled, tried again, died of, stopped, left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.judgements import Failure
+from tasks.llm import meter
+from tasks.llm.usage import Prices
+from tasks.scoring.engine import MOST_DEATHS, CannotGoOn, Outcome, Task, Work, answer_stage
+from tasks.scoring.submitted import BatchService, Collected, Submitted
+from tests.tasks.scoring.kinds import HARNESSES, NAME, Harness, Script, limits, new_store
+
+
+@pytest.fixture(params=HARNESSES)
+def kind(request: pytest.FixtureRequest) -> Harness:
+    return HARNESSES[request.param]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return new_store(tmp_path)
+
+
+def task(units: Sequence[Any], id_: str = "run-0") -> Task[Any]:
+    return Task(id_, "title", NAME, tuple(units))
+
+
+def known(work: Work[Any]) -> dict[str, str]:
+    return {id_[0]: failure for id_, failure in work.rows().known().items()}
+
+
+def stopped(work: Work[Any]) -> str:
+    return work.spending.stopped(NAME)
+
+
+def test_every_unit_is_answered_once_whatever_becomes_of_its_task(kind: Harness, folder: Path) -> None:
+    script = Script()
+    work, units = kind.work(folder, script), kind.units(5)
+    outcome = answer_stage(work, task(units))
+    assert (outcome.made, outcome.rows, outcome.unusable) == (5, (), "")
+    assert script.asked == [0, 1, 2, 3, 4]
+    assert known(work) == {f"key{n}": "" for n in range(5)}
+    # an orchestrator may run a task again whose result it lost
+    assert answer_stage(work, task(units)) == Outcome("run-0", NAME)
+    # also where another run has joined its files meanwhile
+    work.rows().add([])
+    work.rows().pack()
+    assert answer_stage(kind.work(folder, script), task(units)).made == 0
+    assert len(script.asked) == 5
+
+
+def test_a_failure_is_a_row_and_harms_no_other(kind: Harness, folder: Path) -> None:
+    script = Script(plan={1: "raises", 2: Failure.REFUSED}.get)
+    work = kind.work(folder, script)
+    outcome = answer_stage(work, task(kind.units(4)))
+    assert outcome.rows == ("key1", "key2")
+    assert known(work) == {"key0": "", "key1": "internal_error", "key2": "refused", "key3": ""}
+    assert not stopped(work)
+
+
+def test_what_lies_with_the_machine_is_tried_again_the_rest_only_on_request(
+    kind: Harness, folder: Path
+) -> None:
+    script = Script(plan={0: "raises", 1: Failure.REFUSED}.get)
+    answer_stage(kind.work(folder, script), task(kind.units(3)))
+    answer_stage(kind.work(folder, script, run="next"), task(kind.units(3), "next-0"))
+    assert script.asked == [0, 1, 2, 0]
+    answer_stage(kind.work(folder, script, run="more", retry=True), task(kind.units(3), "more-0"))
+    assert script.asked == [0, 1, 2, 0, 0, 1]
+
+
+def test_a_refused_key_leaves_the_rest(kind: Harness, folder: Path) -> None:
+    script = Script(plan={1: Failure.NOT_ALLOWED}.get)
+    work = kind.work(folder, script)
+    answer_stage(work, task(kind.units(4)))
+    assert script.asked == [0, 1]
+    assert stopped(work) == "planned not_allowed"
+    # nor does a further task of the run ask
+    assert answer_stage(work, task(kind.units(4), "run-1")) == Outcome("run-1", NAME)
+
+
+def test_failures_in_a_row_end_the_run(kind: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "MOST_IN_A_ROW", 3)
+    script = Script(plan=lambda n: None if n == 2 else "raises")
+    work = kind.work(folder, script)
+    answer_stage(work, task(kind.units(9)))
+    assert script.asked == [0, 1, 2, 3, 4, 5]
+    assert stopped(work).startswith("3 requests in a row failed; once that is fixed the same command goes on")
+
+
+def test_a_limit_of_the_model_leaves_the_unit_without_a_row(kind: Harness, folder: Path) -> None:
+    script = Script(plan={1: Failure.LIMIT_REACHED}.get)
+    work = kind.work(folder, script, limits=limits(usd=9))
+    answer_stage(work, task(kind.units(3)))
+    assert known(work) == {"key0": ""}
+    assert stopped(work) == "planned limit_reached"
+    assert work.spending.counts()[NAME]["reserved_usd"] == 0
+
+
+def test_what_every_unit_lacks_is_told_and_all_are_left(kind: Harness, folder: Path) -> None:
+    script = Script(plan={1: "lacks"}.get)
+    work = kind.work(folder, script)
+    outcome = answer_stage(work, task(kind.units(3)))
+    assert outcome.unusable == stopped(work) == "weights are missing"
+    assert known(work) == {"key0": ""}
+
+
+@pytest.mark.parametrize(("limit", "asked"), [({"usd": 2.5}, 2), ({"tokens": 300}, 3)])
+def test_a_limit_is_kept_and_the_next_run_goes_on(
+    kind: Harness, folder: Path, limit: dict[str, float], asked: int
+) -> None:
+    script = Script()
+    work = kind.work(folder, script, limits=limits(**limit))
+    answer_stage(work, task(kind.units(5)))
+    assert len(script.asked) == asked
+    assert stopped(work).endswith("is reached: the same command goes on")
+    counts = work.spending.counts()[NAME]
+    assert (counts["asked"], counts["tokens"], counts["reserved_tokens"]) == (asked, asked * 100, 0)
+    assert counts["usd"] == pytest.approx(asked)
+    answer_stage(kind.work(folder, script, run="next"), task(kind.units(5), "next-0"))
+    assert script.asked == [0, 1, 2, 3, 4]
+
+
+def test_a_limit_that_holds_no_unit_says_so(kind: Harness, folder: Path) -> None:
+    work = kind.work(folder, Script(), limits=limits(usd=0.5))
+    answer_stage(work, task(kind.units(2)))
+    assert "the limit of 0.5 dollars is too small for the next request" in stopped(work)
+    assert not known(work)
+
+
+def test_a_limit_in_dollars_needs_a_price(kind: Harness, folder: Path) -> None:
+    script = Script()
+    work = kind.work(folder, script, limits=limits(usd=9), prices=Prices())
+    answer_stage(work, task(kind.units(2)))
+    assert "model 'toy' has no price" in stopped(work)
+    assert not script.asked
+
+
+def test_work_that_units_share_is_set_aside_once(kind: Harness, folder: Path) -> None:
+    script = Script(once="shared")
+    work = kind.work(folder, script, limits=limits(usd=2.0))
+    answer_stage(work, task(kind.units(5)))
+    # the first is expected to take a dollar, and so each turns out: the limit ends the third
+    assert script.asked == [0, 1]
+
+
+def test_threads_answer_at_once(kind: Harness, folder: Path) -> None:
+    script = Script(threads=4)
+    work = kind.work(folder, script)
+    assert answer_stage(work, task(kind.units(12))).made == 12
+    assert 1 < script.most_at_once <= 4
+    assert sorted(script.asked) == list(range(12))
+
+
+@pytest.mark.parametrize("deaths", range(MOST_DEATHS + 1))
+def test_what_a_process_died_of_is_tried_alone_and_then_fails(
+    kind: Harness, folder: Path, deaths: int
+) -> None:
+    script = Script(threads=4)
+    work, units = kind.work(folder, script), kind.units(8)
+    running = work.rows().running
+    running.mkdir(parents=True)
+    for number in range(deaths):
+        (running / f"elsewhere.1.run-0.{number}.jsonl").write_text('{"begun": "key3"}\n')
+    answer_stage(work, task(units))
+    assert sorted(script.asked) == [n for n in range(8) if n != 3 or deaths < MOST_DEATHS]
+    if 0 < deaths < MOST_DEATHS:
+        assert script.asked[-1] == 3, "last, and alone"
+    assert known(work)["key3"] == ("internal_error" if deaths == MOST_DEATHS else "")
+
+
+def test_a_stop_elsewhere_is_noticed(kind: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "_LOOK_EVERY_S", 0.0)
+
+    def plan(number: int) -> None:
+        if number == 1:
+            work.spending.stop(NAME, "by another process")
+
+    script = Script(plan=plan)
+    work = kind.work(folder, script)
+    answer_stage(work, task(kind.units(5)))
+    assert script.asked == [0, 1]
+
+
+# -- handed over now, collected later ------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """Ends a process at once, as kill -9 does."""
+
+
+class FakeProvider(BatchService[Any]):
+    """Batches of a provider, which outlive the processes that hand them over."""
+
+    most = 4
+
+    def __init__(self) -> None:
+        self.batches: dict[str, list[Any]] = {}
+        self.ready: set[str] = set()
+        self.expired = False
+        self.kill_at = ""
+        self.kind: Any = None
+
+    def form(self, kind: Any) -> Submitted[Any]:
+        self.kind = kind
+        return Submitted(self)
+
+    def hand_over(self, name: str, units: Sequence[Any]) -> str:
+        if self.kill_at == "before":
+            raise Killed
+        if self.kill_at == "lacks":
+            raise CannotGoOn("no batches here")
+        self.batches[name] = [unit.key for unit in units]
+        if self.kill_at == "after":
+            raise Killed
+        return name
+
+    def find(self, name: str) -> str | None:
+        return name if name in self.batches else None
+
+    def collect(self, handle: str, units: Sequence[Any]) -> Collected:
+        if self.kill_at == "collect":
+            raise Killed
+        rows = {unit.key: self.kind.answer(unit) for unit in units if unit.key in self.ready}
+        return Collected(rows, self.expired or self.ready >= set(self.batches[handle]))
+
+    @property
+    def handed_over(self) -> list[str]:
+        return [key for keys in self.batches.values() for key in keys]
+
+
+KEYS = [f"key{n}" for n in range(6)]
+
+
+def records(work: Work[Any]) -> list[Path]:
+    return list((work.rows().path / "submitted").glob("*"))
+
+
+def test_units_are_handed_over_and_collected_by_the_next_run(kind: Harness, folder: Path) -> None:
+    provider = FakeProvider()
+    script = Script(form=provider.form, plan={1: Failure.REFUSED}.get)
+    work, units = kind.work(folder, script), kind.units(6)
+    assert answer_stage(work, task(units)).made == 0
+    assert provider.handed_over == KEYS
+    assert sorted(map(len, provider.batches.values())) == [2, 4]
+    # some are there, one with an error of its own
+    provider.ready = {"key0", "key1", "key4"}
+    again = kind.work(folder, script, run="next")
+    assert answer_stage(again, task(units, "next-0")).made == 3
+    assert known(again) == {"key0": "", "key1": "refused", "key4": ""}
+    assert again.spending.counts()[NAME]["asked"] == 3
+    provider.ready = set(KEYS)
+    last = kind.work(folder, script, run="last")
+    left = [unit for unit in units if unit.key not in known(last)]
+    assert answer_stage(last, task(left, "last-0")).made == 3
+    assert provider.handed_over == KEYS, "nothing is handed over twice"
+    assert not records(last)
+
+
+@pytest.mark.parametrize("kill_at", ["before", "after", "collect"])
+def test_a_kill_pays_nothing_twice(kind: Harness, folder: Path, kill_at: str) -> None:
+    provider = FakeProvider()
+    provider.kill_at = kill_at
+    script = Script(form=provider.form)
+    work, units = kind.work(folder, script), kind.units(3)
+    with pytest.raises(Killed):
+        answer_stage(work, task(units))
+    assert len(records(work)) == 1, "what is handed over is on disk before"
+    provider.kill_at, provider.ready = "", set(KEYS)
+    again = kind.work(folder, script, run="next")
+    assert answer_stage(again, task(units, "next-0")).made == 3
+    assert provider.handed_over == KEYS[:3]
+    assert not records(again)
+
+
+def test_what_expires_is_left_and_handed_over_anew(kind: Harness, folder: Path) -> None:
+    provider = FakeProvider()
+    provider.expired, provider.ready = True, {"key0"}
+    script = Script(form=provider.form)
+    work, units = kind.work(folder, script), kind.units(3)
+    assert answer_stage(work, task(units)).made == 1
+    assert known(work) == {"key0": ""}
+    assert not records(work)
+    provider.ready = set(KEYS)
+    again = kind.work(folder, script, run="next")
+    assert answer_stage(again, task(units[1:], "next-0")).made == 2
+    assert provider.handed_over == ["key0", "key1", "key2", "key1", "key2"]
+
+
+def test_limits_are_kept_before_units_are_handed_over(kind: Harness, folder: Path) -> None:
+    provider = FakeProvider()
+    provider.ready = set(KEYS)
+    work = kind.work(folder, Script(form=provider.form), limits=limits(usd=2.5))
+    assert answer_stage(work, task(kind.units(6))).made == 2
+    assert provider.handed_over == KEYS[:2]
+    counts = work.spending.counts()[NAME]
+    assert (counts["usd"], counts["reserved_usd"]) == (pytest.approx(2), 0)
+
+
+def test_a_provider_that_takes_no_batches_is_told(kind: Harness, folder: Path) -> None:
+    provider = FakeProvider()
+    provider.kill_at = "lacks"
+    work = kind.work(folder, Script(form=provider.form), limits=limits(usd=9))
+    assert answer_stage(work, task(kind.units(2))).unusable == "no batches here"
+    assert not records(work)
+    assert work.spending.counts()[NAME]["reserved_usd"] == 0
