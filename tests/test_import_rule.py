@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,26 @@ def test_a_planted_violation_is_found(copied: Path, contract: str, file: str, li
     assert f"{contract} BROKEN" in ran.stdout
 
 
-def test_every_contract_has_a_planted_violation() -> None:
+def contracts() -> list[dict[str, Any]]:
     with (ROOT / "pyproject.toml").open("rb") as file:
-        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
-    assert {one["name"] for one in contracts} == {ROOMS, ORCHESTRATOR, LAYERS, CIRCLES}
+        every: list[dict[str, Any]] = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    return every
+
+
+def test_a_use_of_another_folders_inner_modules_is_found(copied: Path) -> None:
+    protected = [one for one in contracts() if one["type"] == "protected"]
+    assert protected
+    planted = copied / "slvmeval" / "planted.py"
+    planted.write_text(
+        "".join(f"import {one['protected_modules'][0]}\n" for one in protected), encoding="utf-8"
+    )
+    try:
+        ran = lint(copied)
+    finally:
+        planted.unlink()
+    assert [one["name"] for one in protected if f"{one['name']} BROKEN" not in ran.stdout] == []
+
+
+def test_every_other_contract_has_a_planted_violation() -> None:
+    others = {one["name"] for one in contracts() if one["type"] != "protected"}
+    assert others == {ROOMS, ORCHESTRATOR, LAYERS, CIRCLES}
