@@ -170,7 +170,7 @@ def test_an_interrupted_export_is_no_data_set(
 
 def test_files_of_others_are_left_alone(small: Any, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("my project")
-    with pytest.raises(UserInputError, match="something else"):
+    with pytest.raises(UserInputError, match="other content"):
         export_release(small.store, small.release, tmp_path)
     assert (tmp_path / "README.md").read_text() == "my project"
 
