@@ -111,7 +111,7 @@ def test_everything_leaves_only_when_asked_and_nothing_stays_behind(small: Any, 
     assert result.pairs == 8 and not result.left_out
     assert seen == [(place, 8) for place in range(1, 9)]
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "may not be passed on" in text and "license: other" in text
+    assert "may not be redistributed" in text and "license: other" in text
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.mp4")}
     export_release(small.store, small.release, tmp_path)
     left = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.mp4")}
