@@ -32,7 +32,7 @@ class AnnotateOptions(RunOptions):
     campaign_settings
         A TOML file with settings of the campaign.
     private_audience
-        Whether all who come may see sources that may not be passed on.
+        Whether all who come may see sources that may not be redistributed.
     translation
         How captions are translated before they are shown; None where they are not.
     filter
@@ -80,7 +80,7 @@ class AnnotateParameters(FlowParameters):
     )
     private_audience: bool = Field(
         default=False,
-        description="Also show sources that may not be passed on: all who come are under your agreement.",
+        description="Also show sources that may not be redistributed: all who come are under your agreement.",
     )
     translate_into: str = Field(
         default="",

@@ -89,7 +89,7 @@ class PublishResult:
             words.append(f"{self.retired} are shown no more")
         if self.withheld:
             words.append(
-                f"{self.withheld_pairs} pairs of {_sources(self.withheld)} that may not be passed on are "
+                f"{self.withheld_pairs} pairs of {_sources(self.withheld)} that may not be redistributed are "
                 "left out"
             )
         if self.failed:
@@ -131,7 +131,7 @@ def showing(release: Release, campaign: Campaign, key: bytes, private_audience: 
     if not shown:
         raise UserInputError(
             f"release {release.name} version {release.version} has nothing to show: its sources may not be "
-            "passed on. If all who come are under your agreement with their owner, say --private-audience"
+            "redistributed. If all who come are under your agreement with their owner, say --private-audience"
             if withheld
             else f"release {release.name} version {release.version} has no pairs"
         )

@@ -107,7 +107,7 @@ def _body(
     ]
     if private:
         lines += [
-            "**This export holds sources that may not be passed on. Keep it where the sources are.**",
+            "**This export holds sources that may not be redistributed. Keep it where the sources are.**",
             "",
         ]
     if passed:
@@ -153,7 +153,7 @@ def licence_notes(passed: Sequence[SourceRow], left_out: Sequence[SourceRow], pr
         "",
     ]
     if private:
-        lines += ["Sources marked with \\* may not be passed on, and neither may this folder.", ""]
+        lines += ["Sources marked with \\* may not be redistributed, and neither may this folder.", ""]
     lines += [_credit(row) + ("" if row.redistributable else " \\*") for row in passed]
     if left_out:
         counts = Counter(row.licence for row in left_out)

@@ -301,7 +301,7 @@ def _filtered(gathered: JudgedRelease, one: FilterCorrelation) -> list[dict[str,
 
 
 _ASPECT = Column("aspect", "aspect", "aspect")
-_NOBODY = "People have not rated these pairs yet."
+_NOBODY = "These pairs have no votes yet."
 
 
 def retention_table(gathered: JudgedRelease) -> Table:

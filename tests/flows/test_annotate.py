@@ -185,7 +185,7 @@ def test_sources_that_may_not_be_passed_on_are_shown_to_nobody_unasked(store: Pa
     assert (result.shown, result.withheld, result.withheld_pairs) == (4, ("secret two",), 4)
     assert {task.source_id for task in shown(store).values()} == {"film/<b>one</b>"}
     assert len(list(media_folder(store).iterdir())) == 8
-    assert "4 pairs of 1 source that may not be passed on are left out" in result.in_words()
+    assert "4 pairs of 1 source that may not be redistributed are left out" in result.in_words()
     # asked for, and taken back: then nobody sees them any more
     assert annotate_inline(asked(store)).published.new == 4
     again = annotate_inline(asked(store, private_audience=False)).published

@@ -152,7 +152,7 @@ def scoring(score: Any, **fields: Any) -> PointwiseScorer:
 
 def test_scores_that_are_none() -> None:
     assert "not a Score" in breaches(scoring(lambda *_: 1.0))
-    assert "no number" in breaches(scoring(lambda *_: Score(float("nan"))))
+    assert "is not a number" in breaches(scoring(lambda *_: Score(float("nan"))))
     assert "not JSON" in breaches(scoring(lambda *_: Score(1.0, details={"x": object()})))
 
     def none(*_: Any) -> Score:

@@ -48,7 +48,8 @@ def report(
         int, typer.Option("--pairs", min=0, help="How many pairs that divide the evaluators get a page.")
     ] = 20,
     public: Annotated[
-        bool, typer.Option("--public", help="Leave out what may not be passed on: the pages may be served.")
+        bool,
+        typer.Option("--public", help="Leave out what may not be redistributed: the pages may be served."),
     ] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     version: terminal.VersionOption = None,

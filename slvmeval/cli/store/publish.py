@@ -26,7 +26,8 @@ def gallery(
     release: terminal.ReleaseArgument = None,
     version: terminal.VersionOption = None,
     public: Annotated[
-        bool, typer.Option("--public", help="Leave out what may not be passed on: the page may be served.")
+        bool,
+        typer.Option("--public", help="Leave out what may not be redistributed: the page may be served."),
     ] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     store: terminal.StoreOption = None,
@@ -115,7 +116,7 @@ def export(
         ),
     ] = False,
     private: Annotated[
-        bool, typer.Option("--private", help="Also sources that may not be passed on, for use in house.")
+        bool, typer.Option("--private", help="Also sources that may not be redistributed, for use in house.")
     ] = False,
     votes: Annotated[
         bool,
@@ -127,8 +128,8 @@ def export(
 ) -> None:
     """Write a release as a folder that Hugging Face `datasets` loads, with card, licences and credits.
 
-    Of sources that may not be passed on nothing but the pinned recipe leaves the store. Exit code 3 if pairs
-    were left out, because frames are gone and cannot be made again.
+    Of sources that may not be redistributed nothing but the pinned recipe leaves the store. Exit code 3 if
+    pairs were left out, because frames are gone and cannot be made again.
 
     Example: `slvmeval export demo --store STORE --out DATASET`
     """
@@ -152,8 +153,8 @@ def export(
     terminal.say(f"{result.pairs} pairs in {result.path}")
     if result.left_out:
         terminal.say(
-            f"{len(result.left_out)} sources may not be passed on and were left out; the pinned recipe has "
-            "their pairs"
+            f"{len(result.left_out)} sources may not be redistributed and were left out; the pinned recipe "
+            "has their pairs"
         )
     _end_without(problems, sum(len(opened.pairs(source_id=id_)) for id_ in problems))
 

@@ -10,9 +10,7 @@ from typer.core import TyperGroup
 from slvmeval.cli import terminal
 from slvmeval.cli.suite import prompts, scores
 from slvmeval.cli.suite.run import suite_command
-
-#: Suites of this project; the table of suites has them too, and imports more.
-SUITES = ("video-bench", "locot2v-bench")
+from tasks.scoring.suites.built_in import BUILT_IN
 
 
 class SuiteGroup(TyperGroup):
@@ -49,7 +47,7 @@ def register(parent: typer.Typer) -> None:
     """Add the group."""
     scores.register(app)
     prompts.register(app)
-    for name in SUITES:
+    for name in BUILT_IN:
         app.command(name=name)(suite_command(name))
     parent.add_typer(app, name="suite", rich_help_panel="Judges")
 
@@ -60,7 +58,7 @@ def list_suites(as_json: terminal.JsonOption = False) -> None:
 
     Example: `slvmeval suite list`
     """
-    from tasks.scoring.suites.registry import BUILT_IN, added_suites
+    from tasks.scoring.suites.registry import added_suites
 
     rows = {**BUILT_IN, **{name: point.value for name, point in added_suites().items()}}
     if as_json:

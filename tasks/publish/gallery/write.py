@@ -71,7 +71,7 @@ def write_gallery(
         A folder: new, empty, or of an earlier gallery.
     private
         True for pages that stay with whoever has the sources: everything is shown, and the page says
-        so if a source may not be passed on. False for pages to be served: of a source that may not be
+        so if a source may not be redistributed. False for pages to be served: of a source that may not be
         redistributed no video, picture, caption or title leaves the store.
     settings
         How to encode the videos.

@@ -21,15 +21,10 @@ from tasks.plugins import added_points
 from tasks.scoring.registry import load_factory
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Suite
+from tasks.scoring.suites.built_in import BUILT_IN
 
 #: Entry-point group that other packages use.
 GROUP = "slvmeval.suites"
-
-#: Suites of this project: name to ``module:factory``.
-BUILT_IN: dict[str, str] = {
-    "video-bench": "tasks.scoring.suites.video_bench.suite:VideoBench",
-    "locot2v-bench": "tasks.scoring.suites.locot2v.suite:Locot2vBench",
-}
 
 
 def added_suites() -> dict[str, EntryPoint]:

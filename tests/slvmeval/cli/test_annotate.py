@@ -54,7 +54,7 @@ def test_published_again_it_says_what_is_shown_and_what_not(
     lines = said(capsys, "publish", "--quiet").splitlines()
     assert lines == [
         "Campaign small-1 shows 4 pairs of release small version 1, 0 of them new; 4 pairs of 1 source that "
-        "may not be redistributed are left out.",
+        "may not be passed on are left out.",
         f"Next: slvmeval annotate serve small-1 --store {store}",
     ]
     shown = json.loads(said(capsys, "publish", "small", "--json", "--private-audience"))

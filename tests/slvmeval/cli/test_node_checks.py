@@ -132,7 +132,7 @@ def test_a_job_that_only_waited_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("job", "log", "words"),
     [
-        (Job("7", "probe", "RUNNING", "", "n3"), "", "ran on n3 and said nothing in time"),
+        (Job("7", "probe", "RUNNING", "", "n3"), "", "ran on n3 and did not report in time"),
         (
             Job("7", "probe", "FAILED", "NonZeroExitCode", "n3"),
             "slurm_script: line 9: /no/python: No such file or directory",
@@ -141,9 +141,9 @@ def test_a_job_that_only_waited_is_a_warning() -> None:
         (
             Job("7", "probe", "FAILED", "", "n3"),
             "",
-            "(FAILED on n3), and no word of it came to /shared/store",
+            "(FAILED on n3), and its report did not reach /shared/store",
         ),
-        (None, "", "the probe job ended, and no word of it came to /shared/store"),
+        (None, "", "the probe job ended, and its report did not reach /shared/store"),
     ],
 )
 def test_a_node_that_said_nothing(job: Job | None, log: str, words: str) -> None:

@@ -55,7 +55,7 @@ def test_a_running_build_and_one_whose_process_is_gone(
     write_state(store, "ended", os.getpid(), "before")
     write_state(store, "running", dead_pid())
     shown = status(store, capsys)
-    assert "died" in shown and "the same build command goes on" in shown
+    assert "died" in shown and "the same build command resumes" in shown
     assert "1/3, 1 set aside" in shown
 
 

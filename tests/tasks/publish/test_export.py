@@ -111,7 +111,7 @@ def test_everything_leaves_only_when_asked_and_nothing_stays_behind(small: Any, 
     assert result.pairs == 8 and not result.left_out
     assert seen == [(place, 8) for place in range(1, 9)]
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "may not be passed on" in text and "license: other" in text
+    assert "may not be redistributed" in text and "license: other" in text
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.mp4")}
     export_release(small.store, small.release, tmp_path)
     left = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.mp4")}
@@ -170,7 +170,7 @@ def test_an_interrupted_export_is_no_data_set(
 
 def test_files_of_others_are_left_alone(small: Any, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("my project")
-    with pytest.raises(UserInputError, match="something else"):
+    with pytest.raises(UserInputError, match="other content"):
         export_release(small.store, small.release, tmp_path)
     assert (tmp_path / "README.md").read_text() == "my project"
 

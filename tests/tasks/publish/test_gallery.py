@@ -163,7 +163,7 @@ def test_pages_are_marked_private_only_if_a_source_may_not_be_passed_on(
 
 def test_files_of_others_are_left_alone(small: Any, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(UserInputError, match="something else"):
+    with pytest.raises(UserInputError, match="other content"):
         write_gallery(small.store, small.release, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     target = tmp_path / "pages"

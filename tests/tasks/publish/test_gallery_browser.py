@@ -94,7 +94,7 @@ def test_statistics_and_reasons_can_be_read_without_seeing(page: Any, gallery: P
     page.locator("#charts details summary").first.click()
     assert "too_few_eligible_clips 1" in text(page, "#charts table >> nth=0")
     assert "</script><script>" in text(page, "#set-aside-list")
-    assert "academic use only · not to be passed on" in text(page, "#source-list")
+    assert "academic use only · not to be redistributed" in text(page, "#source-list")
 
 
 def test_both_videos_run_together(page: Any, gallery: Path) -> None:

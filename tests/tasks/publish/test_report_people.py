@@ -144,7 +144,7 @@ def test_without_votes_the_report_is_what_it_was(wide: Release) -> None:
     plain = load_judged_release(wide)
     assert "human" not in plain.names.values()
     for table in (retention_table(plain), agreement_table(plain), *filter_tables(plain)):
-        assert not table.rows and "not rated these pairs yet" in table.empty
+        assert not table.rows and "These pairs have no votes yet" in table.empty
 
 
 def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_durations(report: Report) -> None:
 def test_what_has_no_data_says_why(report: Report) -> None:
     for name in ("severity-clips", "severity-strength", "severity-thresholds"):
         assert not report.tables[name].rows and "one severity" in report.tables[name].empty
-    assert "not rated" in report.tables["filter-correlation"].empty
+    assert "no votes yet" in report.tables["filter-correlation"].empty
     for table in report.tables.values():
         assert bool(table.rows) != bool(table.empty), table.name
     assert set(report.figures) == {"accuracy-by-duration", "order-bias"}

@@ -175,7 +175,7 @@
     byId("source-list").append(table(["Source", "Credit", "Licence", "Duration", "Pairs"], sources.map((source) => [
       el("a", { href: source.page }, source.title),
       source.credit || "–",
-      `${source.licence}${source.redistributable ? "" : " · not to be passed on"}`,
+      `${source.licence}${source.redistributable ? "" : " · not to be redistributed"}`,
       clock(source.duration_s), number(source.pairs)])));
   }
 

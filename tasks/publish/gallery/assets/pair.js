@@ -262,7 +262,7 @@
     byId("crumb-source").textContent = source.title;
     byId("source-facts").append(list([
       ["Title", source.title], ["Credit", source.credit],
-      ["Licence", `${source.licence}${source.redistributable ? "" : ", not to be passed on"}`],
+      ["Licence", `${source.licence}${source.redistributable ? "" : ", not to be redistributed"}`],
       ["Data set", source.adapter],
       ["Size", `${clock(source.duration_s)}, stored as ${number(source.frame_count)} frames of ${source.width}×${source.height}`],
       ["Prompt", `${plural(source.clips.length, "clip")}, ${plural(source.prompt_characters, "character")}`],

@@ -153,7 +153,7 @@ def test_erasing_asks_and_takes_votes_out_of_the_store_too(
     assert "nothing was erased" in capsys.readouterr().err
     assert run(busy, "erase", "badbad", "--by", "Aya") == 0
     said = capsys.readouterr().out
-    assert "14 votes, 0 tasks, 0 events and 0 decisions are taken out of the database, 14 votes and" in said
+    assert "14 votes, 0 tasks, 0 events and 0 decisions are removed from the database, 14 votes and" in said
     assert "0001-badbadba" in said
     assert all(vote.worker != HASTY for vote in files.votes([NAME]))
     with desk(busy) as opened:

@@ -220,7 +220,7 @@ def test_embeddings_are_kept_in_the_store_and_another_model_has_its_own(models: 
 def test_ignore_max_with_a_model_that_has_no_more_places_is_refused_at_once(
     models: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(UserInputError, match="places for 77 tokens and no more"):
+    with pytest.raises(UserInputError, match="positions for 77 tokens only"):
         made(models, tmp_path, model="tiny-clip", policy="ignore-max").check()
     made(models, tmp_path, model="long-clip", policy="ignore-max").check()
 
@@ -232,7 +232,7 @@ def test_a_model_of_another_kind_is_refused(models: Path, tmp_path: Path) -> Non
     add_model(
         "eyes", tiny_detector(tmp_path / "checkpoint"), tmp_path / "w", kind="detector", licence="CC0-1.0"
     )
-    with pytest.raises(UserInputError, match="eyes is of kind 'detector', needed is one of kind 'clip'"):
+    with pytest.raises(UserInputError, match="eyes is of kind 'detector', but one of kind 'clip' is needed"):
         made(tmp_path / "w", tmp_path, model="eyes").check()
 
 
@@ -266,7 +266,7 @@ def test_behind_a_server_it_scores_the_same_without_a_gpu(models: Path, server: 
     assert found.value == pytest.approx(here.value, abs=1e-6) and found.model == "tiny"
     assert found.details["libraries"]["dtype"] == "float32"
     check_evaluator(there)
-    with pytest.raises(PrerequisiteError, match="at revision r1 with code None, wanted are r2"):
+    with pytest.raises(PrerequisiteError, match="at revision r1 with code None; r2"):
         clip_score(FeatureCache(), hub, Keyed(), model="tiny", server="clip", revision="r2").check()
     with pytest.raises(PrerequisiteError, match="refused the key"):
         clip_score(FeatureCache(), hub, servers, model="tiny", server="clip", revision="r1").check()

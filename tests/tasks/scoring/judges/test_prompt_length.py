@@ -114,7 +114,7 @@ def test_ignore_max_reads_past_the_limit_up_to_its_own() -> None:
 
 
 def test_a_model_without_places_past_its_limit_cannot_ignore_it() -> None:
-    with pytest.raises(UserInputError, match=r"places for 77 tokens and no more.*each-truncate"):
+    with pytest.raises(UserInputError, match=r"positions for 77 tokens only.*each-truncate"):
         fit_prompt("a", "ignore-max", Pieces(77, positions=77))
 
 

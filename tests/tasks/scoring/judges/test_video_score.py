@@ -139,11 +139,11 @@ def test_a_caption_cannot_add_a_frame() -> None:
 
 
 def test_an_aspect_of_ones_own_needs_a_dimension() -> None:
-    with pytest.raises(NotJudged, match="no dimension of VideoScore stands for sound"):
+    with pytest.raises(NotJudged, match="VideoScore has no dimension for sound"):
         planted()[0].score(PROMPT, cut_video([4]), aspect("sound"))
     scorer, _ = planted(dimensions={"sound": "temporal consistency"})
     assert scorer.score(PROMPT, cut_video([4]), aspect("sound")).value == 1
-    with pytest.raises(UserInputError, match="VideoScore has no 'loudness', it has visual quality"):
+    with pytest.raises(UserInputError, match="VideoScore has no 'loudness', only visual quality"):
         planted(dimensions={"sound": "loudness"})
 
 
@@ -155,7 +155,7 @@ def test_the_wording_can_be_replaced_and_is_in_the_settings(tmp_path: Path) -> N
     assert model.asked[0][1] == f"Rate: {PROMPT} / {FRAME_MARK} {FRAME_MARK}"
     assert canonical_json(scorer.settings()) != canonical_json(planted()[0].settings())
     own.write_text("Rate: {prompt}", encoding="utf-8")
-    with pytest.raises(UserInputError, match=r"needs \{frames\} once"):
+    with pytest.raises(UserInputError, match=r"must contain \{frames\} once"):
         planted(wording_file=str(own))
     with pytest.raises(UserInputError, match="cannot be read"):
         planted(wording_file=str(tmp_path / "none.txt"))

@@ -46,7 +46,7 @@ def test_the_dashboard_tells_how_far_it_is(study: Study, organiser: Organiser) -
     assert re.search(r"Pace \d+ a day probably \d+ to \d+ Estimated end \w{3} \d\d Nov", shown)
     for aspect in ("Aesthetics", "Dynamics degree"):
         assert re.search(rf"{aspect} \d+\.\d % \d+ of 40 \d of 8", shown), aspect
-    assert "A preference without having played both videos 1" in shown
+    assert "A preference before both videos were played 1" in shown
     assert "To review 1" in shown
     assert organiser.http.get("/organiser/").headers["location"] == f"/organiser/c/{NAME}"
 

@@ -114,7 +114,7 @@ def test_a_link_cannot_lead_out_of_the_videos(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("{", "no JSON"), ("[1]", "object of annotations"), ("{}", "object")]
+    ("text", "says"), [("{", "not JSON"), ("[1]", "object of annotations"), ("{}", "object")]
 )
 def test_a_file_that_is_not_uves_ends_it(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "annotations.json").write_text(text)
