@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Collection
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, cast
 from uuid import UUID
@@ -102,17 +103,27 @@ def run_on_server(
     site
         Where it runs.
     """
-
-    def of_command(options: Any, site: Any) -> State[Any]:
-        quiet_libraries()
-        with keep_termination(), RunBoard() as board:
-            end_dead_runs(board, options.open_store())
-            result = _run(declared, board, run, progress, options, site)
-        return Completed(message=result.in_words(), data=result)
-
     with prefect_server():
-        # what a flow gives is the data of the state that it returns
-        return cast(ResultT, _prefect_flow(declared.name, of_command)(options, site))
+        given = _of_command.set(lambda board: _run(declared, board, run, progress, options, site))
+        try:
+            # what a flow gives is the data of the state that it returns
+            return cast(ResultT, _prefect_flow(declared.name, _run_of_command)(options, site))
+        finally:
+            _of_command.reset(given)
+
+
+#: What the flow of this process's command does. Prefect sends the flow's function to the workers with each
+#: stage, so the function itself holds nothing that belongs to this process, such as locks.
+_of_command: ContextVar[Callable[[RunBoard], Any]] = ContextVar("_of_command")
+
+
+def _run_of_command(options: Any, site: Any) -> State[Any]:
+    """Run what :func:`run_on_server` was given; the parameters are for Prefect to show."""
+    quiet_libraries()
+    with keep_termination(), RunBoard() as board:
+        end_dead_runs(board, options.open_store())
+        result = _of_command.get()(board)
+    return Completed(message=result.in_words(), data=result)
 
 
 def _run_on_worker(
