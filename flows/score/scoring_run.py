@@ -202,7 +202,8 @@ class ScoringRun(ABC, Generic[U]):
         for place, part in enumerate(usable):
             assert part.kind is not None
             stage = Stage[Work[U], Task[U], Outcome](part.name, part.kind.pool, answer_stage)
-            for units in batches(self.missing(part, known), part.kind.concurrency, most):
+            missing = self.missing(part, known)
+            for units in batches(missing, part.kind.concurrency, most, part.kind.splits_shared):
                 rank = ranks.setdefault(units[0].shares, len(ranks))
                 # a video is decoded once for all parts; weights take longer to load than videos to decode
                 order = (place, rank) if stage.pool == LOADED else (rank, place)

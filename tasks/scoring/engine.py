@@ -104,6 +104,8 @@ class Kind(ABC, Generic[U]):
 
     #: Requests and tokens a minute that all processes share.
     rate: RateLimit | None = None
+    #: Whether units that share something may be put into several tasks, each of which makes it again.
+    splits_shared: bool = False
 
     @property
     def form(self) -> Form[U]:
@@ -368,7 +370,9 @@ def unit_settled(unit: Unit, known: Mapping[RowId, str], retry: bool) -> bool:
 _ROUNDS = 8
 
 
-def batches(units: Sequence[U], concurrency: int, most: int) -> list[tuple[U, ...]]:
+def batches(
+    units: Sequence[U], concurrency: int, most: int, splits_shared: bool = False
+) -> list[tuple[U, ...]]:
     """Return units in tasks: those that share something together, in the order in which that first comes.
 
     Parameters
@@ -377,11 +381,18 @@ def batches(units: Sequence[U], concurrency: int, most: int) -> list[tuple[U, ..
         How many units are under way at once in one process.
     most
         About how many tasks there may be.
+    splits_shared
+        Cut also between units that share something; see :class:`Kind`.
     """
-    least = max(_ROUNDS * concurrency if concurrency > 1 else 1, math.ceil(len(units) / max(most, 1)))
     by_shared: dict[str, list[U]] = {}
     for unit in units:
         by_shared.setdefault(unit.shares, []).append(unit)
+    fair = math.ceil(len(units) / max(most, 1))
+    if splits_shared:
+        size = max(_ROUNDS * concurrency, fair)
+        ordered = [unit for some in by_shared.values() for unit in some]
+        return [tuple(ordered[start : start + size]) for start in range(0, len(ordered), size)]
+    least = max(_ROUNDS * concurrency if concurrency > 1 else 1, fair)
     found: list[tuple[U, ...]] = []
     batch: list[U] = []
     for some in by_shared.values():

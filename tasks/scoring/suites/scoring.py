@@ -107,6 +107,9 @@ class SuiteWork(Work[ScoringUnit]):
 class VideoScoring(Kind[ScoringUnit]):
     """The scores of one dimension."""
 
+    #: A prompt may have many videos and repeats, which would be one task for one process.
+    splits_shared = True
+
     def __init__(self, scorer: Scorer, work: SuiteWork) -> None:
         self.scorer, self.suite, self.prices = scorer, work.name, work.prices
         self.name, self.pool = scorer.dimension.name, scorer.pool
