@@ -57,7 +57,7 @@ class PromptsOptions(RunOptions):
     concurrency
         Videos at once.
     dry_run
-        Only reckon what it would take.
+        Only estimate what it would take.
     """
 
     videos: str
@@ -180,7 +180,7 @@ class PromptsRun:
         return True
 
     def run(self, _open_executor: object = None) -> PromptsResult:
-        """Make what can be made; in a dry run, only reckon."""
+        """Make what can be made; in a dry run, only estimate."""
         expected, made = None, []
         if self.options.dry_run:
             expected = self.maker.estimate(self.videos)

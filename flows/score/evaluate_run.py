@@ -248,9 +248,9 @@ def estimate(
     evaluation
         It has to be prepared.
     sample
-        Reckon with so many pairs of each aspect, and conclude from their frames on the rest; None takes all.
+        Pairs of each aspect to look at; the rest is extrapolated from them. None takes all.
     step
-        Told what is being reckoned.
+        Called with what is being estimated.
     """
     rows = []
     paid: set[str] = set()

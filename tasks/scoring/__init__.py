@@ -1,1 +1,1 @@
-"""Evaluators and suites score videos: shared types, pairs, requests and the work of a run."""
+"""One engine for judgements of pairs and scores of videos. Others use base, engine, judging and registry."""

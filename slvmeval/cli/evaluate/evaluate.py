@@ -117,7 +117,7 @@ def evaluate(
         typer.Option(
             "--sample",
             min=1,
-            help="Reckon with so many pairs of each aspect only; for --dry-run.",
+            help="Look at only so many pairs of each aspect; for --dry-run.",
             rich_help_panel=LIMITS_PANEL,
         ),
     ] = None,

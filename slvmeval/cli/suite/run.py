@@ -220,7 +220,7 @@ def suite_command(name: str) -> Callable[..., None]:
             typer.Option(
                 "--sample",
                 min=1,
-                help="Reckon with so many videos of each dimension only; for --dry-run.",
+                help="Look at only so many videos of each dimension; for --dry-run.",
                 rich_help_panel=LIMITS_PANEL,
             ),
         ] = None,

@@ -76,7 +76,7 @@ def estimate_dimension(
     paid
         Names of work that is counted already; added to.
     sample
-        Reckon with so many units, drawn, and conclude from them on the rest; None takes all.
+        Units to look at, drawn; the rest is extrapolated from them. None takes all.
     """
     count = sum(len(unit.videos) for unit in units)
     drawn = sorted(units, key=lambda unit: keyed_rank("suite-estimate", unit.key))[:sample]
