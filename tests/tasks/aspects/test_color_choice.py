@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 
 from storage_schemas.analysis import CaptionAnalysis, ColoredObject
 from tasks.aspects.base import ClipContext, ClipNotDegradable
-from tasks.aspects.color import ASPECT, names_coloured_thing
-from tasks.aspects.color_edit import PALETTE, PaletteColour, colour_choices, coloured_things, drawn_colour
+from tasks.aspects.color import NamedColourHueShift, names_coloured_thing
+from tasks.aspects.color_edit import (
+    PALETTE,
+    PaletteColour,
+    QwenImageEdit,
+    colour_choices,
+    coloured_things,
+    drawn_colour,
+)
 from tasks.media.color_names import PALETTE as KNOWN
 from tasks.media.color_names import field_colours, named_colours
 
@@ -126,7 +133,7 @@ def test_the_paper_takes_every_coloured_thing_and_the_recolouring_those_of_one_c
     }
     assert new == {"shirt": set(PALETTE) - {"red", "blue"}, "sea": set(PALETTE)}
 
-    hue_shift, edit = ASPECT.operation("named-colour-hue-shift"), ASPECT.operation("qwen-image-edit")
+    hue_shift, edit = NamedColourHueShift(), QwenImageEdit()
     assert edit.takes(several, clip.span, edit.parameters())
     assert not hue_shift.takes(several, clip.span, hue_shift.parameters())
     with pytest.raises(ClipNotDegradable, match="no thing a colour"):
