@@ -239,7 +239,9 @@ def translate_captions(
     there = kept.read(parameters.language, parameters.settings)
     texts = {digest: there[digest].text for digest in wanted if digest in there}
     missing = [
-        _Question(digest, caption, parameters) for digest, caption in wanted.items() if digest not in there
+        _TranslationQuestion(digest, caption, parameters)
+        for digest, caption in wanted.items()
+        if digest not in there
     ]
     failed: dict[str, str] = {}
     refused: list[str] = []
@@ -249,7 +251,9 @@ def translate_captions(
     for begin in range(0, len(missing), _AT_ONCE):
         some = missing[begin : begin + _AT_ONCE]
 
-        def on_answer(place: int, answer: ChatAnswer, some: Sequence[_Question] = some) -> ChatRequest | None:
+        def on_answer(
+            place: int, answer: ChatAnswer, some: Sequence[_TranslationQuestion] = some
+        ) -> ChatRequest | None:
             question = some[place]
             took = question.take(answer)
             if isinstance(took, ChatRequest):
@@ -272,7 +276,7 @@ def translate_captions(
 
 
 def _check_not_all_refused(
-    server: ChatServer, asked: Sequence[_Question], texts: dict[str, str], refused: Sequence[str]
+    server: ChatServer, asked: Sequence[_TranslationQuestion], texts: dict[str, str], refused: Sequence[str]
 ) -> None:
     """Raise PrerequisiteError where a server refused all of several captions for one reason."""
     if len(asked) > 2 and len(set(refused)) == 1 and not any(one.digest in texts for one in asked):
@@ -283,7 +287,7 @@ def _check_not_all_refused(
         )
 
 
-class _Question:
+class _TranslationQuestion:
     """One caption until an answer can be used."""
 
     def __init__(self, digest: str, caption: str, parameters: TranslationParameters) -> None:
