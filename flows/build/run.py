@@ -44,9 +44,9 @@ from tasks.pairs.release_plan import Candidate, SourceSummary, check_space, draw
 from tasks.pairs.stages import (
     INSPECT,
     STAGES,
+    BuildWork,
     SourceStage,
     StageResult,
-    Work,
     ingest_key,
     inspect_key,
     inspect_stage,
@@ -259,9 +259,9 @@ class Build:
         return self.options.recipe
 
     @property
-    def work(self) -> Work:
+    def work(self) -> BuildWork:
         """What the stages need to know."""
-        return Work(
+        return BuildWork(
             store=str(self.store.root),
             recipe=self.options.recipe,
             models=self.options.models,
