@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.profile import Profile, load_profile
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from slvmeval.cli.doctor.cluster import check_cluster
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
 

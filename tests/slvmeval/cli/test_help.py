@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from slvmeval.cli import app, main
+from slvmeval.cli.main import app, main
 from storage_schemas.errors import Reason, SetAside, UserInputError
 
 ROOT = Path(__file__).parents[3]
@@ -57,7 +57,7 @@ def test_every_command_teaches_by_an_example(
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys\nfrom slvmeval.cli import main\nassert main(['build', '--help']) == 0\n"
+        "import sys\nfrom slvmeval.cli.main import main\nassert main(['build', '--help']) == 0\n"
         "heavy = {'numpy', 'prefect', 'dask', 'zarr', 'cv2', 'av', 'pyarrow', 'spacy'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
