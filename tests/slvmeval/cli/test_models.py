@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from tests.tasks.models.checkpoints import mirror, write
 
 

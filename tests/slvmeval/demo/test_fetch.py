@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from slvmeval.demo.fetch import ITEMS, WORK_FOLDER, DemoItem, fetch_demo, read_captions
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from tasks.models.package_index import Archive
