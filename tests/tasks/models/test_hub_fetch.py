@@ -222,6 +222,6 @@ def test_two_fetches_of_one_model_do_not_mix(hub: FakeHub, tmp_path: Path) -> No
 
 def test_a_folder_in_the_way_is_not_overwritten(hub: FakeHub, tmp_path: Path) -> None:
     (tmp_path / "toy").mkdir()
-    with pytest.raises(PrerequisiteError, match="is there already: remove it first"):
+    with pytest.raises(PrerequisiteError, match="already exists: remove it first"):
         fetch_model("toy", tmp_path)
     assert not weights_asked(hub)
