@@ -50,7 +50,7 @@ def test_a_model_of_ones_own_is_added_listed_verified_and_found(
     place = tmp_path / "models" / "my-detector"
     assert capsys.readouterr().out == f"{place}\n"
     assert main([*adding]) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main(["models", "list", *weights]) == 0
     shown = capsys.readouterr().out
     assert "my-detector: one of your own\n  detector, 320.0 kB, needs 1.5 GB of memory, MIT\n" in shown

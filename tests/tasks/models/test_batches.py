@@ -103,7 +103,7 @@ def test_one_picture_gets_the_memory_of_the_other_models(held: Residence) -> Non
 
 def test_one_picture_that_never_fits_ends_the_work(held: Residence) -> None:
     model = SmallCard(lambda: 0, 4, lambda: OutOfMemory("tried to allocate 9 GB"))
-    with pytest.raises(PrerequisiteError, match=r"a single picture fits.*tried to allocate 9 GB"):
+    with pytest.raises(PrerequisiteError, match=r"a single picture does not fit.*tried to allocate 9 GB"):
         _inpaint(model, 4)
     assert model.asked == [4, 2, 1, 1]
 

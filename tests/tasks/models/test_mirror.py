@@ -48,7 +48,7 @@ def test_the_first_folder_that_has_a_model_wins(tmp_path: Path) -> None:
     ("harm", "said"),
     [
         (lambda f: (f / "unet/model.safetensors").unlink(), "model.safetensors is missing"),
-        (lambda f: os.truncate(f / "unet/model.safetensors", 7), r"cut off \(7 bytes, expected 320,000\)"),
+        (lambda f: os.truncate(f / "unet/model.safetensors", 7), r"truncated \(7 bytes, expected 320,000\)"),
         (
             lambda f: (f / "config.json").write_text("{} "),
             r"too long \(3 bytes, expected 2\)",
@@ -92,7 +92,7 @@ def test_a_manifest_of_a_later_version_or_without_files_is_refused(tmp_path: Pat
         ({"repository": "someone/else"}, f"is someone/else @ {REVISION}, but toy is someone/toy"),
         ({"revision": "main"}, "is someone/toy @ main, but"),
         ({"repository": None, "revision": None}, "is None @ None, but"),
-        ({"kind": "inpainter"}, "its kind is 'inpainter'"),
+        ({"kind": "inpainter"}, "has the kind 'inpainter'"),
         ({"name": "other"}, "holds model 'other'"),
         ({"files": [{"path": "config.json", "size": 2, "sha256": "0" * 64}]}, r"has no unet/model\.safetens"),
     ],
@@ -142,7 +142,7 @@ def test_a_folder_named_as_a_single_file_is_not_taken_for_it(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "", "backgrounds", "a" * 65])
 def test_a_name_cannot_lead_out_of_the_folder(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="is no name of a model"):
+    with pytest.raises(UserInputError, match="is not a valid model name"):
         ModelHub([tmp_path]).path(name)
 
 
