@@ -14,7 +14,7 @@ from typing import Any
 
 from flows.score.evaluate_options import EvaluateOptions
 from flows.score.results import AspectCount, EvaluationResult, EvaluatorResult, RequestProgress
-from flows.score.scoring_run import Part, ScoringRun
+from flows.score.scoring_run import RunPart, ScoringRun
 from infra.executor import Executor, InlineExecutor
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
@@ -42,7 +42,7 @@ from tasks.statistics.trials import DEFAULT_TIES, TiePolicy
 
 
 @dataclass
-class Judge(Part[Request]):
+class Judge(RunPart[Request]):
     """One evaluator of the run with its requests.
 
     Parameters
@@ -154,7 +154,7 @@ class Evaluation(ScoringRun[Request]):
         """The judgements."""
         return self.work.rows()
 
-    def held(self, part: Part[Request]) -> Path:
+    def held(self, part: RunPart[Request]) -> Path:
         """Return what is held while an evaluator, under any label, is asked."""
         assert isinstance(part.kind, Judging)
         evaluator = part.kind.evaluator

@@ -19,7 +19,7 @@ from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
 from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, Comparison, PairwiseJudge
+from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.judges.prompt_length import FittedPrompt, fit_prompt
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo
@@ -135,7 +135,7 @@ class VideoBenchJudge(PairwiseJudge):
             )
         return self.mapping[aspect.name]
 
-    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which video has the greater score; equal scores are a tie."""
         dimension = self._dimension(aspect)
         scorer, films = self._scorers[dimension], _films(first, second)
@@ -161,7 +161,7 @@ class VideoBenchJudge(PairwiseJudge):
         choice: Choice = "tie"
         if one.value != other.value:
             choice = "first" if one.value > other.value else "second"
-        return Comparison(
+        return JudgeAnswer(
             choice=choice,
             model=one.model,
             prompt_digest=digest_value([scorer.told(), prompt]),
