@@ -13,14 +13,22 @@ from typing import Any, ClassVar, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
-from flows.parameters import FlowParameters, ModelFolders, Retry, RunOptions, Workers
+from flows.parameters import (
+    FlowParameters,
+    ModelFolders,
+    OwnPrompts,
+    Retry,
+    RunOptions,
+    Workers,
+    checked_prompts,
+)
 from infra.profile import Profile
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
 from tasks.aspects.base import Pool
-from tasks.recipe import Recipe, load_recipe, own_name, recipe_from
+from tasks.recipe import Recipe, load_recipe, own_name, recipe_from, with_prompts
 from tasks.sources.base import SourceAdapter
 from tasks.sources.registry import ADAPTERS
 
@@ -229,6 +237,7 @@ class BuildParameters(FlowParameters):
     What is empty or 0 is as the profile says. Paths are absolute, on the machine of the Prefect worker.
     """
 
+    paths_in: ClassVar[tuple[str, ...]] = ("prompts",)
     site_fields: ClassVar[tuple[str, ...]] = (
         *FlowParameters.site_fields,
         "release",
@@ -257,6 +266,7 @@ class BuildParameters(FlowParameters):
         description="Leave files for the next run that changed less than this many seconds ago.",
     )
     gallery: str | None = Field(default=None, description="Folder into which the gallery is written.")
+    prompts: OwnPrompts = None
     model_folders: ModelFolders = ()
     workers: Workers = None
 
@@ -274,7 +284,7 @@ class BuildParameters(FlowParameters):
         return BuildOptions.at(
             site,
             sources=tuple(source_root(text) for text in named),
-            recipe=recipe_with(self.recipe, self.changes),
+            recipe=with_prompts(recipe_with(self.recipe, self.changes), checked_prompts(self.prompts)),
             release=site.release,
             fresh=self.fresh,
             retry=self.retry,

@@ -37,9 +37,13 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 _SPACE = re.compile(r"\s")
 
 
+#: Its prompt.
+CAPTION_ANALYSIS = "caption-analysis/caption_analysis"
+
+
 def default_prompt() -> str:
     """Return the default instruction."""
-    return prompt_text("tasks.captions", "caption_analysis")
+    return prompt_text(CAPTION_ANALYSIS)
 
 
 class LlmParameters(Frozen):

@@ -262,7 +262,9 @@ def _ours(key: str) -> str:
 def _folder(own: str | Path) -> Path:
     root = Path(own)
     if not root.is_dir():
-        raise UserInputError(f"{own} is no folder: `slvmeval prompts export {own}` makes one with our prompts")
+        raise UserInputError(
+            f"{own} is no folder: `slvmeval prompts export {own}` makes one with our prompts"
+        )
     return root
 
 

@@ -13,7 +13,6 @@ from storage_schemas.model import Frozen
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 
 #: Where our prompts lie.
-PACKAGE = "tasks.prompt_suite"
 
 
 class PromptSuiteSettings(Frozen):

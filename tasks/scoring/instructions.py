@@ -7,19 +7,19 @@ from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
 from tasks.llm.answers import not_understood, objects, read_value
 from tasks.llm.chat import ChatAnswer
-from tasks.llm.prompt_files import prompt_place, read_prompt
+from tasks.llm.prompt_files import DESCRIPTIONS, own_description, prompt_catalogue, prompt_text
 from tasks.scoring.base import AspectText
 
 
-def aspect_text(name: str, dimension: str, folder: str | None = None) -> AspectText:
+def aspect_text(name: str, dimension: str, prompts: str | None = None) -> AspectText:
     """Return an aspect as evaluators are told of it.
 
     Parameters
     ----------
     name, dimension
         Our name, and the paper's id.
-    folder
-        Where ``NAME.txt`` is looked for first.
+    prompts
+        The user's folder of prompts, in which ``descriptions/NAME.txt`` is looked for first.
 
     Raises
     ------
@@ -28,13 +28,16 @@ def aspect_text(name: str, dimension: str, folder: str | None = None) -> AspectT
     PrerequisiteError
         If there is none: an aspect that a package adds needs one of the user's.
     """
-    place = prompt_place(PACKAGE, name, folder, "descriptions")
-    if place.is_file():
-        return AspectText(name=name, dimension=dimension, description=" ".join(read_prompt(place).split()))
-    raise PrerequisiteError(
-        f"there is no description of aspect {name} for evaluators: write one into a file {name}.txt, and "
-        "give its folder with --descriptions"
-    )
+    key = f"{DESCRIPTIONS}/{name}"
+    text = own_description(name, prompts)
+    if text is None and key in prompt_catalogue():
+        text = prompt_text(key)
+    if text is None:
+        raise PrerequisiteError(
+            f"there is no description of aspect {name} for evaluators: write one into DIR/{key}.txt, and "
+            "give the folder with --prompts DIR"
+        )
+    return AspectText(name=name, dimension=dimension, description=" ".join(text.split()))
 
 
 def text_digest(text: AspectText) -> str:
@@ -44,9 +47,6 @@ def text_digest(text: AspectText) -> str:
 
 #: What a judge answers with.
 CHOICE_SCHEMA = objects({"better": {"type": "string", "enum": ["first", "second"]}})
-
-
-PACKAGE = "tasks.scoring"
 
 
 def read_choice(answer: ChatAnswer) -> Choice:

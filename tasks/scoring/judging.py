@@ -46,8 +46,6 @@ class JudgingWork(Work[Request]):
         What evaluators are made with.
     pairs
         The pairs; frozen, and the same in every process.
-    descriptions
-        Folder with texts on aspects in place of ours.
     changed_texts
         By aspect, checksums of the texts in place of ours: an evaluator that is told something else is
         another one, and has settings of its own there.
@@ -59,7 +57,6 @@ class JudgingWork(Work[Request]):
 
     setup: Setup = field(kw_only=True)
     pairs: PairSet = field(kw_only=True)
-    descriptions: str | None = None
     changed_texts: Mapping[str, str] = field(default_factory=dict)
     evaluators: Mapping[str, EvaluatorChoice] = field(default_factory=dict)
 
@@ -75,7 +72,7 @@ class JudgingWork(Work[Request]):
 
     def text(self, aspect: str, dimension: str) -> AspectText:
         """Return an aspect as evaluators are told of it."""
-        return self.pairs.text(aspect, dimension, self.descriptions)
+        return self.pairs.text(aspect, dimension, self.setup.prompts)
 
 
 @cache

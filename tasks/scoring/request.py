@@ -16,17 +16,17 @@ from tasks.scoring.base import AspectText, Evaluator, PairwiseJudge
 from tasks.scoring.instructions import text_digest
 
 
-def changed_texts(pairs: PairSet, folder: str | None) -> dict[str, str]:
+def changed_texts(pairs: PairSet, prompts: str) -> dict[str, str]:
     """Return by aspect the checksums of the texts that a folder has in place of those of a set of pairs."""
     found: dict[str, str] = {}
-    if folder is None:
+    if not prompts:
         return found
     for name, dimension in sorted({(pair.aspect, pair.dimension) for pair in pairs.facts()}):
         try:
-            ours = text_digest(pairs.text(name, dimension, None))
+            ours = text_digest(pairs.text(name, dimension, ""))
         except PrerequisiteError:  # an aspect that a package adds may have the user's only
             continue
-        theirs = text_digest(pairs.text(name, dimension, folder))
+        theirs = text_digest(pairs.text(name, dimension, prompts))
         if theirs != ours:
             found[name] = theirs
     return found
@@ -76,8 +76,8 @@ class PairSet(Protocol):
     def open(self, pair_id: str) -> Pair:
         """Open a pair; no frame is read yet."""
 
-    def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
-        """Return an aspect as evaluators are told of it; a folder's ``ASPECT.txt`` comes first."""
+    def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
+        """Return an aspect as evaluators are told of it; the user's description comes first."""
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
         """Check that the videos of some pairs are there, before anybody is asked."""

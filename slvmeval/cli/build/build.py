@@ -40,6 +40,7 @@ def build(
     sources: terminal.SourcesOption = None,
     recipe: terminal.RecipeOption = "cpu-approx",
     changes: terminal.SetOption = None,
+    prompts: terminal.PromptsOption = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Extend no older version: draw all candidates anew.")
     ] = False,
@@ -77,6 +78,7 @@ def build(
         sources=tuple(sources or ()),
         recipe=recipe,
         changes=tuple(changes or ()),
+        prompts=terminal.path_text(prompts),
         fresh=fresh,
         retry=retry_failed,
     )
