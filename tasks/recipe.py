@@ -23,7 +23,6 @@ from storage_schemas.model import Frozen
 from tasks.aspects.base import CUSTOM, Operation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.captions.analyser import AnalyserRecipe
-from tasks.captions.llm import CAPTION_ANALYSIS
 from tasks.llm.prompt_files import own_prompts
 from tasks.models.base import Models
 from tasks.votes.filter import FilterRule
@@ -378,7 +377,7 @@ def with_prompts(recipe: Recipe, prompts: str | Path | None) -> Recipe:
     texts = own_prompts(prompts)
     fields = recipe.model_dump(mode="json")
     changed = False
-    if recipe.caption_analysis.name == "llm" and (text := texts.get(CAPTION_ANALYSIS)):
+    if recipe.caption_analysis.name == "llm" and (text := texts.get("caption-analysis/caption_analysis")):
         fields["caption_analysis"]["parameters"]["prompt"] = text
         changed = True
     for aspect in recipe.aspects:

@@ -37,13 +37,9 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 _SPACE = re.compile(r"\s")
 
 
-#: Its prompt.
-CAPTION_ANALYSIS = "caption-analysis/caption_analysis"
-
-
 def default_prompt() -> str:
     """Return the default instruction."""
-    return prompt_text(CAPTION_ANALYSIS)
+    return prompt_text("caption-analysis/caption_analysis")
 
 
 class LlmParameters(Frozen):

@@ -12,8 +12,6 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 
-#: Where our prompts lie.
-
 
 class PromptSuiteSettings(Frozen):
     """How prompts are made.
@@ -27,7 +25,7 @@ class PromptSuiteSettings(Frozen):
         Who extracts events and actions, asks questions, judges their polarity and the complexity (the paper's
         DeepSeek-V3.1).
     prompts
-        A folder whose files replace ours of the same names; empty for ours. The wording is ours.
+        A user's folder of prompts, areas ``prompt-suite`` and ``locot2v-bench``; empty for ours.
     fps, most_frames
         Frames a second that models see, besides the last one, and most of one request. Not from the paper.
     rounds
