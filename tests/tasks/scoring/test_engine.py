@@ -1,8 +1,8 @@
 """The contract of paid requests: settled, tried again, died of, stopped, left.
 
 Kinds of the engine keep all of it. The prompt suite's requests keep what does not concern rows and tasks:
-each depends on the answers before it, so a run cannot plan it as a unit. Both use the meter, which holds the rules on
-limits and stops.
+each depends on the answers before it, so a run cannot plan it as a unit. Both use the meter, which holds the
+rules on limits and stops.
 """
 
 from __future__ import annotations
