@@ -7,6 +7,7 @@ rules on limits and stops.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,7 @@ def test_a_refused_key_leaves_the_rest(paid: Harness, folder: Path) -> None:
 
 
 def test_failures_in_a_row_end_the_run(paid: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert meter.MOST_IN_A_ROW == 20
     monkeypatch.setattr(meter, "MOST_IN_A_ROW", 3)
     script = Script(plan=lambda n: None if n == 2 else paid.fault)
     work = paid.work(folder, script)
@@ -121,11 +123,20 @@ def test_a_limit_that_holds_no_unit_says_so(paid: Harness, folder: Path) -> None
 
 
 def test_a_limit_in_dollars_needs_a_price(paid: Harness, folder: Path) -> None:
-    script = Script()
+    script = Script(threads=4)
     work = paid.work(folder, script, limits=limits(usd=9), prices=Prices())
     paid.answer(work, paid.units(2))
     assert "model 'toy' has no price" in stopped(work)
     assert not script.asked
+
+
+def test_a_fault_costs_nothing_and_reaches_no_limit(paid: Harness, folder: Path) -> None:
+    script = Script(plan=lambda n: paid.fault)
+    work = paid.work(folder, script, limits=limits(usd=1))
+    assert paid.answer(work, paid.units(4)).rows == ("key0", "key1", "key2", "key3")
+    counts = work.spending.counts()[NAME]
+    assert (counts["usd"], counts["unpriced"], counts["reserved_usd"]) == (0, 0, 0)
+    assert not stopped(work)
 
 
 def test_a_stop_elsewhere_is_noticed(paid: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,10 +225,15 @@ def test_work_that_units_share_is_set_aside_once(kind: Harness, folder: Path) ->
 
 
 def test_threads_answer_at_once(kind: Harness, folder: Path) -> None:
-    script = Script(threads=4)
+    together = threading.Barrier(4, timeout=60)
+
+    def plan(number: int) -> None:
+        together.wait()
+
+    script = Script(threads=4, plan=plan)
     work = kind.work(folder, script)
     assert answer_stage(work, task(kind.units(12))).made == 12
-    assert 1 < script.most_at_once <= 4
+    assert script.most_at_once == 4
     assert sorted(script.asked) == list(range(12))
 
 
