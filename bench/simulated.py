@@ -43,7 +43,7 @@ def through(executor: Executor, sources: int) -> dict[str, Any]:
         )
         for n in range(sources)
     ]
-    work = BuildWork(store="", recipe=BUILT_IN["cpu-approx"], models=())
+    work = BuildWork(store="", recipe=BUILT_IN["cpu-approx"], model_folders=())
     done = 0
 
     def count(outcome: StageResult) -> bool:

@@ -264,7 +264,7 @@ class Build:
         return BuildWork(
             store=str(self.store.root),
             recipe=self.options.recipe,
-            models=self.options.models,
+            model_folders=self.options.model_folders,
             placement=self.options.placement,
             allow_cpu_models=self.options.allow_cpu_models,
             model_servers=self.options.model_servers,
@@ -288,7 +288,7 @@ class Build:
         self.recipe.check()
         self.store = self.options.open_store()
         self.store.clear_abandoned()
-        check_models(self.recipe, self.options.models, self.progress.say)
+        check_models(self.recipe, self.options.model_folders, self.progress.say)
         self._scan()
         failures = {} if self.options.retry else known_failures(self.store)
         analyser = self.recipe.caption_analysis

@@ -51,7 +51,7 @@ class BuildWork:
 
     store: str
     recipe: Recipe
-    models: tuple[str, ...]
+    model_folders: tuple[str, ...]
     #: Pools by aspect, overriding the pool that the aspect's operation requests.
     placement: Mapping[str, PoolName] = field(default_factory=dict)
     #: Whether work of the pool `h100` may run where no GPU is visible.
@@ -70,7 +70,7 @@ class BuildWork:
 
     def open(self, pool: PoolName = "cpu") -> tuple[Store, Models]:
         """Return the store, and this process's models on the device of the given pool."""
-        return Store.open(Path(self.store)), model_hub(self.models, device_of(pool))
+        return Store.open(Path(self.store)), model_hub(self.model_folders, device_of(pool))
 
 
 @dataclass(frozen=True)

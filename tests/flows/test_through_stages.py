@@ -60,7 +60,7 @@ def through(
         outcomes.append(outcome)
         return not outcome.rows
 
-    work = BuildWork(store=store, recipe=BUILT_IN["cpu-approx"], models=())
+    work = BuildWork(store=store, recipe=BUILT_IN["cpu-approx"], model_folders=())
     with executor, BuildProgress(quiet=True) as progress:
         through_stages(executor, work, items, progress, note, died, batch)
     return outcomes

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.store import Store
 from storage_schemas.votes import VotesStore
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
