@@ -82,7 +82,7 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
     )
     settled(add_film(folder / "videos", 1))
     said = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
-    assert said.count("(made)") == 9 and f"PREFECT_API_URL={server.api} prefect worker start" in said
+    assert said.count("(created)") == 9 and f"PREFECT_API_URL={server.api} prefect worker start" in said
     server.start_worker()
     return folder
 
