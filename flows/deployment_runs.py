@@ -159,18 +159,18 @@ class _Lines:
 
     def new(self, client: SyncPrefectClient) -> list[Log]:
         """Return the lines that came since the last time, in the order of their times."""
-        found: list[Log] = []
+        lines: list[Log] = []
         while True:
             since = LogFilter(flow_run_id=self._run, timestamp=LogFilterTimestamp(after_=self._from))
             some = client.read_logs(
-                since, limit=_LINES_AT_ONCE, offset=len(found), sort=LogSort.TIMESTAMP_ASC
+                since, limit=_LINES_AT_ONCE, offset=len(lines), sort=LogSort.TIMESTAMP_ASC
             )
-            found += some
+            lines += some
             if len(some) < _LINES_AT_ONCE:
                 break
-        if found:
-            self._from = found[-1].timestamp - _LATE
-        new = [line for line in found if line.id not in self._seen]
+        if lines:
+            self._from = lines[-1].timestamp - _LATE
+        new = [line for line in lines if line.id not in self._seen]
         self._seen.update(line.id for line in new)
         # that each of many small tasks ended is no news
         return [line for line in new if line.name != "prefect.task_runs" or line.level > logging.INFO]

@@ -43,14 +43,14 @@ AUTOMATION = "slvmeval: a run that is silent has crashed"
 def deployment_file() -> dict[str, Any]:
     """Return what ``infra/prefect.yaml`` says."""
     text = resources.files("infra").joinpath("prefect.yaml").read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.safe_load(text)
-    return found
+    content: dict[str, Any] = yaml.safe_load(text)
+    return content
 
 
 def deployment(name: str) -> dict[str, Any]:
     """Return what ``infra/prefect.yaml`` says of one deployment."""
-    found: dict[str, Any] = next(entry for entry in deployment_file()["deployments"] if entry["name"] == name)
-    return found
+    entry: dict[str, Any] = next(entry for entry in deployment_file()["deployments"] if entry["name"] == name)
+    return entry
 
 
 @contextmanager
@@ -138,8 +138,8 @@ def make_deployment(
     UserInputError
         If the schedule cannot be read, or the server does not take the deployment.
     """
-    asked = deployment(name)
-    flow: Flow[..., Any] = load_flow_from_entrypoint(asked["entrypoint"])
+    entry = deployment(name)
+    flow: Flow[..., Any] = load_flow_from_entrypoint(entry["entrypoint"])
     try:
         before = client.read_deployment_by_name(f"{flow.name}/{name}")
     except ObjectNotFound:
@@ -147,12 +147,12 @@ def make_deployment(
     made = RunnerDeployment.from_flow(
         flow,
         name=name,
-        schedules=_schedules(asked, before, cron, timezone),
-        parameters={**asked["parameters"], **(before.parameters if before else {}), **parameters},
-        description=asked["description"],
-        work_pool_name=asked["work_pool"]["name"],
-        work_queue_name=asked["work_pool"].get("work_queue_name"),
-        job_variables=asked["work_pool"]["job_variables"],
+        schedules=_schedules(entry, before, cron, timezone),
+        parameters={**entry["parameters"], **(before.parameters if before else {}), **parameters},
+        description=entry["description"],
+        work_pool_name=entry["work_pool"]["name"],
+        work_queue_name=entry["work_pool"].get("work_queue_name"),
+        job_variables=entry["work_pool"]["job_variables"],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     try:
@@ -173,11 +173,11 @@ def check_schedule(cron: str | None, timezone: str | None) -> None:
 
 
 def _schedules(
-    asked: dict[str, Any], before: DeploymentResponse | None, cron: str | None, timezone: str | None
+    declared: dict[str, Any], before: DeploymentResponse | None, cron: str | None, timezone: str | None
 ) -> list[DeploymentScheduleCreate]:
     """Return the schedule as it is given, else as it is on the server, else as the file says."""
     made = []
-    for entry in asked.get("schedules", ()):
+    for entry in declared.get("schedules", ()):
         there = before.schedules[0] if before is not None and before.schedules else None
         old = there.schedule if there is not None and isinstance(there.schedule, CronSchedule) else None
         schedule = CronSchedule(
@@ -203,9 +203,9 @@ def run_parameters(name: str, given: dict[str, Any], site: Profile) -> dict[str,
 
 def nightly_schedule(client: SyncPrefectClient) -> str:
     """Return in words when the nightly deployment runs."""
-    found = client.read_deployment_by_name(f"{FLOW_NAME}/{NIGHTLY}")
+    deployed = client.read_deployment_by_name(f"{FLOW_NAME}/{NIGHTLY}")
     words = []
-    for entry in found.schedules or ():
+    for entry in deployed.schedules or ():
         if isinstance(entry.schedule, CronSchedule):
             off = "" if entry.active else ", switched off"
             words.append(f"{entry.schedule.cron} ({entry.schedule.timezone or 'UTC'}{off})")

@@ -19,8 +19,8 @@ def prepare() -> None:
         importlib.import_module(module)
     from prefect.settings import get_current_settings
 
-    asked = logging.getLevelNamesMapping()[get_current_settings().logging.level]
-    log_level(min(asked, logging.INFO) if os.environ.get("SLURM_JOB_ID") else asked)
+    level = logging.getLevelNamesMapping()[get_current_settings().logging.level]
+    log_level(min(level, logging.INFO) if os.environ.get("SLURM_JOB_ID") else level)
 
 
 prepare()

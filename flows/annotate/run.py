@@ -91,23 +91,23 @@ class Annotation:
         UserInputError, StoreError
             If something does not exist or fit; nothing was done then.
         """
-        asked = self.options
-        settings = Path(asked.campaign_settings) if asked.campaign_settings else None
+        options = self.options
+        settings = Path(options.campaign_settings) if options.campaign_settings else None
         self.release, self.campaign = choose_campaign(
-            Store.open(Path(asked.store)),
+            Store.open(Path(options.store)),
             self.desk.campaigns.all(),
-            asked.release,
-            asked.version,
-            asked.campaign,
+            options.release,
+            options.version,
+            options.campaign,
             settings,
         )
         newest = Release.open(self.release.store, self.release.name).version
-        if newest != self.release.version and asked.version is None:
+        if newest != self.release.version and options.version is None:
             self.progress.say(
                 f"campaign {self.campaign.name} shows version {self.release.version} of release "
                 f"{self.release.name}, and there is version {newest}: --version {newest} publishes that one"
             )
-        self.shown = showing(self.release, self.campaign, self.key, asked.private_audience)
+        self.shown = showing(self.release, self.campaign, self.key, options.private_audience)
 
     def missing(self) -> list[MediaTask]:
         """Return the sources of which a video is missing."""
@@ -144,25 +144,27 @@ class Annotation:
         captions = [clip.caption for id_ in sorted(sources) for clip in self.release.clips(id_)]
         servers = Servers(self.options.model_servers, self.release.store.root)
         try:
-            with KeptTranslations(self.release.store.root) as kept:
-                result = translate_captions(captions, parameters, servers, kept, self._asked())
+            with KeptTranslations(self.release.store.root) as translations:
+                result = translate_captions(
+                    captions, parameters, servers, translations, self._count_requests()
+                )
         except PrerequisiteError as problem:
             self.progress.say(f"captions are not translated: {problem}")
             return None, str(problem)
         self.progress.say(result.in_words())
         return result, ""
 
-    def _asked(self) -> Callable[[int, int, str], None]:
+    def _count_requests(self) -> Callable[[int, int, str], None]:
         expected = False
 
-        def asked(_done: int, total: int, note: str) -> None:
+        def count(_done: int, total: int, note: str) -> None:
             nonlocal expected
             if not expected:
                 expected = True
                 self.progress.expect(_TRANSLATE, total)
             self.progress.done(_TRANSLATE, note, int(bool(note)))
 
-        return asked
+        return count
 
     def publish(self, open_executor: Callable[[], Executor]) -> PublishResult:
         """Write the videos that are missing, and put the pairs before people."""
@@ -208,10 +210,10 @@ class Annotation:
         if people is None:
             return f"Nobody has voted on a pair of release {self.release.name} yet, so nothing is filtered."
         made = write_filtered(self.release, people, self.options.filtered or None)
-        kept = sum(bool(one.kept) for one in people.outcomes)
+        remaining = sum(bool(one.kept) for one in people.outcomes)
         verb = "is written" if made.new else "was there already"
         says = (
-            f"Release {made.release.name} version {made.release.version} {verb}: {kept} of "
+            f"Release {made.release.name} version {made.release.version} {verb}: {remaining} of "
             f"{len(people.outcomes)} pairs stay."
         )
         self.progress.say(says)

@@ -116,10 +116,10 @@ def pin_problems(
     """
     made = {record.pair_id: record for record in records}
     sources = set(known_sources)
-    told = {row.key for row in rows_so_far} | {row.source_id for row in rows_so_far if not row.aspect}
+    reported = {row.key for row in rows_so_far} | {row.source_id for row in rows_so_far if not row.aspect}
     rows = []
     for pin in pins:
-        if pin.pair_id in told or pin.source_id in told:
+        if pin.pair_id in reported or pin.source_id in reported:
             continue
         record = made.get(pin.pair_id)
         if record is None:

@@ -290,7 +290,7 @@ class BuildParameters(FlowParameters):
 
 def remember(store: Store, options: BuildOptions) -> None:
     """Keep what a build is asked to do."""
-    write_atomic(asked_path(store, options.release), options.model_dump_json(indent=1).encode())
+    write_atomic(request_path(store, options.release), options.model_dump_json(indent=1).encode())
 
 
 def last_options(store: Store, release: str) -> BuildOptions:
@@ -301,15 +301,15 @@ def last_options(store: Store, release: str) -> BuildOptions:
     UserInputError
         If none is known.
     """
-    path = asked_path(store, release)
+    path = request_path(store, release)
     try:
-        asked = BuildOptions.model_validate_json(path.read_bytes())
+        options = BuildOptions.model_validate_json(path.read_bytes())
         # in JSON they have lost their types
         sources = tuple(
             root.model_copy(update={"options": typed_options(root.kind, root.options)})
-            for root in asked.sources
+            for root in options.sources
         )
-        return asked.model_copy(update={"sources": sources})
+        return options.model_copy(update={"sources": sources})
     except FileNotFoundError as problem:
         raise UserInputError(
             f"no build of release {release!r} was started in {store.root}: run `slvmeval build` first, or "
@@ -322,6 +322,6 @@ def last_options(store: Store, release: str) -> BuildOptions:
         ) from problem
 
 
-def asked_path(store: Store, release: str) -> Path:
+def request_path(store: Store, release: str) -> Path:
     """Return the file that says it."""
-    return store.cache / f"asked-{release}.json"
+    return store.cache / f"build-request-{release}.json"

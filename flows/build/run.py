@@ -309,8 +309,8 @@ class Build:
             self._leave_unsettled()
 
     def _leave_unsettled(self) -> None:
-        kept = [row for row in self.rows if row.reason is not Reason.STILL_BEING_WRITTEN]
-        self.unsettled, self.rows = len(self.rows) - len(kept), kept
+        remaining = [row for row in self.rows if row.reason is not Reason.STILL_BEING_WRITTEN]
+        self.unsettled, self.rows = len(self.rows) - len(remaining), remaining
         if self.unsettled and not (self.sources or self.rows or self.newest):
             files = counted(self.unsettled, "file")
             raise NothingToDo(f"Nothing to build yet: {files} still being written, left for the next run.")
@@ -466,7 +466,7 @@ class Build:
             seed=self.recipe.seed,
             bin_seconds=self.recipe.bin_seconds,
             pairs_per_bin=self.recipe.pairs_per_bin,
-            kept=self.kept.candidates(self.reports, self.excluded),
+            inherited=self.kept.candidates(self.reports, self.excluded),
             excluded=self.excluded,
         )
 
