@@ -64,7 +64,7 @@ def test_a_new_source_never_takes_the_place_of_a_kept_one(
     before = draw(sources)
     known = {summary.source_id for summary in sources}
     new = [summary for summary in more if summary.source_id not in known]
-    after = draw([*sources, *new], inherited=before)
+    after = draw([*sources, *new], kept=before)
     assert set(before) <= set(after)
     assert max(Counter((c.aspect, c.bin_s) for c in after).values(), default=0) <= 3
 
@@ -72,7 +72,7 @@ def test_a_new_source_never_takes_the_place_of_a_kept_one(
 @given(summaries)
 def test_a_kept_candidate_holds_its_place_though_its_source_is_gone(sources: list[SourceSummary]) -> None:
     before = draw(sources)
-    assert set(draw([], inherited=before)) == set(before)
+    assert set(draw([], kept=before)) == set(before)
 
 
 @given(summaries, st.sets(st.integers(0, 60).map("s{}".format)))
