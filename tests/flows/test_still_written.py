@@ -1,4 +1,4 @@
-"""What is still being copied is left for the next run, and makes no empty version of a release."""
+"""What is still being copied is left to the next run, and makes no empty version of a release."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def test_no_version_is_written_of_nothing(
     )
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()[-1]
-    assert said == "COMPLETED Nothing to build yet: 1 file still being written, left for the next run."
+    assert said == "COMPLETED Nothing to build yet: 1 file still being written, left to the next run."
     assert not (tmp_path / "store" / "releases" / "main" / "versions").exists()
