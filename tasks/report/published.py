@@ -288,8 +288,8 @@ class _Fit:
         """Tell whether a name is one of those that such a table may have; else note the problem."""
         if name in known:
             return True
-        hint = _near(name, known) or f"; there are {', '.join(known)}"
-        line = f"{_place(value)}: no {what} {name!r} in what gives {value.gives!r}{hint}: not compared"
+        hint = _near(name, known) or f" (there are {', '.join(known)})"
+        line = f"{_place(value)}: unknown {what} {name!r} in {value.gives}{hint}: not compared"
         self._problems[line] = None
         return False
 
@@ -331,7 +331,7 @@ def _place(value: PublishedValue) -> str:
 
 def _near(name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 _PLACE = (Column("table", "table"), Column("section", "section", shown=False))
