@@ -13,8 +13,6 @@ from storage_schemas.errors import PrerequisiteError
 
 def test_a_server_that_ends_at_once_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
-    with (
-        pytest.raises(PrerequisiteError, match="did not start .it ended with code 1.: try again"),
-        _embedded_server(),
-    ):
+    said = r"did not start \(it ended with code 1\): try again"
+    with pytest.raises(PrerequisiteError, match=said), _embedded_server():
         raise AssertionError("it started")
