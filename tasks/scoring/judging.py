@@ -187,6 +187,7 @@ class Judging(Kind[Request]):
                 "message": problem.message,
                 "raw": problem.raw,
                 "finish_reason": problem.finish_reason,
+                "details": canonical_json(dict(problem.details)),
                 **self._failed_usage(request, problem.usage),
             }
 
