@@ -32,7 +32,9 @@ MostTokens = Annotated[int | None, Field(ge=0, description="Stop the run before 
 PriceList = Annotated[str | None, Field(description="Path of a price list that replaces the built-in one.")]
 OwnPrompts = Annotated[
     str | None,
-    Field(description="Folder of prompts that replace the built-in ones; `slvmeval prompts export` makes one."),
+    Field(
+        description="Folder of prompts that replace the built-in ones; `slvmeval prompts export` makes one."
+    ),
 ]
 
 

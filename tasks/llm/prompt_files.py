@@ -201,6 +201,22 @@ def prompts_digest(own: str | Path | None, areas: Collection[str]) -> str:
     return digest_value(texts)[:16] if texts else ""
 
 
+def prompts_label(own: str | Path | None, areas: Collection[str]) -> str:
+    """Return in words whose prompts of some areas are sent.
+
+    Examples
+    --------
+    >>> prompts_label(None, ["judges"])
+    'built-in'
+    >>> prompts_label(None, [])
+    ''
+    """
+    digest = prompts_digest(own, areas)
+    if own and digest:
+        return f"{Path(own).resolve().name}, {digest}"
+    return "built-in" if areas else ""
+
+
 def filled(template: str, **values: str) -> str:
     """Return a template with its placeholders replaced, once: what is put in is not looked at again.
 

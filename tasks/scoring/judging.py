@@ -20,6 +20,7 @@ from storage_schemas.judgements import Failure, Judgement, JudgementsStore, pref
 from storage_schemas.provenance import utc_now
 from storage_schemas.store import Store
 from tasks.llm.limits import RateLimit
+from tasks.llm.prompt_files import prompts_label
 from tasks.llm.usage import Estimate, NotJudged, Usage, usage_fields
 from tasks.pairs.view import Pair
 from tasks.scoring.base import AspectText, Evaluator, JudgeAnswer, PairwiseJudge, PointwiseScorer
@@ -104,6 +105,8 @@ class Judging(Kind[Request]):
             work.cache / "rates", label, choice.requests_per_minute, choice.tokens_per_minute
         )
         self._settings = settings_digest(evaluator)
+        own = choice.settings.get("prompts") or work.setup.prompts
+        self._prompts = prompts_label(own, evaluator.prompt_areas)
         texts = dict(work.changed_texts)
         self._changed = digest_value({"settings": self._settings, "texts": texts})[:16]
         self._scores = ScoreCache()
@@ -202,6 +205,7 @@ class Judging(Kind[Request]):
             aspect=pair.aspect,
             order=request.order,
             repeat=request.repeat,
+            prompts=self._prompts,
             at=utc_now(),
             **fields,
         )

@@ -101,6 +101,7 @@ class VideoScore(PointwiseScorer):
     name = "videoscore"
     by_aspect = True
     pool: ClassVar[Pool] = "h100"
+    prompt_areas: ClassVar[tuple[str, ...]] = ("judges",)
 
     def __init__(
         self,

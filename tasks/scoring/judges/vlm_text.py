@@ -56,6 +56,8 @@ class TextJudge(PairwiseJudge):
         The user's folder of prompts; empty for ours.
     """
 
+    prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
+
     def __init__(
         self,
         name: str,
