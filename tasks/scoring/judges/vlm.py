@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Judgement

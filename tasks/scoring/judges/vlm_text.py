@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
+from typing import Any, ClassVar
 
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure, Judgement
