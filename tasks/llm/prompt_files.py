@@ -1,4 +1,4 @@
-"""Prompts as text files: those of a package, each of which a file of the user's own may replace."""
+"""Prompts as text files: a package has defaults, which the user's files may replace."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ PROMPTS = "prompts"
 
 
 def prompt_text(package: str, name: str, own: str | None = None, folder: str = PROMPTS) -> str:
-    """Return a prompt of a package, or the user's in its place, without white space at its ends.
+    """Return a package's prompt, or the user's replacement, stripped of white space.
 
     Parameters
     ----------
     package
         The package, such as ``tasks.captions``.
     name
-        The file's, without ``.txt``.
+        Name of the file, without ``.txt``.
     own
-        A folder of the user's, whose files replace ours of the same names; empty or None for none.
+        Folder of the user; its files replace defaults of the same names. Empty or None for none.
     folder
-        Where in the package it lies.
+        Folder of the prompts within the package.
 
     Raises
     ------
     UserInputError
-        If it cannot be read or is empty, or `own` is no folder.
+        If it cannot be read or is empty, or `own` is not a folder.
     """
     if not own:
-        return _ours(package, folder, name)
+        return _default(package, folder, name)
     return read_prompt(prompt_place(package, name, own, folder))
 
 
 @cache
-def _ours(package: str, folder: str, name: str) -> str:
+def _default(package: str, folder: str, name: str) -> str:
     return read_prompt(prompt_place(package, name, None, folder))
 
 
 def prompt_place(
     package: str, name: str, own: str | None = None, folder: str = PROMPTS
 ) -> Traversable | Path:
-    """Return where a prompt lies, see :func:`prompt_text`; ours need not be there."""
+    """Return the path of a prompt, see :func:`prompt_text`; a default need not exist."""
     if own:
         if not Path(own).is_dir():
-            raise UserInputError(f"{own} is no folder: give one whose files replace {folder} of ours")
-        mine = Path(own) / f"{name}.txt"
-        if mine.is_file():
-            return mine
+            raise UserInputError(f"{own} is not a folder: give one whose files replace the default {folder}")
+        replacement = Path(own) / f"{name}.txt"
+        if replacement.is_file():
+            return replacement
     return resources.files(package).joinpath(folder, f"{name}.txt")
 
 
 def read_prompt(place: Traversable | Path) -> str:
-    """Return the text of a file, without white space at its ends.
+    """Return the text of a file, stripped of white space.
 
     Raises
     ------
@@ -70,21 +70,21 @@ def read_prompt(place: Traversable | Path) -> str:
     except (OSError, UnicodeDecodeError) as problem:
         raise UserInputError(f"{place} cannot be read: {problem}") from problem
     if not text:
-        raise UserInputError(f"{place} is empty: write what the model is to be told, or take the file away")
+        raise UserInputError(f"{place} is empty: write the instructions for the model, or remove the file")
     return text
 
 
 def filled(template: str, **values: str) -> str:
-    """Return a template with its placeholders replaced, once: what is put in is not looked at again.
+    """Return a template with its placeholders replaced; placeholders in values are not replaced.
 
-    Other braces stay as they are, so that a template may hold JSON.
+    Other braces are unchanged, so that a template may contain JSON.
 
     Examples
     --------
     >>> filled('Answer {"score": 1}, at most {most}.', most="{least}")
     'Answer {"score": 1}, at most {least}.'
     """
-    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), template)
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
 
 
 def checked_template(text: str, required: Collection[str], optional: Collection[str] = ()) -> str:

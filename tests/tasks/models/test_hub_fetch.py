@@ -110,7 +110,9 @@ def test_a_fetch_that_was_killed_goes_on_with_the_files_that_it_did_not_have(
 
 def test_a_file_that_comes_as_another_is_refused_and_fetched_anew(hub: FakeHub, tmp_path: Path) -> None:
     hub.sent["unet/model.safetensors"] = WEIGHTS.upper()
-    with pytest.raises(IntegrityError, match=r"unet/model\.safetensors .* differs from the file that the hub"):
+    with pytest.raises(
+        IntegrityError, match=r"unet/model\.safetensors .* differs from the file that the hub"
+    ):
         fetch_model("toy", tmp_path)
     assert not (tmp_path / "toy").exists()
     hub.sent.clear()

@@ -250,7 +250,7 @@ def test_prices(tmp_path: Path) -> None:
     assert prices.cost("other", 1, 0) is None and prices.cost("other", 0, 0) == 0
     assert prices.of([Estimate(tokens_in=10, model="m"), Estimate(tokens_in=1, model="x")]) is None
     assert isinstance(load_prices(), Prices)
-    for text, says in (("[", "no TOML"), ("[models.m]\ninput_per_million = -1", "models.m")):
+    for text, says in (("[", "not TOML"), ("[models.m]\ninput_per_million = -1", "models.m")):
         file.write_text(text)
         with pytest.raises(UserInputError, match=says):
             load_prices(str(file))
