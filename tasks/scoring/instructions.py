@@ -1,4 +1,4 @@
-"""What judges are told: texts of aspects and prompts, and the choice that answers name."""
+"""Instructions for judges: descriptions of aspects, and the choice in their answers."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from tasks.scoring.base import AspectText
 
 
 def aspect_text(name: str, dimension: str, folder: str | None = None) -> AspectText:
-    """Return an aspect as evaluators are told of it.
+    """Return an aspect as it is described to evaluators.
 
     Parameters
     ----------
     name, dimension
-        Our name, and the paper's id.
+        Name of the aspect, and the paper's id.
     folder
-        Where ``NAME.txt`` is looked for first.
+        Folder whose ``NAME.txt`` takes precedence.
 
     Raises
     ------
     UserInputError
         If a text cannot be read or is empty.
     PrerequisiteError
-        If there is none: an aspect that a package adds needs one of the user's.
+        If there is none: for an aspect that a package adds, the user has to write one.
     """
     place = prompt_place(PACKAGE, name, folder, "descriptions")
     if place.is_file():
         return AspectText(name=name, dimension=dimension, description=" ".join(read_prompt(place).split()))
     raise PrerequisiteError(
-        f"there is no description of aspect {name} for evaluators: write one into a file {name}.txt, and "
+        f"aspect {name} has no description for evaluators: write one into a file {name}.txt, and "
         "give its folder with --descriptions"
     )
 
 
 def text_digest(text: AspectText) -> str:
-    """Return the checksum of what evaluators are told of an aspect."""
+    """Return the checksum of an aspect's description."""
     return digest_value(text)
 
 
-#: What a judge answers with.
+#: JSON Schema of a judge's answer.
 CHOICE_SCHEMA = objects({"better": {"type": "string", "enum": ["first", "second"]}})
 
 
@@ -55,7 +55,7 @@ def read_choice(answer: ChatAnswer) -> Choice:
     Raises
     ------
     NotJudged
-        `not_understood` if it does not name exactly one as it was asked to; nothing is guessed.
+        `not_understood` if it does not name exactly one in the requested form; nothing is guessed.
     """
     value = read_value(answer, "better")
     if value == "first":
