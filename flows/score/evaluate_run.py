@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flows.score.evaluate_options import EvaluateOptions
 from flows.score.results import AspectCount, EvaluationResult, EvaluatorResult, RequestProgress
@@ -25,7 +25,6 @@ from storage_schemas.store import Store
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring.base import Evaluator
 from tasks.scoring.engine import reason_of
-from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult, proxy_result
 from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 from tasks.scoring.judging import Judging, JudgingWork
 from tasks.scoring.registry import EvaluatorChoice, check_different, check_labels, make_evaluator
@@ -39,6 +38,9 @@ from tasks.scoring.request import (
     settings_digest,
 )
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy
+
+if TYPE_CHECKING:
+    from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult
 
 
 @dataclass
@@ -326,6 +328,9 @@ def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = 
     ties
         What an evaluator's tie counts.
     """
+    # it imports SciPy's statistics, for which every flow and every command on deployments would wait
+    from tasks.scoring.judges.meta_sets.proxy_result import proxy_result
+
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
     wanted = {(request.key, request.pair.pair_id) for judge in evaluation.judges for request in judge.units}

@@ -29,6 +29,7 @@ from tasks.llm.limits import Limits
 from tasks.recipe import Recipe
 from tasks.scoring.registry import choice_from_text
 from tasks.scoring.release_pairs import Selection
+from tests.flows.prefect_servers import prefect_home
 from tests.planted_evaluators import PlantedPackage
 
 ASPECTS = ("aesthetics", "comprehensiveness", "dynamics_degree")
@@ -294,7 +295,7 @@ def test_the_flow_judges_as_the_direct_run_does_and_shows_it(
     (tmp_path / "options.json").write_text(options.model_dump_json())
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": f"{planted.folder}{os.pathsep}{root}"}
-    environment |= {"PREFECT_HOME": str(tmp_path / "prefect")}
+    environment |= {"PREFECT_HOME": prefect_home(tmp_path)}
     environment.pop("PREFECT_API_URL", None)
     command = [
         sys.executable,
