@@ -1,4 +1,4 @@
-"""Prompts as text files: ours, listed in ``prompts.toml``, and those of a user that replace them."""
+"""Prompts as text files: the built-in ones, listed in ``prompts.toml``, and a user's that replace them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class PromptFile(Frozen):
     area, name
         Its file in a user's folder is ``AREA/NAME.txt``.
     package, folder
-        Where ours lies.
+        Where the built-in file lies.
     words
-        Where a paper prints its wording.
+        Where a paper prints the wording.
     used_by
         The commands that send it.
     needs, may
@@ -56,13 +56,13 @@ class PromptFile(Frozen):
 
     @property
     def ours(self) -> Traversable:
-        """Our file."""
+        """The built-in file."""
         return resources.files(self.package).joinpath(self.folder, self.name + _SUFFIX)
 
     def mistakes(self, text: str) -> list[str]:
-        """Return what a text lacks to take the place of ours, each in one line."""
+        """Return what keeps a text from replacing the built-in one, one line each."""
         if not text.strip():
-            return ["it is empty: write what the model is to be told, or remove the file"]
+            return ["it is empty: write the instructions for the model, or remove the file"]
         return [
             *placeholder_mistakes(text, self.needs, self.may),
             *(
@@ -86,7 +86,7 @@ def prompt_catalogue() -> Mapping[str, PromptFile]:
 
 
 def prompt_text(key: str, own: str | Path | None = None) -> str:
-    """Return a prompt, the user's if there is one, without white space at its ends.
+    """Return a prompt, the user's if there is one, stripped of white space.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def prompt_text(key: str, own: str | Path | None = None) -> str:
     Raises
     ------
     UserInputError
-        If the user's cannot be read, or cannot take the place of ours.
+        If the user's cannot be read or cannot replace the built-in one.
     """
     prompt = prompt_catalogue()[key]
     place = _own_place(key, own)
@@ -123,22 +123,22 @@ def own_description(aspect: str, own: str | Path | None) -> str | None:
         return None
     text = _read(place)
     if not text:
-        raise UserInputError(f"{place}: it is empty: write what the model is to be told, or remove the file")
+        raise UserInputError(f"{place}: it is empty: write the instructions for the model, or remove the file")
     return text
 
 
 def check_prompts(own: str | Path, aspects: Collection[str] = ()) -> list[str]:
-    """Return what is wrong with a user's folder of prompts, one line a mistake.
+    """Return the mistakes in a user's folder of prompts, one line each.
 
     Parameters
     ----------
     aspects
-        Aspects besides ours, of which there may be descriptions.
+        Further aspects that may have a description.
 
     Raises
     ------
     UserInputError
-        If it is no folder.
+        If it is not a folder.
     """
     root = _folder(own)
     known = prompt_catalogue()
@@ -164,26 +164,26 @@ def check_prompts(own: str | Path, aspects: Collection[str] = ()) -> list[str]:
 
 
 def require_prompts(own: str | Path | None, aspects: Collection[str] = ()) -> None:
-    """Check a user's folder of prompts, if there is one, before anything is sent.
+    """Check a user's folder of prompts, if any, before anything is sent.
 
     Raises
     ------
     UserInputError
-        If it is no folder, holds no prompt, or something in it is wrong: one line a mistake.
+        If it is not a folder, contains no prompt, or has mistakes: one line each.
     """
     if not own:
         return
     mistakes = check_prompts(own, aspects)
     if mistakes:
         raise UserInputError("\n".join([f"{own} cannot be used:", *mistakes]))
-    if not own_prompts(own):
+    if next(_folder(own).glob(f"*/*{_SUFFIX}"), None) is None:
         raise UserInputError(
-            f"{own} has no prompt in it: `slvmeval prompts export {own}` writes ours there, to be changed"
+            f"{own} contains no prompt: `slvmeval prompts export {own}` writes the built-in ones, to be edited"
         )
 
 
 def own_prompts(own: str | Path | None) -> dict[str, str]:
-    """Return the texts by which a user's folder replaces ours, by key; those equal to ours are left out."""
+    """Return the texts of a user's folder that differ from the built-in ones, by key."""
     if not own:
         return {}
     root = _folder(own)
@@ -196,13 +196,13 @@ def own_prompts(own: str | Path | None) -> dict[str, str]:
 
 
 def prompts_digest(own: str | Path | None, areas: Collection[str]) -> str:
-    """Return the checksum of a user's prompts of some areas; empty if all of them are ours."""
+    """Return the checksum of a user's changed prompts in some areas; empty if there are none."""
     texts = {key: text for key, text in own_prompts(own).items() if key.partition("/")[0] in areas}
     return digest_value(texts)[:16] if texts else ""
 
 
 def prompts_label(own: str | Path | None, areas: Collection[str]) -> str:
-    """Return in words whose prompts of some areas are sent.
+    """Return whose prompts of some areas are sent, in words.
 
     Examples
     --------
@@ -279,7 +279,7 @@ def _folder(own: str | Path) -> Path:
     root = Path(own)
     if not root.is_dir():
         raise UserInputError(
-            f"{own} is no folder: `slvmeval prompts export {own}` makes one with our prompts"
+            f"{own} is not a folder: `slvmeval prompts export {own}` makes one"
         )
     return root
 

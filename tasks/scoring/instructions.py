@@ -1,4 +1,4 @@
-"""What judges are told: texts of aspects and prompts, and the choice that answers name."""
+"""Instructions for judges: descriptions of aspects, and the choice in their answers."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tasks.scoring.base import AspectText
 
 
 def aspect_text(name: str, dimension: str, prompts: str | None = None) -> AspectText:
-    """Return an aspect as evaluators are told of it.
+    """Return an aspect as it is described to evaluators.
 
     Parameters
     ----------
     name, dimension
-        Our name, and the paper's id.
+        Name of the aspect, and the paper's id.
     prompts
-        The user's folder of prompts, in which ``descriptions/NAME.txt`` is looked for first.
+        The user's folder of prompts, whose ``descriptions/NAME.txt`` takes precedence.
 
     Raises
     ------
     UserInputError
         If a text cannot be read or is empty.
     PrerequisiteError
-        If there is none: an aspect that a package adds needs one of the user's.
+        If there is none: for an aspect that a package adds, the user has to write one.
     """
     key = f"{DESCRIPTIONS}/{name}"
     text = own_description(name, prompts)
@@ -34,18 +34,18 @@ def aspect_text(name: str, dimension: str, prompts: str | None = None) -> Aspect
         text = prompt_text(key)
     if text is None:
         raise PrerequisiteError(
-            f"there is no description of aspect {name} for evaluators: write one into DIR/{key}.txt, and "
+            f"aspect {name} has no description for evaluators: write one into DIR/{key}.txt, and "
             "give the folder with --prompts DIR"
         )
     return AspectText(name=name, dimension=dimension, description=" ".join(text.split()))
 
 
 def text_digest(text: AspectText) -> str:
-    """Return the checksum of what evaluators are told of an aspect."""
+    """Return the checksum of an aspect's description."""
     return digest_value(text)
 
 
-#: What a judge answers with.
+#: JSON Schema of a judge's answer.
 CHOICE_SCHEMA = objects({"better": {"type": "string", "enum": ["first", "second"]}})
 
 
@@ -55,7 +55,7 @@ def read_choice(answer: ChatAnswer) -> Choice:
     Raises
     ------
     NotJudged
-        `not_understood` if it does not name exactly one as it was asked to; nothing is guessed.
+        `not_understood` if it does not name exactly one in the requested form; nothing is guessed.
     """
     value = read_value(answer, "better")
     if value == "first":

@@ -52,7 +52,7 @@ def test_what_an_evaluator_gives_of_a_wrong_type_harms_no_other(store: Path, pla
         "it gave raw = None: Input should be a valid string"
     }
     (unsettled,) = [one for one in result.evaluators if one.label == "planted"]
-    assert "settings() are nothing that JSON can hold" in unsettled.stopped
+    assert "settings() are not JSON-serialisable" in unsettled.stopped
     # half a sign is no reason to lose an answer, and must not spoil the store for all
     assert {(row.choice, row.raw) for row in rows(store, "half-a-sign")} == {("first", "good \ufffd")}
 

@@ -122,9 +122,9 @@ class TextJudge(PairwiseJudge):
                 usage = problem.usage.by_model(self.captioner.model)
                 problem.usage = replace(usage, others=(*paid, *usage.others))
                 raise
-            paid += captions[-1].usage.by_model(captions[-1].kept.model).others
+            paid += captions[-1].usage.by_model(captions[-1].stored.model).others
         text = self._text(prompt, aspect, captions[0].value, captions[1].value)
-        frames = sum(caption.kept.frames for caption in captions)
+        frames = sum(caption.stored.frames for caption in captions)
         try:
             answer = ask(
                 self._client, self.model, self._system, [{"type": "text", "text": text}], CHOICE_SCHEMA
@@ -142,8 +142,8 @@ class TextJudge(PairwiseJudge):
             prompt_digest=prompt_digest(self._system, text),
             usage=replace(usage_of(answer, frames=frames), others=tuple(paid)),
             details={
-                "captions": [caption.kept.key for caption in captions],
-                "captioner": captions[0].kept.model,
+                "captions": [caption.stored.key for caption in captions],
+                "captioner": captions[0].stored.model,
                 "captions_made": sum(caption.calls for caption in captions),
                 "tokens": {
                     "expected_in": self._answer_tokens(text),
@@ -218,7 +218,7 @@ class TextJudge(PairwiseJudge):
         lacking = 0
         for video in (first, second):
             key = self._captions.key(self._what(video, aspect), self._caption_system, CAPTION_SCHEMA)
-            kept = self._captions.kept.find(key)
+            kept = self._captions.answers.find(key)
             texts.append("" if kept is None else read(kept.text, None, description_in))
             if kept is None:
                 lacking += 1
@@ -249,7 +249,7 @@ class TextJudge(PairwiseJudge):
     def learn(self, rows: Sequence[Judgement]) -> str:
         """Base estimates on the answers and descriptions in the store."""
         self._measured = of_judgements(rows)
-        kept = self._captions.kept.made_for(digest_value(self._caption_settings()))
+        kept = self._captions.answers.made_for(digest_value(self._caption_settings()))
         self._captions_measured = MeasuredTokens(
             tuple(TokenCounts(one.about, one.tokens_out, one.tokens_in, one.expected_in) for one in kept)
         )

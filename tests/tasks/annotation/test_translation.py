@@ -77,7 +77,7 @@ def test_what_only_vllm_knows_can_be_left_out(tmp_path: Path) -> None:
         (Reply(text="A red ball rolls."), "it is not in Japanese"),
         (Reply(text="玉" * 500), "far longer"),
         (Reply(text="玉が", finish_reason="length"), "cut off"),
-        (Reply(text="<think>玉…"), "thinking was not ended"),
+        (Reply(text="<think>玉…"), "reasoning did not end"),
     ],
 )
 def test_what_is_no_translation_leaves_the_clip_without(tmp_path: Path, reply: Reply, reason: str) -> None:

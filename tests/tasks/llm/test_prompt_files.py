@@ -112,9 +112,9 @@ def test_a_folder_that_is_none_or_empty_is_refused(tmp_path: Path) -> None:
     require_prompts(None)
     require_prompts("")
     for check in (require_prompts, check_prompts, own_prompts):
-        with pytest.raises(UserInputError, match="is no folder"):
+        with pytest.raises(UserInputError, match="is not a folder"):
             check(tmp_path / "nowhere")
-    with pytest.raises(UserInputError, match="has no prompt in it"):
+    with pytest.raises(UserInputError, match="contains no prompt"):
         require_prompts(tmp_path)
 
 
