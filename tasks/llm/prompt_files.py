@@ -123,7 +123,9 @@ def own_description(aspect: str, own: str | Path | None) -> str | None:
         return None
     text = _read(place)
     if not text:
-        raise UserInputError(f"{place}: it is empty: write the instructions for the model, or remove the file")
+        raise UserInputError(
+            f"{place}: it is empty: write the instructions for the model, or remove the file"
+        )
     return text
 
 
@@ -278,9 +280,7 @@ def _ours(key: str) -> str:
 def _folder(own: str | Path) -> Path:
     root = Path(own)
     if not root.is_dir():
-        raise UserInputError(
-            f"{own} is not a folder: `slvmeval prompts export {own}` makes one"
-        )
+        raise UserInputError(f"{own} is not a folder: `slvmeval prompts export {own}` makes one")
     return root
 
 
