@@ -15,6 +15,7 @@ from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
 
 _SUFFIX = ".txt"
+_EMPTY = "it is empty: write the instructions for the model, or remove the file"
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 #: The area whose files are named after aspects; packages may add aspects.
 DESCRIPTIONS = "descriptions"
@@ -62,7 +63,7 @@ class PromptFile(Frozen):
     def mistakes(self, text: str) -> list[str]:
         """Return what keeps a text from replacing the built-in one, one line each."""
         if not text.strip():
-            return ["it is empty: write the instructions for the model, or remove the file"]
+            return [_EMPTY]
         return [
             *placeholder_mistakes(text, self.needs, self.may),
             *(
@@ -123,9 +124,7 @@ def own_description(aspect: str, own: str | Path | None) -> str | None:
         return None
     text = _read(place)
     if not text:
-        raise UserInputError(
-            f"{place}: it is empty: write the instructions for the model, or remove the file"
-        )
+        raise UserInputError(f"{place}: {_EMPTY}")
     return text
 
 
@@ -180,7 +179,7 @@ def require_prompts(own: str | Path | None, aspects: Collection[str] = ()) -> No
         raise UserInputError("\n".join([f"{own} cannot be used:", *mistakes]))
     if next(_folder(own).glob(f"*/*{_SUFFIX}"), None) is None:
         raise UserInputError(
-            f"{own} contains no prompt: `slvmeval prompts export {own}` writes the built-in ones, to be edited"
+            f"{own} contains no prompt: `slvmeval prompts export {own}` writes the built-in ones"
         )
 
 

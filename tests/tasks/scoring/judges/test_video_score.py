@@ -161,7 +161,7 @@ def test_the_wording_can_be_replaced_and_is_in_the_settings(tmp_path: Path) -> N
     own.write_text("Rate: {prompt} {frames} {frames}", encoding="utf-8")
     with pytest.raises(UserInputError, match=r"must contain \{frames\} once"):
         planted(prompts=str(tmp_path))
-    with pytest.raises(UserInputError, match="is no folder"):
+    with pytest.raises(UserInputError, match="is not a folder"):
         planted(prompts=str(tmp_path / "none"))
 
 

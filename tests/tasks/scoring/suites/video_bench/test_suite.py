@@ -124,7 +124,7 @@ def test_criteria_of_a_user_s_own(tmp_path: Path) -> None:
     (criteria / "color_consistency.txt").write_text("", encoding="utf-8")
     with pytest.raises(UserInputError, match="it is empty"):
         ChainOfQuery(color, mine)
-    with pytest.raises(UserInputError, match="is no folder"):
+    with pytest.raises(UserInputError, match="is not a folder"):
         ChainOfQuery(color, VideoBenchSettings(prompts=str(tmp_path / "nowhere")))
 
 
