@@ -77,7 +77,15 @@ def test_an_aspects_own_fields() -> None:
         operations={"another-name": Invert()},
     )
     found = breaches(wrong)
-    for words in ("'Not A Name'", "dimension", "category", "needs", "least_clips", "no bool", "listed as"):
+    for words in (
+        "'Not A Name'",
+        "dimension",
+        "category",
+        "needs",
+        "least_clips",
+        "return a bool",
+        "listed as",
+    ):
         assert words in found
     assert "no operation" in breaches(replace(wrong, operations={}))
 
@@ -94,7 +102,14 @@ def test_parameters_and_presets() -> None:
         strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"level": 2}, "same": {"level": 2}}
 
     found = breaches(with_operation(Wrong()))
-    for words in ("'Wrong Name'", "version", "unknown fields", "own defaults", "are the same", "not refused"):
+    for words in (
+        "'Wrong Name'",
+        "version",
+        "unknown fields",
+        "own defaults",
+        "are the same",
+        "does not raise UserInputError",
+    ):
         assert words in found
 
 
@@ -201,7 +216,7 @@ def test_an_operation_is_given_nothing_that_is_in_no_id() -> None:
 def test_what_frame_maps_do_wrong() -> None:
     check_aspect(frame_map(lambda count: [count // 2] * count), clip=SMALL)
     assert "does not have" in breaches(frame_map(lambda count: [count] * count))
-    assert "maps 1 places" in breaches(frame_map(lambda count: [0]))
+    assert "maps 1 positions" in breaches(frame_map(lambda count: [0]))
     assert "own position" in breaches(frame_map(lambda count: list(range(count))))
 
 

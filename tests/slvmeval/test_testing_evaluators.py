@@ -127,7 +127,14 @@ def test_an_evaluators_own_fields() -> None:
             raise ZeroDivisionError
 
     found = breaches(Wrong())
-    for words in ("name has", "version is 0", "pool 'gpu'", "concurrency is 0", "not JSON", "check() raises"):
+    for words in (
+        "name must",
+        "version is 0",
+        "pool 'gpu'",
+        "concurrency is 0",
+        "not JSON",
+        "check() raises",
+    ):
         assert words in found, words
     assert "neither" in breaches(object())
 

@@ -84,7 +84,7 @@ def test_the_round_of_files(store: Path, tmp_path: Path, capsys: pytest.CaptureF
     )
     words = ("import", str(answers), "--mapping", str(mapping))
     dry = said(capsys, *words, "--dry-run", code=3)
-    assert dry.startswith("21 rows: 20 votes would be taken, 0 were known, 1 left out (unknown_value 1).")
+    assert dry.startswith("21 rows: 20 votes would be imported, 0 were known, 1 left out (unknown_value 1).")
     report = tmp_path / "answers.left-out.csv"
     (left,) = table(report)
     assert (left["line"], left["reason"]) == ("22", "unknown_value")
@@ -97,7 +97,7 @@ def test_the_round_of_files(store: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert len(VotesStore(Store.open(store)).votes()) == 20
     # mended, the report of before is not left to mislead
     answers.write_bytes(answers.read_bytes().replace("？".encode("cp932"), "Ａ".encode("cp932")))
-    assert said(capsys, *words).startswith("21 rows: 1 votes are taken, 20 were known")
+    assert said(capsys, *words).startswith("21 rows: 1 votes are imported, 20 were known")
     assert table(report) == []
     assert "every pair has its votes" in said(capsys, "export", "--links", "none", "--out", "x.csv", code=1)
 
@@ -153,8 +153,8 @@ def test_captions_are_translated_and_shown(
     ("words", "message"),
     [
         (("publish", "none"), "there is no release none"),
-        (("publish", "--campaign", "a b"), "a campaign's name is made of letters"),
-        (("publish", "--settings", "/none.toml"), "there is no file /none.toml"),
+        (("publish", "--campaign", "a b"), "a campaign's name must be at most 64 letters"),
+        (("publish", "--settings", "/none.toml"), "/none.toml does not exist"),
         (("export", "--links", "all", "--out", "x.csv"), "choose token, worker, none"),
         (("export", "--encoding", "utf-7", "--out", "x.csv"), "choose utf-8"),
         (("export", "--out", "x.csv"), "--public-url"),

@@ -143,7 +143,7 @@ def test_the_report_has_people_in_it(voted: Release, run: Run, tmp_path: Path) -
         (("retention", "--campaign", "autumn"), "there are no votes of campaign 'autumn'"),
         (("quality", "autumn"), "there are no votes of campaign 'autumn'"),
         (("exclude", "autumn", "ann", "--note", "why"), "there is no campaign 'autumn'"),
-        (("clear", "autumn", "ann", "--note", " "), "say why with --note"),
+        (("clear", "autumn", "ann", "--note", " "), "give the reason with --note"),
     ],
 )
 def test_what_cannot_be_is_said(release: Release, run: Run, words: tuple[str, ...], said: str) -> None:
@@ -173,7 +173,7 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, run: Run)
     assert first["alpha"] < 0 and first["accuracy"] == 0.0
     assert found["rule"]["low_accuracy"] == 0.2
     code, out, _ = run("annotate", "exclude", "spring", "99", "--note", "C everywhere", "--by", "Dr. Kim")
-    assert code == 0 and "worker 99bad is excluded, says Dr. Kim: C everywhere" in out
+    assert code == 0 and "worker 99bad is excluded, decided by Dr. Kim: C everywhere" in out
     (row,) = kept.decisions()
     assert (row.worker, row.decision, row.note, row.by) == (
         "99bad",
@@ -196,7 +196,7 @@ def test_thresholds_can_be_others(release: Release, run: Run, tmp_path: Path) ->
     code, out, _ = run("annotate", "quality", "--rule", str(rule), "--all")
     assert code == 0 and "0 to review" in out and "5 of 5 workers" in out and "inaccurate" not in out
     for text, said in (
-        ("a =", "is no TOML"),
+        ("a =", "is not valid TOML"),
         ("fast_sharee = 1", "fast_sharee"),
         ("fast_share = 2", "fast_share"),
     ):

@@ -12,7 +12,7 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.release import Release
 from storage_schemas.source import ClipRow
-from tasks.annotation.desk.playback import ServedVideo, believed, reachable
+from tasks.annotation.desk.playback import ServedVideo, accepted, reachable
 from tasks.annotation.media import media_tasks, pair_media, write_media
 from tasks.annotation.pair_task import PairMedia, Stretch, must_see, task_of
 from tasks.aspects.base import ClipSpan
@@ -68,7 +68,7 @@ def test_a_real_video_can_be_seen_once_it_was_sent_and_no_sooner(release: Releas
     task = task_of(release, record, pair_media(release.store.root, files))
     film = ServedVideo(task.low_s, task.low_bytes, task.low_index)
     assert reachable(((0, film.size),), film.index, film.size, film.seconds) == ((0.0, film.seconds),)
-    assert believed((), [(0, 1e9)], film, 1e9, 2.0, ((0, film.size),)).seen == ((0.0, film.seconds),)
+    assert accepted((), [(0, 1e9)], film, 1e9, 2.0, ((0, film.size),)).seen == ((0.0, film.seconds),)
     half = film.size // 2
     (part,) = reachable(((0, half),), film.index, film.size, film.seconds)
     assert part[0] == 0.0 < part[1] < film.seconds
@@ -215,5 +215,5 @@ def test_what_the_operation_chose_is_told_in_short() -> None:
 
 
 def test_a_pair_without_damage_cannot_be_annotated() -> None:
-    with pytest.raises(UserInputError, match="pair p has nothing that is degraded"):
+    with pytest.raises(UserInputError, match="pair p has no degraded clip"):
         must_see(record(list(SOURCE), []), CLIPS)

@@ -118,7 +118,7 @@ def test_a_completion_code_can_be_checked_before_paying(
 @pytest.mark.parametrize("url", ["", "elsewhere", "ftp://elsewhere", "https://", "https://a.example/?b=c"])
 def test_links_need_an_address(busy: Study, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(busy, "links", "--public-url", url) == 1
-    assert "say where workers reach the pages" in capsys.readouterr().err
+    assert "give the address at which workers reach the pages" in capsys.readouterr().err
 
 
 def test_a_worker_is_erased_by_the_id_on_the_platform_in_all_campaigns(

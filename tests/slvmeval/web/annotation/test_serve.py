@@ -94,7 +94,7 @@ def test_a_database_that_is_away_or_none(published: Serving, tmp_path: Path) -> 
     said = refused(published.at(database=f"postgresql+psycopg://u:pass-word@127.0.0.1:{port}/desk"))
     assert "cannot be used" in said and "pass-word" not in said
     (tmp_path / "text").write_text("no database, but a text of some length\n" * 50)
-    assert "no database of annotations" in refused(published.at(database=f"sqlite:///{tmp_path}/text"))
+    assert "not an annotation database" in refused(published.at(database=f"sqlite:///{tmp_path}/text"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tasks.annotation.desk.assignments import Assignment
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.events import EventKind
-from tasks.annotation.desk.playback import MOST_SILENCE_S, length
+from tasks.annotation.desk.playback import MAX_SILENCE_S, length
 from tasks.annotation.desk.refusals import RefusalReason
 from tests.tasks.annotation.example_desk import (
     START,
@@ -311,7 +311,7 @@ def test_a_jump_ahead_gives_at_most_ten_minutes(desk: Desk, clock: HandClock) ->
     found = desk.queue.next("autumn", come_in(desk, "ann"))
     send_all(desk, found)
     clock.pass_s(86400)
-    assert length(play(desk, found, "left", (0, 3000)).seen["left"]) == 2 * MOST_SILENCE_S
+    assert length(play(desk, found, "left", (0, 3000)).seen["left"]) == 2 * MAX_SILENCE_S
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

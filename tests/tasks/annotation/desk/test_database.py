@@ -21,10 +21,10 @@ from tests.tasks.annotation.example_desk import KEY, HandClock, example_campaign
 @pytest.mark.parametrize(
     "url, message",
     [
-        ("", "is no address of a database"),
-        ("desk.sqlite", "is no address of a database"),
-        ("sqlite://", "in memory loses votes"),
-        ("sqlite:///:memory:", "in memory loses votes"),
+        ("", "is not a valid database address"),
+        ("desk.sqlite", "is not a valid database address"),
+        ("sqlite://", "in memory would lose votes"),
+        ("sqlite:///:memory:", "in memory would lose votes"),
         ("mysql://me:secret@host/desk", r"'mysql://me:\*\*\*@host/desk' is not supported"),
         ("sqlite+aiosqlite:///desk.sqlite", "is not supported"),
     ],
@@ -36,7 +36,7 @@ def test_other_addresses_are_refused(url: str, message: str) -> None:
 
 
 def test_a_key_that_is_too_short_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="has 5 bytes, at least 16"):
+    with pytest.raises(UserInputError, match="has 5 bytes, but at least 16"):
         Desk.open(f"sqlite:///{tmp_path / 'desk.sqlite'}", b"short")
 
 
@@ -48,21 +48,21 @@ def test_a_server_that_is_not_there_is_said_without_its_password() -> None:
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(PrerequisiteError, match="cannot be made"):
+    with pytest.raises(PrerequisiteError, match="cannot be created"):
         Desk.open(f"sqlite:///{tmp_path / 'file' / 'deeper' / 'desk.sqlite'}", KEY)
 
 
 def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "desk.sqlite"
     file.write_bytes(b"holiday pictures" * 100)
-    with pytest.raises(StoreError, match="is no database of annotations"):
+    with pytest.raises(StoreError, match="is not an annotation database"):
         Desk.open(f"sqlite:///{file}", KEY)
     assert file.read_bytes() == b"holiday pictures" * 100
 
 
 def test_another_key_or_version_is_noticed(desk_url: str, tmp_path: Path, clock: HandClock) -> None:
     open_desk(tmp_path, clock, desk_url).close()
-    with pytest.raises(StoreError, match="made with another key"):
+    with pytest.raises(StoreError, match="created with another installation key"):
         Desk.open(desk_url, KEY + b"!")
     database = Database(desk_url)
     with database.write() as connection:

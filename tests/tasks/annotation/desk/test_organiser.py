@@ -64,11 +64,11 @@ def test_what_cannot_be_published_is_refused_and_changes_nothing(desk: Desk) -> 
     cases = [
         (example_campaign(version=2), tasks, "shows release first version 1, not first version 2"),
         (example_campaign(gold_pairs=("x",)), tasks, "gold_pairs: x is not among"),
-        (example_campaign(), [tasks[0], tasks[0]], "color-000 comes 2 times"),
+        (example_campaign(), [tasks[0], tasks[0]], "color-000 appears 2 times"),
         (
             example_campaign(),
             [example_task("new"), other],
-            "color-000 of campaign autumn has other stretches",
+            "stretches to watch of pair color-000 in campaign autumn have changed",
         ),
     ]
     for campaign, given, message in cases:
@@ -152,7 +152,7 @@ def test_votes_of_another_campaign_are_refused_as_a_whole(desk: Desk) -> None:
     (task,) = example_tasks(1)
     desk.organiser.publish(example_campaign(), [task])
     for other in ({"campaign": "winter"}, {"version": 2}, {"release": "second"}):
-        with pytest.raises(UserInputError, match="this is autumn, first version 1"):
+        with pytest.raises(UserInputError, match="not to autumn, first version 1"):
             desk.votes.add("autumn", [file_vote(task, "w1"), file_vote(task, "w2", **other)])
     assert desk.votes.read("autumn") == []
 
@@ -193,12 +193,12 @@ def test_an_excluded_workers_votes_stay_unless_they_are_dropped(
 def test_a_decision_needs_a_note_and_a_worker_who_is_known(desk: Desk) -> None:
     desk.organiser.publish(example_campaign(), example_tasks(1))
     worker = come_in(desk, "ann")
-    with pytest.raises(UserInputError, match="say in a note why"):
+    with pytest.raises(UserInputError, match="give the reason in a note"):
         desk.organiser.decide("autumn", worker, Standing.EXCLUDED, " \x00 ", "me")
     for unknown in ("0" * 32, "", "\x00", "\ud800"):
-        with pytest.raises(UserInputError, match="knows no worker"):
+        with pytest.raises(UserInputError, match="there is no worker"):
             desk.organiser.decide("autumn", unknown, Standing.EXCLUDED, "note", "me")
-        with pytest.raises(UserInputError, match="knows no worker"):
+        with pytest.raises(UserInputError, match="there is no worker"):
             desk.organiser.erase("autumn", unknown)
     desk.votes.add("autumn", [file_vote(desk.campaigns.tasks("autumn")[0], "from a file")])
     assert (
@@ -277,5 +277,5 @@ def test_progress_and_workers_say_what_was_done(desk: Desk, clock: HandClock) ->
 @pytest.mark.parametrize("count", [0, -1, 100_001])
 def test_a_number_of_links_that_makes_no_sense_is_refused(desk: Desk, count: int) -> None:
     desk.organiser.publish(example_campaign(), example_tasks(1))
-    with pytest.raises(UserInputError, match="links cannot be made"):
+    with pytest.raises(UserInputError, match="cannot create"):
         desk.organiser.invite("autumn", count)

@@ -153,9 +153,9 @@ def test_half_characters_and_zero_bytes_are_no_trouble(lite: Desk, tmp_path: Pat
 @pytest.mark.parametrize(
     ("head", "like", "said"),
     [
-        ("task,worker,preferred", {}, "does not say the rating"),
-        ("pair,worker,preferred,rating", {}, "does not say what was answered"),
-        ("task,worker,preferred,rating,rating", {}, "stands there twice"),
+        ("task,worker,preferred", {}, "has no column for the rating"),
+        ("pair,worker,preferred,rating", {}, "does not identify the answered pair"),
+        ("task,worker,preferred,rating,rating", {}, "appears twice"),
         ("task,worker,preferred,rating", {"columns": {"worker": "workre"}}, "Did you mean 'worker'"),
         ("", {}, "is empty"),
     ],
@@ -187,12 +187,12 @@ def test_files_that_are_none(lite: Desk, tmp_path: Path) -> None:
     [
         ("[columns]\nrate = 'x'", "columns.rate"),
         ("[values.rating]\nyes = 'D'", "'yes' cannot mean 'D'"),
-        ("[constants]\nworker = 'x'", "another one in every row"),
+        ("[constants]\nworker = 'x'", "differs from row to row"),
         ("[constants]\nlanguage = 'fr'", "is not one of en, ja"),
         ("[constants]\nfirst = 'high'\n[columns]\nfirst = 'x'", "choose one"),
         ("[file]\nencoding = 'utf-16'", "file.encoding"),
-        ("[file]\ntimezone = 'Asia/Tokio'", "no time zone"),
-        ("[file", "is no TOML"),
+        ("[file]\ntimezone = 'Asia/Tokio'", "unknown time zone"),
+        ("[file", "is not valid TOML"),
     ],
 )
 def test_a_mapping_that_does_not_fit(tmp_path: Path, text: str, said: str) -> None:

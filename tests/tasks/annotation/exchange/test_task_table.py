@@ -16,7 +16,7 @@ from storage_schemas.errors import UserInputError
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.exchange.answers import import_answers
 from tasks.annotation.exchange.mapping import AnswerMapping
-from tasks.annotation.exchange.task_table import Slots, TableWishes, check_target, task_rows, write_table
+from tasks.annotation.exchange.task_table import Slots, TableOptions, check_target, task_rows, write_table
 from tests.tasks.annotation.example_desk import KEY, HandClock, example_campaign, example_tasks, open_desk
 
 URL = "https://annotate.example.org/study/"
@@ -32,8 +32,8 @@ def lite(tmp_path: Path) -> Iterator[Desk]:
         yield desk
 
 
-def rows(desk: Desk, **wishes: Any) -> list[dict[str, Any]]:
-    return task_rows(desk, KEY, "autumn", TableWishes(**{"url": URL, **wishes}))
+def rows(desk: Desk, **options: Any) -> list[dict[str, Any]]:
+    return task_rows(desk, KEY, "autumn", TableOptions(**{"url": URL, **options}))
 
 
 def test_each_row_is_a_vote_that_is_wanted_with_a_link_of_its_own(lite: Desk) -> None:
@@ -116,11 +116,11 @@ def test_what_may_not_leave_the_store_is_left_out_of_a_table_that_shows_it(lite:
     def free(task: Any) -> bool:
         return bool(task.pair_id != "color-000")
 
-    wishes = TableWishes(links="none")
-    shown = task_rows(lite, KEY, "autumn", wishes, free)
+    options = TableOptions(links="none")
+    shown = task_rows(lite, KEY, "autumn", options, free)
     assert {row["pair"] for row in shown} == {"aesthetics-000", "aesthetics-001", "color-001"}
     # a link alone shows nothing
-    assert len(task_rows(lite, KEY, "autumn", TableWishes(url=URL), free)) == 12
+    assert len(task_rows(lite, KEY, "autumn", TableOptions(url=URL), free)) == 12
 
 
 def test_both_kinds_of_file_hold_the_same(lite: Desk, tmp_path: Path) -> None:
@@ -142,13 +142,13 @@ def test_what_cannot_be_written_is_said(lite: Desk, tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match="--public-url"):
         rows(lite, url="javascript:alert(1)")
     with pytest.raises(UserInputError, match="no campaign 'spring'"):
-        task_rows(lite, KEY, "spring", TableWishes(url=URL))
+        task_rows(lite, KEY, "spring", TableOptions(url=URL))
     with pytest.raises(UserInputError, match=r"name it \.csv"):
         check_target(tmp_path / "t.xlsx")
-    (tmp_path / "t.csv").write_text("links that were given out")
-    with pytest.raises(UserInputError, match="is there"):
+    (tmp_path / "t.csv").write_text("links that were sent")
+    with pytest.raises(UserInputError, match="already exists"):
         write_table(tmp_path / "t.csv", rows(lite))
-    with pytest.raises(UserInputError, match="does not fit into cp932"):
+    with pytest.raises(UserInputError, match="cannot be encoded in cp932"):
         write_table(tmp_path / "u.csv", [{"caption": "naïve ☺"}], "cp932")
     assert not (tmp_path / "u.csv").exists()
 
