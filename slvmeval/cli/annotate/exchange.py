@@ -336,10 +336,10 @@ def translate(
     captions = [clip.caption for row in opened.sources() for clip in opened.clips(row.source_id)]
     root = opened.store.root
     with (
-        KeptTranslations(root) as kept,
+        KeptTranslations(root) as translations,
         terminal.step_bar("captions", quiet or as_json) as step,
     ):
-        result = translate_captions(captions, parameters, Servers(site.model_servers, root), kept, step)
+        result = translate_captions(captions, parameters, Servers(site.model_servers, root), translations, step)
     if as_json:
         terminal.print_json(
             {"translated": len(result.texts), "asked": result.asked, "failed": list(result.failed.values())}
