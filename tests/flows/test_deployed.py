@@ -149,7 +149,7 @@ def test_a_run_by_hand_and_three_nights(server: PrefectServer, site: Path, add_f
     assert quiet["state"]["type"] == "COMPLETED"
     assert quiet["state"]["message"] == (
         "Nothing new: release main stays at version 1, 3 pairs of 1 source; 1 file still being written, "
-        "left for the next run."
+        "left to the next run."
     )
     shown = server.artifacts(quiet["id"])
     assert shown["result-main"] == quiet["state"]["message"] and "dask" not in shown

@@ -95,7 +95,7 @@ def test_a_build_goes_on_with_the_unfiltered_release(voted: Release, run: Run, j
     build = ("build", "--sources", f"folder:{videos}", "--recipe", str(recipe), "--direct", "--quiet")
     code, _, err = run(*build, "--release", f"{voted.name}-filtered")
     assert code == 1
-    assert f"is what people left of {voted.name}: build {voted.name}, and filter it again" in err
+    assert f"was filtered from {voted.name}: build {voted.name}, and filter it again" in err
     # the old sources are gone: all their pairs are kept, those that people excluded too
     assert run(*build, "--release", voted.name)[0] == 3
     after = Release.open(voted.store, voted.name)

@@ -136,7 +136,7 @@ def test_a_module_is_the_command(tmp_path: Path) -> None:
         (["-s", "/x", "--set", "aspects.color.parameters.no_such=1"], "no_such"),
         (["-s", "/x", "--set", "clips_per_pair"], "write KEY=VALUE"),
         (["-s", "/x", "--set", "clips_per_pair=0"], "clips_per_pair"),
-        (["-s", "/x", "--release", "../up"], "a release's name is letters"),
+        (["-s", "/x", "--release", "../up"], "a release's name has at most 64 letters"),
         (["-s", "/x", "--profile", "/none.toml"], "profile /none.toml: No such file"),
     ],
 )
