@@ -76,7 +76,7 @@ def test_an_aspects_own_fields() -> None:
         takes=lambda analysis, clip: 0,
         operations={"another-name": Invert()},
     )
-    found = breaches(wrong)
+    violations = breaches(wrong)
     for words in (
         "'Not A Name'",
         "dimension",
@@ -86,7 +86,7 @@ def test_an_aspects_own_fields() -> None:
         "return a bool",
         "listed as",
     ):
-        assert words in found
+        assert words in violations
     assert "no operation" in breaches(replace(wrong, operations={}))
 
 
@@ -101,7 +101,7 @@ def test_parameters_and_presets() -> None:
         parameters_type = Loose
         strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"level": 2}, "same": {"level": 2}}
 
-    found = breaches(with_operation(Wrong()))
+    violations = breaches(with_operation(Wrong()))
     for words in (
         "'Wrong Name'",
         "version",
@@ -110,7 +110,7 @@ def test_parameters_and_presets() -> None:
         "are the same",
         "does not raise UserInputError",
     ):
-        assert words in found
+        assert words in violations
 
 
 class Writes(Invert):
@@ -176,14 +176,14 @@ def test_what_pixel_operations_do_wrong(operation: Invert, words: str) -> None:
     assert words in breaches(with_operation(operation))
 
 
-def frame_map(shown: Any) -> Aspect:
+def frame_map(mapping: Any) -> Aspect:
     class Shows(FrameMapOperation[Nothing]):
         name = "shows"
         parameters_type = Nothing
         threshold = 0.5
 
         def frame_map(self, count: int, parameters: Nothing) -> list[int]:
-            result: list[int] = shown(count)
+            result: list[int] = mapping(count)
             return result
 
     return with_operation(Shows())

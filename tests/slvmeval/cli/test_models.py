@@ -81,6 +81,6 @@ def test_schemas_are_json_schema(what: str, capsys: pytest.CaptureFixture[str]) 
 
 def test_tables_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "show", "tables"]) == 0
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in ("sources", "clips", "pairs", "edits", "degraded_clips", "set_aside", "analyses"):
-        assert f"\n{name}\n" in f"\n{shown}"
+        assert f"\n{name}\n" in f"\n{output}"

@@ -132,7 +132,7 @@ def record(
     )
 
 
-def found(stretches: tuple[Stretch, ...]) -> list[tuple[str, float, float, str]]:
+def as_rows(stretches: tuple[Stretch, ...]) -> list[tuple[str, float, float, str]]:
     return [(stretch.video, stretch.start_s, stretch.end_s, stretch.kind) for stretch in stretches]
 
 
@@ -146,7 +146,7 @@ def degraded(*clips: int) -> list[Segment]:
 
 
 def test_clips_changed_in_place_are_seen_one_by_one_on_the_low_side() -> None:
-    assert found(must_see(record(degraded(1, 2, 5), [5, 1, 2]), CLIPS)) == [
+    assert as_rows(must_see(record(degraded(1, 2, 5), [5, 1, 2]), CLIPS)) == [
         ("low", 10, 20, "degraded"),
         ("low", 20, 30, "degraded"),
         ("low", 44, 60, "degraded"),
@@ -154,13 +154,13 @@ def test_clips_changed_in_place_are_seen_one_by_one_on_the_low_side() -> None:
 
 
 def test_seconds_are_frames_by_the_frame_rate() -> None:
-    assert found(must_see(record(degraded(1), [1], fps=2.0), CLIPS)) == [("low", 5, 10, "degraded")]
+    assert as_rows(must_see(record(degraded(1), [1], fps=2.0), CLIPS)) == [("low", 5, 10, "degraded")]
 
 
 def test_removed_clips_are_seen_on_the_high_side_and_joins_on_the_low_side() -> None:
     segments = reordered(SOURCE, [0, 2, 4], [5, 1])
     # low: gap 0–2, clip 0 2–10, clip 2 10–20, clip 4 20–30, gap 30–34, nothing after
-    assert found(must_see(record(segments, [5, 1]), CLIPS)) == [
+    assert as_rows(must_see(record(segments, [5, 1]), CLIPS)) == [
         ("high", 10, 20, "removed"),
         ("high", 44, 60, "removed"),
         ("low", 8, 12, "join"),
@@ -170,14 +170,14 @@ def test_removed_clips_are_seen_on_the_high_side_and_joins_on_the_low_side() -> 
 
 def test_neighbours_that_were_removed_leave_one_join_and_near_ones_run_together() -> None:
     segments = reordered(SOURCE, [0, 4, 5], [1, 2])
-    assert found(must_see(record(segments, [1, 2]), CLIPS)) == [
+    assert as_rows(must_see(record(segments, [1, 2]), CLIPS)) == [
         ("high", 10, 20, "removed"),
         ("high", 20, 30, "removed"),
         ("low", 8, 12, "join"),
     ]
     segments = reordered(SOURCE, [0, 1, 2], [4, 5])
     # low: … clip 2 20–30, gap 30–34: joins at 30 and at 34, the end
-    assert found(must_see(record(segments, [4, 5]), CLIPS))[2:] == [("low", 28, 34, "join")]
+    assert as_rows(must_see(record(segments, [4, 5]), CLIPS))[2:] == [("low", 28, 34, "join")]
 
 
 def test_a_clip_removed_at_the_beginning_leaves_a_join_there() -> None:
@@ -188,13 +188,13 @@ def test_a_clip_removed_at_the_beginning_leaves_a_join_there() -> None:
     segments = reordered(source, [1], [0])
     high, low = degraded_intervals(source, segments, [0], 1.0)
     pair = record(segments, [0]).model_copy(update={"high_intervals": high, "low_intervals": low})
-    assert found(must_see(pair, clips)) == [("high", 0, 10, "removed"), ("low", 0, 2, "join")]
+    assert as_rows(must_see(pair, clips)) == [("high", 0, 10, "removed"), ("low", 0, 2, "join")]
 
 
 def test_moved_clips_are_seen_on_both_sides_each_at_its_own_place() -> None:
     segments = reordered(SOURCE, [2, 0, 1, 5, 4], [1, 2])
     # low: gap 0–2, clip 2 2–12, clip 0 12–20, clip 1 20–30, clip 5 30–46, gap 46–50, clip 4 50–60
-    assert found(must_see(record(segments, [1, 2]), CLIPS)) == [
+    assert as_rows(must_see(record(segments, [1, 2]), CLIPS)) == [
         ("high", 10, 20, "moved"),
         ("high", 20, 30, "moved"),
         ("low", 2, 12, "moved"),

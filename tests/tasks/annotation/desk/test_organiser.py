@@ -127,7 +127,7 @@ def test_many_pairs_and_votes_take_few_statements(desk: Desk) -> None:
     campaign = example_campaign()
     desk.organiser.publish(campaign, tasks)
     ran: list[str] = []
-    event.listen(desk.database._engine, "before_cursor_execute", lambda *said: ran.append(said[2]))
+    event.listen(desk.database._engine, "before_cursor_execute", lambda *event: ran.append(event[2]))
     assert desk.organiser.publish(campaign, tasks).known == 200
     other = [task.model_copy(update={"high_bytes": task.high_bytes + 1}) for task in tasks[:150]]
     assert desk.organiser.publish(campaign, other).retired == 50
@@ -215,7 +215,7 @@ def test_erasing_takes_all_of_a_worker_out_and_leaves_counts(tmp_path: Path, clo
         gone, stays = desk.workers.enter("autumn", "link", token, token).worker, come_in(desk, "bob")
         desk.workers.consent("autumn", gone, "en")
         votes = [do_task(desk, clock, gone) for _ in range(2)]
-        kept = [do_task(desk, clock, stays) for _ in range(2)]
+        others = [do_task(desk, clock, stays) for _ in range(2)]
         desk.queue.next("autumn", gone)
         desk.organiser.decide("autumn", gone, Standing.CLEARED, "asked for it", "me")
         held = [event for event in desk.events.read("autumn") if event.worker == gone]
@@ -224,7 +224,7 @@ def test_erasing_takes_all_of_a_worker_out_and_leaves_counts(tmp_path: Path, clo
             "autumn", erased.at, 2, 3, len(held), 1, tuple(vote.vote_id for vote in votes)
         )
         assert desk.organiser.erased("autumn") == [ErasedRows("autumn", erased.at, 2, 3, len(held), 1)]
-        assert [vote for _, vote in desk.votes.read("autumn")] == kept
+        assert [vote for _, vote in desk.votes.read("autumn")] == others
         assert [number for number, _ in desk.votes.read("autumn")] == [3, 4], "numbers are not given twice"
         assert sum(votes_of(desk).values()) == 2
         assert [row.worker for row in desk.organiser.workers("autumn")] == [stays] and desk.decisions.read(
