@@ -159,7 +159,7 @@ def test_postgres_waits_for_the_disk_whatever_its_default(
 
 
 @pytest.mark.parametrize(
-    "text, kept",
+    "text, expected",
     [("a\x00b", "ab"), ("half \ud83d", "half ?"), ("two\nlines\t!", "two\nlines\t!"), ("x" * 30, "x" * 20)],
 )
 def test_text_is_made_storable(text: str, expected: str) -> None:
