@@ -52,9 +52,9 @@ def test_a_model_of_ones_own_is_added_listed_verified_and_found(
     assert main([*adding]) == 1
     assert "already exists" in capsys.readouterr().err
     assert main(["models", "list", *weights]) == 0
-    shown = capsys.readouterr().out
-    assert "my-detector: one of your own\n  detector, 320.0 kB, needs 1.5 GB of memory, MIT\n" in shown
-    assert f"  present: {place}\n" in shown
+    output = capsys.readouterr().out
+    assert "my-detector: your own model\n  detector, 320.0 kB, needs 1.5 GB of memory, MIT\n" in output
+    assert f"  present: {place}\n" in output
     assert main(["models", "verify", *weights]) == 0
     assert f"ok       my-detector  {place}" in capsys.readouterr().out
     (place / "config.json").write_text("[]")
@@ -68,9 +68,9 @@ def test_a_damaged_folder_is_listed_as_wrong_with_the_reason(
     (mirror(tmp_path, "mine") / "config.json").unlink()
     write(tmp_path / "grounding-dino-base")
     assert main(["models", "list", "--model-folder", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    assert "  wrong: " in shown and "config.json is missing" in shown
-    assert "slvmeval models add grounding-dino-base" in shown
+    output = capsys.readouterr().out
+    assert "  wrong: " in output and "config.json is missing" in output
+    assert "slvmeval models add grounding-dino-base" in output
 
 
 @pytest.mark.parametrize("what", ["recipe", "profile"])
@@ -81,6 +81,6 @@ def test_schemas_are_json_schema(what: str, capsys: pytest.CaptureFixture[str]) 
 
 def test_tables_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "show", "tables"]) == 0
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in ("sources", "clips", "pairs", "edits", "degraded_clips", "set_aside", "analyses"):
-        assert f"\n{name}\n" in f"\n{shown}"
+        assert f"\n{name}\n" in f"\n{output}"
