@@ -171,7 +171,7 @@ E = TypeVar("E")
 
 
 class Stage(NamedTuple, Generic[W, S, E]):
-    """One step of what goes through stages: its name, the pool in which it runs, and what it does."""
+    """One step of processing: its name, its pool and its function."""
 
     name: str
     pool: PoolName
@@ -186,7 +186,7 @@ INSPECT = Stage("inspect", "cpu", inspect_stage)
 STAGES = (
     Stage("ingest", "cpu", ingest_stage),
     Stage("degrade", "cpu", degrade_stage),
-    # frames are read once more on another node, but the GPU does not wait for decoding
+    # frames are read again on another node, but the GPU does not wait for decoding
     Stage("degrade-h100", "h100", degrade_h100_stage),
     Stage("verify", "cpu", verify_stage),
 )
@@ -225,7 +225,7 @@ def ingest_key(source: Source, recipe: Recipe) -> str:
 def report(
     store: Store, source: Source, work: Work, models: Models, aspects: tuple[str, ...]
 ) -> SourceReport:
-    """Return which pairs a source can provide and which of them exist."""
+    """Report the pairs that a source can provide, and which of them exist."""
     recipe = work.recipe
     facts = source_facts(store, source, recipe, work.servers)
     jobs, reasons = source_jobs(facts, recipe, models, aspects)

@@ -152,7 +152,7 @@ def test_captions_are_translated_and_shown(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("publish", "none"), "there is no release none"),
+        (("publish", "none"), "no release none"),
         (("publish", "--campaign", "a b"), "a campaign's name is made of letters"),
         (("publish", "--settings", "/none.toml"), "there is no file /none.toml"),
         (("export", "--links", "all", "--out", "x.csv"), "choose token, worker, none"),
