@@ -15,7 +15,7 @@ PoolName = Literal["cpu", "h100"]
 #: Dask resource of a pool's workers; each worker has one unit and processes one item at a time.
 RESOURCES: dict[str, str] = {"cpu": "CPU", "h100": "GPU"}
 #: The GPU pool, for loaded models; on one machine a single process loads them.
-LOADED: PoolName = "h100"
+GPU_POOL: PoolName = "h100"
 
 _WALLTIME = re.compile(r"(?:(\d+)-)?(\d{1,3}):([0-5]\d):([0-5]\d)")
 

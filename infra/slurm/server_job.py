@@ -8,13 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.pool import Pool, PoolName
+from infra.pool import GPU_POOL, Pool
 from infra.profile import Profile
 from infra.slurm.job_script import directives, word
 from infra.slurm.run_folder import log_folder, make_log_folder
 from storage_schemas.errors import UserInputError
-
-POOL: PoolName = "h100"
 
 
 def server_job_name(name: str) -> str:
@@ -45,7 +43,7 @@ def server_script(
     UserInputError
         If the profile has no GPU pool, or one of its values is invalid in a script.
     """
-    pool = profile.pools.get(POOL)
+    pool = profile.pools.get(GPU_POOL)
     if pool is None:
         raise UserInputError(
             f"{profile.place} has no GPU pool to serve {name} in: add [pools.h100], or run the printed "
@@ -54,13 +52,13 @@ def server_script(
     job = _share(pool, gpus)
     header = [
         f"--job-name={server_job_name(name)}",
-        f"--partition={word(POOL, 'partition', job.partition)}",
-        *([f"--account={word(POOL, 'account', job.account)}"] if job.account else []),
+        f"--partition={word(GPU_POOL, 'partition', job.partition)}",
+        *([f"--account={word(GPU_POOL, 'account', job.account)}"] if job.account else []),
         "--ntasks=1",
         f"--cpus-per-task={job.cores}",
         f"--mem={math.ceil(job.memory_bytes / 2**20)}M",
         f"--time={job.walltime}",
-        *directives(profile, POOL, job, store),
+        *directives(profile, GPU_POOL, job, store),
     ]
     serving = [
         pool.python or sys.executable,

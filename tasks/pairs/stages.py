@@ -54,7 +54,7 @@ class Work:
     model_folders: tuple[str, ...]
     #: Pools by aspect, overriding the pool that the aspect's operation requests.
     placement: Mapping[str, PoolName] = field(default_factory=dict)
-    #: Whether work of the pool `h100` may run where no GPU is visible.
+    #: Whether work of the GPU pool may run without a visible GPU.
     allow_cpu_models: bool = False
     #: Model servers by the names used in recipes.
     model_servers: Mapping[str, ModelServer] = field(default_factory=dict)
@@ -115,8 +115,8 @@ def degrade_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Stage
     return _degrade(work, source, aspects, "cpu")
 
 
-def degrade_h100_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
-    """Make the pairs of a source that belong to the pool `h100`, for the given aspects.
+def degrade_gpu_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
+    """Make the pairs of a source that belong to the GPU pool, for the given aspects.
 
     Raises
     ------
@@ -187,7 +187,7 @@ STAGES = (
     Stage("ingest", "cpu", ingest_stage),
     Stage("degrade", "cpu", degrade_stage),
     # frames are read again on another node, but the GPU does not wait for decoding
-    Stage("degrade-h100", "h100", degrade_h100_stage),
+    Stage("degrade-gpu", "h100", degrade_gpu_stage),
     Stage("verify", "cpu", verify_stage),
 )
 

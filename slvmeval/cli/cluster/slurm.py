@@ -24,7 +24,9 @@ def register(parent: typer.Typer) -> None:
 
 @app.command()
 def script(
-    pool: Annotated[str, typer.Option("--pool", metavar="POOL", help="The worker pool: cpu or h100.")],
+    pool: Annotated[
+        str, typer.Option("--pool", metavar="POOL", help="The worker pool: cpu, or h100 for GPUs.")
+    ],
     profile: terminal.ProfileOption = None,
     store: terminal.StoreOption = None,
 ) -> None:
@@ -67,7 +69,7 @@ def serve_llm(
         str, typer.Option("--name", metavar="NAME", help="The server's name in recipes and profiles.")
     ] = CAPTION_ANALYSIS,
     submit: Annotated[
-        bool, typer.Option("--submit", help="Submit it to SLURM as a job of pool h100.")
+        bool, typer.Option("--submit", help="Submit it to SLURM as a job of the GPU pool.")
     ] = False,
     script: Annotated[
         bool, typer.Option("--script", help="Print the job script without submitting it.")
