@@ -12,7 +12,7 @@ from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from tasks.annotation.installation import database_url
-from tasks.annotation.translation import TranslationParameters, read_prompt
+from tasks.annotation.translation import TranslationParameters, read_translation_prompt
 
 #: When to filter the release: when every pair has its votes, now with the existing votes, or never.
 FilterTime = Literal["complete", "now", "never"]
@@ -141,7 +141,7 @@ def translation_parameters(
     if not language:
         return None
     given = {"language": language, "model": model, "server": server}
-    words = {"prompt": read_prompt(Path(prompt))} if prompt else {}
+    words = {"prompt": read_translation_prompt(Path(prompt))} if prompt else {}
     try:
         return TranslationParameters.model_validate(
             {

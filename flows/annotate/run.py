@@ -30,7 +30,7 @@ from tasks.annotation.media import (
 )
 from tasks.annotation.publish import PublishResult, Showing, choose_campaign, publish, showing
 from tasks.annotation.sync import Collected, collect
-from tasks.annotation.translation import KeptTranslations, TranslationResult, translate_captions
+from tasks.annotation.translation import TranslationResult, TranslationStore, translate_captions
 from tasks.llm.servers import Servers
 from tasks.pairs.stages import Stage
 from tasks.votes.release_votes import read_release_votes
@@ -144,7 +144,7 @@ class Annotation:
         captions = [clip.caption for id_ in sorted(sources) for clip in self.release.clips(id_)]
         servers = Servers(self.options.model_servers, self.release.store.root)
         try:
-            with KeptTranslations(self.release.store.root) as translations:
+            with TranslationStore(self.release.store.root) as translations:
                 result = translate_captions(
                     captions, parameters, servers, translations, self._count_requests()
                 )

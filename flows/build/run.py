@@ -39,9 +39,9 @@ from tasks.pairs.release_plan import Candidate, SourceSummary, check_space, draw
 from tasks.pairs.stages import (
     INSPECT,
     STAGES,
+    BuildWork,
     SourceStage,
     StageResult,
-    Work,
     ingest_key,
     inspect_key,
     inspect_stage,
@@ -254,9 +254,9 @@ class Build:
         return self.options.recipe
 
     @property
-    def work(self) -> Work:
+    def work(self) -> BuildWork:
         """Context of the stages."""
-        return Work(
+        return BuildWork(
             store=str(self.store.root),
             recipe=self.options.recipe,
             model_folders=self.options.model_folders,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from storage_schemas.release import Release
 from storage_schemas.source import SourceRow
+from tasks.report.release_facts import release_facts
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
 _CREATIVE = re.compile(r"CC[ -](BY(?:-(?:SA|NC|ND|NC-SA|NC-ND))?)[ -]([1-4]\.0)", re.IGNORECASE)
@@ -117,6 +118,8 @@ def _body(
         lines += [
             f"| all | {pairs} |",
             "",
+            *_facts(release, passed),
+            "",
             "```python",
             "import datasets",
             "",
@@ -141,6 +144,18 @@ def _body(
     ]
     lines += [_credit(row) for row in passed] or ["No source is part of this export."]
     return [*lines, "", "The licences of the sources are listed in `LICENSE.md`."]
+
+
+def _facts(release: Release, passed: Sequence[SourceRow]) -> list[str]:
+    """Return the numbers of what is exported, as a table (SLVMEval, table 1)."""
+    texts = release_facts(release, {row.source_id for row in passed}).as_texts()
+    return [
+        f"| {' | '.join(name.lower() for name, _ in texts)} |",
+        f"|{'---:|' * len(texts)}",
+        f"| {' | '.join(value for _, value in texts)} |",
+        "",
+        "Videos are sources and low-quality videos, and the durations are over both.",
+    ]
 
 
 def licence_notes(passed: Sequence[SourceRow], left_out: Sequence[SourceRow], private: bool) -> str:

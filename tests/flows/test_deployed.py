@@ -82,7 +82,7 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
     )
     settled(add_film(folder / "videos", 1))
     said = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
-    assert said.count("(made)") == 9 and f"PREFECT_API_URL={server.api} prefect worker start" in said
+    assert said.count("(created)") == 9 and f"PREFECT_API_URL={server.api} prefect worker start" in said
     server.start_worker()
     return folder
 
@@ -324,7 +324,7 @@ def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path)
 #: Runs several commands in one process, for it takes long to start: prints for each what it said.
 SEVERAL = """
 import contextlib, io, json, sys
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 for words in json.loads(sys.argv[1]):
     with contextlib.redirect_stderr(io.StringIO()) as said:
         code = main(words)

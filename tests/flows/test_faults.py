@@ -132,7 +132,8 @@ def test_the_process_of_a_flow_that_is_killed(
     run = Middle(server, worker, how.name, "build-slvmeval")
     began = time.monotonic()
     os.kill(run.flow.pid, how)
-    assert run.ends(60)["type"] == "CRASHED"
+    state = run.ends(60)
+    assert state["type"] == "CRASHED", "\n".join([state["message"], *server.logs(run.id)])
     assert time.monotonic() - began < 60
     assert not run.versions()
 

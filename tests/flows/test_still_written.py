@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tasks.recipe import Recipe
+from tests.flows.prefect_servers import prefect_home
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ def test_no_version_is_written_of_nothing(
         env={
             **{name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"},
             "PYTHONPATH": str(ROOT),
-            "PREFECT_HOME": str(tmp_path / "prefect"),
+            "PREFECT_HOME": prefect_home(tmp_path),
         },
         capture_output=True,
         text=True,

@@ -41,7 +41,10 @@ def proxy_study(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Write the result as JSON and CSV.", rich_help_panel=OUTPUT_PANEL
+            "--out",
+            metavar="DIR",
+            help="Write a page, JSON, tables and the figure.",
+            rich_help_panel=OUTPUT_PANEL,
         ),
     ] = None,
     videos: Annotated[
@@ -129,6 +132,8 @@ def proxy_study(
 
 
 def _print_study(result: ProxyResult) -> None:
+    from tasks.report.proxy_page import correlation_text
+
     columns = ("evaluator", "rank", "generated %", "pairs", "rank", "degraded %", "pairs", "failed")
     rows = [
         (
@@ -144,25 +149,21 @@ def _print_study(result: ProxyResult) -> None:
         for row in result.rows
     ]
     terminal.console().print(terminal.table(result.title, columns, rows, numbers=7))
-    found = result.correlation
-    if found.coefficient is None:
-        terminal.say(
-            f"Spearman's ρ is not defined over n = {found.n} evaluators: it needs two whose accuracies differ"
-        )
-        return
-    p = "p is not defined" if found.p is None else f"p = {found.p:.3g}"
-    terminal.say(f"Spearman's ρ of the two rankings: {found.coefficient:.3f} ({p}, n = {found.n} evaluators)")
+    terminal.say(correlation_text(result))
 
 
 def _write(result: ProxyResult, folder: Path) -> None:
     import json
 
     from storage_schemas.commit import write_atomic
+    from tasks.report.proxy_page import proxy_files
 
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(result.as_json(), indent=1, ensure_ascii=False) + "\n"
     write_atomic(folder / "proxy-study.json", text.encode())
     write_atomic(folder / "proxy-study.csv", result.as_csv().encode())
+    for name, content in proxy_files(result).items():
+        write_atomic(folder / name, content)
 
 
 def tie_policy(text: str) -> TiePolicy:

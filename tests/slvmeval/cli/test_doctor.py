@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from infra.profile import Profile
-from slvmeval.cli import main
 from slvmeval.cli.doctor.checks import check_our_packages, check_store, check_versions, check_weights
 from slvmeval.cli.doctor.finding import CheckVerdict
+from slvmeval.cli.main import main
 from storage_schemas.store import Store
 
 
