@@ -68,7 +68,7 @@ def test_a_node_on_which_all_is_well() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"token": None}, ("there is no /shared/store", "store in profile s.toml")),
+        ({"token": None}, ("/shared/store does not exist there", "store in profile s.toml")),
         ({"token": "another"}, ("is a different folder", "store in profile s.toml")),
         (
             {"folder_errors": {"/shared/weights": "is not there"}},
