@@ -149,9 +149,9 @@ def export_release(
     target
         A folder: new, empty, or of an earlier export.
     private
-        True exports every source, for use where the sources are; the card says so.
+        True exports every source, for internal use only; the card says so.
     votes
-        Also what people said of the exported pairs; only a filtered release has it.
+        Include the votes on the exported pairs; only a filtered release has them.
     settings
         How to encode the videos.
     progress

@@ -74,9 +74,9 @@ def test_a_release_is_opened_and_its_pairs_read(store: Path) -> None:
 
 
 def test_errors_are_those_of_the_project(store: Path, tmp_path: Path) -> None:
-    with pytest.raises(slvmeval.StoreError, match="there is no store"):
+    with pytest.raises(slvmeval.StoreError, match="no store"):
         slvmeval.open_store(tmp_path)
-    with pytest.raises(slvmeval.UserInputError, match="there is no release"):
+    with pytest.raises(slvmeval.UserInputError, match="no release"):
         slvmeval.open_release(store, "other")
     with pytest.raises(slvmeval.SlvmevalError):
         slvmeval.open_pair(slvmeval.open_release(store), "xyz")

@@ -154,7 +154,7 @@ def test_captions_are_translated_and_shown(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("publish", "none"), "there is no release none"),
+        (("publish", "none"), "no release none"),
         (("publish", "--campaign", "a b"), "a campaign's name must be at most 64 letters"),
         (("publish", "--settings", "/none.toml"), "/none.toml does not exist"),
         (("export", "--links", "all", "--out", "x.csv"), "choose token, worker, none"),

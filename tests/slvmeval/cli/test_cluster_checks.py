@@ -92,7 +92,7 @@ def test_every_pool_that_does_not_fit_is_named_with_file_and_key(slurm: FakeSlur
     pools["h100"]["gres"] = "gpu:a100"
     findings = found(site(tmp_path, pools=pools))
     assert findings["pool cpu"].message.startswith(
-        "profile site.toml: pools.cpu.partition: there is no partition 'cpus'. Did you mean 'cpu'?"
+        "profile site.toml: pools.cpu.partition: no partition 'cpus'. Did you mean 'cpu'?"
     )
     assert "its nodes have: gpu:h100" in findings["pool h100"].message
     # what does not fit is said once
@@ -176,7 +176,7 @@ def test_doctor_says_it_all_and_exits_1(
     words = ["doctor", "--profile", str(file), "--store", str(tmp_path / "store"), "--no-probe"]
     assert main(words) == 1
     output = capsys.readouterr().out
-    assert f"profile {file}: pools.cpu.partition: there is no partition 'cpux'" in output
+    assert f"profile {file}: pools.cpu.partition: no partition 'cpux'" in output
     assert "worker pools cpu of up to 2 jobs, h100 of up to 2 jobs" in output
 
 

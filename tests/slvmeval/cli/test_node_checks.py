@@ -89,7 +89,7 @@ def test_a_node_on_which_all_is_well() -> None:
             ("cannot connect to this machine (timed out)", "scheduler_interface in profile s.toml"),
         ),
         (
-            {"worker_error": "there is no interface 'ib9' with an address"},
+            {"worker_error": "no interface 'ib9' with an address"},
             ("ib9", "change pools.h100.interface in profile s.toml. Its interfaces: lo, ib0"),
         ),
         (

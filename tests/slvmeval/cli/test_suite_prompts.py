@@ -35,9 +35,9 @@ def test_from_videos_to_a_table(tmp_path: Path, ffmpeg: str, capsys: Capture) ->
         given = [word for one in settings for word in ("--set", one)]
         words = ["suite", "prompts", "make", str(tmp_path / "videos"), "--out", str(folder), *site, *given]
         assert main([*words, "--dry-run", "--json"]) == 0
-        reckoned = json.loads(capsys.readouterr().out)
-        assert reckoned["calls"] == 2 * (CALLS_TO_DRAFT + CALLS_TO_END) and not server.seen
-        assert reckoned["usd"] is None and [one["where"] for one in reckoned["left_out"]] == ["broken.mp4"]
+        estimated = json.loads(capsys.readouterr().out)
+        assert estimated["calls"] == 2 * (CALLS_TO_DRAFT + CALLS_TO_END) and not server.seen
+        assert estimated["usd"] is None and [one["where"] for one in estimated["left_out"]] == ["broken.mp4"]
         assert main([*words, "--dry-run"]) == 0
         output = capsys.readouterr().out
         assert "$: unknown" in output and "left out: broken.mp4" in output
