@@ -31,6 +31,7 @@ from tasks.report.formats import (
     render,
 )
 from tasks.report.judged_release import JudgedRelease
+from tasks.report.localisation_table import localisation_table
 from tasks.report.owned_folder import OwnedFolder
 from tasks.report.paper_tables import PaperPiece, paper_document, paper_pieces
 from tasks.report.published import Against, Published, hold_against
@@ -108,6 +109,13 @@ SECTIONS = (
         ("severity-clips", "severity-strength"),
     ),
     Section(
+        "where",
+        "Where",
+        "Where the damage is",
+        "Does a judge that prefers the right video also know why?",
+        ("localisation",),
+    ),
+    Section(
         "filter",
         "Filter",
         "People and their filter",
@@ -165,6 +173,7 @@ def report_of(
         *filter_tables(gathered),
         agreement_table(gathered),
         *severity_tables(gathered),
+        localisation_table(gathered),
         power_table(matrix, members, gathered),
         cost_table(gathered),
     ]
