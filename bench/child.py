@@ -43,7 +43,7 @@ def warm_up() -> dict[str, Any]:
         "tasks.pairs.ingest",
         "tasks.publish.pair_videos",
         "flows.build.flow",
-        "slvmeval.cli",
+        "slvmeval.cli.main",
         "psutil",
     ):
         import_module(module)

@@ -17,7 +17,7 @@ from flows.stages import StageItem, through_stages
 from infra.executor import Executor, ProcessExecutor
 from infra.progress import BuildProgress
 from storage_schemas.source import Source
-from tasks.pairs.stages import Stage, StageResult, Work
+from tasks.pairs.stages import BuildWork, Stage, StageResult
 from tasks.recipe import BUILT_IN
 
 #: Sleep of one source in one stage, in seconds.
@@ -25,7 +25,7 @@ SLEEP_S = 0.005
 STAGES = 4
 
 
-def sleep_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
+def sleep_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Do nothing for a moment."""
     time.sleep(SLEEP_S)
     return StageResult(source.id, "sleep")
@@ -43,7 +43,7 @@ def through(executor: Executor, sources: int) -> dict[str, Any]:
         )
         for n in range(sources)
     ]
-    work = Work(store="", recipe=BUILT_IN["cpu-approx"], models=())
+    work = BuildWork(store="", recipe=BUILT_IN["cpu-approx"], model_folders=())
     done = 0
 
     def count(outcome: StageResult) -> bool:
@@ -88,15 +88,15 @@ def in_flow(sources: int, workers: int) -> dict[str, Any]:
         return through(PrefectExecutor(workers, cluster), sources)
 
     with prefect_server():
-        said: dict[str, Any] = simulated()
+        result: dict[str, Any] = simulated()
         with get_client(sync_client=True) as client:
-            wanted = said["tasks"] + 2 * workers
+            wanted = result["tasks"] + 2 * workers
             deadline = time.monotonic() + 120
             while (recorded := _completed(client)) < wanted:
                 if time.monotonic() > deadline:
                     break
                 time.sleep(1)
-    return said | {"recorded": recorded - 2 * workers}
+    return result | {"recorded": recorded - 2 * workers}
 
 
 def _completed(client: Any) -> int:

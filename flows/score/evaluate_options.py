@@ -50,7 +50,7 @@ class EvaluateOptions(RunOptions):
         Most dollars and tokens.
     prices, descriptions
         A price list, and a folder with texts on aspects, in place of ours.
-    models, allow_cpu_models
+    model_folders, allow_cpu_models
         As the profile says.
     """
 
@@ -64,7 +64,7 @@ class EvaluateOptions(RunOptions):
     limits: Limits = Limits()
     prices: str | None = None
     descriptions: str | None = None
-    models: tuple[str, ...] = ()
+    model_folders: tuple[str, ...] = ()
     allow_cpu_models: bool = False
 
     def open_store(self) -> Store:
@@ -81,7 +81,9 @@ class EvaluateOptions(RunOptions):
     @property
     def setup(self) -> Setup:
         """What evaluators are made with."""
-        return Setup(store_path=self.store, model_folders=self.models, model_servers=self.model_servers)
+        return Setup(
+            store_path=self.store, model_folders=self.model_folders, model_servers=self.model_servers
+        )
 
 
 class EvaluateParameters(FlowParameters):
@@ -123,7 +125,7 @@ class EvaluateParameters(FlowParameters):
     descriptions: str | None = Field(
         default=None, description="Folder with texts on aspects in place of ours."
     )
-    models: ModelFolders = ()
+    model_folders: ModelFolders = ()
     workers: Workers = None
 
     def paths(self) -> Mapping[str, Sequence[str]]:

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flows.score.evaluate_options import EvaluateOptions
 from flows.score.results import AspectCount, EvaluationResult, EvaluatorResult, RequestProgress
-from flows.score.scoring_run import Part, ScoringRun
+from flows.score.scoring_run import RunPart, ScoringRun
 from infra.executor import Executor, InlineExecutor
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
@@ -25,7 +25,6 @@ from storage_schemas.store import Store
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring.base import Evaluator
 from tasks.scoring.engine import reason_of
-from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult, proxy_result
 from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 from tasks.scoring.judging import Judging, JudgingWork
 from tasks.scoring.registry import EvaluatorChoice, check_different, check_labels, make_evaluator
@@ -40,9 +39,12 @@ from tasks.scoring.request import (
 )
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy
 
+if TYPE_CHECKING:
+    from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult
+
 
 @dataclass
-class Judge(Part[Request]):
+class Judge(RunPart[Request]):
     """One evaluator of the run with its requests.
 
     Parameters
@@ -154,7 +156,7 @@ class Evaluation(ScoringRun[Request]):
         """The judgements."""
         return self.work.rows()
 
-    def held(self, part: Part[Request]) -> Path:
+    def held(self, part: RunPart[Request]) -> Path:
         """Return what is held while an evaluator, under any label, is asked."""
         assert isinstance(part.kind, Judging)
         evaluator = part.kind.evaluator
@@ -326,6 +328,9 @@ def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = 
     ties
         What an evaluator's tie counts.
     """
+    # it imports SciPy's statistics, for which every flow and every command on deployments would wait
+    from tasks.scoring.judges.meta_sets.proxy_result import proxy_result
+
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
     wanted = {(request.key, request.pair.pair_id) for judge in evaluation.judges for request in judge.units}

@@ -67,7 +67,7 @@ class SuiteOptions(RunOptions):
     concurrency: int | None = Field(default=None, ge=1, le=4096)
     limits: Limits = Limits()
     prices: str | None = None
-    models: tuple[str, ...] = ()
+    model_folders: tuple[str, ...] = ()
     allow_cpu_models: bool = False
     pools: tuple[str, ...] = ()
 
@@ -80,7 +80,7 @@ class SuiteOptions(RunOptions):
             raise UserInputError(f"settings are nothing that JSON can hold: {problem}") from problem
         return SuiteChoice(
             store_path=self.store,
-            model_folders=self.models,
+            model_folders=self.model_folders,
             model_servers=self.model_servers,
             suite=self.suite,
             settings_json=settings,
@@ -145,7 +145,7 @@ class SuiteParameters(FlowParameters):
     most_dollars: MostDollars = None
     most_tokens: MostTokens = None
     prices: PriceList = None
-    models: ModelFolders = ()
+    model_folders: ModelFolders = ()
     workers: Workers = None
 
     def options(self, site: Profile) -> SuiteOptions:

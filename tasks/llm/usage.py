@@ -7,7 +7,7 @@ import math
 import statistics
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
@@ -68,6 +68,18 @@ class Usage:
             self.tokens_in + sum(one.tokens_in for one in self.others),
             self.tokens_out + sum(one.tokens_out for one in self.others),
         )
+
+
+def total_usage(usages: Sequence[Usage]) -> Usage:
+    """Return what several requests took together; attempts are those of the request with the most."""
+    return Usage(
+        frames=sum(usage.frames for usage in usages),
+        tokens_in=sum(usage.tokens_in for usage in usages),
+        tokens_out=sum(usage.tokens_out for usage in usages),
+        seconds=sum(usage.seconds for usage in usages),
+        tries=max((usage.tries for usage in usages), default=0),
+        others=tuple(other for usage in usages for other in usage.others),
+    )
 
 
 @dataclass(frozen=True)

@@ -39,15 +39,15 @@ def licence_id(licences: Sequence[str]) -> str:
     if len(set(licences)) != 1:
         return "other"
     name = licences[0].strip()
-    if found := _CREATIVE.fullmatch(name):
-        return f"cc-{found[1]}-{found[2]}".lower()
+    if match := _CREATIVE.fullmatch(name):
+        return f"cc-{match[1]}-{match[2]}".lower()
     return "cc0-1.0" if re.fullmatch(r"CC0(?:[ -]1\.0)?", name, re.IGNORECASE) else "other"
 
 
 def plain(text: str) -> str:
     """Return text as one line with Markdown and HTML escaped."""
     line = " ".join(text.split())
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$])", lambda found: f"&#{ord(found[1])};", line)
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$])", lambda match: f"&#{ord(match[1])};", line)
 
 
 def card(

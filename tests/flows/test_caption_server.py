@@ -11,7 +11,7 @@ import pytest
 
 from flows.build.options import BuildOptions
 from flows.build.run import build_inline
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.errors import PrerequisiteError, Reason
 from storage_schemas.model import ModelServer
 from storage_schemas.store import ANALYSIS, Store

@@ -14,7 +14,6 @@ from flows.score.evaluate_run import evaluate_inline
 from storage_schemas.errors import UserInputError
 from storage_schemas.release import Release
 from storage_schemas.store import Store
-from tasks.llm.limits import Limits
 from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
 from tasks.recipe import Recipe
 from tasks.report.judged_release import load_judged_release
@@ -56,20 +55,6 @@ def test_what_an_evaluator_gives_of_a_wrong_type_harms_no_other(store: Path, pla
     assert "settings() are nothing that JSON can hold" in unsettled.stopped
     # half a sign is no reason to lose an answer, and must not spoil the store for all
     assert {(row.choice, row.raw) for row in rows(store, "half-a-sign")} == {("first", "good \ufffd")}
-
-
-def test_a_fault_costs_nothing_and_breaks_no_limit(store: Path, planted: PlantedPackage) -> None:
-    result = evaluate_inline(asked(store, "planted?mood=raises", limits=Limits(usd=1.0)))
-    assert total(result, "raises") == (0, 4, 0) and not result.evaluators[0].stopped
-    assert [row.cost_usd for row in rows(store, "raises")] == [0.0] * 4
-
-
-def test_what_has_no_price_is_not_asked_where_dollars_are_limited(
-    store: Path, planted: PlantedPackage
-) -> None:
-    result = evaluate_inline(asked(store, "planted?tokens=100&threads=4", limits=Limits(usd=9)))
-    assert "'toy' has no price" in result.evaluators[0].stopped
-    assert planted.asked("right") == 0
 
 
 def test_one_evaluator_has_one_label(store: Path, planted: PlantedPackage) -> None:

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     store: terminal.StoreOption = None,
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
     probe: Annotated[
         bool, typer.Option("--probe/--no-probe", help="Run a short job in each worker pool of the profile.")
@@ -25,23 +25,22 @@ def doctor(
     probe_wait: Annotated[
         float,
         typer.Option(
-            "--probe-wait", min=1, metavar="SECONDS", help="How long these jobs may wait for a node."
+            "--probe-wait", min=1, metavar="SECONDS", help="Seconds that these jobs may wait for a node."
         ),
     ] = 120.0,
     as_json: terminal.JsonOption = False,
 ) -> None:
     """Check Python, packages, store, weights, servers and the cluster, and suggest fixes.
 
-    Exit code 1 if something is wrong. With worker pools in the profile, it also checks whether SLURM can
-    serve them, and whether its nodes see the store, the same
-    Python, their GPUs and this machine.
+    Exit code 1 if something is wrong. If the profile has worker pools, it also checks that SLURM can serve
+    them, and that its nodes see the store, the same Python, their GPUs and this machine.
 
     Example: `slvmeval doctor --store STORE`; on a cluster `slvmeval doctor --profile site.toml`
     """
     from slvmeval.cli.doctor.checks import run_checks
     from slvmeval.cli.doctor.finding import CheckVerdict
 
-    findings = run_checks(store, models, profile, probe=probe, probe_wait_s=probe_wait)
+    findings = run_checks(store, model_folders, profile, probe=probe, probe_wait_s=probe_wait)
     if as_json:
         terminal.print_json([vars(finding) for finding in findings])
     else:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.store import Store
 from storage_schemas.votes import VotesStore
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
@@ -120,7 +120,7 @@ def test_without_links_sources_that_may_not_be_passed_on_stay_here(
     said(capsys, "publish", "--private-audience", "--quiet")
     words = ("export", "--links", "none", "--out")
     printed = said(capsys, *words, str(tmp_path / "a.csv"))
-    assert "20 tasks" in printed and "4 pairs are of sources that may not be redistributed" in printed
+    assert "20 tasks" in printed and "4 pairs come from sources that may not be redistributed" in printed
     assert "secret two" not in (tmp_path / "a.csv").read_text()
     assert "40 tasks" in said(capsys, *words, str(tmp_path / "b.csv"), "--private-audience")
 
@@ -137,7 +137,7 @@ def test_captions_are_translated_and_shown(
         site.write_text(f'store = "{store}"\n[model_servers]\ntranslation = "{server.url}"\n')
         words = ("translate", "--profile", str(site), "--model", "tiny", "--plain-sampling", "--quiet")
         printed = said(capsys, *words, code=3)
-        assert "stay as they are: tiny gave no translation in 3 tries: it is not in Japanese" in printed
+        assert "stay untranslated: tiny gave no translation in 3 attempts: it is not in Japanese" in printed
         assert "min_p" not in server.seen[0].body
         asked = len(server.seen)
         counts = json.loads(said(capsys, *words, "--json", code=3))
@@ -180,4 +180,4 @@ def test_nothing_is_published_yet(
 ) -> None:
     root = str(build_small(tmp_path).store.root)
     assert "annotate publish" in said(capsys, "collect", "--store", root)
-    assert "campaigns: none" in said(capsys, "import", "x.csv", "--store", root, code=1)
+    assert "no campaign is published" in said(capsys, "import", "x.csv", "--store", root, code=1)

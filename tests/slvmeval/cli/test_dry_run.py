@@ -13,7 +13,7 @@ import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
 from flows.build.run import build_inline
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
 from tasks.recipe import Recipe

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, Store
 from tests.slvmeval.cli.test_build import RECIPE, Built, film
@@ -100,7 +100,7 @@ def test_verify_reports_what_cannot_be_read_and_repair_goes_to_the_end(
     capsys.readouterr()
     assert main(words(evicted, "verify", "--repair")) == 1
     ran = capsys.readouterr()
-    assert "not made again: frames of lost" in ran.out and not ran.err
+    assert "not recreated: frames of lost" in ran.out and not ran.err
     assert with_frames(evicted) == {"kept"}
 
 

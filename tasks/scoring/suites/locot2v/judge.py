@@ -91,6 +91,7 @@ class Locot2vJudge(PointwiseScorer):
         name = scorer.dimension.name
         if isinstance(found, NotJudged):
             found.message = f"{name}: {found.message}"
+            found.details = {"dimension": name, **details, **found.details}
             raise found
         return Score(
             found.value,

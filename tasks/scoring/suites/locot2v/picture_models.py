@@ -28,7 +28,7 @@ _AT_ONCE = 1024
 
 
 class SeenModel(HubSource):
-    """A model of a models folder, of one of several kinds.
+    """A model of a model folder, of one of several kinds.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class SeenModel(HubSource):
     def _need(self) -> None:
         if not isinstance(self._models, ModelHub) or self.name in self._models.names():
             return
-        folders = ", ".join(map(str, self._models.folders)) or "any model folder (none is set)"
+        folders = ", ".join(map(str, self._models.model_folders)) or "any model folder (none is set)"
         raise PrerequisiteError(
             f"model {self.name} is not in {folders}: bring its weights with `slvmeval models add {self.name} "
             f"FOLDER --kind {self._kinds[0]}`, see docs/locot2v.md, or name another in the setting seen"

@@ -33,7 +33,7 @@ class Locot2vBench(Suite):
     Parameters
     ----------
     setup
-        The store, where answers are kept, the model servers, and folders of weights.
+        The store, where answers are kept, the model servers, and model folders.
     settings
         Fields of :class:`~tasks.scoring.suites.locot2v.settings.Locot2vSettings`.
 

@@ -17,9 +17,9 @@ from typing import Any
 from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
-from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
+from tasks.llm.usage import Estimate, NotJudged, total_usage
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, Comparison, PairwiseJudge
+from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.judges.prompt_length import FittedPrompt, fit_prompt
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo
@@ -135,7 +135,7 @@ class VideoBenchJudge(PairwiseJudge):
             )
         return self.mapping[aspect.name]
 
-    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which video has the greater score; equal scores are a tie."""
         dimension = self._dimension(aspect)
         scorer, films = self._scorers[dimension], _films(first, second)
@@ -149,11 +149,15 @@ class VideoBenchJudge(PairwiseJudge):
             found = [scorer.score_film(fitted.text, film, self._repeat) for film in films]
         else:
             raise TypeError(f"{type(scorer).__name__} is no scorer of Video-Bench")
+        # a quality dimension has one conversation on both videos
+        spoken = ("first",) if isinstance(scorer, QualityScorer) else ("first", "second")
+        details |= {which: dict(one.details) for which, one in zip(spoken, found, strict=False)}
         for which, one in zip(("first", "second"), found, strict=True):
             if isinstance(one, NotJudged):
+                one.details = details
                 one.message = f"{dimension} of the {which} video: {one.message}"
                 # of what failed no model is named, so each stands apart
-                one.usage = _together(
+                one.usage = total_usage(
                     [each.usage.by_model("" if isinstance(each, NotJudged) else each.model) for each in found]
                 )
                 raise one
@@ -161,17 +165,15 @@ class VideoBenchJudge(PairwiseJudge):
         choice: Choice = "tie"
         if one.value != other.value:
             choice = "first" if one.value > other.value else "second"
-        return Comparison(
+        return JudgeAnswer(
             choice=choice,
             model=one.model,
             prompt_digest=digest_value([scorer.told(), prompt]),
-            usage=_together([one.usage, other.usage]),
+            usage=total_usage([one.usage, other.usage]),
             details={
                 **details,
                 "scores": [one.value, other.value],
                 "calls": one.calls + other.calls,
-                "first": dict(one.details),
-                **({} if isinstance(scorer, QualityScorer) else {"second": dict(other.details)}),
             },
         )
 
@@ -212,15 +214,3 @@ def aspect_dimensions() -> dict[str, str]:
 def _films(first: Side, second: Side) -> list[SampledVideo]:
     # no order is drawn, so the checksums of whole videos are not needed
     return [SampledVideo("", video) for video in (first, second)]
-
-
-def _together(usages: Sequence[Usage]) -> Usage:
-    others: list[ModelUsage] = [other for usage in usages for other in usage.others]
-    return Usage(
-        frames=sum(usage.frames for usage in usages),
-        tokens_in=sum(usage.tokens_in for usage in usages),
-        tokens_out=sum(usage.tokens_out for usage in usages),
-        seconds=sum(usage.seconds for usage in usages),
-        tries=max(usage.tries for usage in usages),
-        others=tuple(others),
-    )

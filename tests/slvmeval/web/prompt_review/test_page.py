@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from slvmeval.web.annotation.security import HEADERS
 from tasks.prompt_suite.drafts import Version
 from tasks.prompt_suite.project import Draft, Project
@@ -66,7 +66,7 @@ def page(served: tuple[Path, str]) -> Iterator[Page]:
 
 def test_a_person_looks_corrects_and_goes_on(page: Page) -> None:
     overview = page.http.get(page.address)
-    assert overview.status_code == 200 and "3 drafts, 3 to look at" in overview.text
+    assert overview.status_code == 200 and "3 drafts, 3 to review" in overview.text
     first = page.http.get(f"{page.address}prompt/p1")
     stills = re.findall(r'src="\.\./(still/p1/\d+)"', first.text)
     assert len(stills) == 12
@@ -87,7 +87,7 @@ def test_a_person_looks_corrects_and_goes_on(page: Page) -> None:
         "p3": ("left_out", ""),
         "p2": ("accepted", "A ball."),
     }
-    assert "3 drafts, 0 to look at" in page.http.get(page.address).text
+    assert "3 drafts, 0 to review" in page.http.get(page.address).text
     # what was accepted is in the form, to be changed
     assert "A ball.\nIt stops.</textarea>" in page.http.get(f"{page.address}prompt/p1").text
 

@@ -10,7 +10,7 @@ import pytest
 
 from flows.score.evaluate_options import EvaluateOptions
 from flows.score.evaluate_run import evaluate_inline
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store

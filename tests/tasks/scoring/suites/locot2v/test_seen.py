@@ -160,7 +160,15 @@ def test_the_bound_of_a_folder_of_pictures(
 ) -> None:
     from tasks.scoring.suites.locot2v.aesthetics_bound import main
 
-    words = [str(tmp_path / "pictures"), "--models", str(weights), "--pictures", "siglip", "--head", "head"]
+    words = [
+        str(tmp_path / "pictures"),
+        "--model-folder",
+        str(weights),
+        "--pictures",
+        "siglip",
+        "--head",
+        "head",
+    ]
     assert main(words) == 1 and "has no pictures" in capsys.readouterr().err
     (tmp_path / "pictures").mkdir()
     for number in range(3):
