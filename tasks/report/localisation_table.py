@@ -27,9 +27,9 @@ _COLUMNS = (
     Column("precision", "precision", "percent"),
     Column("recall", "recall", "percent"),
     Column("hits", "hits", "count"),
-    Column("intervals", "degraded intervals", "count"),
+    Column("intervals", "of", "count"),
     Column("named", "named", "count"),
-    Column("elsewhere", "in the wrong video", "count"),
+    Column("elsewhere", "wrong video", "count"),
     Column("unreadable", "unreadable", "count"),
 )
 
@@ -77,7 +77,7 @@ def localisation_table(gathered: JudgedRelease) -> Table:
         "Seconds of the low-quality video. Overlap: seconds named and degraded, of those named or degraded; "
         "naming all: the overlap of an answer that names the whole video. A hit is a degraded interval that "
         f"a named one overlaps by {LEAST_OVERLAP:.0%}".replace("%", " %")
-        + " or more. In the wrong video: the "
+        + " or more. Wrong video: the "
         "answer took the source for the damaged one; it has no numbers here.",
         "" if made else "No evaluator here says where the damage is.",
     )

@@ -112,7 +112,7 @@ SECTIONS = (
         "where",
         "Where",
         "Where the damage is",
-        "Does a judge that prefers the right video also know why?",
+        "Does a judge that prefers the right video also see where the other is damaged?",
         ("localisation",),
     ),
     Section(
