@@ -231,13 +231,13 @@ def hold_against(
     half, points = Column("", "", "percent"), Column("", "", "points")
     beside = {}
     for row in accuracy:
-        said = half.text(row["published"])
+        value = half.text(row["published"])
         if row["published_half"] is not None:
-            said += f"±{half.text(row['published_half'])}"
+            value += f"±{half.text(row['published_half'])}"
         difference = points.text(row["difference"])
         if row["half_difference"] is not None:
             difference += f"±{half.text(row['half_difference'])}"
-        beside[row["evaluator"], row["aspect"]] = said, difference
+        beside[row["evaluator"], row["aspect"]] = value, difference
     return Against(
         published.title,
         tuple(table for table in made if table.rows),
