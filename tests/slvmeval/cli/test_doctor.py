@@ -14,7 +14,7 @@ from storage_schemas.store import Store
 
 
 def test_this_environment_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["doctor", "--store", str(tmp_path / "store"), "--model-folder", str(tmp_path)]
+    words = ["doctor", "--store", str(tmp_path / "store"), "--models", str(tmp_path)]
     assert main([*words, "--json"]) == 0
     findings = {finding["what"]: finding for finding in json.loads(capsys.readouterr().out)}
     warned = {name for name, finding in findings.items() if finding["verdict"] == "warn"}
