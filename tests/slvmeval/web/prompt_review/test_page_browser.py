@@ -1,4 +1,4 @@
-"""The page in a browser: what a person wrote survives the end of the server, and a click beside the form."""
+"""The review pages in a browser: unsaved text survives the end of the server and a click on a link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of the pages: complete in both languages, and replaceable."""
+"""The texts of the pages: complete in both languages, and replaceable."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tasks.annotation.desk.refusals import RefusalReason
 from tasks.aspects.registry import BUILT_IN
 
 LANGUAGES = ("en", "ja")
-#: Keys that a template could not read by a dot, because a table has a method of that name.
+#: Keys that a template cannot read with a dot, because a table has a method of that name.
 METHODS = set(dir({}))
 
 
 def flat(words: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
     for key, value in words.items():
-        # an aspect's words are read by brackets
+        # an aspect's texts are read with brackets
         assert key not in METHODS or path.startswith("aspects.")
         if isinstance(value, Mapping):
             yield from flat(value, f"{path}{key}.")
