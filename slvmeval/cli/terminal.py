@@ -77,6 +77,12 @@ ReleaseOption = Annotated[
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
+PromptsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--prompts", metavar="DIR", help="Prompts in place of ours: `slvmeval prompts export DIR` makes some."
+    ),
+]
 ModelFoldersOption = Annotated[
     list[Path] | None,
     typer.Option(

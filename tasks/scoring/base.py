@@ -1,7 +1,7 @@
-"""What every evaluator is: a judge that compares two videos, or a scorer that looks at one.
+"""Interfaces of evaluators: a judge compares two videos, a scorer rates one.
 
-A scorer becomes a judge by comparing the two scores. Equal scores are a tie; what a tie counts is the
-statistics' matter.
+A scorer acts as a judge by comparing its two scores. Equal scores are a tie; the statistics decide how ties
+count.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tasks.pairs.view import Side
 
 
 class AspectText(Frozen):
-    """An aspect as evaluators are told of it.
+    """An aspect as it is described to evaluators.
 
     Parameters
     ----------
     name
-        Our name.
+        Name of the aspect.
     dimension
         The id that the paper gives to judges (SLVMEval, table 6).
     description
-        What it is about in a video's content; another text than the workers' instructions.
+        What the aspect concerns in a video's content; it differs from the workers' instructions.
     """
 
     name: str
@@ -38,7 +38,7 @@ class AspectText(Frozen):
 
 @dataclass(frozen=True)
 class JudgeAnswer:
-    """A judge's answer on two videos in the order in which it saw them."""
+    """A judge's answer on two videos, in the order in which it saw them."""
 
     choice: Choice
     raw: str = ""
@@ -52,7 +52,7 @@ class JudgeAnswer:
 
 @dataclass(frozen=True)
 class Score:
-    """A scorer's answer on one video; more is better."""
+    """A scorer's answer on one video; a greater value is better."""
 
     value: float
     model: str = ""
@@ -61,75 +61,81 @@ class Score:
 
 
 class Evaluator(ABC):
-    """What judges and scorers share.
+    """Base class of judges and scorers.
 
     Class attributes
     ----------------
     name
-        What commands and tables call it.
+        Name in commands and tables.
     version
-        Part of every request's key; a change of answers needs a new version.
+        Part of every request's key; increase it if answers change.
     pool
-        Which workers run it: ``h100`` for models that are loaded, ``cpu`` for the rest.
+        Workers that run it: ``h100`` for models that are loaded, ``cpu`` for the rest.
+    prompt_areas
+        Areas of prompts that it sends (:mod:`tasks.llm.prompt_files`); none for one that sends no text.
     """
 
     name: str
     version: ClassVar[int] = 1
     pool: ClassVar[Pool] = "cpu"
+    prompt_areas: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return all that answers depend on besides the videos, JSON-able: model, prompts, sampling."""
+        """Return everything that answers depend on besides the videos: model, prompts, sampling.
+
+        It has to be JSON-serialisable.
+        """
 
     @abstractmethod
     def check(self) -> None:
-        """Check, without loading anything, that all it needs is there; asked before any work.
+        """Check, without loading anything, that everything it needs is available; called before any work.
 
         Raises
         ------
         PrerequisiteError
-            If something is missing, with what to do.
+            If something is missing; the message says what to do.
         """
 
     @property
     def concurrency(self) -> int:
-        """How many requests may be under way at once in one process."""
+        """Number of concurrent requests in one process."""
         return 1
 
     def estimate(
         self, prompt: str, first: Side, second: Side, aspect: AspectText
     ) -> Estimate | Sequence[Estimate] | None:
-        """Return what one comparison of two videos will take, without asking anybody, and quickly.
+        """Return the estimated cost of one comparison, quickly and without a request.
 
-        Several where several models are asked, the answer's own last; None where nothing is known or nothing
-        is paid for.
+        A sequence if several models are used, with that of the answer last; None if the cost is unknown or
+        nothing is paid for.
         """
         return None
 
     def learn(self, rows: Sequence[Judgement]) -> str:
-        """Let estimates rest on what earlier answers took; return for a person what they rest on.
+        """Base estimates on the cost of earlier answers; return a readable statement of their basis.
 
         Parameters
         ----------
         rows
-            What the store has of this evaluator with these settings; there may be none.
+            The store's rows of this evaluator with these settings; possibly none.
         """
         return ""
 
 
 class PairwiseJudge(Evaluator):
-    """Says which of two videos is better.
+    """Decides which of two videos is better.
 
     Class attributes
     ----------------
     both_orders
-        Whether each pair is asked twice, in both orders; else the order is drawn.
+        Whether each pair is judged twice, in both orders; otherwise the order is drawn.
     """
 
     both_orders: ClassVar[bool] = True
 
     def asks_both_orders(self, aspect: AspectText) -> bool:
-        """Tell whether pairs of an aspect are asked in both orders; by default as the class says."""
+        """Return whether pairs of an aspect are judged in both orders; by default, `both_orders`."""
         return self.both_orders
 
     @abstractmethod
@@ -139,9 +145,9 @@ class PairwiseJudge(Evaluator):
         Parameters
         ----------
         prompt
-            All captions of the source, one a line.
+            All captions of the source, one per line.
         first, second
-            The videos as lazy frame sequences with time stamps, in the order in which they are shown.
+            The videos as lazy frame sequences with timestamps, in presentation order.
 
         Raises
         ------
@@ -151,7 +157,7 @@ class PairwiseJudge(Evaluator):
 
 
 class PointwiseScorer(Evaluator):
-    """Says how good one video is; the greater the better.
+    """Rates one video; a greater score is better.
 
     Class attributes
     ----------------
@@ -168,5 +174,5 @@ class PointwiseScorer(Evaluator):
         Raises
         ------
         NotJudged
-            If there is none.
+            If there is no score.
         """

@@ -1,13 +1,13 @@
-"""The engine that answers units of work: key, kept answer, limits, row. Every kind of scoring runs on it.
+"""The engine that answers units of work: key, kept answer, limits, row. All scoring runs on it.
 
-A *unit* is what is answered at once: one request to a judge, one video in one dimension. A *kind* of work
-knows how its units are estimated, answered and written down. A *task* holds units that one process answers;
-only paths, ids and small frozen models go in and come out, so that any executor can run it in any process.
+A *unit* is answered as a whole: one request to a judge, or one video in one dimension. A *kind* of work
+estimates and answers its units, and makes their rows. A *task* is a set of units for one process; its
+inputs and outputs are paths, ids and small frozen models, so that any executor can run it in any process.
 
-Rules, the same for every kind:
+These rules hold for every kind:
 
-- A unit is settled when each of its rows has an answer, or a failure that would come again.
-- A unit during which its process died is tried once more, alone; after :data:`MOST_DEATHS` deaths it fails.
+- A unit is settled when each of its rows has an answer, or a failure that a new attempt would not change.
+- A unit during which its process died is retried alone; after :data:`MOST_DEATHS` deaths it fails.
 - A stop (limit, missing price, refused key, failures in a row) leaves the remaining units to the next run.
 """
 
@@ -34,36 +34,36 @@ from tasks.llm.meter import CountedRow, Meter, Reservation
 from tasks.llm.usage import Estimate, Prices
 from tasks.models.device import require_gpu
 
-#: How often a process may die of one unit in one run.
+#: Maximum deaths of a process on one unit in one run.
 MOST_DEATHS = 2
 
 
 class CannotGoOn(Exception):
-    """No unit of this kind can be answered here: something is missing that each of them needs."""
+    """No unit of this kind can be answered here: a requirement of all of them is missing."""
 
 
 class Row(StoredRow, CountedRow, Protocol):
-    """A row of a store that says what it took."""
+    """A row of a store, with its cost."""
 
     @property
     def key(self) -> str:
-        """Checksum of all that the answer depends on."""
+        """Checksum of everything the answer depends on."""
 
 
 class Unit(Protocol):
-    """What is answered at once."""
+    """A piece of work that is answered as a whole."""
 
     @property
     def key(self) -> str:
-        """Checksum of all that its answer depends on."""
+        """Checksum of everything the answer depends on."""
 
     @property
     def ids(self) -> Sequence[RowId]:
-        """By which its rows are known in the store; the first part of each is the row's key."""
+        """Ids of its rows in the store; the first part of each is the row's key."""
 
     @property
     def shares(self) -> str:
-        """Name of what it shares with other units and is expensive to make, such as a decoded video."""
+        """Name of something expensive that it shares with other units, such as a decoded video."""
 
 
 U = TypeVar("U", bound=Unit)
@@ -75,50 +75,50 @@ class Form(ABC, Generic[U]):
     Class attributes
     ----------------
     paced
-        Whether requests wait for the kind's rate.
+        Whether units wait for the kind's rate limit.
     """
 
     paced: ClassVar[bool] = True
 
     @abstractmethod
     def answer(self, units: Sequence[U], run: TaskRun[U]) -> None:
-        """Answer units, each by `run.reserve` and `run.keep`; what cannot be answered now is left."""
+        """Answer units, each by `run.reserve` and `run.keep`; skip those that cannot be answered now."""
 
 
 class Kind(ABC, Generic[U]):
-    """A kind of work: who answers its units, and how.
+    """A kind of work, which answers units.
 
     Parameters
     ----------
     name
-        What counts and messages call it.
+        Name in counts and messages.
     pool
-        Which workers run it.
+        Workers that run it.
     concurrency
-        Units under way at once in one process.
+        Number of units answered concurrently in one process.
     """
 
     name: str
     pool: Pool
     concurrency: int
 
-    #: Requests and tokens a minute that all processes share.
+    #: Requests and tokens per minute, over all processes.
     rate: RateLimit | None = None
-    #: Whether units that share something may be put into several tasks, each of which makes it again.
+    #: Whether units that share something may be split into several tasks, each of which makes it again.
     splits_shared: bool = False
 
     @property
     def form(self) -> Form[U]:
-        """How units are answered: one after the other, unless a kind hands many over at once."""
+        """How units are answered: live, unless a kind submits batches."""
         return Live(self.concurrency)
 
     @abstractmethod
     def estimates(self, unit: U) -> Sequence[Estimate]:
-        """Return what a unit is expected to take; empty where that is unknown, or nothing is paid."""
+        """Return the estimated cost of a unit; empty if it is unknown or free."""
 
     @abstractmethod
     def answer(self, unit: U) -> Sequence[Row]:
-        """Return a row for each of the unit's ids, also where there is no answer.
+        """Return a row for each of the unit's ids, even without an answer.
 
         Raises
         ------
@@ -128,16 +128,16 @@ class Kind(ABC, Generic[U]):
 
     @abstractmethod
     def failed(self, unit: U, failure: Failure, message: str) -> Sequence[Row]:
-        """Return rows that say why a unit has no answer; nothing was paid for it."""
+        """Return rows with the reason why a unit has no answer; they cost nothing."""
 
     @abstractmethod
     def copied(self, row: Row, unit: U, place: int) -> Row:
-        """Return another unit's row as that of the unit's id at a place: identical, and paid for there."""
+        """Return the row of an identical unit, as the row at a place of the unit's ids; it costs nothing."""
 
 
 @dataclass(frozen=True)
 class Work(ABC, Generic[U]):
-    """What every task of a run needs to know.
+    """Context shared by all tasks of a run.
 
     Parameters
     ----------
@@ -146,9 +146,9 @@ class Work(ABC, Generic[U]):
     store_path
         Folder of the store.
     retry
-        Whether failures that would come again are tried again.
+        Whether to retry failures that a new attempt would normally not change.
     allow_cpu_models
-        Whether loaded models may run where there is no GPU.
+        Whether loaded models may run without a GPU.
     """
 
     #: Folder below the store's cache for the counts of runs.
@@ -163,21 +163,21 @@ class Work(ABC, Generic[U]):
 
     @property
     def cache(self) -> Path:
-        """The store's folder for what can be made again."""
+        """The store's folder of files that can be recreated."""
         return Path(self.store_path) / "cache"
 
     @property
     def spending(self) -> Spending:
-        """What the run spends."""
+        """The run's counts and limits."""
         return Spending(self.cache / self.counts_folder / f"{self.run}.json", self.limits)
 
     @abstractmethod
     def rows(self) -> RowStore:
-        """Return this process's store of rows; what it read of finished files is kept for all tasks."""
+        """Return this process's store of rows; all tasks share what it has read of finished files."""
 
     @abstractmethod
     def kind(self, name: str) -> Kind[U]:
-        """Return a kind of work by its name; what it loads serves all tasks of this process."""
+        """Return a kind of work by its name; all tasks of this process share what it loads."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Task(Generic[U]):
     Parameters
     ----------
     id
-        A word without dots that begins with the run's id.
+        A word without dots that starts with the run's id.
     name
         Name of the kind.
     """
@@ -200,18 +200,18 @@ class Task(Generic[U]):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a task did.
+    """Result of a task.
 
     Parameters
     ----------
     source_id
         Id of the task.
     made
-        Rows that it made.
+        Number of rows made.
     rows
-        Keys of those without an answer.
+        Keys of rows without an answer.
     unusable
-        What its process lacks where no unit of the kind can be answered there.
+        If no unit of the kind can be answered in its process, what is missing there.
     """
 
     source_id: str
@@ -222,18 +222,18 @@ class Outcome:
 
 
 def reason_of(problem: Exception) -> str:
-    """Return for a person why a kind of work cannot be used."""
-    told = isinstance(problem, PrerequisiteError | UserInputError | CannotGoOn)
-    return str(problem) if told else f"{type(problem).__name__}: {problem}"
+    """Return a readable reason why a kind of work cannot be used."""
+    readable = isinstance(problem, PrerequisiteError | UserInputError | CannotGoOn)
+    return str(problem) if readable else f"{type(problem).__name__}: {problem}"
 
 
 def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -> Outcome:
-    """Answer the units of a task that no earlier try of it has answered.
+    """Answer the units of a task that no earlier attempt has answered.
 
     Raises
     ------
     StoreError, IntegrityError
-        If rows cannot be read: then nobody can read them.
+        If the store's rows cannot be read.
     """
     spending = work.spending
     if spending.stopped(task.name):
@@ -242,7 +242,7 @@ def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -
         kind = work.kind(task.name)
         if kind.pool == "h100" and not work.allow_cpu_models:
             require_gpu()
-    except Exception as problem:  # noqa: BLE001 - it was made where the run began: what is missing here is told
+    except Exception as problem:  # noqa: BLE001 - it could be made where the run began, so this worker lacks something
         why = reason_of(problem)
         spending.stop(task.name, why)
         return Outcome(task.id, task.name, unusable=why)
@@ -250,12 +250,12 @@ def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -
 
 
 class TaskRun(Generic[U]):
-    """The units of one task under way: what a :class:`Form` works with; its methods may be called by threads.
+    """One execution of a task, which a :class:`Form` works with; its methods are thread-safe.
 
-    Parameters
+    Attributes
     ----------
     deaths
-        By key, how often the process of an earlier try of the task died of a unit.
+        By key of a unit, how many processes of earlier attempts died on it.
     """
 
     def __init__(self, work: Work[U], task: Task[U], kind: Kind[U], spending: Spending) -> None:
@@ -270,7 +270,7 @@ class TaskRun(Generic[U]):
         self._lines: LinesFile
 
     def all(self) -> Outcome:
-        """Answer the units that no earlier try has settled."""
+        """Answer the units that no earlier attempt has settled."""
         known = self.store.known_to(self.task.id, [id_ for unit in self.task.units for id_ in unit.ids])
         open_ = [unit for unit in self.task.units if not unit_settled(unit, known, self._retry)]
         with self.store.writer(self.task.id) as self._lines, ExitStack() as at_end:
@@ -280,20 +280,20 @@ class TaskRun(Generic[U]):
 
     @property
     def stopped(self) -> bool:
-        """Whether no more units are to be answered."""
+        """Whether no more units may be answered."""
         return self.meter.stopped is not None
 
     def reserve(self, unit: U) -> Reservation | None:
-        """Set aside what a unit is expected to take; None where no unit may be answered any more."""
-        # estimates cost time, so they are made only where a limit needs them
+        """Reserve the estimated cost of a unit; return None if no more units may be answered."""
+        # estimates cost time, so they are made only if a limit needs them
         return self.meter.reserve(self.kind.estimates(unit) if self.meter.limited else ())
 
     def begin(self, unit: U) -> None:
-        """Note that a unit is answered now: if this process dies of it, that is known."""
+        """Record that a unit is started, so that a death of this process is attributed to it."""
         self._lines.begin(unit.key)
 
     def keep(self, rows: Sequence[Row], held: Reservation) -> None:
-        """Keep and count the rows of a unit."""
+        """Store and count the rows of a unit."""
         if self.meter.refuses(held, rows):
             return
         for row in rows:
@@ -304,7 +304,7 @@ class TaskRun(Generic[U]):
             self._failed += [row.key for row in rows if row.failure is not None]
 
     def give_up(self, problem: CannotGoOn, *held: Reservation) -> None:
-        """End the kind's run: no unit of it can be answered."""
+        """Stop the kind, because no unit of it can be answered here."""
         for one in held:
             self.meter.release(one)
         self._unusable = str(problem)
@@ -313,7 +313,7 @@ class TaskRun(Generic[U]):
 
 @dataclass(frozen=True)
 class Live(Form[U]):
-    """Units one after the other, by some threads: first those of which no process has died."""
+    """Answers units one after the other, in threads; units on which a process died come last, alone."""
 
     concurrency: int
 
@@ -324,7 +324,7 @@ class Live(Form[U]):
         self._some([unit for unit in suspects if run.deaths[unit.key] < MOST_DEATHS], 1, run)
         for unit in suspects:
             if run.deaths[unit.key] >= MOST_DEATHS:
-                message = f"its process died, {MOST_DEATHS} times; see the worker's log"
+                message = f"its process died {MOST_DEATHS} times; see the worker's log"
                 run.keep(run.kind.failed(unit, Failure.INTERNAL_ERROR, message), Reservation())
 
     def _some(self, units: Iterable[U], threads: int, run: TaskRun[U]) -> None:
@@ -362,27 +362,27 @@ def _answer_one(unit: U, run: TaskRun[U]) -> None:
 
 
 def unit_settled(unit: Unit, known: Mapping[RowId, str], retry: bool) -> bool:
-    """Return whether a unit need not be answered again; `known` as :meth:`RowStore.known`."""
+    """Return whether a unit needs no further attempt; `known` is from :meth:`RowStore.known`."""
     return all(is_settled(known.get(id_), retry) for id_ in unit.ids)
 
 
-#: Units of a task for each one that may be under way: few wait for the slowest at its end.
+#: Units of a task per concurrent unit, so that few threads idle while the last ones finish.
 _ROUNDS = 8
 
 
 def batches(
     units: Sequence[U], concurrency: int, most: int, splits_shared: bool = False
 ) -> list[tuple[U, ...]]:
-    """Return units in tasks: those that share something together, in the order in which that first comes.
+    """Group units into tasks: units that share something stay together, in order of first occurrence.
 
     Parameters
     ----------
     concurrency
-        How many units are under way at once in one process.
+        Number of units answered concurrently in one process.
     most
-        About how many tasks there may be.
+        Approximate maximum number of tasks.
     splits_shared
-        Cut also between units that share something; see :class:`Kind`.
+        Whether units that share something may be split; see :class:`Kind`.
     """
     by_shared: dict[str, list[U]] = {}
     for unit in units:
@@ -393,11 +393,11 @@ def batches(
         ordered = [unit for some in by_shared.values() for unit in some]
         return [tuple(ordered[start : start + size]) for start in range(0, len(ordered), size)]
     least = max(_ROUNDS * concurrency if concurrency > 1 else 1, fair)
-    found: list[tuple[U, ...]] = []
+    tasks: list[tuple[U, ...]] = []
     batch: list[U] = []
     for some in by_shared.values():
         batch += some
         if len(batch) >= least:
-            found.append(tuple(batch))
+            tasks.append(tuple(batch))
             batch = []
-    return [*found, tuple(batch)] if batch else found
+    return [*tasks, tuple(batch)] if batch else tasks

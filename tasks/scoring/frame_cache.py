@@ -1,4 +1,4 @@
-"""Frames that were read are kept for a while: a source's pairs, orders and judges want the same ones."""
+"""A cache of decoded frames, because a source's pairs, orders and judges need the same ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from storage_schemas.frames import Planes
 from tasks.pairs.view import Side
 
-#: Memory of one process for frames: about 1,200 of 512×288.
+#: Memory for frames in one process, in bytes: about 1,200 of 512×288.
 KEPT_BYTES = 256 << 20
 
 
 class FramesKeeper:
-    """Frames by identity, the latest used ones; threads may share one.
+    """The most recently used frames by identity; thread-safe.
 
     Parameters
     ----------
@@ -31,15 +31,15 @@ class FramesKeeper:
         self._lock = threading.Lock()
 
     def take(self, ids: Sequence[str]) -> dict[str, Planes]:
-        """Return those of some frames that are here."""
+        """Return the cached ones of some frames."""
         with self._lock:
-            found = {id_: self._frames[id_] for id_ in ids if id_ in self._frames}
-            for id_ in found:
+            cached = {id_: self._frames[id_] for id_ in ids if id_ in self._frames}
+            for id_ in cached:
                 self._frames.move_to_end(id_)
-        return found
+        return cached
 
     def put(self, frames: dict[str, Planes]) -> None:
-        """Keep frames; those that were not used for longest go."""
+        """Add frames; the least recently used ones are dropped."""
         with self._lock:
             for id_, frame in frames.items():
                 if id_ not in self._frames:
@@ -50,14 +50,14 @@ class FramesKeeper:
 
 
 class KeptSide(Side):
-    """A video whose frames are read once as long as they are kept.
+    """A video whose frames are not read again while they are cached.
 
     Parameters
     ----------
     side
         The video; it has to know the identity of its frames without reading them.
     keeper
-        Where frames are kept.
+        The cache.
     """
 
     def __init__(self, side: Side, keeper: FramesKeeper) -> None:
@@ -70,12 +70,12 @@ class KeptSide(Side):
 
     @property
     def times_s(self) -> NDArray[np.float64]:
-        """When each frame is shown, in seconds of this video."""
+        """Presentation time of each frame, in seconds of this video."""
         return self._side.times_s
 
     @property
     def family(self) -> str:
-        """What the video shares frames with."""
+        """Family of videos that share frames with this one."""
         return self._side.family
 
     def frame_ids(self, places: Sequence[int]) -> list[str]:
@@ -83,16 +83,16 @@ class KeptSide(Side):
         return self._side.frame_ids(places)
 
     def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place, read-only; only those that are not kept are read."""
+        """Return frames by place, read-only; only frames that are not cached are read."""
         ids = self.frame_ids(places)
-        found = self._keeper.take(ids)
-        missing = {id_: place for id_, place in zip(ids, places, strict=True) if id_ not in found}
+        frames = self._keeper.take(ids)
+        missing = {id_: place for id_, place in zip(ids, places, strict=True) if id_ not in frames}
         if missing:
             read = self._side.planes(list(missing.values()))
             new = {id_: frame.copy() for id_, frame in zip(missing, read, strict=True)}
             self._keeper.put(new)
-            found |= new
+            frames |= new
         shape = (len(ids), self.height * 3 // 2, self.width)
-        planes = np.stack([found[id_] for id_ in ids]) if ids else np.empty(shape, np.uint8)
+        planes = np.stack([frames[id_] for id_ in ids]) if ids else np.empty(shape, np.uint8)
         planes.setflags(write=False)
         return planes

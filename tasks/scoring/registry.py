@@ -1,4 +1,4 @@
-"""The table of evaluators, those that other packages add, and the choice of some with their settings."""
+"""The table of evaluators, evaluators of other packages, and how users select them with settings."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 
 class EvaluatorChoice(Frozen):
-    """One evaluator that runs.
+    """A selected evaluator.
 
     Parameters
     ----------
     use
-        Its name in the table of evaluators.
+        Name in the table of evaluators.
     label
-        What tables call it; its own name where it is empty.
+        Name in result tables; if empty, the evaluator's own.
     settings
-        What its factory is given.
+        Arguments of its factory.
     concurrency
-        Requests under way at once in one process; what the evaluator says by default.
+        Number of concurrent requests in one process; by default, the evaluator's.
     requests_per_minute, tokens_per_minute
-        Most of all processes together; None for no limit.
+        Maximum over all processes; None for no limit.
     """
 
     use: str
@@ -59,12 +59,12 @@ class EvaluatorChoice(Frozen):
         return value
 
 
-#: Settings that say how an evaluator runs, not what it answers: they are in no key.
+#: Settings of how an evaluator runs, which do not affect answers and are part of no key.
 HOW_IT_RUNS = ("label", "concurrency", "requests_per_minute", "tokens_per_minute")
 
 
 def choice_from_text(text: str) -> EvaluatorChoice:
-    """Return what ``NAME`` or ``NAME?key=value&key=value`` means; values are JSON, else text.
+    """Return the evaluator of ``NAME`` or ``NAME?key=value&key=value``; values are JSON, else text.
 
     Raises
     ------
@@ -81,16 +81,16 @@ def choice_from_text(text: str) -> EvaluatorChoice:
             values[key] = json.loads(unquote(value))
         except json.JSONDecodeError:
             values[key] = unquote(value)
-    return _chosen(name, values, f"evaluator {text}")
+    return _choice(name, values, f"evaluator {text}")
 
 
 def choices_from_file(path: Path) -> list[EvaluatorChoice]:
-    """Return the evaluators of a TOML file: a table each, named by its label, with `use` and settings.
+    """Return the evaluators of a TOML file: one table each, named by its label, with `use` and settings.
 
     Raises
     ------
     UserInputError
-        If there is no such file, or it does not fit.
+        If the file does not exist or is invalid.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def choices_from_file(path: Path) -> list[EvaluatorChoice]:
     except OSError as problem:
         raise UserInputError(f"{path} cannot be read: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{path} is no TOML: {problem}") from problem
+        raise UserInputError(f"{path} is not TOML: {problem}") from problem
     tables = values.pop("evaluators", None)
     if (
         values
@@ -113,15 +113,15 @@ def choices_from_file(path: Path) -> list[EvaluatorChoice]:
         or not all(isinstance(table, dict) for table in tables.values())
     ):
         raise UserInputError(f"{path}: write a table [evaluators.LABEL] for each evaluator, and nothing else")
-    found = []
+    choices = []
     for label, table in tables.items():
         rest = {"label": label, **table}
-        found.append(_chosen(str(rest.pop("use", label)), rest, f"{path}: evaluators.{label}"))
-    return found
+        choices.append(_choice(str(rest.pop("use", label)), rest, f"{path}: evaluators.{label}"))
+    return choices
 
 
 def check_labels(names: Iterable[str]) -> None:
-    """Raise UserInputError where two evaluators would have the same name in tables."""
+    """Raise UserInputError if two evaluators would have the same name in tables."""
     for name, count in Counter(names).items():
         if count > 1:
             raise UserInputError(
@@ -129,7 +129,7 @@ def check_labels(names: Iterable[str]) -> None:
             )
 
 
-def _chosen(name: str, values: Mapping[str, Any], where: str) -> EvaluatorChoice:
+def _choice(name: str, values: Mapping[str, Any], where: str) -> EvaluatorChoice:
     how = {key: value for key, value in values.items() if key in HOW_IT_RUNS}
     settings = {key: value for key, value in values.items() if key not in HOW_IT_RUNS}
     try:
@@ -168,31 +168,31 @@ BUILT_IN: dict[str, str] = {
 
 
 def added_evaluators() -> dict[str, EntryPoint]:
-    """Return the evaluators that installed packages add, by name; nothing is imported."""
+    """Return the evaluators of installed packages by name; nothing is imported."""
     return added_points(GROUP, BUILT_IN, "evaluator")
 
 
 def factory(name: str) -> Callable[..., Any]:
-    """Return what makes the evaluator of that name, importing its module; raises as :func:`load_factory`."""
+    """Import and return the factory of an evaluator; raises as :func:`load_factory`."""
     return load_factory("evaluator", name, BUILT_IN, added_evaluators())
 
 
 def load_factory(
     what: str, name: str, built_in: Mapping[str, str], added: Mapping[str, EntryPoint]
 ) -> Callable[..., Any]:
-    """Return what makes the thing of that name, importing its module.
+    """Import and return the factory of a name.
 
     Parameters
     ----------
     what
-        What such things are called: an evaluator, a suite.
+        What it makes, for messages: an evaluator, a suite.
     built_in, added
-        Ours, as ``module:factory``, and those of packages, by name.
+        This project's factories, as ``module:factory``, and those of other packages, by name.
 
     Raises
     ------
     UserInputError
-        If there is none, with the nearest names.
+        If the name is unknown; the message has the nearest names.
     PrerequisiteError
         If its module cannot be imported.
     """
@@ -205,90 +205,93 @@ def load_factory(
     try:
         if name in built_in:
             module, _, attribute = where.partition(":")
-            found: Any = getattr(importlib.import_module(module), attribute)
+            loaded: Any = getattr(importlib.import_module(module), attribute)
         else:
-            found = added[name].load()
+            loaded = added[name].load()
     except (ImportError, AttributeError) as problem:
         raise PrerequisiteError(
-            f"{what} {name!r} cannot be loaded from {where}: {problem}; install what it needs, or "
+            f"{what} {name!r} cannot be loaded from {where}: {problem}; install its requirements, or "
             "repair or uninstall its package"
         ) from problem
-    if not callable(found):
-        raise PrerequisiteError(f"{where} is no factory: it has to be a class or a function")
-    return found  # type: ignore[no-any-return]
+    if not callable(loaded):
+        raise PrerequisiteError(f"{where} is not a factory: it has to be a class or a function")
+    return loaded  # type: ignore[no-any-return]
 
 
-def make_evaluator(chosen: EvaluatorChoice, setup: Setup) -> Evaluator:
+def make_evaluator(choice: EvaluatorChoice, setup: Setup) -> Evaluator:
     """Make an evaluator with its settings; nothing is loaded yet.
 
     Parameters
     ----------
     setup
-        What its factory may ask for by the names of its parameters: ``setup``, or what that has.
+        Passed to a parameter ``setup`` of the factory; its properties, to parameters of their names.
 
     Raises
     ------
     UserInputError
-        If there is none of that name, or its settings do not fit.
+        If the name is unknown, or a setting is invalid.
     PrerequisiteError
-        If it cannot be imported, or is none.
+        If it cannot be imported, or is not an evaluator.
     """
-    make = factory(chosen.use)
+    make = factory(choice.use)
     try:
         takes = inspect.signature(make).parameters
     except ValueError as problem:
-        raise PrerequisiteError(f"evaluator {chosen.use}: {make!r} is no factory: {problem}") from problem
+        raise PrerequisiteError(f"evaluator {choice.use}: {make!r} is not a factory: {problem}") from problem
     given = {name: getattr(setup, name) for name in PROVIDED if name in takes}
+    if "prompts" in choice.settings:
+        # an evaluator may have prompts of its own, so that two wordings can be compared in one run
+        given.pop("prompts", None)
     if "setup" in takes:
         given["setup"] = setup
-    _check_settings(chosen, takes, given)
+    _check_settings(choice, takes, given)
     try:
-        made = make(**given, **chosen.settings)
+        made = make(**given, **choice.settings)
     except ValidationError as problem:
         first = problem.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise UserInputError(f"evaluator {chosen.use}: {key}: {first['msg']}") from problem
+        raise UserInputError(f"evaluator {choice.use}: {key}: {first['msg']}") from problem
     except (TypeError, ValueError) as problem:
-        raise UserInputError(f"evaluator {chosen.use}: {problem}") from problem
+        raise UserInputError(f"evaluator {choice.use}: {problem}") from problem
     if not isinstance(made, PairwiseJudge | PointwiseScorer):
         raise PrerequisiteError(
-            f"evaluator {chosen.use} is a {type(made).__name__}: it has to be a PairwiseJudge or a "
+            f"evaluator {choice.use} is a {type(made).__name__}: it has to be a PairwiseJudge or a "
             "PointwiseScorer"
         )
     try:
         settings_digest(made)
     except Exception as problem:  # another package's code
         raise PrerequisiteError(
-            f"evaluator {chosen.use}: its settings() are nothing that JSON can hold "
+            f"evaluator {choice.use}: its settings() are not JSON-serialisable "
             f"({type(problem).__name__}: {problem})"
         ) from problem
     return made
 
 
 def _check_settings(
-    chosen: EvaluatorChoice, takes: Mapping[str, inspect.Parameter], given: Iterable[str]
+    choice: EvaluatorChoice, takes: Mapping[str, inspect.Parameter], given: Iterable[str]
 ) -> None:
-    """Raise UserInputError for a setting that the factory does not have, or that is filled in."""
+    """Raise UserInputError for a setting that the factory does not have, or that is provided."""
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
         return
     own = [name for name in takes if name not in given]
-    for name in chosen.settings:
+    for name in choice.settings:
         if name not in own:
             near = difflib.get_close_matches(name, [*own, *HOW_IT_RUNS], n=2)
             hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(own) or 'none'}"
-            raise UserInputError(f"evaluator {chosen.use} has no setting {name!r}: {hint}")
+            raise UserInputError(f"evaluator {choice.use} has no setting {name!r}: {hint}")
 
 
 def check_different(evaluators: Iterable[tuple[str, Evaluator]]) -> None:
-    """Raise UserInputError where two labels stand for one evaluator with the same settings.
+    """Raise UserInputError if two labels stand for one evaluator with the same settings.
 
-    Their requests would be the same: each would be paid for twice, and kept under one of the labels.
+    Their requests would be identical: each would be paid for twice, and stored under one of the labels.
     """
-    found: dict[tuple[str, str], str] = {}
+    labels: dict[tuple[str, str], str] = {}
     for label, evaluator in evaluators:
-        other = found.setdefault((evaluator.name, settings_digest(evaluator)), label)
+        other = labels.setdefault((evaluator.name, settings_digest(evaluator)), label)
         if other != label:
             raise UserInputError(
                 f"{other} and {label} are one evaluator with the same settings: name it once; "
-                "--repeats asks it several times"
+                "for several answers use --repeats"
             )

@@ -1,4 +1,4 @@
-"""The pairs of a release as evaluators are asked about them, and the choice of some of them."""
+"""The pairs of a release as evaluators see them, and the selection of pairs to judge."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tasks.scoring.request import PairFacts, prompt_digest
 
 
 class Selection(Frozen):
-    """Which pairs of a set are judged; what is empty takes all.
+    """The pairs to judge; an empty field selects all.
 
     Parameters
     ----------
     pairs
-        Ids, or unambiguous beginnings of them.
+        Ids, or unambiguous prefixes.
     strengths, clips
-        Points on the axes of severity.
+        Severity points: strengths, and numbers of degraded clips.
     most_per_aspect
-        A keyed draw of so many pairs of each aspect; a smaller one lies within a larger one.
+        Maximum pairs of each aspect, by a keyed draw; a smaller draw is contained in a larger one.
     """
 
     aspects: tuple[str, ...] = ()
@@ -42,19 +42,19 @@ class Selection(Frozen):
     most_per_aspect: int | None = Field(default=None, ge=1)
 
     def of(self, facts: Iterable[PairFacts]) -> list[PairFacts]:
-        """Return the pairs that are meant, by source, so that its frames are read once.
+        """Return the selected pairs ordered by source, so that its frames are read once.
 
         Raises
         ------
         UserInputError
-            If something that is named is not there, or nothing is left.
+            If a value does not occur, or no pair is selected.
         """
         given = list(facts)
         _require("aspect", self.aspects, {pair.aspect for pair in given})
         _require("strength", self.strengths, {pair.strength for pair in given})
         _require("number of degraded clips", self.clips, {pair.clips for pair in given})
-        ids = {_one(begin, given) for begin in self.pairs}
-        kept = [
+        ids = {_id_of(prefix, given) for prefix in self.pairs}
+        selected = [
             pair
             for pair in given
             if (not ids or pair.pair_id in ids)
@@ -64,18 +64,18 @@ class Selection(Frozen):
         ]
         if self.most_per_aspect is not None:
             by_aspect: dict[str, list[PairFacts]] = defaultdict(list)
-            for pair in kept:
+            for pair in selected:
                 by_aspect[pair.aspect].append(pair)
-            kept = [
+            selected = [
                 pair
                 for some in by_aspect.values()
                 for pair in sorted(some, key=lambda pair: keyed_rank("evaluate", pair.pair_id))[
                     : self.most_per_aspect
                 ]
             ]
-        if not kept:
+        if not selected:
             raise UserInputError("no pair is left to judge: name fewer aspects, pairs, strengths or clips")
-        return sorted(kept, key=lambda pair: (pair.source_id, pair.aspect, pair.pair_id))
+        return sorted(selected, key=lambda pair: (pair.source_id, pair.aspect, pair.pair_id))
 
 
 def _require(what: str, wanted: Collection[object], there: Collection[object]) -> None:
@@ -85,11 +85,11 @@ def _require(what: str, wanted: Collection[object], there: Collection[object]) -
             raise UserInputError(f"no pair has the {what} {value!r}: there are {known or 'none'}")
 
 
-def _one(begin: str, pairs: Iterable[PairFacts]) -> str:
-    found = [pair.pair_id for pair in pairs if pair.pair_id.startswith(begin)]
-    if len(found) != 1:
-        raise UserInputError(f"{len(found)} pairs have an id like {begin!r}")
-    return found[0]
+def _id_of(prefix: str, pairs: Iterable[PairFacts]) -> str:
+    matches = [pair.pair_id for pair in pairs if pair.pair_id.startswith(prefix)]
+    if len(matches) != 1:
+        raise UserInputError(f"{len(matches)} pairs have an id that starts with {prefix!r}")
+    return matches[0]
 
 
 class ReleasePairs(Frozen):
@@ -107,16 +107,16 @@ class ReleasePairs(Frozen):
 
     @property
     def release(self) -> Release:
-        """The release, opened once a process."""
+        """The release, opened once per process."""
         return _open(self.store_path, self.name, self.version)
 
     @property
     def title(self) -> str:
-        """What a person reads."""
+        """Readable name."""
         return f"release {self.name}, version {self.version}"
 
     def facts(self) -> list[PairFacts]:
-        """Return what is known of all pairs."""
+        """Return the facts of all pairs."""
         digests = {
             row.source_id: prompt_digest(self.release.prompt(row.source_id)) for row in self.release.sources()
         }
@@ -142,12 +142,12 @@ class ReleasePairs(Frozen):
         pair = open_pair(self.release.store, self.release, pair_id)
         return replace(pair, high=KeptSide(pair.high, _keeper), low=KeptSide(pair.low, _keeper))
 
-    def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
-        """Return an aspect as evaluators are told of it."""
-        return aspect_text(aspect, dimension, folder)
+    def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
+        """Return an aspect as it is described to evaluators."""
+        return aspect_text(aspect, dimension, prompts)
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
-        """Check that the release is as it was written, and that the frames of some pairs are there.
+        """Check that the release is unchanged, and that the frames of some pairs exist.
 
         Raises
         ------
@@ -165,25 +165,25 @@ class ReleasePairs(Frozen):
             gone = [id_ for id_ in wanted_ids if not store.has(kind, id_)]
             if gone:
                 raise StoreError(
-                    f"{len(gone)} of {len(wanted_ids)} {kind.replace('_', ' ')} artifacts that these pairs "
-                    "consist of are not in the store: run the build again, which makes them anew"
+                    f"{len(gone)} of {len(wanted_ids)} {kind.replace('_', ' ')} artifacts of these pairs are "
+                    "not in the store: run the build again to recreate them"
                 )
 
 
 def pairs_of_release(store: Store, name: str | None, version: int | None) -> ReleasePairs:
-    """Return the pairs of a release, once its files are seen to be unchanged.
+    """Return the pairs of a release, after a check that its files are unchanged.
 
     Parameters
     ----------
     name, version
-        The only release and the newest version where they are None.
+        If None, the only release and the newest version.
 
     Raises
     ------
     StoreError, UserInputError
-        If there is none.
+        If the release does not exist.
     IntegrityError
-        If a file of it was changed.
+        If one of its files was changed.
     """
     release = Release.open(store, name, version)
     release.check()

@@ -1,4 +1,4 @@
-"""A request: one evaluator, one pair, one order, one repeat; its key says all that the answer depends on."""
+"""A request: one evaluator, pair, order and repeat; its key covers everything the answer depends on."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from tasks.scoring.base import AspectText, Evaluator, PairwiseJudge
 from tasks.scoring.instructions import text_digest
 
 
-def changed_texts(pairs: PairSet, folder: str | None) -> dict[str, str]:
-    """Return by aspect the checksums of the texts that a folder has in place of those of a set of pairs."""
-    found: dict[str, str] = {}
-    if folder is None:
-        return found
+def changed_texts(pairs: PairSet, prompts: str) -> dict[str, str]:
+    """Return the checksums of the user's descriptions that differ from those of a set of pairs, by aspect."""
+    changed: dict[str, str] = {}
+    if not prompts:
+        return changed
     for name, dimension in sorted({(pair.aspect, pair.dimension) for pair in pairs.facts()}):
         try:
-            ours = text_digest(pairs.text(name, dimension, None))
-        except PrerequisiteError:  # an aspect that a package adds may have the user's only
+            default = text_digest(pairs.text(name, dimension, ""))
+        except PrerequisiteError:  # an aspect that a package adds may only have the user's text
             continue
-        theirs = text_digest(pairs.text(name, dimension, folder))
-        if theirs != ours:
-            found[name] = theirs
-    return found
+        text = text_digest(pairs.text(name, dimension, prompts))
+        if text != default:
+            changed[name] = text
+    return changed
 
 
 @dataclass(frozen=True)
 class PairFacts:
-    """What is known of a pair before it is opened.
+    """Facts about a pair that are known before it is opened.
 
     Parameters
     ----------
     high_checksum, low_checksum
         Checksums of the frames of both videos.
     strength, clips
-        Its point on the axes of severity.
+        Its severity point.
     frames
-        Frames of both videos.
+        Number of frames of both videos.
     """
 
     pair_id: str
@@ -60,27 +60,27 @@ class PairFacts:
 
 
 class PairSet(Protocol):
-    """Pairs that evaluators are asked about; it may be sent to other processes."""
+    """A set of pairs to judge; it may be sent to other processes."""
 
     @property
     def name(self) -> str:
-        """What a run on them is called."""
+        """Name of runs on the set."""
 
     @property
     def title(self) -> str:
-        """What a person reads."""
+        """Readable name."""
 
     def facts(self) -> Sequence[PairFacts]:
-        """Return what is known of all pairs."""
+        """Return the facts of all pairs."""
 
     def open(self, pair_id: str) -> Pair:
         """Open a pair; no frame is read yet."""
 
-    def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
-        """Return an aspect as evaluators are told of it; a folder's ``ASPECT.txt`` comes first."""
+    def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
+        """Return an aspect as it is described to evaluators; the user's description takes precedence."""
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
-        """Check that the videos of some pairs are there, before anybody is asked."""
+        """Check that the videos of some pairs exist, before any request."""
 
 
 @dataclass(frozen=True)
@@ -94,24 +94,24 @@ class Request:
 
     @property
     def ids(self) -> tuple[RowId]:
-        """By which its row is known in the store."""
+        """The id of its row in the store."""
         return ((self.key, self.pair.pair_id),)
 
     @property
     def shares(self) -> str:
-        """Its source, whose videos are decoded once for all its pairs."""
+        """Id of the source, whose videos are decoded once for all its pairs."""
         return self.pair.source_id
 
 
 def settings_digest(evaluator: Evaluator) -> str:
-    """Return the checksum of an evaluator's settings and version: two of them are two evaluators."""
+    """Return the checksum of an evaluator's settings and version, which tells evaluators apart."""
     return digest_value({"version": evaluator.version, "settings": evaluator.settings()})[:16]
 
 
 def make_requests(evaluator: Evaluator, pair: PairFacts, text: AspectText, repeats: int = 1) -> list[Request]:
-    """Return the requests of an evaluator on a pair: both orders for a judge that asks for them.
+    """Return the requests of an evaluator on a pair, in both orders if the judge requires that.
 
-    Where it asks for one, the order is drawn, the same for every evaluator.
+    Otherwise the order is drawn, and is the same for every evaluator.
     """
     orders: tuple[Order, ...] = ("apart",)
     if isinstance(evaluator, PairwiseJudge):

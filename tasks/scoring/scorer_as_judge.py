@@ -1,4 +1,4 @@
-"""A scorer as a judge: the video with the greater score is better, equal scores are a tie."""
+"""A scorer as a judge: the video with the greater score is better; equal scores are a tie."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tasks.pairs.view import Pair, Side
 from tasks.scoring.base import AspectText, PointwiseScorer, Score
 from tasks.scoring.request import PairFacts
 
-#: Scores that are kept: the high-quality video of a source serves all its pairs.
+#: Maximum number of cached scores; the high-quality video of a source serves all its pairs.
 _MOST = 4096
 
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """Fields of a judgement that follow from two scores, the model, and what was taken now."""
+    """Fields of a judgement from two scores, the model, and the cost of the scores computed for it."""
 
     fields: dict[str, Any]
     model: str
@@ -31,7 +31,7 @@ class ScoreComparison:
 
 
 class ScoreCache:
-    """Scores of videos, each computed once for the pairs that share the video; threads may share one."""
+    """Scores of videos, each computed once for all pairs that share the video; thread-safe."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Hashable, Future[Score | NotJudged]] = OrderedDict()
@@ -40,7 +40,7 @@ class ScoreCache:
     def compare(
         self, scorer: PointwiseScorer, facts: PairFacts, pair: Pair, text: AspectText
     ) -> ScoreComparison:
-        """Return what follows from the scores of both videos.
+        """Return the comparison of both videos' scores.
 
         Raises
         ------

@@ -1,7 +1,7 @@
-"""Units that are handed over many at once and collected later, as a provider's batch API has it.
+"""Units that are submitted in batches and collected later, for a provider's batch API.
 
-What is handed over is written down first: after a kill, another process collects it, and nothing is paid
-for twice. A :class:`BatchService` speaks to the provider; everything else is the engine's.
+Each submission is recorded first: after a kill, another process collects it, and nothing is paid for twice. A
+:class:`BatchService` communicates with the provider; the engine does everything else.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BatchAnswers:
-    """What a batch has given so far.
+    """Answers of a batch so far.
 
     Parameters
     ----------
     rows
-        By key of a unit, its rows; a unit's own error is a row with a failure.
+        Rows by key of a unit; an error of a single unit is a row with a failure.
     ended
-        Whether nothing more will come. Units without rows expired then: the next run hands them over anew.
+        Whether the batch is finished. Units without rows have expired then: the next run submits them again.
     """
 
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
@@ -42,15 +42,15 @@ class BatchAnswers:
 
 
 class BatchService(ABC, Generic[U]):
-    """A provider that takes many units at once.
+    """A provider's batch API.
 
     Class attributes
     ----------------
     most
-        Most units of one batch.
+        Maximum units of one batch.
     patience_s, poll_s
-        How long a task waits for its batches, and how often it looks, in seconds. What has not come by then
-        is left, and collected by the next run.
+        How long a task waits for its batches, and the interval between checks, in seconds. The next run
+        collects what has not arrived by then.
     """
 
     most: ClassVar[int] = 10_000
@@ -59,31 +59,31 @@ class BatchService(ABC, Generic[U]):
 
     @abstractmethod
     def hand_over(self, name: str, units: Sequence[U]) -> str:
-        """Hand units over, and return the provider's handle.
+        """Submit units, and return the provider's handle.
 
         Parameters
         ----------
         name
-            A new name, which is on disk; the provider keeps it with the batch, for :meth:`find`.
+            A new name, already on disk; the provider stores it with the batch, for :meth:`find`.
 
         Raises
         ------
         CannotGoOn
-            If no unit can be handed over.
+            If no unit can be submitted.
         """
 
     @abstractmethod
     def find(self, name: str) -> str | None:
-        """Return the handle of the batch that was handed over under a name; None where none arrived."""
+        """Return the handle of the batch submitted under a name; None if the provider does not have it."""
 
     @abstractmethod
     def collect(self, handle: str, units: Sequence[U]) -> BatchAnswers:
-        """Return what there is of some units of a batch; asked for again, it gives the same again."""
+        """Return the available answers of some units of a batch; repeated calls return them again."""
 
 
 @dataclass
 class Batch:
-    """Units of one batch that this task wants; `path` is the batch's record."""
+    """The units of a batch that belong to this task; `path` is the batch's record."""
 
     path: Path
     handle: str
@@ -91,7 +91,7 @@ class Batch:
 
 
 class BatchRecords:
-    """What was handed over and not collected yet: a file for each batch, beside the rows of a store.
+    """Records of batches that were submitted and not collected yet: one file each, beside a store's rows.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class BatchRecords:
         self.folder = rows / "submitted"
 
     def hand_over(self, service: BatchService[U], units: Sequence[U]) -> Batch:
-        """Hand units over; that it was tried is on disk before, and the handle before this returns."""
+        """Submit units; the attempt is on disk before, and the handle when this returns."""
         path = self.folder / f"{uuid.uuid4().hex}.json"
         keys = [unit.key for unit in units]
         self._write(path, {"handle": "", "keys": keys})
@@ -116,23 +116,23 @@ class BatchRecords:
         return Batch(path, handle, set(keys))
 
     def of(self, service: BatchService[U], keys: Collection[str]) -> list[Batch]:
-        """Return the batches in which some units were handed over, by whichever process."""
-        found = []
+        """Return the batches in which some units were submitted, by any process."""
+        batches = []
         for path in sorted(self.folder.glob("*.json")):
             record = SharedState(path).read()
             mine = set(keys) & set(record.get("keys", ()))
             if not mine:
                 continue
-            # a kill between the two notes: only the provider knows whether the batch arrived
+            # after a kill between both writes, only the provider knows whether the batch arrived
             handle = record["handle"] or service.find(path.stem)
             if handle is None:
                 self.forget(path, mine)
             else:
-                found.append(Batch(path, handle, mine))
-        return found
+                batches.append(Batch(path, handle, mine))
+        return batches
 
     def forget(self, path: Path, keys: Iterable[str]) -> None:
-        """Note that units of a batch are settled, or will not come; its record goes with the last one."""
+        """Remove units from a batch's record, because they are settled or expired; remove an empty record."""
         state = SharedState(path)
         with state.change() as record:
             left = set(record.get("keys", ())) - set(keys)
@@ -141,12 +141,12 @@ class BatchRecords:
             state.remove()
 
     def forget_settled(self, known: Callable[[], Mapping[RowId, str]]) -> None:
-        """Forget units that have rows; a process that was killed may have kept these and noted nothing.
+        """Remove units that have rows: a killed process may have stored these without updating the record.
 
         Parameters
         ----------
         known
-            Reads the rows; called only where there are batches.
+            Reads the rows; called only if there are batches.
         """
         paths = sorted(self.folder.glob("*.json"))
         keys = {id_[0] for id_ in known()} if paths else set()
@@ -161,20 +161,20 @@ class BatchRecords:
 
 @dataclass(frozen=True)
 class Submitted(Form[U]):
-    """Hands units over in batches, after it has collected what an earlier process handed over."""
+    """Submits units in batches, and first collects what an earlier process submitted."""
 
     service: BatchService[U]
     paced: ClassVar[bool] = False
 
     def answer(self, units: Sequence[U], run: TaskRun[U]) -> None:
-        """Answer units as far as they come in time."""
+        """Answer the units whose answers arrive in time."""
         records = BatchRecords(run.store.path)
         waiting = {unit.key: unit for unit in units}
         held: dict[str, Reservation] = {}
         try:
             batches = records.of(self.service, waiting)
-            there = {key for batch in batches for key in batch.keys}
-            new = [unit for unit in units if unit.key not in there]
+            submitted = {key for batch in batches for key in batch.keys}
+            new = [unit for unit in units if unit.key not in submitted]
             for begin in range(0, len(new), self.service.most):
                 some = self._reserved(new[begin : begin + self.service.most], run, held)
                 if some:
@@ -183,21 +183,21 @@ class Submitted(Form[U]):
         except CannotGoOn as problem:
             run.give_up(problem)
         finally:
-            # what has not come yet is counted by whoever collects it
+            # the process that collects the remaining units counts them
             for one in held.values():
                 run.meter.release(one)
 
     @staticmethod
     def _reserved(units: Sequence[U], run: TaskRun[U], held: dict[str, Reservation]) -> list[U]:
-        """Return those of some units that the limits allow, with what is set aside for them."""
-        found = []
+        """Return the units that the limits allow, and add their reservations to `held`."""
+        allowed = []
         for unit in units:
-            mine = run.reserve(unit)
-            if mine is None:
+            reservation = run.reserve(unit)
+            if reservation is None:
                 break
-            held[unit.key] = mine
-            found.append(unit)
-        return found
+            held[unit.key] = reservation
+            allowed.append(unit)
+        return allowed
 
     def _collect(
         self,
@@ -210,15 +210,15 @@ class Submitted(Form[U]):
         until = time.monotonic() + self.service.patience_s
         while batches:
             for batch in list(batches):
-                found = self.service.collect(batch.handle, [waiting[key] for key in batch.keys])
-                came = [key for key in found.rows if key in batch.keys]
-                for key in came:
-                    run.keep(found.rows[key], held.pop(key, Reservation()))
-                records.forget(batch.path, batch.keys if found.ended else came)
-                batch.keys -= set(came)
-                if found.ended or not batch.keys:
+                answers = self.service.collect(batch.handle, [waiting[key] for key in batch.keys])
+                arrived = [key for key in answers.rows if key in batch.keys]
+                for key in arrived:
+                    run.keep(answers.rows[key], held.pop(key, Reservation()))
+                records.forget(batch.path, batch.keys if answers.ended else arrived)
+                batch.keys -= set(arrived)
+                if answers.ended or not batch.keys:
                     batches.remove(batch)
-                if found.ended and batch.keys:
+                if answers.ended and batch.keys:
                     log.warning("batch %s expired: %d units are left", batch.handle, len(batch.keys))
             if not batches or time.monotonic() >= until:
                 return

@@ -1,8 +1,4 @@
-"""Files that users bring: their lines and rows, each with the place where it stands, and which cannot be
-used.
-
-Rows of a user's file, CSV or JSON Lines alike, with the place where each stands.
-"""
+"""Rows of a user's file, CSV or JSON Lines, with their positions; and rows that cannot be used."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from typing import Any
 
 from storage_schemas.errors import UserInputError
 
-#: A row of the file does not have the form that its set publishes.
+#: A row does not have the published format of its set.
 MALFORMED = "malformed_row"
 
 
@@ -29,9 +25,9 @@ class UnusedLine:
     where
         Its id or line.
     reason
-        A member of :class:`~storage_schemas.errors.Reason`, or one of this module's.
+        A member of :class:`~storage_schemas.errors.Reason`, or of this module.
     message
-        What is wrong, for a person.
+        A readable reason.
     """
 
     where: str
@@ -40,7 +36,7 @@ class UnusedLine:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text, a mark at its beginning dropped.
+    """Return a file's text, without a byte order mark.
 
     Raises
     ------
@@ -56,30 +52,30 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[tuple[int, Any]]:
-    """Return the values of a JSON Lines file with the numbers of their lines; empty lines are passed over.
+    """Return the values of a JSON Lines file with their line numbers; empty lines are skipped.
 
     Raises
     ------
     UserInputError
-        Naming the line, if one is no JSON.
+        If a line is not JSON; the message has its number.
     """
-    found = []
+    values = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if line.strip():
             try:
-                found.append((number, json.loads(line)))
+                values.append((number, json.loads(line)))
             except (json.JSONDecodeError, RecursionError) as problem:
-                raise UserInputError(f"{path}, line {number}, is no JSON: {problem}") from problem
-    return found
+                raise UserInputError(f"{path}, line {number}, is not JSON: {problem}") from problem
+    return values
 
 
 def first_there(folder: Path, names: Sequence[str], what: str) -> Path:
-    """Return the first of some paths in a folder that exists.
+    """Return the first existing path of `names` in a folder.
 
     Raises
     ------
     UserInputError
-        If none does, or the folder is none.
+        If none exists, or `folder` is not a folder.
     """
     if not folder.is_dir():
         raise UserInputError(f"there is no folder {folder}")
@@ -93,23 +89,23 @@ _SIGNS = {".csv": ",", ".tsv": "\t"}
 
 
 def read_rows(path: Path, needed: Collection[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the rows of a CSV (``.csv``, ``.tsv``) or a JSON Lines file, each with ``line N``.
+    """Yield the rows of a CSV (``.csv``, ``.tsv``) or JSON Lines file, each with ``line N``.
 
     Parameters
     ----------
     needed
-        Columns that a CSV has to have.
+        Required columns of a CSV.
 
     Raises
     ------
     UserInputError
-        If the file cannot be read, lacks a column, or has a line that is no object.
+        If the file cannot be read, lacks a column, or has a line that is not an object.
     """
     sign = _SIGNS.get(path.suffix.lower())
     if sign is None:
         for number, row in read_lines(path):
             if not isinstance(row, dict):
-                raise UserInputError(f"{path}, line {number}, is no JSON object")
+                raise UserInputError(f"{path}, line {number}, is not a JSON object")
             yield f"line {number}", row
         return
     reader = csv.DictReader(io.StringIO(read_text(path)), delimiter=sign)
@@ -122,7 +118,7 @@ def read_rows(path: Path, needed: Collection[str]) -> Iterator[tuple[str, Mappin
         )
     try:
         for row in reader:
-            # a line with too few cells has None, one with too many a list under None
+            # missing cells are None, surplus cells a list under the key None
             yield f"line {reader.line_num}", {name: value or "" for name, value in row.items() if name}
     except csv.Error as problem:
         raise UserInputError(f"{path}, line {reader.line_num}: {problem}") from problem

@@ -301,9 +301,7 @@ def translate(
             help="Its server in the profile's model_servers; translation by default.",
         ),
     ] = "",
-    prompt: Annotated[
-        Path | None, typer.Option("--prompt", metavar="FILE", help="A prompt that replaces ours.")
-    ] = None,
+    prompts: terminal.PromptsOption = None,
     plain_sampling: Annotated[
         bool,
         typer.Option("--plain-sampling", help="Omit vLLM's extra fields, for example for OpenAI's servers."),
@@ -326,9 +324,7 @@ def translate(
     from tasks.annotation.translation import TranslationStore, translate_captions
     from tasks.llm.servers import Servers
 
-    parameters = translation_parameters(
-        into, model, server, "" if prompt is None else str(prompt), plain_sampling
-    )
+    parameters = translation_parameters(into, model, server, terminal.path_text(prompts), plain_sampling)
     if parameters is None:
         raise UserInputError("name the language: --into ja")
     opened = terminal.open_release(store, release, version, profile)

@@ -165,7 +165,7 @@ def test_captions_are_translated_and_shown(
         (("import", "/none.csv", "--campaign", "spring"), "no campaign 'spring'"),
         (("collect", "spring"), "no campaign 'spring'"),
         (("translate",), "model_servers"),
-        (("translate", "--prompt", "/none.txt"), "cannot be read"),
+        (("translate", "--prompts", "/none"), "is not a folder"),
         (("translate", "--into", ""), "--into ja"),
     ],
 )

@@ -35,9 +35,9 @@ def test_from_videos_to_a_table(tmp_path: Path, ffmpeg: str, capsys: Capture) ->
         given = [word for one in settings for word in ("--set", one)]
         words = ["suite", "prompts", "make", str(tmp_path / "videos"), "--out", str(folder), *site, *given]
         assert main([*words, "--dry-run", "--json"]) == 0
-        reckoned = json.loads(capsys.readouterr().out)
-        assert reckoned["calls"] == 2 * (CALLS_TO_DRAFT + CALLS_TO_END) and not server.seen
-        assert reckoned["usd"] is None and [one["where"] for one in reckoned["left_out"]] == ["broken.mp4"]
+        estimate = json.loads(capsys.readouterr().out)
+        assert estimate["calls"] == 2 * (CALLS_TO_DRAFT + CALLS_TO_END) and not server.seen
+        assert estimate["usd"] is None and [one["where"] for one in estimate["left_out"]] == ["broken.mp4"]
         assert main([*words, "--dry-run"]) == 0
         output = capsys.readouterr().out
         assert "$: unknown" in output and "left out: broken.mp4" in output
@@ -47,11 +47,11 @@ def test_from_videos_to_a_table(tmp_path: Path, ffmpeg: str, capsys: Capture) ->
         assert "$: 0.0" in (output := capsys.readouterr().out) and "prices of 2020-01" in output
         assert main([*words, "--most-dollars", "1"]) == 3
         output = capsys.readouterr().out
-        assert "model 'tiny' has no price" in output and "goes on" not in output
+        assert "model 'tiny' has no price" in output and "to continue" not in output
         assert main([*words, "--most-dollars", "0.0000001", "--prices", str(prices)]) == 3
         output = capsys.readouterr().out
         assert "2 prompts are not gone on with: the limit of 1e-07 dollars is too small" in output
-        assert "give a higher one" in output and "goes on" not in output
+        assert "give a higher one" in output and "to continue" not in output
         assert main([*words, "--most-tokens", "1", "--json"]) == 3
         assert {one["state"] for one in json.loads(capsys.readouterr().out)["prompts"]} == {"unfinished"}
         assert not server.seen

@@ -375,7 +375,7 @@ class ScriptedRoles(Roles):
     script: Script = field(default_factory=Script)
 
     def calls(self, role: str) -> Calls:
-        return Calls(self.model(role), cast(ChatClient, ScriptedClient(self.script)), self.kept)
+        return Calls(self.model(role), cast(ChatClient, ScriptedClient(self.script)), self.answers)
 
 
 @dataclass
@@ -428,7 +428,7 @@ class PromptRequests(Harness):
     def known(self, work: PromptWork) -> dict[str, str]:
         calls = work.roles.calls("language")
         keys = {unit.name: calls.key(work.roles.key_of(unit, None), "", {}) for unit in self.units(9)}
-        return {name: "" for name, key in keys.items() if work.roles.kept.find(key)} | work.failures
+        return {name: "" for name, key in keys.items() if work.roles.answers.find(key)} | work.failures
 
 
 #: Kinds that run on the engine.

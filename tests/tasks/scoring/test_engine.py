@@ -96,7 +96,8 @@ def test_failures_in_a_row_end_the_run(paid: Harness, folder: Path, monkeypatch:
     work = paid.work(folder, script)
     paid.answer(work, paid.units(9))
     assert script.asked == [0, 1, 2, 3, 4, 5]
-    assert stopped(work).startswith("3 requests in a row failed; once that is fixed the same command goes on")
+    assert stopped(work).startswith("3 requests in a row failed, the last with: ")
+    assert stopped(work).endswith("then run the same command again to continue")
 
 
 @pytest.mark.parametrize(("limit", "asked"), [({"usd": 2.5}, 2), ({"tokens": 300}, 3)])
@@ -107,7 +108,7 @@ def test_a_limit_is_kept_and_the_next_run_goes_on(
     work = paid.work(folder, script, limits=limits(**limit))
     paid.answer(work, paid.units(5))
     assert len(script.asked) == asked
-    assert stopped(work).endswith("is reached: the same command goes on")
+    assert stopped(work).endswith("is reached: run the same command again to continue")
     counts = work.spending.counts()[NAME]
     assert (counts["asked"], counts["tokens"], counts["reserved_tokens"]) == (asked, asked * 100, 0)
     assert counts["usd"] == pytest.approx(asked)

@@ -145,7 +145,9 @@ def test_a_draft_that_changed_meanwhile_is_not_accepted(page: Page) -> None:
     versions = (Version(text="Another."),)
     page.project.keep_draft(Draft(video=changed.video, versions=versions))
     refused = page.save("p1", draft=fields["draft"], text="My work.")
-    assert refused.status_code == 422 and "another one by now" in refused.text and "My work." in refused.text
+    assert (
+        refused.status_code == 422 and "its draft has changed" in refused.text and "My work." in refused.text
+    )
     assert page.project.reviews() == []
 
 
