@@ -55,7 +55,7 @@ def campaign_for(
     video: int = 50_000,
     prompt: int = 500,
 ) -> tuple[Serving, list[str]]:
-    """Publish enough pairs for `tasks` tasks of each of `workers`; return the settings of a server, and tokens."""
+    """Publish enough pairs for `tasks` tasks of each of `workers`; return server settings and tokens."""
     # a new clock for each measurement, shared by its processes
     os.environ[BEGAN_VARIABLE] = str(time.time())
     count = max(tasks + 2, -(-workers * tasks * 3 // 10))
