@@ -41,7 +41,7 @@ def test_errors_come_without_the_machinery() -> None:
 
 
 def test_importing_is_fast() -> None:
-    # time of the processor: on a busy machine the clock says nothing of what is imported
+    # CPU time: on a busy machine the wall clock says nothing about imports
     program = "import time; t = time.process_time(); import slvmeval; print(time.process_time() - t)"
     assert min(float(run(program)) for _ in range(3)) < 0.2
 

@@ -1,4 +1,4 @@
-"""The conformance test: takes the documentation's example, finds each kind of breach."""
+"""The conformance test accepts the documentation's example and finds each kind of violation."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_names_of_presets_do_not_begin_as_changed_ones_do() -> None:
 
 
 def test_an_operation_is_given_nothing_that_is_in_no_id() -> None:
-    # `read` gives the clip's own frames, which are in its id; `log` only takes
+    # `read` gives the clip's own frames, which are part of its id; `log` returns nothing
     given = {"span", "color", "analysis", "seed", "models", "read", "log"}
     assert {field.name for field in fields(ClipContext)} == given
 

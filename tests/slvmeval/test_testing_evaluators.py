@@ -1,4 +1,4 @@
-"""The conformance test of evaluators takes the documentation's example, and finds each kind of breach."""
+"""The conformance test of evaluators accepts the documentation's example and finds each kind of violation."""
 
 from __future__ import annotations
 

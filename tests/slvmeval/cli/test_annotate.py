@@ -23,7 +23,7 @@ def published(
     build_small: Callable[[Path], Small],  # noqa: F811
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """A store whose release is published: the pairs of the source that may be passed on."""
+    """A store whose release is published: the pairs of the redistributable source."""
     root = build_small(tmp_path_factory.mktemp("published")).store.root
     assert main(["annotate", "publish", "--store", str(root), "--workers", "1", "--quiet"]) == 0
     return root
@@ -95,7 +95,7 @@ def test_the_round_of_files(store: Path, tmp_path: Path, capsys: pytest.CaptureF
         {"campaign": "small-1", "votes": 20, "decisions": 0, "tasks": 4, "done": 4, "complete": True}
     ]
     assert len(VotesStore(Store.open(store)).votes()) == 20
-    # mended, the report of before is not left to mislead
+    # once corrected, the earlier report does not remain and mislead
     answers.write_bytes(answers.read_bytes().replace("？".encode("cp932"), "Ａ".encode("cp932")))
     assert output_of(capsys, *words).startswith("21 rows: 1 votes are imported, 20 were known")
     assert table(report) == []
@@ -143,7 +143,7 @@ def test_captions_are_translated_and_shown(
         assert "min_p" not in server.seen[0].body
         requests = len(server.seen)
         counts = json.loads(output_of(capsys, *words, "--json", code=3))
-        # what is translated is not asked about again, what is not is
+        # translated captions are not requested again, the others are
         assert counts["translated"] == 8 and 0 < len(server.seen) - requests < requests
     output_of(capsys, "publish", "--quiet")
     output_of(capsys, "export", "--links", "none", "--out", str(tmp_path / "a.jsonl"))

@@ -18,7 +18,7 @@ from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import database_url, installation_key
 from tests.tasks.votes.voting import vote, votes_on
 
-#: What people say of the six pairs, in the release's order.
+#: Ratings of the six pairs, in the release's order.
 RATINGS = ("AAAAA", "AAABB", "AAAAC", "ABBBB", "AAAAB", "AAA")
 
 
@@ -96,7 +96,7 @@ def test_a_build_goes_on_with_the_unfiltered_release(voted: Release, run: Run, j
     code, _, err = run(*build, "--release", f"{voted.name}-filtered")
     assert code == 1
     assert f"was filtered from {voted.name}: build {voted.name}, and filter it again" in err
-    # the old sources are gone: all their pairs are kept, those that people excluded too
+    # the old sources are gone: all their pairs remain, including those that people excluded
     assert run(*build, "--release", voted.name)[0] == 3
     after = Release.open(voted.store, voted.name)
     assert (after.version, after.info["extends"]) == (voted.version + 1, voted.version)
@@ -152,7 +152,7 @@ def test_what_cannot_be_is_said(release: Release, run: Run, words: tuple[str, ..
 
 
 def bad_votes() -> list[Any]:
-    """Twelve pairs of five workers, of whom the last is against all others and wrong."""
+    """Twelve pairs of five workers, the last of whom disagrees with all others and is wrong."""
     votes = []
     for number in range(12):
         votes += [vote(f"film/{number}", f"{n}{n}good", "A") for n in range(4)]
@@ -217,5 +217,5 @@ def test_the_desk_hears_of_a_decision_at_once(release: Release, run: Run) -> Non
     with Desk.open(database_url(root), installation_key(root)) as desk:
         (row,) = desk.decisions.read("spring")
     assert row.decision is Standing.EXCLUDED
-    # what is collected later is the same row
+    # collecting later gives the same row
     assert VotesStore(release.store).decisions() == [row]

@@ -43,7 +43,7 @@ operation = "reinsert-window"
 
 @dataclass(frozen=True)
 class Built:
-    """A store with one release, and what made it."""
+    """A store with one release, and the build that made it."""
 
     videos: Path
     store: Path
@@ -79,7 +79,7 @@ def film(ffmpeg: str, path: Path, clips: int = 12, each_s: int = 3) -> None:
 
 @pytest.fixture(scope="module")
 def first(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The release; tests that change the store work on a copy of it."""
+    """The release; tests that change the store use a copy of it."""
     folder = tmp_path_factory.mktemp("build")
     videos = folder / "videos"
     videos.mkdir()
@@ -118,7 +118,7 @@ def test_everything_is_built_and_summed_up(first: Built) -> None:
 def test_a_second_build_makes_nothing_and_starts_nothing(built: Built) -> None:
     before = sorted(built.store.rglob("manifest.json"))
     stamps = [path.stat().st_mtime_ns for path in before]
-    # without --direct, and yet no orchestrator is even imported
+    # without --direct, but no orchestrator is imported
     code = (
         "import sys\nfrom slvmeval.cli.main import main\ncode = main(sys.argv[1:])\n"
         "assert not {'prefect', 'distributed'} & set(sys.modules)\nsys.exit(code)\n"
@@ -303,7 +303,7 @@ def test_a_pinned_recipe_makes_the_same_pairs(
     assert again.result()["content_checksum"] == release(built).manifest.content_checksum
     assert again.build("--set", "seed=1") == 1
     assert "cannot be changed with --set" in capsys.readouterr().err
-    # the film has no licence line, so nothing of it may leave unless it stays in house
+    # the film has no licence line, so it is exported only for internal use
     assert main([*words, str(tmp_path / "public")]) == 0
     assert "0 pairs" in capsys.readouterr().out
     assert main([*words, str(tmp_path / "own"), "--private"]) == 0

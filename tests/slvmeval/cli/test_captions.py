@@ -21,7 +21,7 @@ from tests.tiny_models.faulty_server import RED_BALL, FaultyServer, Reply
 
 CAPTIONS = ("A red ball rolls across the floor on the left.", "A man walks slowly.", "")
 NOTHING = {name: [] for name in RED_BALL}
-#: What the model says of the first caption and of the second.
+#: The model's answers on the first and the second caption.
 BALL = {**RED_BALL, "subject": ["the red ball"], "background": [], "scene": []}
 MAN = {**NOTHING, "subject": ["man"], "color": [{"color": "blue", "object": "coat"}]}
 LLM = AnalyserRecipe(name="llm", parameters={"model": "tiny"})
@@ -98,7 +98,7 @@ def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
     assert run(store, "compare", "--first", recipes[0], "--second", recipes[1], "--json") == 0
     fields = {row["field"]: row for row in json.loads(capsys.readouterr().out)["fields"]}
     assert (fields["background"]["first"], fields["background"]["second"]) == (0, 2)
-    # an empty caption is asked of nobody
+    # an empty caption is not requested
     assert fields["subject"]["second"] == 2
 
 

@@ -1,4 +1,4 @@
-"""`deploy` and `run` where there is no server; with one they are tested in tests/flows/test_deployed.py."""
+"""`deploy` and `run` without a server; tests/flows/test_deployed.py tests them with one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def profile(folder: Path, *lines: str) -> str:
 
 
 def command(*words: str) -> tuple[int, str]:
-    """Run a command that imports Prefect in a process of its own; return exit code and what it said."""
+    """Run a command that imports Prefect in a separate process; return its exit code and output."""
     done = subprocess.run(
         [sys.executable, "-m", "slvmeval", *words],
         capture_output=True,

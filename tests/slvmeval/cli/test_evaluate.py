@@ -1,4 +1,4 @@
-"""`evaluate`, `evaluators` and `judgements` as a person types them."""
+"""The commands `evaluate`, `evaluators` and `judgements`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_baselines_judge_and_the_answers_go_to_another_store(
     assert "release main, version 1: 6 pairs" in output and "duration" in output
     values = json.loads(summary.read_text())["evaluators"]
     assert values["coin"]["asked"] == 6 and values["duration"]["aspects"]["aesthetics"]["answered"] == 2
-    # the same again asks nothing
+    # repeating it sends no requests
     assert main([*words, "--store", str(judged_store), "--json"]) == 0
     again = json.loads(capsys.readouterr().out)["evaluators"]
     assert (again["coin"]["asked"], again["coin"]["found_before"]) == (0, 6)

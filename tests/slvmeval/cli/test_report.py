@@ -23,7 +23,7 @@ def test_a_report_on_what_was_judged(
     page = (out / "index.html").read_text(encoding="utf-8")
     assert "Wilson&#39;s 95 % interval, n = pairs" in page
     accuracy = (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
-    # a removed clip makes a shorter video, which the duration tells
+    # removing a clip makes the video shorter, so duration is right
     assert "comprehensiveness,duration," in accuracy
     line = next(line for line in accuracy.splitlines() if line.startswith("comprehensiveness,duration,"))
     assert line.split(",")[3] == "1.0"
@@ -58,7 +58,7 @@ def test_a_report_against_published_values(
     out = tmp_path / "report"
     assert main(["report", *store, "--out", str(out), "--quiet", "--against", "paper"]) == 0
     printed = capsys.readouterr()
-    # nothing but the release's facts is in both
+    # both have only the release's facts in common
     assert "The release, against SLVMEval" in printed.out and "57,883.5" in printed.out
     assert "evaluator gpt-5-video (table 2): it has no answers on this release: not compared" in printed.err
     assert "table 3: These pairs have no votes yet: not compared" in printed.err

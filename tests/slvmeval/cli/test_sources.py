@@ -59,7 +59,7 @@ def test_a_question_mark_may_be_part_of_a_folder_that_exists(
 
 
 def vript(folder: Path) -> Path:
-    """Vript's layout with one captioned video that is not there."""
+    """Vript's layout with one captioned video that is missing."""
     for name in ("vript_captions", "vript_long_videos", "vript_long_videos_clips"):
         (folder / name).mkdir(parents=True)
     scene = {"a-Scene-001": {"caption": {"content": "A red ball."}}}

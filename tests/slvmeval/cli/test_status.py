@@ -132,7 +132,7 @@ SUMMARY = [
 
 
 def cells(text: str, first: str) -> list[str]:
-    """Return the cells of the line of a table that begins so."""
+    """Return the cells of a table's line by its first cell."""
     (line,) = [line for line in text.splitlines() if line.strip().startswith(f"{first} ")]
     return line.split()
 
@@ -147,7 +147,7 @@ def test_pools_and_aspects_of_a_running_build_are_tables(
         assert cells(text, "cpu") == ["cpu", "2", "0", "8", "1", "30"]
         assert cells(text, "h100") == ["h100", "0", "3", "0", "0", "7", "Resources"]
         assert cells(text, "color") == ["color", "9", "7", "2", "TOO_DARK", "2"]
-    # the jobs are gone with the build; what became of each aspect stays
+    # the jobs are gone with the build; the results by aspect remain
     text = status(store, capsys)
     assert "h100" not in text
     assert cells(text, "color") == ["color", "9", "7", "2", "TOO_DARK", "2"]
@@ -161,7 +161,7 @@ def test_watching_shows_the_pools_until_the_build_ends(store: Store, tmp_path: P
     state = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(state | {"pools": POOLS, "summary": SUMMARY}), encoding="utf-8")
     out = tmp_path / "out"
-    # a terminal, in which each picture is drawn
+    # a terminal in which each state is drawn
     command = [
         "script",
         "-qec",

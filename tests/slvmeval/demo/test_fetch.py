@@ -25,7 +25,7 @@ FILM = b"a film" * 1000
 WEIGHTS = b"weights" * 500
 INNER = ("tinyfilm-1.0/docs/media.zip", "media/resources/film.mp4")
 
-# a source archive that can say its name without any build tool
+# a source archive whose name can be read without a build tool
 BACKEND = """
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def source_archive(inner: bytes) -> bytes:
 
 def wheel(members: dict[str, bytes], name: str = "tinynet") -> bytes:
     info = f"{name}-1.0.dist-info"
-    # a wheel that this Python may not install: it is unzipped all the same
+    # a wheel that this Python may not install is still unzipped
     metadata = (
         f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Python: <3\nRequires-Dist: nowhere\n"
     )
@@ -78,7 +78,7 @@ def wheel(members: dict[str, bytes], name: str = "tinynet") -> bytes:
 
 
 class Index:
-    """A folder of archives that stands for the package index."""
+    """A folder of archives that acts as the package index."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""The videos that workers are shown: what they tell, and what becomes of them when work is cut off."""
+"""The videos that workers see: what they reveal, and what happens when work is interrupted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def published(
     build_small: Callable[[Path], Small],  # noqa: F811
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Release, list[MediaTask]]:
-    """A release whose videos are all written."""
+    """A release with all its videos written."""
     release = build_small(tmp_path_factory.mktemp("shown")).release
     tasks = media_tasks(release, release.pairs(), KEY)
     for task in tasks:
@@ -52,7 +52,7 @@ def folder_of(release: Release) -> Path:
 
 
 def facts(path: Path) -> dict[str, Any]:
-    """Return all that a file says of itself but its pictures, its length and what is counted of them."""
+    """Return all metadata of a file except its frames, its length and their counts."""
     with av.open(str(path)) as file:
         (stream,) = file.streams
         coding = stream.codec_context
@@ -89,7 +89,7 @@ def test_both_sides_say_the_same_of_themselves(published: tuple[Release, list[Me
             high, low = (facts(folder_of(release) / name) for name in (pair.high, pair.low))
             assert high == low
             assert "comment" not in high["file"] and "encoder" not in high["file"]
-            # the names of the streams' readers are the same everywhere and say nothing
+            # the names of the streams' handlers are the same everywhere and reveal nothing
             assert high["stream"].keys() <= {"language", "handler_name", "vendor_id"}
 
 
@@ -172,7 +172,7 @@ def test_a_second_run_writes_nothing_and_a_missing_file_is_made_again(
     before = low.read_bytes()
     assert write_media(release, task) == 0
     low.unlink()
-    # cut off in the middle: no half file under the name, and nothing left of it
+    # interrupted in the middle: no incomplete file under the name, and no leftovers
     with monkeypatch.context() as patch:
         patch.setattr(media, "sync_path", lambda _path: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -254,7 +254,7 @@ def test_it_is_known_where_in_a_file_its_seconds_lie(published: tuple[Release, l
     places = [byte for _, byte in media.low_index]
     assert places == sorted(set(places)) and path.read_bytes().index(b"mdat") < places[0]
     assert places[-1] < media.low_bytes
-    # of a long video only key frames: a browser that jumps asks for the bytes from one on
+    # only key frames of a long video: a browser that seeks requests the bytes from one on
     with av.open(str(path)) as file:
         keys = [(float(one.pts * one.time_base), one.pos) for one in file.demux(video=0) if one.is_keyframe]
     assert 1 < len(keys) < len(read)

@@ -36,7 +36,7 @@ def test_one_burst_changes_the_pace_little() -> None:
 
 
 def test_days_count_alike_however_early_one_looks() -> None:
-    # people work from 9 to 17: the pace of whole days does not depend on the hour at which one asks
+    # people work from 9 to 17: the pace of whole days does not depend on the hour of the query
     work = [
         datetime(2026, 3, day, hour, minute, tzinfo=UTC)
         for day in range(1, 12)

@@ -80,7 +80,7 @@ def test_all_answers_cost_also_gold_ones_and_those_beyond_the_number() -> None:
     settings = campaign(gold_pairs=("g",), gold_share=0.2)
     progress = campaign_progress(settings, [task("color", 3), task("color", 0)], votes, NOW)
     assert progress.cost.so_far == pytest.approx(4 * 0.5)
-    # 7 votes are wanted, and of all tasks a fifth is gold
+    # 7 votes are needed, and a fifth of all tasks is gold
     assert progress.tasks_left == pytest.approx(7 / 0.8)
     assert progress.cost.to_end == pytest.approx(7 / 0.8 * 0.5)
     assert progress.cost.total == pytest.approx(progress.cost.so_far + progress.cost.to_end)

@@ -1,4 +1,4 @@
-"""Votes and decisions from the desk in the store: once each, also after a crash or with another database."""
+"""Votes and decisions of the desk in the store: once each, even after a crash or with another database."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_only_what_is_new_is_read_and_kept(lite: Desk, store: Store, monkeypatch
     lite.organiser.decide("autumn", "a" * 32, Standing.EXCLUDED, "too quick", "me")
     collected = collect(store, lite, "autumn")
     assert collected == Collected("autumn", 1, 1, 3, 1) and not collected.complete
-    # the vote that was the last one is read again, to see that it is the same database
+    # the last vote is read again, to check that the database is the same
     assert requests == [2]
     files = VotesStore(store)
     assert files.votes(["autumn"]) == sorted((vote for _, vote in votes("autumn")), key=lambda v: v.vote_id)

@@ -1,4 +1,4 @@
-"""The three indicators of worker quality: who is flagged, who is not, and who is to be looked at."""
+"""The three indicators of worker quality: who is flagged, who is not, and who is listed for review."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GOOD = tuple(f"good-{n}" for n in range(4))
 
 
 def campaign(**bad: Any) -> list[Vote]:
-    """Twelve pairs of five workers: four who agree, and one with these answers."""
+    """Return votes of five workers on twelve pairs: four agree, and one gives these answers."""
     result = []
     for number in range(PAIRS):
         pair = f"film/{number}"
@@ -52,7 +52,7 @@ def test_who_is_always_among_the_fastest_tenth_is_flagged() -> None:
 
 
 def test_time_is_relative_to_the_length_of_the_videos() -> None:
-    """Short answers on short pairs are no sign; the same time on a long one is."""
+    """Short times on short pairs are not suspicious; the same time on a long pair is."""
     some = campaign(total_s=10.0, pair_duration_s=40.0)
     assert odd(some).fast == 0
     assert odd(campaign(total_s=10.0)).fast == 0, "twelve of sixty at one pace are more than a tenth"
@@ -74,7 +74,7 @@ def test_times_that_cannot_be_compared_flag_nobody(votes: list[Vote], why: str) 
 def test_who_says_c_where_all_others_say_a_is_flagged() -> None:
     worker = odd(campaign(rating="C"))
     assert (worker.easy, worker.disagreed, worker.flags) == (PAIRS, PAIRS, (Flag.DISAGREES,))
-    # B is a step away only
+    # B is only one step away
     assert odd(campaign(rating="B")).flags == ()
     assert odd(campaign(rating="B"), QualityRule(apart=1)).flags == (Flag.DISAGREES,)
     assert all(one.disagreed == 0 for one in quality(campaign(rating="C")) if one.worker != "odd")
@@ -145,7 +145,7 @@ def test_campaigns_are_judged_apart() -> None:
 
 
 def test_three_answers_at_random_in_a_hundred_pairs_are_noticed() -> None:
-    """A worker who clicks anything, in a crowd that mostly sees the damage."""
+    """A worker who clicks at random, among workers who mostly notice the damage."""
     from storage_schemas.rng import keyed_rng
 
     rng = keyed_rng("clicking")
@@ -176,7 +176,7 @@ def test_a_gold_pair_that_everybody_had_is_added_up_once() -> None:
     votes = [vote("film/gold", f"worker-{number}", "A", gold=True) for number in range(4000)]
     began = time.process_time()
     assert len(quality(votes)) == 4000
-    # each worker against each other would be some seconds
+    # comparing all pairs of workers would take seconds
     assert time.process_time() - began < 1
 
 

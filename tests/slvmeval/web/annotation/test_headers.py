@@ -1,4 +1,4 @@
-"""What every answer carries, whatever it is."""
+"""Headers that every response has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.slvmeval.web.annotation.pieces import NAME, PAGE, Browser, pair
 
 
 def answers(study: Study) -> dict[str, httpx.Response]:
-    """Return an answer of each kind."""
+    """Return a response of each kind."""
     browser = study.browser()
     responses = {
         "enter": study.stranger().open("enter"),
@@ -90,7 +90,7 @@ def test_cookies_are_the_sessions_only_and_kept_from_scripts(study: Study) -> No
         part.strip().partition("=")[0].lower(): part.strip().partition("=")[2] for part in cookie.split(";")
     }
     assert parts["path"] == f"/c/{NAME}" and parts["samesite"] == "lax" and "httponly" in parts
-    # gone when the browser is closed; over plain http on this machine it cannot be held back from http
+    # gone when the browser is closed; for plain http on this machine it cannot be limited to https
     assert not {"expires", "max-age", "domain", "secure"} & set(parts)
     assert study.tokens[0] not in cookie
 

@@ -1,4 +1,4 @@
-"""Videos by signed links: whole, in ranges, to the right worker only, and without a hint of the side."""
+"""Videos by signed links: complete, in ranges, to the right worker only, and without a hint of the side."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.slvmeval.web.annotation.pieces import NAME, SECONDS, Browser, pair
 
 
 def file_at(study: Study, browser: Browser, place: str) -> Path:
-    """Return the file that is shown at a place, from the desk's own books."""
+    """Return the file at a place, from the desk's own records."""
     with Desk.open(study.serving.database, installation_key(study.root), study.clock) as desk:
         (worker,) = desk.organiser.workers(NAME)
         assignment = desk.answers.assignment(NAME, worker.worker, browser.data["view"]["id"])
@@ -177,7 +177,7 @@ def test_a_file_outside_the_media_folder_is_never_sent(study: Study) -> None:
 
 
 def test_nothing_but_its_bytes_tells_one_side_from_the_other(study: Study) -> None:
-    """Files of the same size in place of the two: then no header and no address may differ."""
+    """With files of the same size, no header and no address may differ."""
     study.begin(pairs=[pair(0, high_bytes=2500)])
     browser = study.worker()
     names = (study.pairs[0].high_file, study.pairs[0].low_file)

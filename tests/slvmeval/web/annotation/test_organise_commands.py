@@ -20,7 +20,7 @@ from tests.slvmeval.web.annotation.pieces import NAME, Browser, pair
 
 @pytest.fixture
 def busy(study: Study) -> Iterator[Study]:
-    """A campaign with votes of a week."""
+    """A campaign with a week of votes."""
     pairs = [pair(number, aspect=ASPECTS[number % 5]) for number in range(40)]
     study.begin(pairs=pairs, pay_per_task=0.5, currency="EUR")
     with desk(study) as opened:
@@ -77,7 +77,7 @@ def test_links_are_good_for_one_worker_each(
     assert all(row["link"].startswith(head) for row in rows)
     with Browser(busy.address, rows[1]["link"].removeprefix(head)) as browser:
         assert browser.enter().url.path == f"/c/{NAME}/task"
-    # links that may have been sent out are not written over
+    # links that may have been sent are not overwritten
     assert run(busy, *words) == 1
     assert out.read_text(encoding="utf-8").count("\n") == 4
     capsys.readouterr()
@@ -158,7 +158,7 @@ def test_erasing_asks_and_takes_votes_out_of_the_store_too(
     assert all(vote.worker != HASTY for vote in files.votes([NAME]))
     with desk(busy) as opened:
         assert [row.votes for row in opened.organiser.erased(NAME)] == [14]
-        # what was collected in between does not bring them back
+        # votes collected meanwhile do not restore them
         assert files.add([vote for _, vote in opened.votes.read(NAME)]).new == 0
 
 

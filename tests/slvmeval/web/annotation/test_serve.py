@@ -1,4 +1,4 @@
-"""The command: what it refuses, what it says, and that it serves and ends."""
+"""The command: its errors, its messages, and that it serves and ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def published(tmp_path: Path) -> Serving:
 
 
 def refused(settings: Serving, name: str | None = None, **more: object) -> str:
-    """Return with which message a server is refused."""
+    """Return the message with which a server is refused."""
     with (
         pytest.raises((UserInputError, PrerequisiteError, StoreError)) as problem,
         prepare(settings, name, **{"private": True, **more}),  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def test_where_nothing_is_published_it_says_how_to_publish(
     errors = capsys.readouterr().err
     assert "neither a campaign nor a release 'demo' is published" in errors
     assert f"slvmeval annotate publish demo --store {store}" in errors
-    # looking for it made nothing
+    # searching for it created nothing
     assert not (store / "annotation").exists()
 
 

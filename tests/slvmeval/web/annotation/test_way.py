@@ -1,4 +1,4 @@
-"""The worker's whole way, over real HTTP."""
+"""A worker's complete path, over real HTTP."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_workers_of_platforms_come_by_parameters_where_that_is_allowed(
         (worker,) = desk.organiser.workers(NAME)
         (entered,) = [event for event in desk.events.read(NAME) if event.kind == "entered"]
     assert worker.platform == platform
-    # whoever reads the database does not learn who it was
+    # the database does not reveal who it was
     assert parameters[next(iter(parameters))] not in f"{worker}{entered}"
 
 

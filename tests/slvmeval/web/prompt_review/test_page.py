@@ -1,4 +1,4 @@
-"""The page on which a person corrects prompts, as the command serves it, over real HTTP."""
+"""The review pages as the command serves them, over real HTTP."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_person_looks_corrects_and_goes_on(page: Page) -> None:
         "p2": ("accepted", "A ball."),
     }
     assert "3 drafts, 0 to review" in page.http.get(page.address).text
-    # what was accepted is in the form, to be changed
+    # the accepted text is in the form and can be changed
     assert "A ball.\nIt stops.</textarea>" in page.http.get(f"{page.address}prompt/p1").text
 
 

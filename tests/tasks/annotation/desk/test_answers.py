@@ -1,4 +1,4 @@
-"""From opening a task to its vote: what has to be played, confirmed, and in which order."""
+"""From opening a task to its vote: what must be played and confirmed, and in which order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLACES = ("left", "right")
 
 @pytest.fixture
 def opened(desk: Desk) -> Assignment:
-    """A worker's first task, of a campaign whose pairs want two votes."""
+    """A worker's first task in a campaign whose pairs need two votes."""
     desk.organiser.publish(example_campaign(workers_per_pair=2, lease_minutes=60), example_tasks(2))
     return desk.queue.next("autumn", come_in(desk, "ann"))
 

@@ -1,4 +1,4 @@
-"""Nothing tells which side is degraded before the first answer is stored (SPEC, section 4)."""
+"""Nothing reveals which side is degraded before the first answer is stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OTHER: dict[SideWord, SideWord] = {"high": "low", "low": "high"}
 
 
 def swapped(task: PairTask) -> PairTask:
-    """The same two videos, the other one degraded."""
+    """The same two videos with the sides swapped."""
     values: dict[str, Any] = {}
     for end in ("s", "file", "bytes", "index"):
         values[f"high_{end}"] = getattr(task, f"low_{end}")

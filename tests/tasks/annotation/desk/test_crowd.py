@@ -1,4 +1,4 @@
-"""Many workers at once, and a process that is killed while they vote: no acknowledged vote is lost."""
+"""Many concurrent workers, and a process that is killed while they vote: no acknowledged vote is lost."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_fifty_workers_at_once_lose_no_vote(desk: Desk, clock: HandClock) -> Non
         return desk.answers.rate("autumn", worker, assignment.id, "A")
 
     def follow() -> None:
-        """Read votes as they come, each time what is new."""
+        """Read new votes repeatedly."""
         last, ended = 0, False
         while not ended:
             ended = done.wait(0.02)
@@ -116,7 +116,7 @@ def test_a_process_that_is_killed_loses_no_acknowledged_vote(
                 assert line.endswith("\n"), "the process ended by itself"
                 acknowledged.append(line.strip())
             process.send_signal(signal.SIGKILL)
-            # a last line may be torn; a whole one was acknowledged
+            # the last line may be incomplete; a complete one was acknowledged
             acknowledged += process.stdout.read().split("\n")[:-1]
             assert process.wait(60) == -signal.SIGKILL
     with open_desk(tmp_path, clock, desk_url) as desk:

@@ -116,7 +116,7 @@ def test_an_error_in_a_transaction_leaves_nothing(desk: Desk) -> None:
 
 
 def test_a_number_is_never_seen_before_a_smaller_one(desk: Desk, desk_url: str) -> None:
-    """One transaction takes a number and dawdles; another must not overtake it."""
+    """One transaction takes a number and waits; another must not overtake it."""
     desk.organiser.publish(example_campaign(), [example_task()])
     took, may_end = threading.Event(), threading.Event()
     order: list[str] = []

@@ -1,4 +1,4 @@
-"""Publishing, votes from files, decisions, erasing, and the record of what happened."""
+"""Publishing, votes from files, decisions, erasing, and the log of events."""
 
 from __future__ import annotations
 

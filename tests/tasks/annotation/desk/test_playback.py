@@ -31,7 +31,7 @@ ALL: Ranges = ((0, 1 << 40),)
 FILM = ServedVideo(float(SECONDS), 6000)
 
 whole = st.integers(0, SECONDS)
-#: Intervals at whole seconds: what they cover is a set of seconds that a test can count for itself.
+#: Intervals at whole seconds, so that a test can count the covered seconds itself.
 lists = st.lists(st.tuples(whole, whole).map(lambda pair: (float(min(pair)), float(max(pair)))), max_size=12)
 
 

@@ -1,4 +1,4 @@
-"""Who gets which pair: the choice as a function, and a campaign played through by chance."""
+"""Who gets which pair: the choice as a function, and a random simulation of a campaign."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_aspects_advance_side_by_side_and_pairs_get_finished(a: int, b: int, wan
 
 
 def check(desk: Desk, wanted: int) -> None:
-    """What holds at every moment of a campaign."""
+    """Invariants of a campaign."""
     for row in desk.organiser.progress("autumn"):
         assert row.votes + row.leases <= wanted, row
     votes = [vote for _, vote in desk.votes.read("autumn")]
@@ -134,6 +134,6 @@ def test_a_first_crowd_is_spread_over_the_aspects_and_finishes_pairs(tmp_path: P
     with open_desk(tmp_path, HandClock()) as desk:
         desk.organiser.publish(example_campaign(), example_tasks(20, ("color", "style", "flow")))
         tasks = [desk.queue.next("autumn", come_in(desk, f"w{n}")).task for n in range(6)]
-    # three aspects side by side; in each the second worker helps to finish what the first began
+    # three aspects in parallel; in each, the second worker helps to finish what the first began
     assert Counter(task.aspect for task in tasks) == {"color": 2, "style": 2, "flow": 2}
     assert len({task.pair_id for task in tasks}) == 3

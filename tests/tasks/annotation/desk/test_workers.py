@@ -1,4 +1,4 @@
-"""Entering, agreeing, and getting tasks: leases, limits, gold."""
+"""Entering, consent, and getting tasks: leases, limits, gold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process in which some workers vote without end; says each vote that was acknowledged, one a line."""
+"""A process in which some workers vote endlessly; it prints each acknowledged vote on a line."""
 
 from __future__ import annotations
 

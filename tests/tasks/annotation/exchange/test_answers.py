@@ -1,4 +1,4 @@
-"""Answers of another platform as votes: what is taken, and that nothing is counted twice."""
+"""Answers of another platform as votes: what is imported, and that nothing is counted twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of another platform that are no votes: each is left out with its line and its reason."""
+"""Unusable answers of another platform: each is left out with its line and its reason."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_the_report_is_a_table_that_spreadsheets_read(lite: Desk, tmp_path: Path
         "3",
         "unknown_value",
     )
-    # a message never begins with what a spreadsheet would run
+    # a message never begins with a character that a spreadsheet would execute
     assert row["message"][0] not in "=+-@"
 
 

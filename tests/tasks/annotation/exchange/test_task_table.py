@@ -1,4 +1,4 @@
-"""Tasks as a table for another platform, and the way back of the answers."""
+"""Tasks as a table for another platform, and how the answers return."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ URL = "https://annotate.example.org/study/"
 
 @pytest.fixture
 def lite(tmp_path: Path) -> Iterator[Desk]:
-    """A desk on SQLite whose campaign wants three votes on each of four pairs."""
+    """A desk on SQLite whose campaign needs three votes on each of four pairs."""
     with open_desk(tmp_path, HandClock()) as desk:
         desk.organiser.publish(
             example_campaign(workers_per_pair=3, pay_per_task=0.5), example_tasks(2, ["color", "aesthetics"])
@@ -44,7 +44,7 @@ def test_each_row_is_a_vote_that_is_wanted_with_a_link_of_its_own(lite: Desk) ->
     assert {row["number"] for row in table_rows} == {1, 2, 3}
     assert len({row["task"] for row in table_rows}) == len({row["link"] for row in table_rows}) == 12
     assert all((row["seconds"], row["pay"], row["currency"]) == (60, 0.5, "USD") for row in table_rows)
-    # nothing tells a worker who sees the row which video is which
+    # the row does not reveal which video is which
     assert {key for row in table_rows for key in row} == {
         *("task", "campaign", "pair", "number", "aspect", "seconds", "pay", "currency", "link")
     }
@@ -96,7 +96,7 @@ def test_without_links_a_platform_has_all_it_needs_to_show_a_task(lite: Desk) ->
 def test_answers_to_the_table_come_back_as_what_was_meant(lite: Desk, tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     table_rows = rows(lite, links="none")
-    # a worker who always sees the damage, wherever it is
+    # a worker who always notices the damage
     answers = [
         {
             "task": row["task"],
@@ -119,7 +119,7 @@ def test_what_may_not_leave_the_store_is_left_out_of_a_table_that_shows_it(lite:
     options = TableOptions(links="none")
     table_rows = task_rows(lite, KEY, "autumn", options, free)
     assert {row["pair"] for row in table_rows} == {"aesthetics-000", "aesthetics-001", "color-001"}
-    # a link alone shows nothing
+    # a link alone reveals nothing
     assert len(task_rows(lite, KEY, "autumn", TableOptions(url=URL), free)) == 12
 
 

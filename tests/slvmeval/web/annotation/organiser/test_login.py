@@ -1,4 +1,4 @@
-"""Who comes to the organiser's pages, over real HTTP."""
+"""Access to the organiser's pages, over real HTTP."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_workers_session_opens_no_organisers_page(study: Study, organiser: Org
                 f"{study.address}/organiser/c/{NAME}{page}", headers={"Cookie": f"{name}={cookie.value}"}
             )
             assert reply.status_code == 303 and "/login" in reply.headers["location"]
-    # and the other way round
+    # and vice versa
     organiser.log_in()
     own = organiser.http.cookies[COOKIE]
     reply = httpx.get(f"{study.address}/c/{NAME}/task", headers={"Cookie": f"slvmeval_worker={own}"})

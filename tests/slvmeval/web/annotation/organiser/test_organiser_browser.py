@@ -18,7 +18,7 @@ SIZES = {"desktop": (1280, 900), "phone": (360, 740)}
 
 @pytest.fixture(params=list(SIZES))
 def page(request: pytest.FixtureRequest, chromium: Any, study: Study, organiser: Organiser) -> Iterator[Any]:
-    """A page of somebody who is logged in; nothing may fail in it, nor leave for elsewhere."""
+    """A page of a logged-in organiser; it may have no errors, and send no requests elsewhere."""
     width, height = SIZES[request.param]
     phone = request.param == "phone"
     context = chromium.new_context(
@@ -47,11 +47,11 @@ def page(request: pytest.FixtureRequest, chromium: Any, study: Study, organiser:
 
 def test_progress_is_renewed_by_itself(page: Any, study: Study) -> None:
     assert "140 of 200" in page.locator("#live").inner_text()
-    # the script says so, once it runs
+    # set by the script once it runs
     page.locator("#live-note").get_by_text("The numbers are updated every 15 seconds.").wait_for()
     with desk(study) as opened:
         assert opened.organiser.erase(NAME, HASTY).votes == 14
-    # the script looks again as soon as somebody comes back to the page
+    # the script updates as soon as somebody returns to the page
     again = "document.dispatchEvent(new Event('visibilitychange'))"
     page.get_by_text("Show as a table").first.click()
     page.evaluate(again)
@@ -71,7 +71,7 @@ def test_a_worker_is_found_reviewed_and_excluded(page: Any, study: Study) -> Non
     assert "16" not in page.title() and page.locator(".indicator").count() == 3
     page.get_by_role("link", name="largest difference first").click()
     assert "2 steps apart" in page.locator(".votes tbody tr").first.inner_text()
-    # a comment that attacks is there to be read, and nothing more
+    # an attacking comment is only text
     assert "<script>document.title='owned'</script>" in page.locator(".comment").inner_text()
     page.get_by_role("button", name="Record decision").click()
     assert page.url.endswith("order=apart#votes"), "the browser itself asks for what is missing"

@@ -1,4 +1,4 @@
-"""What the organiser's pages show, and what is decided and taken out there, over real HTTP."""
+"""The organiser's pages, with decisions and erasing, over real HTTP."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.slvmeval.web.annotation.pieces import NAME, hidden, pair
 
 
 def words(page: httpx.Response) -> str:
-    """Return what a reader sees, roughly."""
+    """Return roughly the text that a reader sees."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
 
 
-# -- what is shown -----------------------------------------------------------------------------------
+# -- contents ----------------------------------------------------------------------------------------
 
 
 def test_the_dashboard_tells_how_far_it_is(study: Study, organiser: Organiser) -> None:
@@ -130,7 +130,7 @@ def test_the_review_page_has_numbers_thresholds_and_the_others(organiser: Organi
     assert organiser.page(f"/workers/{'0' * 32}").status_code == 404
 
 
-# -- what is decided and taken out -------------------------------------------------------------------
+# -- decisions and erasing ---------------------------------------------------------------------------
 
 
 def test_a_decision_has_a_note_and_stays_on_record(study: Study, organiser: Organiser) -> None:
@@ -209,14 +209,14 @@ def test_erasing_needs_the_name_typed_and_takes_out_everything(study: Study, org
 
 
 def assert_nowhere(root: Path, *texts: str) -> None:
-    """Say that no file of a store holds a text, not even in pages that the database no longer uses."""
+    """Assert that no file of a store contains a text, not even unused pages of the database."""
     for path in (root / "annotation").rglob("*"):
         if path.is_file():
             data = path.read_bytes()
             assert not any(text.encode() in data for text in texts), path
 
 
-# -- several campaigns, and trouble ------------------------------------------------------------------
+# -- several campaigns, and errors -------------------------------------------------------------------
 
 
 def test_only_campaigns_that_are_served_are_shown(study: Study) -> None:

@@ -1,4 +1,4 @@
-"""What the organiser's pages remember of the desk, and the words for what happened."""
+"""What the organiser's pages cache from the desk, and the descriptions of events."""
 
 from __future__ import annotations
 

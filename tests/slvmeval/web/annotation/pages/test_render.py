@@ -1,4 +1,4 @@
-"""Pages as HTML, without a server: what stands in them, and that nothing from outside can leave its place."""
+"""Pages as HTML, without a server: their content, and that external text cannot break out of its place."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def every_page(language: str, of: Campaign, word: str = "x") -> dict[str, str]:
 
 
 class Elements(HTMLParser):
-    """Collects what the pages' policy and a reader of screens would ask for."""
+    """Collects what the pages' policy and a screen reader require."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ def test_consent_has_our_words_or_the_campaigns_own() -> None:
     own = campaign(consent={"en": "First part.\n\nSecond part."})
     page = render("consent", "en", campaign=own, csrf="x")
     assert "<p>First part.</p>" in page and "<p>Second part.</p>" in page and "voluntary" not in page
-    # a language for which the campaign has no words of its own
+    # a language for which the campaign has no texts of its own
     assert texts("ja").words["consent"]["free"] in render("consent", "ja", campaign=own, csrf="x")
 
 

@@ -30,7 +30,7 @@ def votes(served: Served) -> list[Vote]:
 
 
 def side_of(visitor: Visitor, place: str) -> str:
-    """Tell which side stands at a place, from what the page says after the preference."""
+    """Return the side at a place, from what the page reveals after the preference."""
     intended = visitor.page.evaluate("document.querySelector('.stretch-text b').textContent")
     low = "left" if intended in ("left video", "左の動画") else "right"
     return "low" if place == low else "high"
@@ -139,7 +139,7 @@ def test_what_is_skipped_does_not_count(visit: Visit, served: Served) -> None:
     assert visitor.page.locator(".tick:not([disabled])").count() == 0
     assert visitor.page.locator("#send").is_disabled()
     assert "not yet played" in visitor.text("#stretches li >> nth=0")
-    # a stretch that is left in the middle is not played either
+    # a stretch that is left in the middle is not played
     visitor.page.locator("#speed").select_option("0.5")
     visitor.tap("#stretches button >> nth=0")
     visitor.wait("document.querySelector('[data-number=\"0\"] .state').textContent.includes('%')")
@@ -158,7 +158,7 @@ def test_moving_the_videos_together_and_alone(visit: Visit, served: Served) -> N
     visitor.wait("Math.abs(document.getElementById('right').currentTime - 49.95) < 0.2")
     assert visitor.time("left") == pytest.approx(54.95, abs=0.2)
     assert "chosen" in visitor.page.locator("#side-right").get_attribute("class")
-    # linked again they keep the distance at which they were laid beside each other
+    # linked again, they keep the offset at which they were aligned
     visitor.press("l", "1")
     assert visitor.page.locator("#level").is_visible()
     visitor.page.locator("#left-seek").focus()
@@ -175,7 +175,7 @@ def test_moving_the_videos_together_and_alone(visit: Visit, served: Served) -> N
 
 
 def test_a_removed_clip_stands_beside_the_place_where_it_is_missing(visit: Visit, served: Served) -> None:
-    # two clips of 6 s are gone from the low side: the second join is 12 s earlier there
+    # two clips of 6 s are missing from the low side: the second join is 12 s earlier there
     stretches = [
         ("high", 6, 12, "removed"),
         ("high", 30, 36, "removed"),

@@ -1,4 +1,4 @@
-"""What goes wrong on a worker's side: lost connections, closed pages, two tabs, videos that do not play."""
+"""Problems on a worker's side: lost connections, closed pages, two tabs, videos that do not play."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_lost_connection_loses_nothing(visit: Visit, served: Served) -> None:
     visitor.wait("document.getElementById('stretches')")
     assert "The right video" in visitor.text(".your-answer")
     visitor.wait("document.getElementById('line').dataset.state === 'online'")
-    # what is played without a connection is told when there is one
+    # what is played without a connection is reported when there is one
     loaded = "const b = document.getElementById(id).buffered; return b.length && b.end(b.length - 1) > 45"
     visitor.wait(f"['left', 'right'].every((id) => {{ {loaded}; }})")
     visitor.context.set_offline(True)
@@ -69,7 +69,7 @@ def test_a_busy_server_is_asked_again(visit: Visit, served: Served) -> None:
 
 
 def test_an_answer_that_comes_late_takes_nothing_back(visit: Visit, served: Served) -> None:
-    """The server answers a report before it takes the tick, and the browser gets the two turned round."""
+    """The browser receives the answers to a report and to a confirmation in reverse order."""
     served.begin()
     visitor = visit()
     visitor.agree()
@@ -104,7 +104,7 @@ def test_an_answer_of_an_old_session_can_be_repeated(visit: Visit, served: Serve
     visitor.agree()
     visitor.look()
     visitor.wait("!document.getElementById('prefer-state').textContent.includes('seconds')")
-    # the link was opened once more: the token of the page that is open is worth nothing any more
+    # the link was opened again: the token of the open page is no longer valid
     visitor.context.request.get(f"{served.address}/c/{NAME}/enter?token={visitor.token}")
     visitor.tap("[data-prefer=left]")
     with visitor.page.expect_response("**/task") as renewed:
@@ -145,7 +145,7 @@ def test_leaving_in_the_middle_keeps_what_was_played(visit: Visit, served: Serve
     visitor.fastest()
     visitor.tap("#play")
     visitor.wait("document.getElementById('left').currentTime > 1")
-    # sooner than the page reports by itself
+    # earlier than the page's next report
     visitor.page.goto(f"{served.address}/c/{NAME}/consent")
     visitor.page.goto(f"{served.address}/c/{NAME}/task")
     visitor.settled()
@@ -164,7 +164,7 @@ def test_two_tabs(visit: Visit, served: Served) -> None:
     visitor.wait("!document.getElementById('alert').hidden")
     assert "another tab" in second.locator("#alert").inner_text()
     visitor.wait("!document.getElementById('alert').hidden", page=first)
-    # the second tab may answer what the first has opened; the first goes on with it
+    # the second tab may answer what the first has opened; the first continues with it
     visitor.prefer("left")
     visitor.wait("document.getElementById('stretches')", page=first)
     assert "continued this task in another tab" in first.locator("#alert").inner_text()
@@ -206,7 +206,7 @@ def test_a_video_that_the_browser_cannot_play(visit: Visit, served: Served) -> N
     visitor.wait("document.querySelector('#left-veil b') && document.querySelector('#right-veil b')")
     veil = visitor.text("#left-veil")
     assert "cannot play this video" in veil and "current Chrome, Edge, Firefox or Safari" in veil
-    # the organiser repairs it; the worker tries again without losing the page
+    # the organiser repairs it; the worker retries without losing the page
     for video in served.filmed:
         (media_folder(served.root) / video.name).write_bytes(video.read_bytes())
     for place in ("left", "right"):

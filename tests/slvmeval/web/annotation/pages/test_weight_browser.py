@@ -1,4 +1,4 @@
-"""What the task page costs (weight, requests, what it loads of a long film), and whether it can be read."""
+"""The task page's weight, requests and loading of a long film, and its legibility."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SENT = """(() => performance.getEntriesByType('navigation').concat(performance.g
 
 
 def prompt(characters: int) -> tuple[PromptClip, ...]:
-    """Return a prompt of so many characters, a clip for every five seconds, none like another."""
+    """Return a prompt of a number of characters, with a distinct clip for every five seconds."""
     words = [f"{n * 7919 % 9973:x} ball rolls over the floor {n}" for n in range(100_000)]
     count, clips, at = LONG_S // 5, [], 0
     for number in range(count):
@@ -43,7 +43,7 @@ def prompt(characters: int) -> tuple[PromptClip, ...]:
 
 
 def test_weight_and_requests(visit: Visit, served: Served) -> None:
-    """The paper's mean prompt has 57,884 characters; here each has its translation too."""
+    """The paper's mean prompt has 57,884 characters; here each clip has a translation as well."""
     served.begin(served.pair(prompt_clips=prompt(58_000)))
     visitor = visit()
     visitor.enter()
@@ -61,7 +61,7 @@ def test_weight_and_requests(visit: Visit, served: Served) -> None:
     print(f"{len(requests)} requests, assets {assets} B sent of {plain} B, page {page} B sent")
     assert 0 < assets < 35_000 and plain < 90_000
     assert 0 < page < 100_000
-    # what a report of a few seconds costs, again and again
+    # the size of a report of a few seconds, which is sent repeatedly
     visitor.look()
     reports = [(sent, full) for name, sent, full in visitor.page.evaluate(SENT) if name.endswith("/play")]
     assert reports and max(full for _, full in reports) < 2_000
@@ -111,7 +111,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_contrast_on_the_page(visit: Visit, served: Served, dark: bool) -> None:
-    """Text has 4.5 against what lies behind it, as the browser shows it, disabled controls too."""
+    """Text has a contrast of 4.5 against its rendered background, including disabled controls."""
     served.begin()
     visitor = visit(dark=dark)
     visitor.agree()
@@ -146,7 +146,7 @@ def test_nothing_moves_where_that_is_not_wanted(visit: Visit, served: Served) ->
         visitor.page.evaluate("getComputedStyle(document.getElementById('play')).transitionDuration") == "0s"
     )
     visitor.press("Shift+ArrowRight")
-    # the list jumps: it stands at its end at once, without a way there
+    # the list jumps to its end at once, without an animation
     visitor.wait("document.querySelector('#clips li:last-child').getAttribute('aria-current')")
     first, second = (visitor.page.evaluate("document.getElementById('clips').scrollTop") for _ in range(2))
     assert first == second > 0
