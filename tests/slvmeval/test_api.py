@@ -63,7 +63,7 @@ def test_a_release_is_opened_and_its_pairs_read(store: Path) -> None:
     assert (release.name, release.version) == ("main", 1)
     assert slvmeval.open_release(slvmeval.open_store(store), "main", 1).path == release.path
     (pair,) = slvmeval.iter_pairs(release)
-    assert [found.id for found in slvmeval.iter_pairs(release, "aesthetics")] == [pair.id]
+    assert [one.id for one in slvmeval.iter_pairs(release, "aesthetics")] == [pair.id]
     assert list(slvmeval.iter_pairs(release, "color")) == []
     again = slvmeval.open_pair(release, pair.id[:8])
     assert (again.id, again.prompt, again.aspect) == (pair.id, "A cat sleeps.\nA dog runs.", "aesthetics")

@@ -175,9 +175,9 @@ def test_doctor_says_it_all_and_exits_1(
     file.write_text(text, encoding="utf-8")
     words = ["doctor", "--profile", str(file), "--store", str(tmp_path / "store"), "--no-probe"]
     assert main(words) == 1
-    shown = capsys.readouterr().out
-    assert f"profile {file}: pools.cpu.partition: no partition 'cpux'" in shown
-    assert "worker pools cpu of up to 2 jobs, h100 of up to 2 jobs" in shown
+    output = capsys.readouterr().out
+    assert f"profile {file}: pools.cpu.partition: no partition 'cpux'" in output
+    assert "worker pools cpu of up to 2 jobs, h100 of up to 2 jobs" in output
 
 
 def test_the_script_of_a_pool_is_what_a_build_sends(

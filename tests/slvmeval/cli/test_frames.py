@@ -90,11 +90,11 @@ def test_verify_reports_what_cannot_be_read_and_repair_goes_to_the_end(
 ) -> None:
     if content is not None:
         (evicted.videos / "lost.mp4").write_bytes(content)
-    said = "is not at" if content is None else "lost.mp4"
+    message = "is not at" if content is None else "lost.mp4"
     capsys.readouterr()
     assert main(words(evicted, "verify")) == 1
     ran = capsys.readouterr()
-    assert "frames of lost: " in ran.out and said in ran.out and "1 problems" in ran.out
+    assert "frames of lost: " in ran.out and message in ran.out and "1 problems" in ran.out
     assert not ran.err
     drop_frames(evicted)
     capsys.readouterr()

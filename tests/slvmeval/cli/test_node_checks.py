@@ -45,12 +45,12 @@ def answer(**changes: Any) -> dict[str, Any]:
 
 def findings(
     pool: str = "cpu",
-    said: dict[str, Any] | None = None,
+    reply: dict[str, Any] | None = None,
     job: Job | None = DONE,
     log: str = "",
     **of_site: bool,
 ) -> list[Finding]:
-    return node_findings(site(**of_site), "profile s.toml", pool, Probed(job, said, log, "token"), STORE)
+    return node_findings(site(**of_site), "profile s.toml", pool, Probed(job, reply, log, "token"), STORE)
 
 
 def test_a_node_on_which_all_is_well() -> None:

@@ -111,8 +111,8 @@ def ready_to_rate(desk: Desk, clock: HandClock, assignment: Assignment, place: s
 
 def do_task(desk: Desk, clock: HandClock, worker: str, rating: str = "A", campaign: str = "autumn") -> Vote:
     """The worker gets a task and does it."""
-    found = ready_to_rate(desk, clock, desk.queue.next(campaign, worker))
-    return desk.answers.rate(campaign, worker, found.id, rating)
+    assignment = ready_to_rate(desk, clock, desk.queue.next(campaign, worker))
+    return desk.answers.rate(campaign, worker, assignment.id, rating)
 
 
 def file_vote(task: PairTask, worker: str, of: Campaign | None = None, **other: Any) -> Vote:

@@ -44,7 +44,7 @@ def test_the_worker_who_stands_apart() -> None:
     for number in range(20):
         letters = "AAAAC" if number % 2 else "CCCCA"
         some += votes_on(f"film{number}/a", letters)
-    found = worker_agreement(some)
-    assert found["worker4"].alpha is not None and found["worker4"].alpha < -0.5
-    assert min(found[f"worker{n}"].alpha or 0 for n in range(4)) > 0.4
-    assert found["worker0"].answers == 20
+    result = worker_agreement(some)
+    assert result["worker4"].alpha is not None and result["worker4"].alpha < -0.5
+    assert min(result[f"worker{n}"].alpha or 0 for n in range(4)) > 0.4
+    assert result["worker0"].answers == 20

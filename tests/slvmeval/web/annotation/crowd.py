@@ -184,9 +184,9 @@ def stored(serving: Serving) -> list[Vote]:
 def check_nothing_lost(ran: Ran, votes: list[Vote], most_on_a_pair: int = 5) -> None:
     """Assert that every acknowledged vote is stored once as it was given, and that the rules hold."""
     assert not ran.problems, ran.problems[:3]
-    kept = {vote.vote_id: vote.rating for vote in votes}
-    assert len(kept) == len(votes)
-    lost = {id_: rating for id_, rating in ran.acknowledged.items() if kept.get(id_) != rating}
+    stored = {vote.vote_id: vote.rating for vote in votes}
+    assert len(stored) == len(votes)
+    lost = {id_: rating for id_, rating in ran.acknowledged.items() if stored.get(id_) != rating}
     assert not lost, f"{len(lost)} acknowledged votes are lost"
     seen = [(vote.worker, vote.pair_id) for vote in votes]
     assert len(set(seen)) == len(seen), "a worker voted twice on a pair"

@@ -84,8 +84,8 @@ class Organiser:
         self.name = name
 
     def log_in(self, **fields: str) -> httpx.Response:
-        said = {"name": self.name, "secret": self.secret, **fields}
-        return self.http.post("/organiser/login", data=said)
+        form = {"name": self.name, "secret": self.secret, **fields}
+        return self.http.post("/organiser/login", data=form)
 
     def page(self, path: str = "") -> httpx.Response:
         """Return a page of the campaign."""

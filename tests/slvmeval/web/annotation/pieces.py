@@ -130,25 +130,25 @@ def running(serving: Serving, clock: Any) -> Iterator[str]:
 
 def island(page: str) -> dict[str, Any]:
     """Return the data of a task page."""
-    found = re.search(r'<script type="application/json" id="island">(.*?)</script>', page, re.DOTALL)
-    assert found is not None, page
-    said: dict[str, Any] = json.loads(found[1])
-    return said
+    match = re.search(r'<script type="application/json" id="island">(.*?)</script>', page, re.DOTALL)
+    assert match is not None, page
+    values: dict[str, Any] = json.loads(match[1])
+    return values
 
 
 def hidden(page: str) -> str:
     """Return the token of a page's forms."""
-    found = re.search(r'name="csrf" value="([^"]+)"', page)
-    assert found is not None, page
-    return found[1]
+    match = re.search(r'name="csrf" value="([^"]+)"', page)
+    assert match is not None, page
+    return match[1]
 
 
 def reason(reply: httpx.Response, status: int) -> str:
     """Return the reason that an answer gives, which a person is told too."""
     assert reply.status_code == status, reply.text
-    said = reply.json()
-    assert set(said) == {"reason", "message", "go_on"} and said["message"]
-    return str(said["reason"])
+    values = reply.json()
+    assert set(values) == {"reason", "message", "go_on"} and values["message"]
+    return str(values["reason"])
 
 
 @dataclass
@@ -219,15 +219,15 @@ class Browser:
             got = self.ask("GET", self.data["urls"][place], headers={"Range": "bytes=0-"})
             assert got.status_code == 206, got.text
 
-    def send(self, name: str, headers: dict[str, str] | None = None, **said: Any) -> httpx.Response:
+    def send(self, name: str, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
         """Send what the page's script sends."""
         token = {"X-CSRF": self.data["csrf"]}
         carried = token if headers is None else headers
-        return self.ask("POST", self.data["urls"][name], json=said, headers=carried)
+        return self.ask("POST", self.data["urls"][name], json=body, headers=carried)
 
-    def told(self, name: str, **said: Any) -> dict[str, Any]:
+    def send_accepted(self, name: str, **body: Any) -> dict[str, Any]:
         """Send something that is taken, and return the answer."""
-        reply = self.send(name, **said)
+        reply = self.send(name, **body)
         assert reply.status_code == 200, reply.text
         answer: dict[str, Any] = reply.json()
         return answer
@@ -235,7 +235,7 @@ class Browser:
     def look(self, seconds: float = SECONDS) -> dict[str, Any]:
         """Report that both videos were played from the beginning."""
         for place in ("left", "right"):
-            view = self.told("play", place=place, intervals=[[0, seconds]], speed=1)
+            view = self.send_accepted("play", place=place, intervals=[[0, seconds]], speed=1)
         return view
 
     def answer(self, wait: Any, rating: str = "A", comment: str = "") -> dict[str, Any]:
@@ -245,10 +245,10 @@ class Browser:
         wait(SECONDS)
         view = self.look()
         if view["state"] == "opened":
-            view = self.told("prefer", place="left")
+            view = self.send_accepted("prefer", place="left")
         wait(SECONDS)
         view = self.look()
         for stretch in view["must_see"]:
-            view = self.told("confirm", number=stretch["number"])
+            view = self.send_accepted("confirm", number=stretch["number"])
         assert view["can_rate"], view
-        return self.told("rate", rating=rating, comment=comment)
+        return self.send_accepted("rate", rating=rating, comment=comment)

@@ -34,13 +34,13 @@ def test_a_cheat_who_answers_without_watching_is_refused(study: Study) -> None:
     # waits until the preference is allowed, and confirms what was not played
     study.clock.on(4)
     browser.look(4)
-    view = browser.told("prefer", place="left")
+    view = browser.send_accepted("prefer", place="left")
     assert reason(browser.send("confirm", number=0), 409) == "not_seen"
     assert reason(browser.send("confirm", number=99), 422) == "bad_value"
     # too fast a playback counts nothing
     study.clock.on(SECONDS)
     low = "right" if view["intended"] == "left" else "left"
-    browser.told("play", place=low, intervals=[[0, SECONDS]], speed=16)
+    browser.send_accepted("play", place=low, intervals=[[0, SECONDS]], speed=16)
     assert reason(browser.send("confirm", number=0), 409) == "not_seen"
     assert reason(browser.send("rate", rating="A"), 409) == "not_seen"
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
@@ -153,13 +153,13 @@ def test_another_workers_task_is_unknown(study: Study) -> None:
     mine, theirs = study.worker(0), study.worker(1)
     assert mine.data["view"]["id"] != theirs.data["view"]["id"]
     mine.data["urls"] = theirs.data["urls"]
-    for name, said in (
+    for name, body in (
         ("play", {"place": "left", "intervals": [[0, 1]], "speed": 1}),
         ("prefer", {"place": "left"}),
         ("confirm", {"number": 0}),
         ("rate", {"rating": "A"}),
     ):
-        assert reason(mine.send(name, **said), 404) == "unknown_assignment"
+        assert reason(mine.send(name, **body), 404) == "unknown_assignment"
     assert mine.send("rate", rating="A").json()["go_on"] == f"/c/{NAME}/task"
 
 
@@ -283,6 +283,6 @@ def test_what_a_form_sends_is_not_shown(study: Study) -> None:
     study.begin()
     browser = study.browser()
     page = browser.open("enter", params={"token": study.tokens[0]})
-    said = {"csrf": hidden(page.text), "agree": "yes", "language": EVIL}
-    reply = browser.http.post(f"/c/{NAME}/consent", data=said, headers=PAGE)
+    form = {"csrf": hidden(page.text), "agree": "yes", "language": EVIL}
+    reply = browser.http.post(f"/c/{NAME}/consent", data=form, headers=PAGE)
     assert reply.status_code == 422 and "alert(1)" not in reply.text

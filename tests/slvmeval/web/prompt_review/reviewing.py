@@ -18,9 +18,9 @@ def reviewing(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[st
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             assert process.stdout is not None
-            said = process.stdout.readline().split()
-            assert said[0] == "open", said
-            yield process, said[1]
+            line = process.stdout.readline().split()
+            assert line[0] == "open", line
+            yield process, line[1]
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)

@@ -42,10 +42,10 @@ def test_a_text_is_corrected_and_a_killed_server_takes_none_away(chromium: Any, 
         assert [one.verdict for one in project.reviews()] == ["accepted", "left_out"]
         page.goto(f"{address}prompt/p1")
         page.fill("#text", "The work of an hour.")
-        asked: list[str] = []
+        requests: list[str] = []
 
         def stay(dialog: Any) -> None:
-            asked.append(dialog.type)
+            requests.append(dialog.type)
             dialog.dismiss()
 
         page.on("dialog", stay)
@@ -56,7 +56,7 @@ def test_a_text_is_corrected_and_a_killed_server_takes_none_away(chromium: Any, 
         page.click("text=Accept this text")
         page.wait_for_selector("#unsaved", state="visible")
         assert page.input_value("#text") == "The work of an hour."
-        assert (asked, faults) == (["beforeunload"], [])
+        assert (requests, faults) == (["beforeunload"], [])
         page.close(run_before_unload=False)
     assert len(project.reviews()) == 2
 

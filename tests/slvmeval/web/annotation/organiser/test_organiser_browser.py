@@ -25,11 +25,16 @@ def page(request: pytest.FixtureRequest, chromium: Any, study: Study, organiser:
         viewport={"width": width, "height": height}, has_touch=phone, is_mobile=phone
     )
     page = context.new_page()
-    told: list[str] = []
-    page.on("pageerror", lambda error: told.append(str(error)))
-    page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
-    page.on("dialog", lambda dialog: (told.append("a dialog"), dialog.dismiss()))
-    page.on("request", lambda asked: told.append(asked.url) if study.address not in asked.url else None)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("dialog", lambda dialog: (errors.append("a dialog"), dialog.dismiss()))
+    page.on(
+        "request",
+        lambda request_made: (
+            errors.append(request_made.url) if study.address not in request_made.url else None
+        ),
+    )
     page.goto(f"{study.address}/organiser/c/{NAME}")
     page.get_by_label("Your name").fill("Aya")
     page.get_by_label("Secret").fill(organiser.secret)
@@ -37,7 +42,7 @@ def page(request: pytest.FixtureRequest, chromium: Any, study: Study, organiser:
     page.get_by_role("heading", name="Progress", exact=True).wait_for()
     yield page
     context.close()
-    assert told == []
+    assert errors == []
 
 
 def test_progress_is_renewed_by_itself(page: Any, study: Study) -> None:

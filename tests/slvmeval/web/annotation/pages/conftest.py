@@ -23,7 +23,7 @@ def filmed(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return films(ffmpeg, tmp_path_factory.mktemp("films"))
 
 
-class Shown:
+class Served:
     """A campaign on real videos that is being served; its clock can be put forward."""
 
     def __init__(self, root: Path, filmed: tuple[Path, Path], stack: ExitStack) -> None:
@@ -50,22 +50,22 @@ class Shown:
 
 
 @pytest.fixture
-def shown(tmp_path: Path, filmed: tuple[Path, Path]) -> Iterator[Shown]:
+def served(tmp_path: Path, filmed: tuple[Path, Path]) -> Iterator[Served]:
     """A campaign that is not begun yet."""
     with ExitStack() as stack:
-        yield Shown(tmp_path / "store", filmed, stack)
+        yield Served(tmp_path / "store", filmed, stack)
 
 
 @pytest.fixture
-def visit(chromium: Any, shown: Shown) -> Iterator[Callable[..., Visitor]]:
+def visit(chromium: Any, served: Served) -> Iterator[Callable[..., Visitor]]:
     """Give a function that opens a browser of its own; in the end no page may have complained."""
     visitors: list[Visitor] = []
 
     def come(link: int = 0, **how: Any) -> Visitor:
-        visitors.append(Visitor(chromium, shown.address, shown.tokens[link], **how))
+        visitors.append(Visitor(chromium, served.address, served.tokens[link], **how))
         return visitors[-1]
 
     yield come
     for visitor in visitors:
         visitor.close()
-    assert [told for visitor in visitors for told in visitor.told] == []
+    assert [problem for visitor in visitors for problem in visitor.problems] == []

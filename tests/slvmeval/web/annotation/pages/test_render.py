@@ -52,15 +52,15 @@ class Elements(HTMLParser):
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_no_page_needs_anything_from_elsewhere(language: str) -> None:
     for name, html in every_page(language, campaign(organisation="Lab", contact="a@example.org")).items():
-        found = Elements()
-        found.feed(html)
+        elements = Elements()
+        elements.feed(html)
         assert f'<html lang="{language}">' in html
-        ids = [attributes["id"] for _, attributes in found.seen if "id" in attributes]
+        ids = [attributes["id"] for _, attributes in elements.seen if "id" in attributes]
         assert len(ids) == len(set(ids)), name
         assert "http:" not in html and "https:" not in html and "//" not in re.sub(r"https?://", "", html), (
             name
         )
-        for tag, attributes in found.seen:
+        for tag, attributes in elements.seen:
             assert not any(key == "style" or key.startswith("on") for key in attributes), (name, tag)
             assert tag != "style"
             if tag == "script":

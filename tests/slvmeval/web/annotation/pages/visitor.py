@@ -35,7 +35,7 @@ class Visitor:
         self.address = address
         self.token = token
         self.phone = phone
-        self.told: list[str] = []
+        self.problems: list[str] = []
         self.requests: list[Any] = []
         self._expected = expected
         self.context = chromium.new_context(
@@ -51,19 +51,19 @@ class Visitor:
         """Open a tab that tells of every error and every request that leaves the server."""
         page = self.context.new_page()
         page.on("pageerror", lambda error: self._complain(str(error)))
-        page.on("console", lambda said: self._complain(said.text) if said.type == "error" else None)
+        page.on("console", lambda message: self._complain(message.text) if message.type == "error" else None)
         page.on("dialog", lambda dialog: (self._complain("a dialog"), dialog.dismiss()))
         page.on("request", self._asked)
         return page
 
     def _complain(self, text: str) -> None:
         if not any(part in text for part in self._expected):
-            self.told.append(text)
+            self.problems.append(text)
 
     def _asked(self, request: Any) -> None:
         self.requests.append(request)
         if not request.url.startswith((self.address, "data:", "blob:")):
-            self.told.append(f"a request to {request.url}")
+            self.problems.append(f"a request to {request.url}")
 
     def close(self) -> None:
         self.context.close()
@@ -86,11 +86,11 @@ class Visitor:
 
     def wait(self, expression: str, seconds: float = 60, page: Any = None) -> None:
         """Wait until an expression is true; the pages' policy forbids Playwright's own way, which is eval."""
-        shown = page or self.page
+        text = page or self.page
         end = time.monotonic() + seconds
-        while not self._holds(shown, expression):
+        while not self._holds(text, expression):
             assert time.monotonic() < end, f"still not: {expression}"
-            shown.wait_for_timeout(50)
+            text.wait_for_timeout(50)
 
     @staticmethod
     def _holds(page: Any, expression: str) -> bool:
@@ -113,11 +113,11 @@ class Visitor:
 
     def tap(self, selector: str) -> None:
         """Press with a finger on a phone, with the mouse elsewhere."""
-        found = self.page.locator(selector)
+        result = self.page.locator(selector)
         if self.phone:
-            found.tap()
+            result.tap()
         else:
-            found.click()
+            result.click()
 
     def fastest(self) -> None:
         self.page.locator("#speed").select_option("4")
