@@ -125,9 +125,9 @@ def _embedded_server() -> Iterator[str]:
 
     Prefect's own class for this imports the whole server into this process, which takes seconds.
     """
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = str(listener.getsockname()[1])
     package = find_spec("prefect")
     assert package is not None and package.origin is not None
     # the folder of packages comes first on its path, where otherwise the current folder would

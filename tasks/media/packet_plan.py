@@ -361,7 +361,7 @@ def probe_and_plan(path: Path, fps: Fraction) -> tuple[VideoInfo, PacketPlan | U
                     proof.add(packet)
                 except (NotProvable, InvalidBitstream, AbsurdTime) as error:
                     proof, refusal = None, str(error)
-            if first.found and not proof:
+            if first.complete and not proof:
                 break
         info = describe(video, first.frame())
         if proof:

@@ -169,7 +169,7 @@ def export_release(
     if votes and filtered_from(release) is None:
         raise UserInputError(
             f"release {release.name} has no votes in it: `slvmeval annotate filter {release.name}` makes a "
-            "release of the pairs that people kept, which has them"
+            "filtered release, which has them"
         )
     folders = {row.source_id: source_folder(release, row, private) for row in release.sources()}
     passed = [folder for folder in folders.values() if not folder.hidden]
