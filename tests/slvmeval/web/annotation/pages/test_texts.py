@@ -97,7 +97,7 @@ def test_there_is_no_such_language() -> None:
 OPERATIONS = {
     "aesthetics": "contrast invert negative swap dull flat pale dark bright light コントラスト 明る 暗 反転",
     "technical_quality": "resiz shr small enlarg lanczos detail coarse 縮小 拡大 細かい",
-    "appearance_style": "cartoon oil paint pencil sketch watercolo detail drawing 絵画 線画 漫画 水彩 スケッチ",
+    "appearance_style": "cartoon oil paint pencil sketch watercolo detail 絵画 線画 漫画 水彩 スケッチ",
     "background_consistency": "replac landscape swap exchang 差し替え 風景",
     "object_integrity": "remov eras delet missing vanish 消 削除",
     "color": "recolo repaint swap chang 変え",
