@@ -60,7 +60,7 @@ class ClipSource(Protocol):
 class HubClip(HubSource):
     """A transformers CLIP loaded in this process."""
 
-    kind = "clip"
+    kinds = ("clip",)
 
     def encoder(self) -> Encoder:
         """Return the loaded model."""

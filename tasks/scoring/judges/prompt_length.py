@@ -6,6 +6,7 @@ tokens. ``each-truncate``: every caption (a line of the prompt) loses its end so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
@@ -37,6 +38,23 @@ class Tokens(Protocol):
 
     def ends(self, text: str) -> Sequence[int]:
         """Return the end of each token in characters, ascending, without marks."""
+
+
+class ApproximateTokens:
+    """Counts a text's tokens by its characters, for a model whose tokenizer is not here."""
+
+    positions = None
+
+    def __init__(self, limit: int, characters_per_token: float) -> None:
+        self.limit, self._characters = limit, characters_per_token
+
+    def count(self, text: str) -> int:
+        """Return the approximate number of a text's tokens."""
+        return math.ceil(len(text) / self._characters)
+
+    def ends(self, text: str) -> Sequence[int]:
+        """Return the approximate end of each token in characters."""
+        return [min(len(text), round(self._characters * n)) for n in range(1, self.count(text) + 1)]
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ _READ_AT_ONCE = 16
 class VideoScoreSource(HubSource):
     """VideoScore's weights in a models folder."""
 
-    kind = "video-score"
+    kinds = ("video-score",)
 
     def model(self) -> VideoScoreModel:
         """Return the loaded model."""

@@ -4,12 +4,11 @@ judges.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.judgements import Judgement
 from storage_schemas.store import Store
 from tasks.llm.answer_store import open_answers
@@ -174,12 +173,9 @@ def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
             exclude={"model", "server", "extra_body", "top_p", "thinking_tokens"}
         )
         return VlmModel(**{**like, **fields})
-    near = difflib.get_close_matches(name, VLM_MODELS, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
     raise UserInputError(
-        f"there is no predefined VLM {name!r} ({', '.join(VLM_MODELS)}){hint} For another one give "
-        f"the settings "
-        "model (its id) and server (its name in model_servers)"
+        f"there is no predefined VLM {name!r}: {suggestion(name, VLM_MODELS, 'there are')} For another one "
+        "give the settings model (its id) and server (its name in model_servers)"
     )
 
 

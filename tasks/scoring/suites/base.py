@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
-from storage_schemas.errors import TRANSIENT_REASONS, SetAside, StoreError
+from pydantic import ValidationError
+
+from storage_schemas.errors import TRANSIENT_REASONS, SetAside, StoreError, UserInputError, suggestion
 from storage_schemas.judgements import Failure
-from storage_schemas.model import Frozen
+from storage_schemas.model import Frozen, first_error
 from tasks.aspects.base import Pool
 from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side
@@ -158,6 +160,30 @@ class Scorer(ABC):
         return ()
 
 
+class VideoScorer(Scorer):
+    """Scores each video by itself."""
+
+    @abstractmethod
+    def score_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
+        """Return the score of one video, or why there is none."""
+
+    def score(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[ScoredVideo | NotJudged]:
+        """Return the score of each video."""
+        return [self.score_video(prompt, video, repeat) for video in videos]
+
+    def estimate_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> Sequence[Estimate]:
+        """Return the requests about one video whose answers are not kept."""
+        return ()
+
+    def estimate(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[Estimate]:
+        """Return the requests about each video whose answers are not kept."""
+        return [one for video in videos for one in self.estimate_video(prompt, video, repeat)]
+
+
 class Suite(ABC):
     """A set of dimensions with their scorers.
 
@@ -180,14 +206,29 @@ class Suite(ABC):
     def dimensions(self) -> Sequence[Dimension]:
         """All dimensions in the order of the paper's table."""
 
-    @abstractmethod
-    def scorer(self, dimension: str) -> Scorer:
-        """Return what scores a dimension; nothing is loaded yet.
+    def dimension(self, name: str) -> Dimension:
+        """Return a dimension by its name.
 
         Raises
         ------
         UserInputError
-            If there is no such dimension.
+            If the suite does not have it.
+        """
+        by_name = {dimension.name: dimension for dimension in self.dimensions}
+        if name not in by_name:
+            raise UserInputError(f"{self.name} has no dimension {name!r}: {suggestion(name, by_name)}")
+        return by_name[name]
+
+    @abstractmethod
+    def scorer(self, dimension: str) -> Scorer:
+        """Return the scorer of a dimension; nothing is loaded yet.
+
+        Raises
+        ------
+        UserInputError
+            If the suite does not have the dimension, or one of its instructions is invalid.
+        PrerequisiteError
+            If something it needs is missing, such as a model server in the profile.
         """
 
     def read_prompts(self, path: Path) -> Sequence[SuitePrompt] | None:
@@ -196,3 +237,24 @@ class Suite(ABC):
         None where the file has another form: then it is read as a prompts file of ours.
         """
         return None
+
+
+Settings = TypeVar("Settings", bound=Frozen)
+
+
+def suite_settings(suite: str, model: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """Return a user's settings of a suite.
+
+    Raises
+    ------
+    UserInputError
+        For an unknown setting or an invalid value.
+    """
+    for name in values:
+        if name not in model.model_fields:
+            hint = suggestion(name, model.model_fields)
+            raise UserInputError(f"{suite} has no setting {name!r}: {hint}")
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as problem:
+        raise UserInputError(f"{suite}: {first_error(problem)}") from problem

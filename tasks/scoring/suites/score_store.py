@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.judgements import TRANSIENT_FAILURES
+from storage_schemas.model import first_error
 from storage_schemas.row_store import RowStore, read_part, write_part
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SUITE_SCORES, SuiteScore
@@ -167,8 +168,7 @@ def _score(where: str, row: Mapping[str, Any]) -> SuiteScore:
     try:
         one = SuiteScore.model_validate({**_UNKNOWN, **given, **texts})
     except ValidationError as problem:
-        first = problem.errors()[0]
-        raise UserInputError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from problem
+        raise UserInputError(f"{where}: {first_error(problem)}") from problem
     if one.score is not None and not math.isfinite(one.score):
         raise UserInputError(f"{where}: a score of {one.score} is no number")
     return one

@@ -108,7 +108,7 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
     with pytest.raises(PrerequisiteError, match="cannot be loaded from no_such_module:x"):
         registry.make_evaluator(choice_from_text("mine"), setup)
     added[:] = [("mine", "builtins:dict")]
-    with pytest.raises(PrerequisiteError, match="is no factory"):
+    with pytest.raises(PrerequisiteError, match="is not a factory"):
         registry.make_evaluator(choice_from_text("mine"), setup)
     added[:] = [("mine", "fractions:Fraction")]
     with pytest.raises(PrerequisiteError, match="has to be a PairwiseJudge"):

@@ -4,7 +4,6 @@ evaluators.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable
 from fractions import Fraction
@@ -17,7 +16,7 @@ from urllib.parse import unquote
 from pydantic import Field
 
 from storage_schemas.checksum_cache import remembered_digests
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.model import Frozen
 from tasks.aspects.registry import aspect as find_aspect
@@ -79,9 +78,7 @@ def meta_set(name: str) -> MetaSet:
         If there is none.
     """
     if name not in SETS:
-        near = difflib.get_close_matches(name, SETS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(SETS)}"
-        raise UserInputError(f"no set {name!r}: {hint}")
+        raise UserInputError(f"no set {name!r}: {suggestion(name, SETS, 'there are')}")
     return SETS[name]
 
 

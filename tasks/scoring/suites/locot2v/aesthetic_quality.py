@@ -15,13 +15,13 @@ from tasks.models.base import Models
 from tasks.pairs.view import Side
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.suites.base import Dimension, SuitePrompt, SuiteVideo
-from tasks.scoring.suites.locot2v.picture_models import PictureRow, Pictures, SeenModel, feature_rows
+from tasks.scoring.suites.locot2v.picture_models import PictureRow, Pictures, VisualModel, feature_rows
 from tasks.scoring.suites.locot2v.pixel_metrics import Measured
-from tasks.scoring.suites.locot2v.pixel_scorers import Measurement, SeenScorer
+from tasks.scoring.suites.locot2v.pixel_scorers import Measurement, VisualScorer
 from tasks.scoring.suites.locot2v.visual_settings import AestheticSettings
 
 
-class AestheticQuality(SeenScorer):
+class AestheticQuality(VisualScorer):
     """The mean score of a frame a second, as a share of the upper bound."""
 
     pool: ClassVar[Pool] = "h100"
@@ -32,7 +32,7 @@ class AestheticQuality(SeenScorer):
         super().__init__(dimension)
         self._settings, self._cache = settings, cache
         self._pictures = Pictures(models, settings.pictures)
-        self._head = SeenModel(models, settings.head, ("aesthetic-head",), libraries=("torch",), gpu=False)
+        self._head = VisualModel(models, settings.head, ("aesthetic-head",), libraries=("torch",), gpu=False)
 
     def settings(self) -> dict[str, Any]:
         """Return both models, the rate and the bound."""
@@ -64,7 +64,7 @@ class AestheticQuality(SeenScorer):
             if rows.shape[1] != head.width:
                 raise PrerequisiteError(
                     f"{self._head.name} was made for features of {head.width} numbers, {self._pictures.name} "
-                    f"gives {rows.shape[1]}: name the SigLIP that belongs to it in seen.aesthetics.pictures"
+                    f"gives {rows.shape[1]}: name the SigLIP that belongs to it in visual.aesthetics.pictures"
                 )
             scores += head.scores(rows).tolist()
         mean = math.fsum(scores) / len(scores)

@@ -20,7 +20,7 @@ from storage_schemas.errors import SlvmevalError, UserInputError
 from tasks.models.aesthetic_head import AestheticHead
 from tasks.models.hub import ModelHub
 from tasks.scoring.suites.locot2v.aesthetic_quality import upper_bound
-from tasks.scoring.suites.locot2v.picture_models import Pictures, SeenModel
+from tasks.scoring.suites.locot2v.picture_models import Pictures, VisualModel
 from tasks.scoring.suites.locot2v.visual_settings import AestheticSettings, PictureModel
 
 _ENDINGS = (".jpg", ".jpeg", ".png", ".webp")
@@ -57,7 +57,7 @@ def bound_of(folder: Path, models: ModelHub, settings: AestheticSettings) -> tup
         If a model is missing.
     """
     pictures = Pictures(models, settings.pictures)
-    head = SeenModel(models, settings.head, ("aesthetic-head",), libraries=("torch",), gpu=False)
+    head = VisualModel(models, settings.head, ("aesthetic-head",), libraries=("torch",), gpu=False)
     pictures.check()
     head.check()
     scores = [score for _, score in picture_scores(folder, pictures.encoder(), head.loaded())]
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SlvmevalError as problem:
         print(problem, file=sys.stderr)
         return 1
-    print(f"seen.aesthetics.upper_bound = {bound:.4f}  # the best tenth of {count} pictures")
+    print(f"visual.aesthetics.upper_bound = {bound:.4f}  # the best tenth of {count} pictures")
     return 0
 
 

@@ -8,12 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from tasks.llm.answer_store import AnswerStore, open_answers
 from tasks.llm.conversation import Asker, DryRunAsker, LiveAsker, Roles
 from tasks.llm.usage import NotJudged
-from tasks.llm.vision_models import model_from
 from tasks.scoring.setup import Setup
-from tasks.scoring.suites.locot2v.settings import OTHER, READY, Locot2vSettings
+from tasks.scoring.suites.conversation_scorer import suite_answers, suite_roles
+from tasks.scoring.suites.locot2v.settings import READY, Locot2vSettings
 from tasks.scoring.suites.locot2v.text_similarity import Group, Rows, TextSimilarity, text_similarity
 
 
@@ -27,23 +26,17 @@ def roles_of(setup: Setup, settings: Locot2vSettings) -> Roles:
     UserInputError
         If a model does not fit.
     """
-    said = {
+    models = {
         "multimodal": settings.multimodal,
         "language": settings.language,
         "locating": settings.locating,
     }
-    models = {role: model_from(model, role, READY, OTHER) for role, model in said.items()}
-    return Roles("locot2v-bench", models, setup.servers, answers_of(setup))
-
-
-def answers_of(setup: Setup) -> AnswerStore:
-    """Return where answers are kept."""
-    return open_answers(setup.store.root / "suites" / "answers")
+    return suite_roles("locot2v-bench", setup, models, READY, image_side=448)
 
 
 def similarity_of(setup: Setup, settings: Locot2vSettings) -> TextSimilarity:
     """Return what compares texts; see :func:`text_similarity`."""
-    return text_similarity(setup, settings.embeddings, answers_of(setup))
+    return text_similarity(setup, settings.embeddings, suite_answers(setup))
 
 
 class Comparer(Asker, Protocol):

@@ -69,7 +69,7 @@ class Clarity(Measure):
     roles: ClassVar[Sequence[Role]] = ("multimodal",)
     uses: ClassVar[frozenset[str]] = Measure.uses | {"rounds", "round_temperature"}
 
-    def told(self) -> Mapping[str, str]:
+    def instructions(self) -> Mapping[str, str]:
         """Return the scale."""
         return {"clarity": instruction("clarity", self.settings.prompts)}
 
@@ -102,7 +102,7 @@ class Clarity(Measure):
         return Step(
             name=f"round {number + 1}",
             role="multimodal",
-            system=self.told()["clarity"],
+            system=self.instructions()["clarity"],
             text="Judge this video.",
             schema=SCHEMA,
             check=read_round,

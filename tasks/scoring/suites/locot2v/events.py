@@ -88,7 +88,7 @@ def extract_events(
     step = Step(
         name=name,
         role="language",
-        system=told(settings),
+        system=events_instruction(settings),
         text=f"The text:\n{text}",
         schema=SCHEMA,
         check=check,
@@ -98,7 +98,7 @@ def extract_events(
     return [PromptEvent(**one) for one in asker.ask(step)]
 
 
-def told(settings: Locot2vSettings) -> str:
+def events_instruction(settings: Locot2vSettings) -> str:
     """Return how the language model is asked."""
     return filled(instruction("events", settings.prompts), most=str(settings.most_events))
 
@@ -184,9 +184,9 @@ def event_clips(
     return clips_of(wanted, asker.ask(step), film.video.times_s)
 
 
-def clips_told(settings: Locot2vSettings) -> Mapping[str, str]:
+def clip_instructions(settings: Locot2vSettings) -> Mapping[str, str]:
     """Return how the models are asked."""
-    return {"events": told(settings), "locate": instruction("locate", settings.prompts)}
+    return {"events": events_instruction(settings), "locate": instruction("locate", settings.prompts)}
 
 
 def length_s(film: SampledVideo) -> float:

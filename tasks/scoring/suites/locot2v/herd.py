@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ValidationError
 
 from storage_schemas.judgements import Failure
-from storage_schemas.model import Frozen
+from storage_schemas.model import Frozen, first_error
 from tasks.llm.answers import objects
 from tasks.llm.conversation import Role, Step
 from tasks.llm.usage import NotJudged
@@ -66,11 +66,8 @@ def questions_of(prompt: SuitePrompt, attribute: str) -> list[Question]:
         try:
             found.append(Question.model_validate(one))
         except ValidationError as problem:
-            first = problem.errors(include_url=False)[0]
-            raise NotJudged(
-                Failure.NOT_UNDERSTOOD,
-                f"question {number} on {attribute}: {'.'.join(map(str, first['loc']))}: {first['msg']}",
-            ) from problem
+            why = f"question {number} on {attribute}: {first_error(problem)}"
+            raise NotJudged(Failure.NOT_UNDERSTOOD, why) from problem
         if not found[-1].question.strip():
             raise NotJudged(Failure.NOT_UNDERSTOOD, f"question {number} on {attribute} is empty")
     return found
@@ -100,7 +97,7 @@ class Herd(Measure):
     roles: ClassVar[Sequence[Role]] = ("multimodal",)
     uses: ClassVar[frozenset[str]] = Measure.uses | {"questions_at_once"}
 
-    def told(self) -> Mapping[str, str]:
+    def instructions(self) -> Mapping[str, str]:
         """Return how questions are to be answered."""
         return {"questions": instruction("questions", self.settings.prompts)}
 
@@ -126,7 +123,7 @@ class Herd(Measure):
         return Step(
             name=f"questions on {self.dimension.name}",
             role="multimodal",
-            system=self.told()["questions"],
+            system=self.instructions()["questions"],
             text=f"The questions:\n{numbered([question.question for question in questions])}",
             schema=SCHEMA,
             check=lambda value: [

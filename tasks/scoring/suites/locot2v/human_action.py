@@ -56,7 +56,7 @@ class HumanAction(Measure):
     roles: ClassVar[Sequence[Role]] = ("multimodal", "language")
     uses: ClassVar[frozenset[str]] = Measure.uses | {"most_actions", "unsmooth_action"}
 
-    def told(self) -> Mapping[str, str]:
+    def instructions(self) -> Mapping[str, str]:
         """Return how the models are asked for actions."""
         actions = instruction("actions", self.settings.prompts)
         return {
@@ -73,7 +73,7 @@ class HumanAction(Measure):
             Step(
                 name="look for actions",
                 role="multimodal",
-                system=self.told()["look"],
+                system=self.instructions()["look"],
                 text=f"The actions:\n{numbered(actions)}",
                 schema=LOOKED,
                 check=lambda value: _read_seen(value, len(actions)),
@@ -97,7 +97,7 @@ class HumanAction(Measure):
         step = Step(
             name="actions of the prompt",
             role="language",
-            system=self.told()["actions"],
+            system=self.instructions()["actions"],
             text=f"The text:\n{base_of(prompt)}",
             schema=ACTIONS,
             check=self._read_actions,

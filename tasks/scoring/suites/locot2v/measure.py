@@ -46,7 +46,7 @@ class Measure(ABC):
         self.dimension, self.settings = dimension, settings
 
     @abstractmethod
-    def told(self) -> Mapping[str, str]:
+    def instructions(self) -> Mapping[str, str]:
         """Return the instructions of each step."""
 
     @abstractmethod

@@ -20,7 +20,7 @@ from storage_schemas.judgements import Failure
 from tasks.llm.usage import NotJudged, Usage
 from tasks.pairs.view import Side
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
-from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.base import Dimension, ScoredVideo, SuitePrompt, SuiteVideo, VideoScorer
 from tasks.scoring.suites.locot2v import picture_models
 from tasks.scoring.suites.locot2v.flow import Bytes, grey, optical_flow, reduced
 from tasks.scoring.suites.locot2v.picture_models import feature_rows
@@ -129,20 +129,15 @@ class Measurement:
         return ScoredVideo(self.found.value, usage=usage, model=self.model, details=details)
 
 
-class SeenScorer(Scorer):
-    """Scores each video by itself, from what is seen in it."""
+class VisualScorer(VideoScorer):
+    """Scores each video by its pixels or features."""
 
     @abstractmethod
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
         """Return the value of one video."""
 
-    def score(
-        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
-    ) -> Sequence[ScoredVideo | NotJudged]:
-        """Return the values of videos; a video without frames has none."""
-        return [self._one(prompt, video) for video in videos]
-
-    def _one(self, prompt: SuitePrompt, video: SuiteVideo) -> ScoredVideo | NotJudged:
+    def score_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
+        """Return the value of one video; a video without frames has none."""
         start = time.perf_counter()
         frames = len(video.video)
         if not frames:
@@ -150,7 +145,7 @@ class SeenScorer(Scorer):
         return self.measure(prompt, video).scored(frames, time.perf_counter() - start)
 
 
-class PixelScorer(SeenScorer):
+class PixelScorer(VisualScorer):
     """Flicker, dynamic degree, motion smoothness, warping error: OpenCV on one core, nothing is loaded."""
 
     def __init__(

@@ -20,7 +20,7 @@ from tasks.models.base import Box, Detector
 from tasks.models.residence import Batches
 from tasks.pairs.view import Side
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
-from tasks.scoring.suites.locot2v.picture_models import Pictures, SeenModel
+from tasks.scoring.suites.locot2v.picture_models import Pictures, VisualModel
 from tasks.scoring.suites.locot2v.visual_settings import ConsistencySettings
 
 #: Boxes of a frame that are kept, the best ones, each as left, top, right, bottom and score.
@@ -36,7 +36,7 @@ class Boxes(FrameFeature):
     name = "boxes"
     width = MOST_BOXES * _NUMBERS
 
-    def __init__(self, detector: SeenModel, phrase: str, settings: ConsistencySettings) -> None:
+    def __init__(self, detector: VisualModel, phrase: str, settings: ConsistencySettings) -> None:
         self._detector, self._phrase, self._settings = detector, phrase, settings
 
     def settings(self) -> dict[str, Any]:

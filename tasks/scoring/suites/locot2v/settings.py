@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
-from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from tasks.llm.vision_models import VlmModel
+from tasks.scoring.suites.locot2v.visual_settings import VisualSettings
 from tasks.scoring.suites.shown_videos import SampledVideo, VideoExhibit
 
 
@@ -34,16 +33,6 @@ READY: Mapping[str, VlmModel] = {
     "qwen2.5-vl-7b": _ready("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2.5-vl", 128_000, 768, **_QWEN25),
     "time-r1-7b": _ready("Boshenxx/Time-R1-7B", "time-r1", 128_000, 768, **_QWEN25),
     "deepseek-v3.1": _ready("deepseek-ai/DeepSeek-V3.1", "deepseek", 128_000, 2),
-}
-#: Of a model that is not ready, what a user does not say.
-OTHER: Mapping[str, Any] = {
-    "context_tokens": 32_768,
-    "answer_tokens": 4096,
-    "most_images": 128,
-    "low_tokens": 85,
-    "tile_tokens": 170,
-    "image_side": 448,
-    "temperature": 0.0,
 }
 
 
@@ -101,8 +90,8 @@ class Locot2vSettings(Frozen):
         Most questions of one request, all of one attribute. Not from the paper.
     unsmooth_action
         What an action counts that takes place and is not smooth. Not from the paper.
-    seen
-        Settings of the dimensions of pixels and features, by name.
+    visual
+        Settings of the dimensions of pixels and features.
     """
 
     multimodal: str | Mapping[str, Any] = "qwen2.5-vl-7b"
@@ -119,27 +108,8 @@ class Locot2vSettings(Frozen):
     round_temperature: float | None = Field(default=0.7, ge=0)
     questions_at_once: int = Field(default=6, ge=1, le=100)
     unsmooth_action: float = Field(default=0.5, ge=0, le=1)
-    seen: Mapping[str, Any] = Field(default_factory=dict)
+    visual: VisualSettings = VisualSettings()
 
     def exhibit(self, film: SampledVideo, timed: bool = False) -> VideoExhibit:
         """Return a video as a step shows it, frames with their times where it says so."""
         return VideoExhibit({"video": film}, self.fps, self.most_frames, timed=timed)
-
-
-def settings_from(values: Mapping[str, Any]) -> Locot2vSettings:
-    """Return the settings that a user gave.
-
-    Raises
-    ------
-    UserInputError
-        For one that there is not.
-    ValidationError
-        For a value that does not fit.
-    """
-    for name in values:
-        if name not in Locot2vSettings.model_fields:
-            near = difflib.get_close_matches(name, Locot2vSettings.model_fields, n=2)
-            hint = f"did you mean {' or '.join(near)}?" if near else ""
-            hint = hint or f"it has {', '.join(Locot2vSettings.model_fields)}"
-            raise UserInputError(f"locot2v-bench has no setting {name!r}: {hint}")
-    return Locot2vSettings.model_validate(dict(values))

@@ -25,9 +25,9 @@ from tasks.models.base import Models
 from tasks.models.dover import FRAMES, SIDE, Dover, Views
 from tasks.pairs.view import Side
 from tasks.scoring.suites.base import Dimension, SuitePrompt, SuiteVideo
-from tasks.scoring.suites.locot2v.picture_models import SeenModel
+from tasks.scoring.suites.locot2v.picture_models import VisualModel
 from tasks.scoring.suites.locot2v.pixel_metrics import Measured
-from tasks.scoring.suites.locot2v.pixel_scorers import Measurement, SeenScorer
+from tasks.scoring.suites.locot2v.pixel_scorers import Measurement, VisualScorer
 from tasks.scoring.suites.locot2v.visual_settings import TechnicalSettings
 
 _MEAN = np.array([123.675, 116.28, 103.53], np.float32)
@@ -147,13 +147,13 @@ def _ready(frames: NDArray[np.uint8], clips: int) -> Views:
     return np.ascontiguousarray(parted.transpose(0, 4, 1, 2, 3))
 
 
-class TechnicalQuality(SeenScorer):
+class TechnicalQuality(VisualScorer):
     """DOVER++ on pieces under 10 s, the mean over pieces; on a CPU, by onnxruntime."""
 
     def __init__(self, dimension: Dimension, models: Models, settings: TechnicalSettings) -> None:
         super().__init__(dimension)
         self._settings = settings
-        self._model = SeenModel(models, settings.model, ("dover",), libraries=("onnxruntime",), gpu=False)
+        self._model = VisualModel(models, settings.model, ("dover",), libraries=("onnxruntime",), gpu=False)
 
     def settings(self) -> dict[str, Any]:
         """Return the model and the constants."""

@@ -56,7 +56,7 @@ class OverallAlignment(Measure):
     roles: ClassVar[Sequence[Role]] = ("multimodal",)
     compares: ClassVar[bool] = True
 
-    def told(self) -> Mapping[str, str]:
+    def instructions(self) -> Mapping[str, str]:
         """Return how the model is asked to describe."""
         return {"describe": instruction("describe", self.settings.prompts)}
 
@@ -161,11 +161,11 @@ class EventAlignment(Measure):
     compares: ClassVar[bool] = True
     uses: ClassVar[frozenset[str]] = Measure.uses | {"most_events", "matching"}
 
-    def told(self) -> Mapping[str, str]:
+    def instructions(self) -> Mapping[str, str]:
         """Return how the models are asked to describe and to find events."""
         return {
             "describe": instruction("describe", self.settings.prompts),
-            "events": events.told(self.settings),
+            "events": events.events_instruction(self.settings),
         }
 
     def value(self, asker: Comparer, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:

@@ -18,17 +18,22 @@ from tasks.scoring.suites.locot2v.aesthetic_quality import AestheticQuality
 from tasks.scoring.suites.locot2v.event_consistency import KINDS, EventConsistency
 from tasks.scoring.suites.locot2v.picture_models import PictureRow, Pictures, feature_rows
 from tasks.scoring.suites.locot2v.pixel_metrics import Features, Measured, cosines
-from tasks.scoring.suites.locot2v.pixel_scorers import PIXEL_DIMENSIONS, Measurement, PixelScorer, SeenScorer
+from tasks.scoring.suites.locot2v.pixel_scorers import (
+    PIXEL_DIMENSIONS,
+    Measurement,
+    PixelScorer,
+    VisualScorer,
+)
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 from tasks.scoring.suites.locot2v.technical_quality import TechnicalQuality
 from tasks.scoring.suites.locot2v.transitions import find_cuts, transition_smoothness, transitions
-from tasks.scoring.suites.locot2v.visual_settings import PictureModel, SeenSettings, seen_settings
+from tasks.scoring.suites.locot2v.visual_settings import PictureModel, VisualSettings
 
 #: Cuts of which details are kept with a score.
 _TOLD = 200
 
 
-class FeatureScorer(SeenScorer):
+class FeatureScorer(VisualScorer):
     """Loads a model of pictures."""
 
     pool: ClassVar[Pool] = "h100"
@@ -85,7 +90,7 @@ class TransitionSmoothness(FeatureScorer):
     """How smooth pixels, structure, features and motion are about each cut."""
 
     def __init__(
-        self, dimension: Dimension, models: Models, cache: FeatureCache, settings: SeenSettings
+        self, dimension: Dimension, models: Models, cache: FeatureCache, settings: VisualSettings
     ) -> None:
         super().__init__(dimension, models, cache, settings.transition_pictures)
         self._cuts, self._transitions = settings.cuts, settings.transitions
@@ -111,7 +116,7 @@ class TransitionSmoothness(FeatureScorer):
         return Measurement(transition_smoothness(found), {"cuts": told}, self._pictures.name)
 
 
-def seen_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) -> Scorer:
+def visual_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) -> Scorer:
     """Return the scorer of a dimension; nothing is loaded yet.
 
     Raises
@@ -121,18 +126,18 @@ def seen_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) -
     PrerequisiteError
         If the profile does not name a model's server.
     """
-    chosen = seen_settings(settings.seen)
+    visual = settings.visual
     if dimension.name in PIXEL_DIMENSIONS:
-        return PixelScorer(dimension, setup.cache, chosen.pixels, chosen.worst_warping)
+        return PixelScorer(dimension, setup.cache, visual.pixels, visual.worst_warping)
     if dimension.name in KINDS:
-        return EventConsistency(dimension, setup, settings, chosen)
+        return EventConsistency(dimension, setup, settings, visual)
     models, cache = setup.models, setup.cache
     if dimension.name == "aesthetic_quality":
-        return AestheticQuality(dimension, models, cache, chosen.aesthetics)
+        return AestheticQuality(dimension, models, cache, visual.aesthetics)
     if dimension.name == "technical_quality":
-        return TechnicalQuality(dimension, models, chosen.technical)
+        return TechnicalQuality(dimension, models, visual.technical)
     if dimension.name == "semantic_consistency":
-        return SemanticConsistency(dimension, models, cache, chosen.semantic_pictures)
+        return SemanticConsistency(dimension, models, cache, visual.semantic_pictures)
     if dimension.name == "transition_smoothness":
-        return TransitionSmoothness(dimension, models, cache, chosen)
+        return TransitionSmoothness(dimension, models, cache, visual)
     raise UserInputError(f"{dimension.name} is no dimension of pixels and features")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from tasks.scoring.suites.locot2v.pixel_metrics import PixelSettings
 from tasks.scoring.suites.locot2v.transitions import CutSettings, TransitionSettings
@@ -121,7 +119,7 @@ class ConsistencySettings(Frozen):
     most_frames: int = Field(default=64, ge=2)
 
 
-class SeenSettings(Frozen):
+class VisualSettings(Frozen):
     """Settings of all dimensions of pixels and features.
 
     Parameters
@@ -147,19 +145,3 @@ class SeenSettings(Frozen):
     aesthetics: AestheticSettings = AestheticSettings()
     technical: TechnicalSettings = TechnicalSettings()
     consistency: ConsistencySettings = ConsistencySettings()
-
-
-def seen_settings(values: Mapping[str, Any]) -> SeenSettings:
-    """Return the settings that a user gave.
-
-    Raises
-    ------
-    UserInputError
-        For one that there is not, or whose value does not fit.
-    """
-    try:
-        return SeenSettings.model_validate(dict(values))
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(["seen", *map(str, first["loc"])])
-        raise UserInputError(f"locot2v-bench: {where}: {first['msg']}") from problem

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
-from tasks.llm.vision_models import VlmModel, model_from
+from tasks.llm.vision_models import VlmModel
+from tasks.scoring.suites.base import suite_settings
 from tasks.scoring.suites.shown_videos import Grid, SampledVideo, VideoExhibit
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME
 
@@ -75,27 +75,20 @@ class VideoBenchSettings(Frozen):
         return self.grid if self.grid is not None and dimension in self.grid.dimensions else None
 
 
-def settings_from(values: Mapping[str, Any]) -> VideoBenchSettings:
-    """Return the settings that a user gave.
+def video_bench_settings(values: Mapping[str, Any]) -> VideoBenchSettings:
+    """Return a user's settings.
 
     Raises
     ------
     UserInputError
-        For one that there is not, or a grid of a dimension that there is not.
-    ValidationError
-        For a value that does not fit.
+        For an unknown setting, an invalid value, or a grid of an unknown dimension.
     """
-    for name in values:
-        if name not in VideoBenchSettings.model_fields:
-            near = difflib.get_close_matches(name, VideoBenchSettings.model_fields, n=2)
-            hint = f"did you mean {' or '.join(near)}?" if near else "it has "
-            hint += "" if near else ", ".join(VideoBenchSettings.model_fields)
-            raise UserInputError(f"video-bench has no setting {name!r}: {hint}")
-    made = VideoBenchSettings.model_validate(dict(values))
-    for name in made.grid.dimensions if made.grid else ():
+    settings = suite_settings("video-bench", VideoBenchSettings, values)
+    for name in settings.grid.dimensions if settings.grid else ():
         if name not in BY_NAME:
-            raise UserInputError(f"grid: video-bench has no dimension {name!r}; it has {', '.join(BY_NAME)}")
-    return made
+            hint = suggestion(name, BY_NAME)
+            raise UserInputError(f"grid: video-bench has no dimension {name!r}: {hint}")
+    return settings
 
 
 def _gpt_4o(model: str, **fields: Any) -> VlmModel:
@@ -118,17 +111,3 @@ READY: Mapping[str, VlmModel] = {
     "gpt-4o-2024-08-06": _gpt_4o("gpt-4o-2024-08-06"),
     "gpt-4o-mini": _gpt_4o("gpt-4o-mini", low_tokens=2833, tile_tokens=5667),
 }
-#: Of a model that is not ready, what a user does not say.
-_OTHER: Mapping[str, Any] = {
-    "context_tokens": 32_768,
-    "answer_tokens": 4096,
-    "most_images": 128,
-    "low_tokens": 85,
-    "tile_tokens": 170,
-    "temperature": 0.0,
-}
-
-
-def suite_model(said: str | Mapping[str, Any], role: str) -> VlmModel:
-    """Return the model of a role; see :func:`~tasks.llm.vision_models.model_from`."""
-    return model_from(said, role, READY, _OTHER)
