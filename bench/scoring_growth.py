@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.score.evaluate_options import EvaluateOptions
+from flows.score.options import EvaluateOptions
 from flows.score.evaluate_run import Evaluation
 from flows.score.results import RequestProgress
 from infra.executor import Handle, InlineExecutor

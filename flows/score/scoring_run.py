@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 from flows.build.run import MOST_TASKS
 from flows.score.results import RequestProgress
@@ -26,6 +26,7 @@ from tasks.scoring.submitted import BatchRecords
 #: So many tasks whose processes died again and again end the run of their kind.
 MOST_DEAD_TASKS = 5
 
+Result = TypeVar("Result")
 _TaskItem = Item[Work[U], Task[U], Outcome]
 
 
@@ -65,7 +66,7 @@ class Part(Generic[U]):
         return self.kind is not None and not self.refused
 
 
-class ScoringRun(ABC, Generic[U]):
+class ScoringRun(ABC, Generic[U, Result]):
     """A run; subclasses say which parts it has and show its result."""
 
     progress: RequestProgress
@@ -147,7 +148,11 @@ class ScoringRun(ABC, Generic[U]):
     def rows_by_id(self, keys: Collection[str]) -> Mapping[RowId, Row]:
         """Return the rows of some keys."""
 
-    def answer_missing(self, open_executor: Callable[[Collection[str]], Executor]) -> None:
+    @abstractmethod
+    def result(self) -> Result:
+        """Return the result of all parts."""
+
+    def run(self, open_executor: Callable[[Collection[str]], Executor]) -> Result:
         """Answer what is missing; a part that another run answers now is left out.
 
         Parameters
@@ -168,6 +173,9 @@ class ScoringRun(ABC, Generic[U]):
             self.keep_reasons()
             self.rows.pack(lambda task: task.startswith(self.run_id))
             BatchRecords(self.rows.path).forget_settled(self.rows.known)
+        result = self.result()
+        self.work.spending.remove()
+        return result
 
     def keep_reasons(self) -> None:
         """Write down why units have no answer whose part cannot be used, where rows say that."""

@@ -1,20 +1,24 @@
-"""A run of a suite: which videos are scored in which dimensions, and what came of it."""
+"""The flow `suite-slvmeval`: which videos are scored in which dimensions, and the result."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
+from flows.score.options import SuiteOptions, SuiteParameters
 from flows.score.results import DimensionResult, RequestProgress, SuiteResult
 from flows.score.scoring_run import Part, ScoringRun
-from flows.score.suite_options import SuiteOptions
-from infra.executor import Executor, Handle, InlineExecutor, ProcessExecutor
+from infra.executor import Executor, Handle, ProcessExecutor
 from infra.pool import LOADED
+from infra.prefect_server import SUITE_FLOW_NAME
+from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Failure
@@ -23,10 +27,12 @@ from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
 from tasks.llm.usage import Prices, load_prices
 from tasks.models.device import require_gpu
+from tasks.report.suite_leaderboard import board_table
 from tasks.scoring.engine import reason_of
 from tasks.scoring.suites.base import Dimension, Suite
-from tasks.scoring.suites.estimate import EstimateRow, estimate_dimension
+from tasks.scoring.suites.estimate import DimensionEstimate, estimate_dimension
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
+from tasks.scoring.suites.leaderboard import board_of, current, means_of
 from tasks.scoring.suites.manifest import find_manifest, load_manifest
 from tasks.scoring.suites.plan import (
     Material,
@@ -54,7 +60,7 @@ class DimensionPart(Part[ScoringUnit]):
 
 
 @dataclass
-class SuiteRun(ScoringRun[ScoringUnit]):
+class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
     """One run; call :meth:`prepare`, then :meth:`run`."""
 
     options: SuiteOptions
@@ -139,13 +145,8 @@ class SuiteRun(ScoringRun[ScoringUnit]):
         self.find_known()
 
     def _dimensions(self) -> list[Dimension]:
-        there = {dimension.name: dimension for dimension in self.suite.dimensions}
-        for name in self.options.dimensions:
-            if name not in there:
-                raise UserInputError(f"{self.name} has no dimension {name!r}: it has {', '.join(there)}")
-        return [
-            there[name] for name in there if not self.options.dimensions or name in self.options.dimensions
-        ]
+        wanted = {self.suite.dimension(name).name for name in self.options.dimensions}
+        return [one for one in self.suite.dimensions if not wanted or one.name in wanted]
 
     def _part(self, dimension: Dimension, ask_servers: bool) -> DimensionPart:
         part = DimensionPart(dimension.name, dimension=dimension)
@@ -185,18 +186,19 @@ class SuiteRun(ScoringRun[ScoringUnit]):
 
     def estimate(
         self, sample: int | None = None, step: Callable[[str], None] = lambda _: None
-    ) -> list[EstimateRow]:
-        """Return what the missing scores would take, by dimension; nobody is asked."""
-        paid: set[str] = set()
+    ) -> list[DimensionEstimate]:
+        """Return what the missing scores would take, by dimension, without asking any model."""
+        counted: set[str] = set()
         videos = OpenVideos(self.work.sampling)
-        found = []
+        rows = []
         known = self.rows.known()
         for part in self.asked:
             units = self.missing(part, known)
             if isinstance(part.kind, VideoScoring) and units:
                 step(part.name)
-                found.append(estimate_dimension(part.kind.scorer, units, videos, self.prices, paid, sample))
-        return found
+                scorer = part.kind.scorer
+                rows.append(estimate_dimension(scorer, units, videos, self.prices, counted, sample))
+        return rows
 
     def keep_reasons(self) -> None:
         """Write rows with the reason for what has no score because its dimension cannot be used."""
@@ -212,22 +214,10 @@ class SuiteRun(ScoringRun[ScoringUnit]):
                 rows += [row for id_, row in ids if known.get(id_) is None]
         self.rows.add(rows)
 
-    def run(self, open_executor: Callable[[Collection[str]], Executor]) -> SuiteResult:
-        """Score what is missing.
-
-        Parameters
-        ----------
-        open_executor
-            Called once, if there is work, with the pools that it needs.
-        """
-        self.answer_missing(open_executor)
-        result = self._result()
-        self.work.spending.remove()
-        return result
-
-    def _result(self) -> SuiteResult:
+    def result(self) -> SuiteResult:
+        """Return what has been scored."""
         known = self.rows.known()
-        found = []
+        results = []
         for part in self.asked:
             result = DimensionResult(part.name, found_before=part.found_before, **self.spent(part))
             for id_ in (id_ for unit in part.units for id_ in unit.ids):
@@ -237,23 +227,15 @@ class SuiteRun(ScoringRun[ScoringUnit]):
                 result.left += failure is None
                 if failure:
                     result.failures[failure] += 1
-            found.append(result)
+            results.append(result)
         return SuiteResult(
             self.name,
             self.suite.title,
             self.material.count,
-            tuple(found),
+            tuple(results),
             tuple(self.left_out),
             self.progress.seconds,
         )
-
-
-def suite_inline(options: SuiteOptions, progress: RequestProgress | None = None) -> SuiteResult:
-    """Run a suite in this process, without any executor: for tests and small things."""
-    with progress or RequestProgress(quiet=True) as shown:
-        run = SuiteRun(options, shown)
-        run.prepare()
-        return run.run(lambda _pools: InlineExecutor())
 
 
 class SuiteExecutor(Executor):
@@ -301,3 +283,63 @@ class SuiteExecutor(Executor):
         """End the processes."""
         for pool in self._pools.values():
             pool.close()
+
+
+#: So many rows of files that could not be used are shown.
+_SHOWN_LEFT_OUT = 200
+
+
+class SuiteFlow(FlowDeclaration[SuiteOptions, SuiteRun, SuiteResult]):
+    """Lets a suite score videos."""
+
+    name = SUITE_FLOW_NAME
+    parameters = SuiteParameters
+    progress = RequestProgress
+    # several processes would load the same models several times
+    one_loads = True
+
+    @contextmanager
+    def prepared(self, options: SuiteOptions, progress: BuildProgress) -> Iterator[SuiteRun]:
+        """Give a prepared run."""
+        assert isinstance(progress, RequestProgress)
+        run = SuiteRun(options, progress)
+        run.prepare()
+        yield run
+
+    def label(self, run: SuiteRun) -> RunLabel:
+        """Name the suite, and count videos and dimensions."""
+        name = f"{run.name} · {run.material.count} videos · {len(run.asked)} dimensions"
+        return RunLabel(name, (f"suite:{run.name}",), f"suite-{run.options.suite}")
+
+    def artifacts(self, run: SuiteRun, result: SuiteResult) -> Iterator[Artifact]:
+        """Show what was scored in words, by dimension, as a leaderboard, and what was left out."""
+        key, says = artifact_key(run.name), result.in_words()
+        yield Artifact(f"scored-{key}", says, markdown=says)
+        left_out = [vars(one) for one in result.left_out[:_SHOWN_LEFT_OUT]]
+        first = f"What of the files was left out, the first {_SHOWN_LEFT_OUT} of {len(result.left_out)}"
+        for name, title, rows in (
+            ("dimensions", result.title, result.rows()),
+            ("leaderboard", f"{result.title}: leaderboard", leaderboard_rows(run)),
+            ("left-out", first, left_out),
+        ):
+            if rows:
+                yield Artifact(f"{name}-{key}", title, rows=rows)
+
+    def without_cluster(self, options: SuiteOptions) -> SuiteOptions:
+        """Return options by which a GPU is looked for on this machine, not in the site's pools."""
+        return options.model_copy(update={"pools": ()})
+
+    def processes(self, workers: int, pools: Collection[str] = ()) -> Executor:
+        """Return processes of this machine, one alone for loaded models."""
+        return SuiteExecutor(workers, pools)
+
+
+SUITE = SuiteFlow()
+
+
+def leaderboard_rows(run: SuiteRun) -> list[dict[str, Any]]:
+    """Return the leaderboard of all scores of the run's suite, a row a model."""
+    rows, others = current(run.scores.rows(run.name))
+    table = board_table(board_of(run.suite.title, run.suite.dimensions, means_of(rows), others))
+    titles = [column.title for column in table.shown]
+    return [dict(zip(titles, cells, strict=True)) for cells in table.cells()]

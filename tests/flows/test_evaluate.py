@@ -17,7 +17,7 @@ import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
 from flows.build.run import build_inline
-from flows.score.evaluate_options import EvaluateOptions
+from flows.score.options import EvaluateOptions
 from flows.score.evaluate_run import Evaluation, evaluate_inline
 from flows.score.results import EvaluationResult, RequestProgress
 from infra.executor import ProcessExecutor

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.score.suite_options import SuiteOptions, SuiteParameters
+from flows.score.options import SuiteOptions, SuiteParameters
 from flows.score.suite_run import suite_inline
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from flows.score.results import RequestProgress, SuiteResult
-from flows.score.suite_options import SuiteOptions
+from flows.score.options import SuiteOptions
 from flows.score.suite_run import SuiteExecutor, SuiteRun, suite_inline
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store

@@ -161,10 +161,10 @@ def make(
 
     Example: `slvmeval suite prompts make VIDEOS --out PROMPTS --store STORE --profile SITE`
     """
+    from flows.command_runs import run_flow
     from flows.prompts.flow import PROMPTS
     from flows.prompts.run import PromptsParameters, PromptsRun
     from infra.progress import BuildProgress
-    from slvmeval.cli.runs import run
 
     site = terminal.settings(profile, store=store)
     options = PromptsParameters(
@@ -185,7 +185,7 @@ def make(
         assert result.expected is not None
         say_expected(result.expected, prepared.prices, result.left_out, as_json)
         return
-    result = run(PROMPTS, options, site, direct=True, quiet=quiet)
+    result = run_flow(PROMPTS, options, site, direct=True, quiet=quiet)
     made, left_out = result.made, result.left_out
     if as_json:
         terminal.print_json(summary(made, left_out))
@@ -333,7 +333,7 @@ def _name(path: Path, files: Sequence[Path]) -> str:
 def _setup_and_settings(
     store: Path | None, profile: Path | None, given: list[str] | None
 ) -> tuple[Setup, PromptSuiteSettings]:
-    from flows.score.suite_options import settings_from_text
+    from flows.score.options import settings_from_text
     from storage_schemas.store import Store
     from tasks.prompt_suite.settings import prompt_suite_settings
     from tasks.scoring.setup import Setup

@@ -7,25 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.terminal import (
-    LIMITS_PANEL,
-    OUTPUT_PANEL,
-    DryRunOption,
-    MostDollarsOption,
-    MostTokensOption,
-    PricesOption,
-)
 
 if TYPE_CHECKING:
+    from flows.score.options import SuiteOptions
     from flows.score.results import SuiteResult
-    from flows.score.suite_options import SuiteOptions
     from flows.score.suite_run import SuiteRun
-    from tasks.scoring.suites.estimate import EstimateRow
+    from tasks.scoring.suites.estimate import DimensionEstimate
     from tasks.scoring.user_files import UnusedLine
 
 
@@ -91,41 +83,24 @@ def say_estimate(options: SuiteOptions, sample: int | None, as_json: bool, quiet
     _say_left_out(run.left_out)
 
 
-def _print_estimate(run: SuiteRun, rows: list[EstimateRow]) -> None:
-    columns = ("dimension", "videos", "calls", "a video", "images", "tokens in", "tokens out", "a video", "$")
-    terminal.console().print(
-        terminal.table(run.suite.title, columns, [*map(_cells, rows), _total(rows)], numbers=8)
-    )
-    if run.prices.as_of:
-        terminal.say(f"prices of {run.prices.as_of}, {run.prices.source}")
+def _print_estimate(run: SuiteRun, rows: list[DimensionEstimate]) -> None:
+    from slvmeval.cli.costs import cost_cells, count_cell, print_prices, total_cells
 
-
-def _cells(row: EstimateRow) -> tuple[Any, ...]:
-    usd = "unknown" if row.usd is None else f"{row.usd:.2f}"
-    return (
-        row.dimension,
-        row.videos,
-        _count(row.calls),
-        _count(row.calls_per_video, 1),
-        *map(_count, (row.images, row.tokens_in, row.tokens_out, row.tokens_per_video)),
-        "–" if row.calls is None else usd,
-    )
-
-
-def _total(rows: list[EstimateRow]) -> tuple[Any, ...]:
-    said = [row for row in rows if row.calls is not None]
-    calls, images, into, out = (
-        sum(getattr(row, name) or 0 for row in said)
-        for name in ("calls", "images", "tokens_in", "tokens_out")
-    )
-    more = "" if all(row.usd is not None for row in said) else " and what has no price"
-    usd = f"{sum(row.usd or 0.0 for row in said):.2f}{more}"
-    cells = (_count(calls), "", _count(images), _count(into), _count(out), "", usd)
-    return ("all", sum(row.videos for row in rows), *(cells if said else ("–",) * 7))
-
-
-def _count(value: float | None, digits: int = 0) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
+    columns = ("dimension", "videos", "calls", "images", "tokens in", "tokens out", "$")
+    per_video = ("calls a video", "tokens a video")
+    cells: list[tuple[object, ...]] = [
+        (
+            row.dimension,
+            row.videos,
+            *cost_cells(row.cost),
+            count_cell(row.calls_per_video, 1),
+            count_cell(row.tokens_per_video),
+        )
+        for row in rows
+    ]
+    cells.append(("all", sum(row.videos for row in rows), *total_cells(row.cost for row in rows), "", ""))
+    terminal.console().print(terminal.table(run.suite.title, (*columns, *per_video), cells, numbers=8))
+    print_prices(run.prices)
 
 
 WHICH_PANEL = "Which videos and dimensions"
@@ -203,39 +178,27 @@ def suite_command(name: str) -> Callable[..., None]:
                 "--set", metavar="KEY=VALUE", help="A setting of the suite. May be given several times."
             ),
         ] = None,
-        repeats: Annotated[
-            int, typer.Option("--repeats", min=1, help="How often each score is asked for.")
-        ] = 1,
-        retry: Annotated[bool, typer.Option("--retry", help="Score again what a model could not.")] = False,
+        repeats: terminal.RepeatsOption = 1,
+        retry: terminal.RetryOption = False,
         concurrency: Annotated[
             int | None,
             typer.Option("--concurrency", min=1, help="Scores under way at once in one process."),
         ] = None,
-        usd: MostDollarsOption = None,
-        tokens: MostTokensOption = None,
-        prices: PricesOption = None,
-        dry_run: DryRunOption = False,
-        sample: Annotated[
-            int | None,
-            typer.Option(
-                "--sample",
-                min=1,
-                help="Look at only so many videos of each dimension; for --dry-run.",
-                rich_help_panel=LIMITS_PANEL,
-            ),
-        ] = None,
+        usd: terminal.MostDollarsOption = None,
+        tokens: terminal.MostTokensOption = None,
+        prices: terminal.PricesOption = None,
+        dry_run: terminal.DryRunOption = False,
+        sample: terminal.SampleOption = None,
         store: terminal.StoreOption = None,
         models: terminal.ModelsOption = None,
         workers: terminal.WorkersOption = None,
         profile: terminal.ProfileOption = None,
         direct: terminal.DirectOption = False,
         summary: terminal.SummaryOption = None,
-        as_json: Annotated[
-            bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=OUTPUT_PANEL)
-        ] = False,
+        as_json: terminal.ResultAsJsonOption = False,
         quiet: terminal.QuietOption = False,
     ) -> None:
-        from flows.score.suite_options import SuiteParameters
+        from flows.score.options import SuiteParameters
 
         site = terminal.settings(profile, store=store, models=models, workers=workers)
         parameters = SuiteParameters(
@@ -262,18 +225,11 @@ def suite_command(name: str) -> Callable[..., None]:
         if dry_run:
             say_estimate(options, sample, as_json, quiet)
             return
-        from flows.score.suite import SUITE
-        from slvmeval.cli.runs import run as run_flow
-        from slvmeval.cli.runs import write_summary
+        from flows.command_runs import run_flow
+        from flows.score.suite_run import SUITE
+        from slvmeval.cli.runs import finish
 
-        result = run_flow(SUITE, options, site, direct, quiet)
-        if summary is not None:
-            write_summary(summary, result.summary())
-        if as_json:
-            terminal.print_json(result.summary())
-        else:
-            print_result(result)
-        raise typer.Exit(result.exit_code)
+        finish(run_flow(SUITE, options, site, direct, quiet), print_result, summary, as_json)
 
     run.__doc__ = f"""Score videos with {name}. What was scored before is not scored again.
 

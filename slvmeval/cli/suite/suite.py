@@ -60,9 +60,4 @@ def list_suites(as_json: terminal.JsonOption = False) -> None:
     """
     from tasks.scoring.suites.registry import added_suites
 
-    rows = {**BUILT_IN, **{name: point.value for name, point in added_suites().items()}}
-    if as_json:
-        terminal.print_json(rows)
-        return
-    for name, where in rows.items():
-        terminal.say(f"{name:<20} {where}")
+    terminal.print_factories(BUILT_IN, added_suites(), as_json)

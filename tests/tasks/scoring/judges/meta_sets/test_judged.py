@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.score.evaluate_options import EvaluateOptions
+from flows.score.options import EvaluateOptions
 from flows.score.evaluate_run import evaluate_inline
 from slvmeval.cli import main
 from storage_schemas.errors import UserInputError
