@@ -48,7 +48,7 @@ test: env lint test-fast  ## types, style, the import rule and the fast tests
 
 # the small U²-Net, 4.6 MB, that the tests of two aspects run
 build/models/u2netp.onnx: $(STAMP)
-	$(BIN)/slvmeval models fetch u2netp --models build/models
+	$(BIN)/slvmeval models fetch u2netp --model-folder build/models
 
 test-fast: env build/models/u2netp.onnx
 	$(BIN)/python -m pytest -n auto -m "$(OTHERS)"
@@ -62,7 +62,7 @@ test-browser: env  ## tests of the pages in a real Chromium
 test-models: env-models build/models/u2netp.onnx  ## tests of the diffusion models' code on tiny checkpoints, with torch on the CPU
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "models and not slurm and not gpu" $(call MARKED,models)
 
-test-gpu: env-models build/models/u2netp.onnx  ## tests for a machine with a GPU; with real weights where SLVMEVAL_MODELS has them
+test-gpu: env-models build/models/u2netp.onnx  ## tests for a machine with a GPU; with real weights where SLVMEVAL_MODEL_FOLDERS has them
 	$(BIN)/python -m pytest -m gpu
 
 # each of two processes has a Slurm of its own; with more of them too many Prefect servers start at once

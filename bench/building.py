@@ -154,20 +154,20 @@ def degraded_bytes(settings: Settings) -> Measured:
     )
 
 
-def _command_line_build(store: Path, folder: Path, models: Path) -> Usage:
+def _command_line_build(store: Path, folder: Path, model_folder: Path) -> Usage:
     command = [sys.executable, "-m", "slvmeval", "build", "--direct", "--quiet", "--sources", folder]
-    return run([*command, "--store", store, "--models", models, "--workers", "2"])
+    return run([*command, "--store", store, "--model-folder", model_folder, "--workers", "2"])
 
 
 def rebuild_over_build(settings: Settings) -> Measured:
     """CPU of a second build with nothing new over that of the first, all ten aspects, command line."""
     folder = settings.films.whole()
-    models = settings.films.models
+    model_folder = settings.films.model_folder
     ratios, walls, runs = [], [], []
     for _ in range(settings.times(1)):
         with settings.scratch() as scratch:
-            first = _command_line_build(scratch / "store", folder, models)
-            again = [_command_line_build(scratch / "store", folder, models) for _ in range(3)]
+            first = _command_line_build(scratch / "store", folder, model_folder)
+            again = [_command_line_build(scratch / "store", folder, model_folder) for _ in range(3)]
         ratios.append(statistics.median(usage.cpu_s for usage in again) / first.cpu_s)
         walls.append(statistics.median(usage.wall_s for usage in again) / first.wall_s)
         runs.append({"first": vars(first), "again": [vars(usage) for usage in again]})

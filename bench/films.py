@@ -34,7 +34,7 @@ class Films:
 
     bunny: Path
     city: Path
-    models: Path
+    model_folder: Path
     work: Path
 
     @classmethod

@@ -17,7 +17,7 @@ from flows.stages import StageItem, through_stages
 from infra.executor import Executor, ProcessExecutor
 from infra.progress import BuildProgress
 from storage_schemas.source import Source
-from tasks.pairs.stages import Stage, StageResult, Work
+from tasks.pairs.stages import BuildWork, Stage, StageResult
 from tasks.recipe import BUILT_IN
 
 #: Sleep of one source in one stage, in seconds.
@@ -25,7 +25,7 @@ SLEEP_S = 0.005
 STAGES = 4
 
 
-def sleep_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
+def sleep_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Do nothing for a moment."""
     time.sleep(SLEEP_S)
     return StageResult(source.id, "sleep")
@@ -43,7 +43,7 @@ def through(executor: Executor, sources: int) -> dict[str, Any]:
         )
         for n in range(sources)
     ]
-    work = Work(store="", recipe=BUILT_IN["cpu-approx"], models=())
+    work = BuildWork(store="", recipe=BUILT_IN["cpu-approx"], model_folders=())
     done = 0
 
     def count(outcome: StageResult) -> bool:

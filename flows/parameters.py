@@ -20,7 +20,7 @@ from storage_schemas.store import Store
 
 _Model = TypeVar("_Model", bound=Frozen)
 
-ModelFolders = Annotated[tuple[str, ...], Field(description="Folders with weights.")]
+ModelFolders = Annotated[tuple[str, ...], Field(description="Folders with downloaded weights.")]
 Workers = Annotated[
     int | None,
     Field(ge=1, description="How many tasks run at once where the profile has no worker pools."),
@@ -56,7 +56,7 @@ class RunOptions(Frozen):
         """
         of_site = {
             "store": _full(site.store),
-            "models": tuple(map(_full, site.models)),
+            "model_folders": tuple(map(_full, site.model_folders)),
             "model_servers": site.model_servers,
             "allow_cpu_models": site.allow_cpu_models,
             "pools": tuple(site.pools),
@@ -82,7 +82,7 @@ class FlowParameters(Frozen):
     """
 
     paths_in: ClassVar[tuple[str, ...]] = ()
-    site_fields: ClassVar[tuple[str, ...]] = ("store", "models", "workers")
+    site_fields: ClassVar[tuple[str, ...]] = ("store", "model_folders", "workers")
 
     store: str | None = Field(default=None, description="Folder of the store.")
     profile: str | None = Field(
@@ -126,7 +126,11 @@ class FlowParameters(Frozen):
         given = {name: getattr(self, name, None) or None for name in self.site_fields}
         site = load_profile(Path(self.profile) if self.profile else None, given)
         gallery = [site.gallery] if site.gallery else []
-        for what, paths in {"store": [site.store], "models": site.models, "gallery": gallery}.items():
+        for what, paths in {
+            "store": [site.store],
+            "model_folders": site.model_folders,
+            "gallery": gallery,
+        }.items():
             for path in paths:
                 check_absolute(what, path)
         return site

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 from uuid import UUID
 
@@ -166,31 +168,44 @@ def _set_states(states: dict[UUID, State[Any]]) -> None:
 
 @contextmanager
 def keep_termination() -> Iterator[None]:
-    """Raise the termination again where an error took its place while a cluster or a server was left.
+    """Raise the termination again where an error took its place.
 
-    Prefect says Crashed of a flow that is terminated, and Failed of one that raises: nobody looks into
-    a run that somebody ended.
+    Leaving a cluster may fail, and compiled code that calls Python, such as pydantic's serializers, turns
+    even a termination into an error of its own. Prefect says Failed of a flow that raises an error, and
+    Crashed of one that is terminated: nobody looks into a run that somebody ended.
     """
+    with _received_signals() as received:
+        try:
+            yield
+        except Exception as problem:
+            if not received:
+                raise
+            log.warning("while the run was ended: %s: %s", type(problem).__name__, problem)
+            ended = KeyboardInterrupt() if signal.SIGINT in received else TerminationSignal(received[0])
+            raise ended from problem
+
+
+@contextmanager
+def _received_signals() -> Iterator[list[int]]:
+    """Give the signals to end this process that have come so far; their handlers are called as before."""
+    received: list[int] = []
+
+    def noting(handler: Callable[[int, FrameType | None], Any]) -> Callable[[int, FrameType | None], Any]:
+        def note(number: int, frame: FrameType | None) -> Any:
+            received.append(number)
+            return handler(number, frame)
+
+        return note
+
+    before = {}
+    # a signal that nothing handles ends the process at once; handlers can be set in the main thread only
+    if threading.current_thread() is threading.main_thread():
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: handler for number, handler in handlers.items() if callable(handler)}
+    for number, handler in before.items():
+        signal.signal(number, noting(handler))
     try:
-        yield
-    except Exception as problem:
-        ended = _termination(problem)
-        if ended is None:
-            raise
-        log.warning("while the run was ended: %s: %s", type(problem).__name__, problem)
-        raise ended from problem
-
-
-def _termination(problem: BaseException) -> TerminationSignal | None:
-    """Return the signal during whose handling an error came, if there was one."""
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [problem]
-    while waiting:
-        error = waiting.pop()
-        if error is None or id(error) in seen:
-            continue
-        if isinstance(error, TerminationSignal):
-            return error
-        seen.add(id(error))
-        waiting += [error.__cause__, error.__context__]
-    return None
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

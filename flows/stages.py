@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from infra.executor import Executor, Handle, WorkerDied
 from infra.progress import BuildProgress
 from storage_schemas.source import Source
-from tasks.pairs.stages import Stage, StageResult, Work
+from tasks.pairs.stages import BuildWork, Stage, StageResult
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Item(Generic[W, S, E]):
 
 
 #: A source of a build.
-StageItem = Item[Work, Source, StageResult]
+StageItem = Item[BuildWork, Source, StageResult]
 
 
 @dataclass(eq=False)

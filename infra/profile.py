@@ -25,11 +25,11 @@ ENVIRONMENT_PREFIX = "SLVMEVAL_"
 PROFILE_VARIABLE = "SLVMEVAL_PROFILE"
 
 
-#: Lists and tables, which a variable cannot hold (`models` is a list of folders, as in ``PATH``).
+#: Lists and tables, which a variable cannot hold (`model_folders` is a list of folders, as in ``PATH``).
 _ONLY_IN_FILES = ("sources", "pools", "placement", "model_servers")
 
 
-def default_models_folder() -> str:
+def default_model_folder() -> str:
     """Return the user's model folder according to the XDG base directory specification."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return str(Path(cache).expanduser() / "slvmeval" / "models")
@@ -49,15 +49,15 @@ class Profile(Frozen):
 
         name = "lab"
         store = "/data/slvmeval"
-        models = ["/data/weights"]
+        model_folders = ["/data/models"]
         workers = 16
         quota_bytes = 2_000_000_000_000
     """
 
     name: str = Field(default="default", description="Name of the site, for display.")
     store: str = Field(default="slvmeval-store", description="Folder of the store.")
-    models: tuple[str, ...] = Field(
-        default_factory=lambda: (default_models_folder(),),
+    model_folders: tuple[str, ...] = Field(
+        default_factory=lambda: (default_model_folder(),),
         description="Model folders; the first that has a model is used.",
     )
     workers: int = Field(
@@ -121,7 +121,7 @@ class Profile(Frozen):
                 raise ValueError(f"placement of {aspect}: there is no pool {pool!r}")
         return self
 
-    @field_validator("models")
+    @field_validator("model_folders")
     @classmethod
     def _some_folder(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value:
@@ -164,7 +164,7 @@ def load_profile(
         variable = ENVIRONMENT_PREFIX + key.upper()
         if variables.get(variable) and key not in _ONLY_IN_FILES:
             text = variables[variable]
-            values[key] = text.split(os.pathsep) if key == "models" else text
+            values[key] = text.split(os.pathsep) if key == "model_folders" else text
             origin[key] = f"environment variable {variable}"
     for key, value in (overrides or {}).items():
         if value is not None:
@@ -195,8 +195,10 @@ def _read(path: Path) -> dict[str, Any]:
     for key in ("store", "gallery", "job_logs"):
         if isinstance(values.get(key), str):
             values[key] = _from(path, values[key])
-    if isinstance(values.get("models"), list):
-        values["models"] = [_from(path, m) if isinstance(m, str) else m for m in values["models"]]
+    if isinstance(values.get("model_folders"), list):
+        values["model_folders"] = [
+            _from(path, m) if isinstance(m, str) else m for m in values["model_folders"]
+        ]
     if isinstance(values.get("sources"), list):
         values["sources"] = [_source_from(path, s) if isinstance(s, str) else s for s in values["sources"]]
     return values

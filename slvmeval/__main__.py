@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 
 sys.exit(main())

@@ -6,18 +6,18 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.judgements import Choice, Failure
 from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, Comparison, Evaluator, PairwiseJudge, PointwiseScorer, Score
+from tasks.scoring.base import AspectText, Evaluator, JudgeAnswer, PairwiseJudge, PointwiseScorer, Score
 from tasks.scoring.features import FeatureCache, FrameFeature
 
 __all__ = [
     "AspectText",
     "Choice",
-    "Comparison",
     "Estimate",
     "Evaluator",
     "Failure",
     "FeatureCache",
     "FrameFeature",
+    "JudgeAnswer",
     "ModelUsage",
     "NotJudged",
     "PairwiseJudge",

@@ -13,7 +13,7 @@ CODE = '''
 import os, signal, threading, time
 from pathlib import Path
 
-from slvmeval.evaluators import Comparison, Estimate, Failure, NotJudged, PairwiseJudge, PointwiseScorer
+from slvmeval.evaluators import JudgeAnswer, Estimate, Failure, NotJudged, PairwiseJudge, PointwiseScorer
 from slvmeval.evaluators import PrerequisiteError, Score, Usage
 
 ASKED = Path(__file__).parent / "asked"
@@ -53,19 +53,19 @@ class Planted(PairwiseJudge):
         if self.mood == "nonsense":
             return "first"
         if self.mood == "mistyped":
-            return Comparison("first", raw=None)
+            return JudgeAnswer("first", raw=None)
         if self.mood == "half-a-sign":
-            return Comparison("first", raw="good \\ud83d")
+            return JudgeAnswer("first", raw="good \\ud83d")
         if self.mood == "exits":
             raise SystemExit(3)
         if self.mood == "kills" and aspect.name == "comprehensiveness":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.mood == "first":
-            return Comparison("first", model="toy", usage=usage)
+            return JudgeAnswer("first", model="toy", usage=usage)
         # comprehensiveness: the damaged video is the shorter one; else the first frame that differs is paler
         if len(first) != len(second):
-            return Comparison("first" if len(first) > len(second) else "second", model="toy", usage=usage)
-        return Comparison("tie", model="toy", usage=usage, raw="same length")
+            return JudgeAnswer("first" if len(first) > len(second) else "second", model="toy", usage=usage)
+        return JudgeAnswer("tie", model="toy", usage=usage, raw="same length")
 
 
 class Lengths(PointwiseScorer):

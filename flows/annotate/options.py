@@ -12,7 +12,7 @@ from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from tasks.annotation.installation import database_url
-from tasks.annotation.translation import TranslationParameters, read_prompt
+from tasks.annotation.translation import TranslationParameters, read_translation_prompt
 
 #: When the release is filtered: as soon as every pair has its votes, now by what there is, or not at all.
 FilterTime = Literal["complete", "now", "never"]
@@ -139,7 +139,7 @@ def translation_parameters(
     if not language:
         return None
     given = {"language": language, "model": model, "server": server}
-    words = {"prompt": read_prompt(Path(prompt))} if prompt else {}
+    words = {"prompt": read_translation_prompt(Path(prompt))} if prompt else {}
     try:
         return TranslationParameters.model_validate(
             {

@@ -10,7 +10,7 @@ from typing import Any
 
 from flows.annotate.options import AnnotateOptions
 from flows.stages import Item, through_stages
-from infra.executor import Executor, InlineExecutor
+from infra.executor import Executor
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.release import Release
@@ -30,7 +30,7 @@ from tasks.annotation.media import (
 )
 from tasks.annotation.publish import PublishResult, Showing, choose_campaign, publish, showing
 from tasks.annotation.sync import Collected, collect
-from tasks.annotation.translation import KeptTranslations, TranslationResult, translate_captions
+from tasks.annotation.translation import TranslationResult, TranslationStore, translate_captions
 from tasks.llm.servers import Servers
 from tasks.pairs.stages import Stage
 from tasks.votes.release_votes import read_release_votes
@@ -144,8 +144,8 @@ class Annotation:
         captions = [clip.caption for id_ in sorted(sources) for clip in self.release.clips(id_)]
         servers = Servers(self.options.model_servers, self.release.store.root)
         try:
-            with KeptTranslations(self.release.store.root) as kept:
-                result = translate_captions(captions, parameters, servers, kept, self._asked())
+            with TranslationStore(self.release.store.root) as translations:
+                result = translate_captions(captions, parameters, servers, translations, self._asked())
         except PrerequisiteError as problem:
             self.progress.say(f"captions are not translated: {problem}")
             return None, str(problem)
@@ -234,12 +234,6 @@ def annotation(options: AnnotateOptions, progress: BuildProgress) -> Iterator[An
         made = Annotation(options, desk, key, progress)
         made.prepare()
         yield made
-
-
-def annotate_inline(options: AnnotateOptions, progress: BuildProgress | None = None) -> AnnotationResult:
-    """Annotate in this process, without any executor: for tests and small things."""
-    with annotation(options, progress or BuildProgress(quiet=True)) as made:
-        return made.run(InlineExecutor)
 
 
 def table(result: AnnotationResult) -> list[dict[str, Any]]:

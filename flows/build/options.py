@@ -44,7 +44,7 @@ class BuildOptions(RunOptions):
         The data sets.
     release
         Name of the release; a new version extends the newest one of the same name.
-    models
+    model_folders
         Folders in which weights are looked for.
     fresh
         Extend nothing: draw all candidates anew.
@@ -65,7 +65,7 @@ class BuildOptions(RunOptions):
     sources: tuple[SourceRoot, ...]
     recipe: Recipe
     release: str = "main"
-    models: tuple[str, ...] = ()
+    model_folders: tuple[str, ...] = ()
     fresh: bool = False
     retry: bool = False
     settle_s: float = 0.0
@@ -257,7 +257,7 @@ class BuildParameters(FlowParameters):
         description="Leave files for the next run that changed less than this many seconds ago.",
     )
     gallery: str | None = Field(default=None, description="Folder into which the gallery is written.")
-    models: ModelFolders = ()
+    model_folders: ModelFolders = ()
     workers: Workers = None
 
     def paths(self) -> Mapping[str, Sequence[str]]:

@@ -25,7 +25,7 @@ from flows.build.fixed_pairs import KeptPairs, kept_pairs, pin_problems, pinned_
 from flows.build.options import BuildOptions
 from flows.declaration import NothingToDo
 from flows.stages import StageItem, through_stages
-from infra.executor import Executor, InlineExecutor
+from infra.executor import Executor
 from infra.progress import BuildProgress
 from storage_schemas.errors import IntegrityError, Reason, UserInputError
 from storage_schemas.pair import PairRecord, PlannedPair, ReleasePlan, SourceReport
@@ -44,9 +44,9 @@ from tasks.pairs.release_plan import Candidate, SourceSummary, check_space, draw
 from tasks.pairs.stages import (
     INSPECT,
     STAGES,
+    BuildWork,
     SourceStage,
     StageResult,
-    Work,
     ingest_key,
     inspect_key,
     inspect_stage,
@@ -259,12 +259,12 @@ class Build:
         return self.options.recipe
 
     @property
-    def work(self) -> Work:
+    def work(self) -> BuildWork:
         """What the stages need to know."""
-        return Work(
+        return BuildWork(
             store=str(self.store.root),
             recipe=self.options.recipe,
-            models=self.options.models,
+            model_folders=self.options.model_folders,
             placement=self.options.placement,
             allow_cpu_models=self.options.allow_cpu_models,
             model_servers=self.options.model_servers,
@@ -288,7 +288,7 @@ class Build:
         self.recipe.check()
         self.store = self.options.open_store()
         self.store.clear_abandoned()
-        check_models(self.recipe, self.options.models, self.progress.say)
+        check_models(self.recipe, self.options.model_folders, self.progress.say)
         self._scan()
         failures = {} if self.options.retry else known_failures(self.store)
         analyser = self.recipe.caption_analysis
@@ -536,11 +536,3 @@ def _second_of_its_id(second: Source, first: Source) -> SetAsideRow:
         return source_row(second, "catalogue", Reason.DUPLICATE_CONTENT, message)
     message = f"{second.video} has the id of {first.video} ({first.id}): give one of them another id"
     return source_row(second, "catalogue", Reason.DUPLICATE_ID, message)
-
-
-def build_inline(options: BuildOptions, progress: BuildProgress | None = None) -> BuildResult:
-    """Build in this process, without any executor: for tests and small things."""
-    with progress or BuildProgress(quiet=True) as shown:
-        build = Build(options, shown)
-        build.prepare()
-        return build.run(InlineExecutor)

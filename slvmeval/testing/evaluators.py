@@ -19,7 +19,7 @@ from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import canonical_json
 from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, Comparison, Evaluator, PairwiseJudge, PointwiseScorer, Score
+from tasks.scoring.base import AspectText, Evaluator, JudgeAnswer, PairwiseJudge, PointwiseScorer, Score
 
 
 class ConformanceError(AssertionError):
@@ -179,14 +179,14 @@ def _judge_breaches(judge: PairwiseJudge, repeatable: bool, frames: int) -> Iter
     videos = (DrawnVideo(frames), DrawnVideo(frames * 2 // 3, light=30))
     if not isinstance(judge.both_orders, bool):
         yield "both_orders has to be True or False"
-    answers: list[Comparison] = []
+    answers: list[JudgeAnswer] = []
     for first, second in (videos, videos[::-1]):
         answer = _asked(lambda a=first, b=second: judge.compare(_PROMPT, a, b, _ASPECTS[0]))  # type: ignore[misc]
         if isinstance(answer, str):
             yield answer
             return
-        if not isinstance(answer, Comparison) or answer.choice not in ("first", "second", "tie"):
-            yield f"compare() gives {answer!r:.80}, which is not a Comparison with first, second or tie"
+        if not isinstance(answer, JudgeAnswer) or answer.choice not in ("first", "second", "tie"):
+            yield f"compare() gives {answer!r:.80}, which is not a JudgeAnswer with first, second or tie"
             return
         yield from _text_breaches(answer, "raw", "reasoning", "finish_reason", "model", "prompt_digest")
         yield from _detail_breaches(answer.details, answer.usage)

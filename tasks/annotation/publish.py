@@ -20,7 +20,7 @@ from tasks.annotation.campaign import Campaign, load_campaign
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.media import MediaTask, PairFiles, media_tasks, pair_media
 from tasks.annotation.pair_task import PairTask, task_of
-from tasks.annotation.translation import KeptTranslations
+from tasks.annotation.translation import TranslationStore
 from tasks.votes.release_votes import filtered_from, rule_of
 
 
@@ -188,7 +188,7 @@ def pair_tasks(
 ) -> list[PairTask]:
     """Return pairs as tasks, with the translations that the store holds for the pages' language."""
     language = translated_into(campaign)
-    kept = KeptTranslations(release.store.root).read(language) if language else {}
+    kept = TranslationStore(release.store.root).read(language) if language else {}
     tasks = []
     words: dict[str, list[str]] = {}
     for record in records:

@@ -1,31 +1,30 @@
 """Translate captions with any OpenAI-compatible model, for workers who prefer another language.
 
-Each translation is kept as soon as it arrives, by caption, language and settings, and is paid for once. If
-one fails, this is reported and the worker reads the caption untranslated.
+Each translation is stored as soon as it arrives, by caption, language and settings, and is paid for once. A
+failure is reported, and workers read that caption untranslated.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
-from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.json_lines import LinesFolder
 from storage_schemas.model import Frozen
 from storage_schemas.rng import derived_seed
 from tasks.annotation.installation import annotation_folder
-from tasks.llm.answers import NotFitting, split_thinking
-from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling, ask_all
-from tasks.llm.servers import ChatServer, Servers, check_server
+from tasks.llm.answers import NotFitting
+from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling
+from tasks.llm.prompt_files import prompt_text, read_prompt
+from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text
+from tasks.llm.servers import Servers, check_server
 from tasks.models.texts import has_words
 
 
@@ -43,9 +42,9 @@ class Translation(Frozen):
     text
         The translation.
     model
-        What the server calls the model that answered.
+        The model that answered, as the server names it.
     tokens_in, tokens_out, seconds, tries
-        Cost of the answer.
+        Cost of the answer; `tries` counts attempts.
     at
         When the answer came, UTC.
     """
@@ -62,7 +61,7 @@ class Translation(Frozen):
     at: str = ""
 
 
-class KeptTranslations:
+class TranslationStore:
     """The translations of a store.
 
     Parameters
@@ -73,9 +72,9 @@ class KeptTranslations:
 
     def __init__(self, root: Path) -> None:
         folder = annotation_folder(root) / "translations"
-        self._lines = LinesFolder(folder, Translation, "that caption is asked about again")
+        self._lines = LinesFolder(folder, Translation, "that caption is translated again")
 
-    def __enter__(self) -> KeptTranslations:
+    def __enter__(self) -> TranslationStore:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -98,7 +97,7 @@ class KeptTranslations:
         return newest
 
     def append(self, row: Translation) -> None:
-        """Keep a translation; it is on disk when this returns.
+        """Store a translation; it is on disk when this returns.
 
         Raises
         ------
@@ -108,38 +107,34 @@ class KeptTranslations:
         self._lines.append(row)
 
 
-PROMPT_FILE = Path(__file__).parent / "prompts" / "translation.txt"
 #: The paper's model (SLVMEval, section 4.4).
 MODEL = "Qwen/Qwen3-Next-80B-A3B-Instruct-FP8"
 #: Names of languages in prompts; users name other languages in full.
 LANGUAGE_NAMES = {"en": "English", "ja": "Japanese"}
 
-#: Requests that are prepared at a time.
-_AT_ONCE = 2000
-#: A translation that is so much longer than its caption is rejected: the model did not stop.
+_ADVICE = "leave out the fields that only vLLM supports (--plain-sampling)"
+#: Requests prepared at a time.
+_BATCH = 2000
+#: A longer translation is rejected, in characters (times the caption's length, plus): the model did not stop.
 _MOST_TIMES, _MOST_MORE = 4, 200
-#: A text in such a language contains these letters.
+#: A text in the language contains at least one of these letters.
 _LETTERS = {"ja": re.compile(r"[\u3041-\u30ff\u3400-\u9fff]"), "en": re.compile(r"[A-Za-z]")}
 
 
-@cache
 def default_prompt() -> str:
     """Return the default instruction."""
-    return PROMPT_FILE.read_text(encoding="utf-8").strip()
+    return prompt_text("tasks.annotation", "translation")
 
 
-def read_prompt(path: Path) -> str:
+def read_translation_prompt(path: Path) -> str:
     """Return an instruction written by the user.
 
     Raises
     ------
     UserInputError
-        If the file cannot be read, or does not contain ``{language}``.
+        If the file cannot be read, is empty, or does not contain ``{language}``.
     """
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"the prompt {path} cannot be read: {problem}") from problem
+    text = read_prompt(path)
     if "{language}" not in text:
         raise UserInputError(f"the prompt {path} does not say into which language: write {{language}} in it")
     return text
@@ -161,11 +156,11 @@ class TranslationParameters(Frozen):
     temperature, top_p, top_k, min_p
         Sampling; the defaults are recommended by the model's makers.
     send_top_k
-        Whether to send `top_k` and `min_p`: vLLM knows them, OpenAI's own servers refuse them.
+        Whether to send `top_k` and `min_p`: vLLM supports them, OpenAI's own servers reject them.
     tries
-        How often to ask about a caption until an answer is usable.
+        Maximum attempts per caption until an answer is usable.
     most_tokens
-        Longest answer in tokens.
+        Maximum tokens of an answer.
     """
 
     language: str = Field(default="ja", min_length=2)
@@ -188,16 +183,16 @@ class TranslationParameters(Frozen):
 
 @dataclass(frozen=True)
 class TranslationResult:
-    """The result for some captions.
+    """Result of translating captions.
 
     Parameters
     ----------
     texts
         Translations by the checksum of their caption.
     asked, known
-        Captions that were asked about now, and those that were translated already.
+        Number of captions that had to be translated, and of those translated before.
     failed
-        By caption, why it has no translation.
+        Why a caption has no translation, by the checksum of the caption.
     """
 
     texts: dict[str, str]
@@ -206,151 +201,113 @@ class TranslationResult:
     failed: dict[str, str] = field(default_factory=dict)
 
     def in_words(self) -> str:
-        """Return a sentence that tells the result."""
+        """Return the result as a sentence."""
         words = f"{len(self.texts)} captions are translated, {self.asked - len(self.failed)} of them now"
         if not self.failed:
             return f"{words}."
         reasons = "; ".join(list(dict.fromkeys(self.failed.values()))[:3])
-        return f"{words}; {len(self.failed)} stay as they are: {reasons}."
+        return f"{words}; {len(self.failed)} stay untranslated: {reasons}."
 
 
 def translate_captions(
     captions: Iterable[str],
     parameters: TranslationParameters,
     servers: Servers,
-    kept: KeptTranslations,
+    store: TranslationStore,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> TranslationResult:
-    """Translate the captions that are not translated yet; equal captions are asked about once.
+    """Translate the captions that have no stored translation; equal captions once.
 
     Parameters
     ----------
     progress
-        Called with (captions done, all that are asked about, what was done).
+        Called after each caption with (captions done, captions to translate, the error message or "").
 
     Raises
     ------
     PrerequisiteError
-        If the server cannot be used; what it answered until then is kept.
+        If the server cannot be used; translations received before are stored.
     SetAside
         If the store is full or cannot be written.
     """
     wanted = {digest_text(caption): caption for caption in captions if has_words(caption)}
-    there = kept.read(parameters.language, parameters.settings)
-    texts = {digest: there[digest].text for digest in wanted if digest in there}
+    stored = store.read(parameters.language, parameters.settings)
+    texts = {digest: stored[digest].text for digest in wanted if digest in stored}
     missing = [
-        _Question(digest, caption, parameters) for digest, caption in wanted.items() if digest not in there
+        _TranslationQuestion(digest, caption, parameters)
+        for digest, caption in wanted.items()
+        if digest not in stored
     ]
-    failed: dict[str, str] = {}
-    refused: list[str] = []
+    known, failed = len(texts), dict[str, str]()
+
+    def on_result(question: _TranslationQuestion, result: Translation | Unanswered) -> None:
+        if isinstance(result, Translation):
+            store.append(result)
+            texts[question.digest] = result.text
+        else:
+            failed[question.digest] = result.message
+        if progress is not None:
+            progress(len(texts) - known + len(failed), len(missing), failed.get(question.digest, ""))
+
     if missing:
         server = servers.find(parameters.server, parameters.model)
         check_server(server)
-    for begin in range(0, len(missing), _AT_ONCE):
-        some = missing[begin : begin + _AT_ONCE]
-
-        def on_answer(place: int, answer: ChatAnswer, some: Sequence[_Question] = some) -> ChatRequest | None:
-            question = some[place]
-            took = question.take(answer)
-            if isinstance(took, ChatRequest):
-                return took
-            if isinstance(took, Translation):
-                kept.append(took)
-                texts[question.digest] = took.text
-            else:
-                failed[question.digest] = took
-                if answer.error is not None:
-                    refused.append(took)
-            if progress is not None:
-                done = len(failed) + len(texts) - (len(wanted) - len(missing))
-                progress(done, len(missing), "" if isinstance(took, Translation) else took)
-            return None
-
-        ask_all(server, [question.request() for question in some], on_answer)
-        _check_not_all_refused(server, some, texts, refused)
-    return TranslationResult(texts, len(missing), len(wanted) - len(missing), failed)
+        for begin in range(0, len(missing), _BATCH):
+            batch = missing[begin : begin + _BATCH]
+            ask_questions(server, batch, parameters.tries, "captions", "translation", on_result, _ADVICE)
+    return TranslationResult(texts, len(missing), known, failed)
 
 
-def _check_not_all_refused(
-    server: ChatServer, asked: Sequence[_Question], texts: dict[str, str], refused: Sequence[str]
-) -> None:
-    """Raise PrerequisiteError where a server refused all of several captions for one reason."""
-    if len(asked) > 2 and len(set(refused)) == 1 and not any(one.digest in texts for one in asked):
-        raise PrerequisiteError(
-            f"model server {server.name} at {server.base} refused all {len(asked)} captions alike: "
-            f"{refused[0]}. If it is a field that it does not know, leave out what only vLLM knows "
-            "(--plain-sampling)"
-        )
-
-
-class _Question:
-    """One caption until an answer can be used."""
+class _TranslationQuestion(Question[Translation]):
+    """A request to translate one caption."""
 
     def __init__(self, digest: str, caption: str, parameters: TranslationParameters) -> None:
+        super().__init__()
         self.digest = digest
         self._caption = caption
         self._parameters = parameters
-        self._unusable: list[str] = []
 
     def request(self) -> ChatRequest:
-        """Return what is asked."""
+        """Return the next request; each attempt has another seed."""
         parameters = self._parameters
         language = LANGUAGE_NAMES.get(parameters.language, parameters.language)
-        # half characters, which JSON can name, cannot be sent; marks like `<|im_end|>` would end the message
-        text = self._caption.encode("utf-8", "replace").decode("utf-8")
-        data = json.dumps({"caption": text}, ensure_ascii=False).replace("<", "\\u003c")
-        extra: dict[str, Any] = (
-            {"top_k": parameters.top_k, "min_p": parameters.min_p} if parameters.send_top_k else {}
-        )
         return ChatRequest(
             messages=(
                 {"role": "system", "content": parameters.prompt.replace("{language}", language)},
-                {"role": "user", "content": data},
+                {"role": "user", "content": as_data(caption=self._caption)},
             ),
             sampling=Sampling(
                 temperature=parameters.temperature,
                 top_p=parameters.top_p,
-                seed=derived_seed("translation", self.digest, len(self._unusable)) % 2**31,
+                seed=derived_seed("translation", self.digest, len(self.unfit)) % 2**31,
                 most_tokens=parameters.most_tokens,
             ),
-            extra_body=extra,
+            extra_body=(
+                {"top_k": parameters.top_k, "min_p": parameters.min_p} if parameters.send_top_k else {}
+            ),
         )
 
-    def take(self, answer: ChatAnswer) -> Translation | ChatRequest | str:
-        """Return the translation, or what is asked next, or why there is none."""
-        if answer.error is not None:
-            return answer.error
-        try:
-            text = self._translation(answer)
-        except NotFitting as problem:
-            self._unusable.append(str(problem))
-            if len(self._unusable) < self._parameters.tries:
-                return self.request()
-            reasons = "; ".join(dict.fromkeys(self._unusable))
-            return f"{self._parameters.model} gave no translation in {len(self._unusable)} tries: {reasons}"
+    def accepted(self, answer: ChatAnswer) -> Translation:
+        """Return the translation; raise NotFitting if the answer is not a translation of the caption."""
+        parameters = self._parameters
+        _, text = whole_text(answer, parameters.most_tokens)
+        if not has_words(text):
+            raise NotFitting("it has no words")
+        if len(text) > _MOST_TIMES * len(self._caption) + _MOST_MORE:
+            raise NotFitting("it is far longer than the caption")
+        letters = _LETTERS.get(parameters.language)
+        if letters is not None and not letters.search(text):
+            raise NotFitting(f"it is not in {LANGUAGE_NAMES[parameters.language]}")
         return Translation(
             caption=self.digest,
-            language=self._parameters.language,
-            settings=self._parameters.settings,
+            language=parameters.language,
+            settings=parameters.settings,
             text=text,
             model=answer.model,
             tokens_in=answer.tokens_in,
             tokens_out=answer.tokens_out,
             seconds=answer.seconds,
-            tries=len(self._unusable) + 1,
-            # of two translations of a caption the newest is shown
+            tries=len(self.answers),
+            # of two translations of a caption, the newest is shown
             at=datetime.now(UTC).isoformat(),
         )
-
-    def _translation(self, answer: ChatAnswer) -> str:
-        if answer.finish_reason == "length":
-            raise NotFitting(f"it was not at its end after {self._parameters.most_tokens} tokens")
-        _, text = split_thinking(answer.text)
-        if not has_words(text):
-            raise NotFitting("it is empty")
-        if len(text) > _MOST_TIMES * len(self._caption) + _MOST_MORE:
-            raise NotFitting("it is far longer than the caption")
-        letters = _LETTERS.get(self._parameters.language)
-        if letters is not None and not letters.search(text):
-            raise NotFitting(f"it is not in {LANGUAGE_NAMES[self._parameters.language]}")
-        return text

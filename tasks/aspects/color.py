@@ -1,4 +1,4 @@
-"""Color: a thing gets a colour that differs from the caption (SLVMEval, 4.2 and appendix F).
+"""Color: a thing gets a colour that differs from the caption (SLVMEval, 4.3 and appendix E.2).
 
 The paper's operation is in ``color_edit.py``. The one here is a classical substitute for its image editor:
 every pixel of the named colour is recoloured, whichever thing it belongs to.
@@ -16,7 +16,14 @@ from pydantic import Field
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
 from tasks.aspects.base import Aspect, ClipContext, ClipSpan, FindingOperation, FoundParameters
-from tasks.aspects.color_edit import PALETTE, Palette, QwenImageEdit, colour_choices, drawn_colour
+from tasks.aspects.color_edit import (
+    PALETTE,
+    Palette,
+    QwenImageEdit,
+    colour_choices,
+    coloured_things,
+    drawn_colour,
+)
 from tasks.media.color_names import lab_to_rgb, pixels_named, recolour, rgb_to_lab
 from tasks.media.planes import Mask, merge_masked, planes_to_rgb, rgb_to_planes
 
@@ -66,13 +73,17 @@ class NamedColourHueShift(FindingOperation[HueShiftParameters]):
     threshold = 0.5
     finds = "the named colour shows"
 
+    def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: HueShiftParameters) -> bool:
+        """Return whether the caption gives some thing exactly one colour of the palette, to look for."""
+        return bool(colour_choices(analysis))
+
     def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
         """Return the colours and things to draw from."""
         return colour_choices(analysis)
 
     def choose(self, clip: ClipContext, parameters: HueShiftParameters) -> dict[str, Any]:
         """Draw the thing and its new colour."""
-        return drawn_colour(clip, parameters.palette)
+        return drawn_colour(clip, colour_choices(clip.analysis), parameters.palette)
 
     def apply(
         self,
@@ -98,17 +109,17 @@ class NamedColourHueShift(FindingOperation[HueShiftParameters]):
         return merge_masked(frames, rgb_to_planes(changed, clip.color), masks)
 
 
-def names_one_colour(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
-    """Return whether the caption assigns exactly one palette colour to some thing."""
-    return bool(colour_choices(analysis))
+def names_coloured_thing(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
+    """Return whether the caption gives some thing a colour (SLVMEval, appendix E.2)."""
+    return bool(coloured_things(analysis))
 
 
 ASPECT = Aspect(
     name="color",
     dimension="color",
     category="consistency",
-    needs="a thing of one colour (`color`)",
-    takes=names_one_colour,
+    needs="a thing with a colour (`color`)",
+    takes=names_coloured_thing,
     operations={
         QwenImageEdit.name: QwenImageEdit(),
         NamedColourHueShift.name: NamedColourHueShift(),

@@ -75,7 +75,7 @@ def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     return float(np.vdot(one, other)) / (sizes[0] * sizes[1])
 
 
-#: The colours to draw from (SLVMEval, appendix F.6).
+#: The colours to draw from (SLVMEval, appendix E.2).
 PaletteColour = Literal[
     "black", "white", "red", "green", "yellow", "blue", "brown", "purple", "pink", "orange", "gray"
 ]
@@ -102,25 +102,40 @@ def colour_choices(analysis: CaptionAnalysis) -> list[tuple[str, str]]:
     return [(next(iter(colours)), thing) for thing, colours in by_thing.items() if len(colours) == 1]
 
 
-def drawn_colour(clip: ClipContext, palette: Palette) -> dict[str, str]:
-    """Draw a thing from the clip's caption and its new colour.
+def coloured_things(analysis: CaptionAnalysis) -> list[tuple[str, str]]:
+    """Return (colour, thing) for each thing to which the caption gives a colour, whatever it is called."""
+    named = ((entry.color, entry.object) for entry in analysis.color if entry.color and entry.object)
+    return list(dict.fromkeys(named))
+
+
+def drawn_colour(clip: ClipContext, things: Sequence[tuple[str, str]], palette: Palette) -> dict[str, str]:
+    """Draw a thing of the clip's caption and its new colour.
+
+    Parameters
+    ----------
+    things
+        (colour, thing), as the caption calls them or with a colour of the palette.
+    palette
+        Colours from which the new one is drawn.
 
     Returns
     -------
     dict
-        `object`, the thing as in the caption; `color`, its palette colour in the caption;
-        `new_color`, any other of `palette`.
+        `object` and `color`, the thing and its colour as given; `new_color`, any colour of `palette` that
+        the thing does not have.
 
     Raises
     ------
     ClipNotDegradable
-        If the caption does not assign exactly one colour to any thing.
+        If there is no such thing, or no colour is left.
     """
-    choices = colour_choices(clip.analysis)
-    if not choices:
-        raise ClipNotDegradable("the caption does not assign exactly one colour of the palette to any thing")
-    colour, thing = choices[int(clip.rng("object").integers(len(choices)))]
-    others = [name for name in palette if name != colour]
+    if not things:
+        raise ClipNotDegradable("the caption gives no thing a colour that this operation can change")
+    colour, thing = things[int(clip.rng("object").integers(len(things)))]
+    own = {name for other, same in things if same == thing for name in field_colours(other)}
+    others = [name for name in palette if name not in own]
+    if not others:
+        raise ClipNotDegradable(f"{thing} has every colour of the palette")
     return {
         "object": thing,
         "color": colour,
@@ -223,11 +238,11 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
 
     def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
         """Return the colours and things to draw from."""
-        return colour_choices(analysis)
+        return coloured_things(analysis)
 
     def choose(self, clip: ClipContext, parameters: ColourEditParameters) -> dict[str, Any]:
         """Draw the thing and its new colour; `instruction` is the text given to the editor."""
-        drawn = drawn_colour(clip, parameters.palette)
+        drawn = drawn_colour(clip, coloured_things(clip.analysis), parameters.palette)
         thing = " ".join(drawn["object"].split())[:_LONGEST_NAME]
         instruction = parameters.instruction.format(object=thing, color=drawn["new_color"])
         return {**drawn, "instruction": instruction}

@@ -12,9 +12,6 @@ from pydantic import ValidationError
 from storage_schemas.analysis import CaptionAnalysis
 from tasks.llm.answers import NotFitting, clean_text
 
-#: The agents of human actions (SLVMEval, appendix E.1).
-PEOPLE = ("person", "man", "woman")
-
 #: Maximum characters of a wrong key's name in a reason.
 _LONGEST_KEY = 80
 
@@ -40,12 +37,7 @@ def analysis_schema(most_items: int, most_letters: int) -> dict[str, Any]:
             }
         return {"type": "string", "minLength": 1, "maxLength": most_letters}
 
-    made = strict(schema)
-    made["properties"]["human_action"]["items"]["properties"]["agent"] = {
-        "type": "string",
-        "enum": list(PEOPLE),
-    }
-    return made
+    return strict(schema)
 
 
 def read_analysis(text: str, most_items: int, most_letters: int) -> CaptionAnalysis:
@@ -83,16 +75,8 @@ def _cleaned(analysis: CaptionAnalysis, most_items: int, most_letters: int) -> C
         if len(items) > most_items:
             raise NotFitting(f"{name} has {len(items)} entries, more than {most_items}")
         cleaned = [_clean_item(name, item, most_letters) for item in items]
-        if name == "human_action":
-            cleaned = [{**item, "agent": _person(item["agent"])} for item in cleaned]
         fields[name] = list({json.dumps(item): item for item in cleaned}.values())
     return CaptionAnalysis.model_validate(fields)
-
-
-def _person(agent: str) -> str:
-    if agent.lower() not in PEOPLE:
-        raise NotFitting(f"human_action: the agent {agent!r} is none of {', '.join(PEOPLE)}")
-    return agent.lower()
 
 
 def _clean_item(name: str, item: Any, most_letters: int) -> Any:

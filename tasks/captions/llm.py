@@ -151,13 +151,13 @@ class LlmAnalyser(CaptionAnalyser):
             digest_text(caption): _text(caption, self._parameters.most_characters) for caption in captions
         }
         questions = [
-            _Question(digest, text, self._parameters)
+            _CaptionQuestion(digest, text, self._parameters)
             for digest, text in texts.items()
             if text and digest not in answers
         ]
         failed: dict[str, NotAnalysed] = {}
 
-        def on_result(question: _Question, result: CaptionAnswer | Unanswered) -> None:
+        def on_result(question: _CaptionQuestion, result: CaptionAnswer | Unanswered) -> None:
             if isinstance(result, CaptionAnswer):
                 answers[question.digest] = result
                 if journal is not None:
@@ -180,7 +180,7 @@ class LlmAnalyser(CaptionAnalyser):
         return results
 
 
-class _Question(Question[CaptionAnswer]):
+class _CaptionQuestion(Question[CaptionAnswer]):
     """One caption until an answer fits."""
 
     def __init__(self, digest: str, text: str, parameters: LlmParameters) -> None:

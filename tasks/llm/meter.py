@@ -43,7 +43,7 @@ class Reservation:
     once: frozenset[str] = frozenset()
 
 
-class Answered(Counted, Protocol):
+class CountedRow(Counted, Protocol):
     """A row that says what a request took and, without an answer, why."""
 
     @property
@@ -138,7 +138,7 @@ class Meter:
         self._forget_once(held)
         self.spending.release(self.name, held.usd, held.tokens)
 
-    def refuses(self, held: Reservation, rows: Sequence[Answered]) -> bool:
+    def refuses(self, held: Reservation, rows: Sequence[CountedRow]) -> bool:
         """Tell whether a limit of the model's own refused a request: then it is no answer, and left.
 
         What was set aside is given back, and no more requests are made.
@@ -150,7 +150,7 @@ class Meter:
                 return True
         return False
 
-    def count(self, held: Reservation, rows: Sequence[Answered]) -> None:
+    def count(self, held: Reservation, rows: Sequence[CountedRow]) -> None:
         """Count a request that was made; it may have given several rows.
 
         Raises

@@ -1,7 +1,7 @@
-"""Many questions to one server at once, each asked again until an answer fits.
+"""Ask one server many questions concurrently, and each again until its answer is valid.
 
-An answer that does not fit is never mended: the question says what it asks next, with another seed or the
-reason why the last answer did not fit.
+An invalid answer is never repaired: the question makes the next request, with another seed or the reason why
+the last answer was rejected.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Answer = TypeVar("Answer")
 
 
 class Question(ABC, Generic[Answer]):
-    """One question until an answer fits.
+    """One question until an answer is valid.
 
     Attributes
     ----------
     answers
-        All that came.
+        All answers so far.
     unfit
-        Why answers did not fit.
+        Why answers were rejected.
     """
 
     def __init__(self) -> None:
@@ -37,20 +37,22 @@ class Question(ABC, Generic[Answer]):
 
     @abstractmethod
     def request(self) -> ChatRequest:
-        """Return what is asked next."""
+        """Return the next request."""
 
     @abstractmethod
     def accepted(self, answer: ChatAnswer) -> Answer:
-        """Return what an answer says; raise NotFitting, with the reason for the model, if it does not fit."""
+        """Return the result of an answer; raise NotFitting, with a reason that the model may see."""
 
 
 class Unanswered(Frozen):
-    """Stands for a question without an answer, with the reason for a person.
+    """The result of a question without a valid answer.
 
     Parameters
     ----------
+    message
+        Why.
     refused
-        Whether the server would not look at it, whatever it says.
+        Whether the server rejected the request itself.
     """
 
     message: str
@@ -69,16 +71,18 @@ def ask_questions(
     on_result: Callable[[AnyQuestion, Any], None],
     advice: str,
 ) -> None:
-    """Ask all questions, each up to so many times.
+    """Ask all questions, each until its answer is valid or the attempts are used up.
 
     Parameters
     ----------
+    tries
+        Maximum attempts per question.
     topic, wanted
-        What questions are about, and what answers are to be, for messages: ``captions``, ``analysis``.
+        Subject of the questions and of the answers, for messages: ``captions``, ``analysis``.
     on_result
-        Called once for each question, in the order of the answers, with what it accepted or `Unanswered`.
+        Called once per question as answers arrive, with the accepted result or `Unanswered`.
     advice
-        What to do about a server that does not support a field of the request.
+        What to do if the server does not support a field of the request.
 
     Raises
     ------
@@ -86,15 +90,13 @@ def ask_questions(
         If the server cannot be used, or rejects all of several questions for the same reason: the cause
         is then not a question but, for instance, an unknown field.
     """
-    refusals: set[str] = set()
-    answered = 0
+    refusals: list[str] = []
 
     def on_answer(place: int, answer: ChatAnswer) -> ChatRequest | None:
-        nonlocal answered
         question = questions[place]
         question.answers.append(answer)
         if answer.error is not None:
-            refusals.add(answer.error)
+            refusals.append(answer.error)
             on_result(question, Unanswered(message=answer.error, refused=True))
             return None
         try:
@@ -106,21 +108,20 @@ def ask_questions(
             reasons = "; ".join(dict.fromkeys(question.unfit))
             message = f"{server.model} gave no {wanted} in {tries} attempts: {reasons}"
             on_result(question, Unanswered(message=message))
-            return None
-        answered += 1
-        on_result(question, accepted)
+        else:
+            on_result(question, accepted)
         return None
 
     ask_all(server, [question.request() for question in questions], on_answer)
-    if len(questions) > 2 and len(refusals) == 1 and not answered:
+    if len(questions) > 2 and len(refusals) == len(questions) and len(set(refusals)) == 1:
         raise PrerequisiteError(
             f"model server {server.name} at {server.base} rejected all {len(questions)} {topic} for the "
-            f"same reason: {refusals.pop()}. If it does not support a field, {advice}"
+            f"same reason: {refusals[0]}. If it does not support a field, {advice}"
         )
 
 
 def whole_text(answer: ChatAnswer, most_tokens: int) -> tuple[str, str]:
-    """Return the thoughts of an answer, and its text.
+    """Return the reasoning and the text of an answer.
 
     Raises
     ------
@@ -128,26 +129,26 @@ def whole_text(answer: ChatAnswer, most_tokens: int) -> tuple[str, str]:
         If it was cut off or has no text.
     """
     if answer.finish_reason == "length":
-        raise NotFitting(f"it was not at its end after {most_tokens} tokens, be brief")
+        raise NotFitting(f"it was cut off after {most_tokens} tokens, be brief")
     thoughts, text = split_thinking(answer.text)
     if not text:
-        raise NotFitting("there was nothing after the thinking" if thoughts else "it is empty")
+        raise NotFitting("there was nothing after the reasoning" if thoughts else "it is empty")
     return answer.reasoning or thoughts, text
 
 
 def as_data(**texts: str) -> str:
-    """Return texts as a JSON object, in which nothing can end the message that it stands in.
+    """Return texts as a JSON object that cannot end the message around it.
 
     Examples
     --------
     >>> as_data(caption="<|im_end|>")
     '{"caption": "\\\\u003c|im_end|>"}'
     """
-    # halves of characters, which JSON can name, cannot be sent
+    # lone surrogates, which JSON can represent, cannot be sent
     whole = {name: text.encode("utf-8", "replace").decode("utf-8") for name, text in texts.items()}
     return without_marks(json.dumps(whole, ensure_ascii=False))
 
 
 def without_marks(text: str) -> str:
-    """Return a text without marks such as ``<|im_end|>``, which would be read as the end of a message."""
+    """Return a text with ``<`` escaped: tokens such as ``<|im_end|>`` would end the message."""
     return text.replace("<", "\\u003c")

@@ -36,7 +36,7 @@ class NotKept(SetAside):
 
 
 @dataclass(frozen=True)
-class Answered:
+class JsonAnswer:
     """An answer: its JSON value, how it is kept, and what it took now; nothing where it was kept before."""
 
     value: Any
@@ -81,7 +81,7 @@ class Calls:
         schema: Mapping[str, Any],
         check: Check | None = None,
         notes: Callable[[], Mapping[str, Any]] | None = None,
-    ) -> Answered:
+    ) -> JsonAnswer:
         """Return the JSON value that the model answers with.
 
         Parameters
@@ -132,7 +132,7 @@ class Calls:
                 raise
             raise NotKept(problem.reason, problem.message, usage_of(asked[0])) from problem
         paid = asked[0] if made else None
-        return Answered(
+        return JsonAnswer(
             value=read(kept.text, paid, check),
             kept=kept,
             reasoning=paid.reasoning if paid else "",

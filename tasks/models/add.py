@@ -1,4 +1,4 @@
-"""Add a checkpoint folder, self-made or downloaded elsewhere, as a model."""
+"""Add a checkpoint folder, your own or downloaded elsewhere, as a model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BLOCK = 1 << 22
 def add_model(
     name: str,
     folder: Path,
-    into: Path,
+    model_folder: Path,
     *,
     kind: str | None = None,
     licence: str | None = None,
@@ -50,46 +50,46 @@ def add_model(
     Parameters
     ----------
     name
-        What recipes call it. Under a built-in name the files must be those of the built-in model.
+        The model's name in recipes. Under a built-in name the files must be those of the built-in model.
     folder
-        The checkpoint as ``from_pretrained`` wants it; hidden files are left out.
-    into
+        The checkpoint, as ``from_pretrained`` expects it; hidden files are ignored.
+    model_folder
         The model folder.
         kind, licence
-        How it is loaded, and its licence; a built-in name has its own.
+        How it is loaded, and its licence; a built-in model has its own.
     repository, revision
-        Where it comes from, if that is known; they are in the ids of what it makes.
+        Its origin, if known; part of the ids of artifacts made with it.
     memory_bytes
-        What it needs on the device; without it, its size and a quarter more.
+        Memory needed on the device; by default 1.25 times its size.
     how
-        Where a folder lies elsewhere and is taken in place, a symbolic link to it is made.
+        How the files are placed; ``in-place`` makes a symbolic link where the folder lies elsewhere.
     pickled
-        Whether to take pickled weights, which can run code when they are loaded.
+        Whether to accept pickled weights, which can run code when they are loaded.
     progress
-        Told of each file before it is read.
+        Called before each file is read.
 
     Returns
     -------
     Path
-        ``into / name``.
+        ``model_folder / name``.
 
     Raises
     ------
     UserInputError
-        For a name, kind or folder that cannot be used.
+        For an invalid name, kind or folder.
     PrerequisiteError
-        If the model is there already, or another process adds it.
+        If the model already exists, or another process is adding it.
     IntegrityError
-        If it is not the built-in model of that name.
+        If the files differ from those of the built-in model of that name.
     """
     check_model_name(name)
     spec = MODEL_SPECS.get(name)
-    folder, target = folder.expanduser().resolve(), into.expanduser().absolute() / name
+    folder, target = folder.expanduser().resolve(), model_folder.expanduser().absolute() / name
     paths = _check_given(name, folder, spec, kind, pickled)
     if target.resolve() == folder and how != "in-place":
-        raise UserInputError(f"{folder} is in the models folder already: use --in-place")
+        raise UserInputError(f"{folder} is already in the model folder: use --in-place")
     if (target / MANIFEST).exists() or (target.exists() and target.resolve() != folder):
-        raise PrerequisiteError(f"{target} is there already: remove it first, or add under another name")
+        raise PrerequisiteError(f"{target} already exists: remove it first, or choose another name")
 
     def manifest(files: tuple[MirrorFile, ...]) -> MirrorManifest:
         size = sum(file.size for file in files)
@@ -109,7 +109,7 @@ def add_model(
         check_spec(target, made, spec)
         return made
 
-    with storage_errors(into), placing(name, target.parent, "add") as staging:
+    with storage_errors(model_folder), placing(name, target.parent, "add") as staging:
         if how == "in-place":
             done = manifest(tuple(_taken(folder, paths, None, how, progress)))
             write_atomic(folder / MANIFEST, done.to_bytes())
@@ -117,7 +117,7 @@ def add_model(
                 target.symlink_to(folder, target_is_directory=True)
             shutil.rmtree(staging)
             return target
-        # what a killed process left is not gone on with: a copy takes no network
+        # a killed process's files are not reused: copying again needs no network
         shutil.rmtree(staging)
         staging.mkdir()
         try:
@@ -131,10 +131,10 @@ def add_model(
 def _check_given(
     name: str, folder: Path, spec: ModelSpec | None, kind: str | None, pickled: bool
 ) -> list[str]:
-    """Return the files of a folder that may be added."""
+    """Check the arguments; return the paths of the files to add."""
     if spec is not None and not isinstance(spec.source, HubRepository):
         raise UserInputError(
-            f"{name} is the single file {spec.files[0].path}: put it into the models folder, or add a model "
+            f"{name} is the single file {spec.files[0].path}: put it into the model folder, or add a model "
             "of your own under another name"
         )
     if spec is None and kind is None:
@@ -142,16 +142,16 @@ def _check_given(
     if kind is not None:
         check_kind(kind)
     if not folder.is_dir():
-        raise UserInputError(f"{folder} is no folder: give the folder that holds the checkpoint")
+        raise UserInputError(f"{folder} is not a folder: give the folder that holds the checkpoint")
     paths = files_below(folder)
     if not paths:
-        raise UserInputError(f"{folder} holds no file")
+        raise UserInputError(f"{folder} contains no files")
     named = {file.path for file in spec.files} if spec is not None else set()
     refused = [path for path in paths if PurePosixPath(path).suffix in PICKLED and path not in named]
     if refused and not pickled:
         raise UserInputError(
-            f"{folder / refused[0]} holds pickled weights, which can run code when they are loaded: leave it "
-            "out where there are safetensors, else convert it, or take it with --pickled if you trust it"
+            f"{folder / refused[0]} holds pickled weights, which can run code when loaded: remove it if "
+            "there are safetensors, convert it, or accept it with --pickled if you trust it"
         )
     return paths
 
@@ -159,7 +159,7 @@ def _check_given(
 def _taken(
     folder: Path, paths: list[str], staging: Path | None, how: How, progress: FileProgress | None
 ) -> Iterator[MirrorFile]:
-    """Yield what each file is, after it was copied or linked into `staging`, if that is wanted."""
+    """Yield each file's size and checksum, after copying or linking it to `staging` if requested."""
     total = sum((folder / path).stat().st_size for path in paths)
     done = 0
     for path in paths:
@@ -186,7 +186,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _read(source: Path, copy: Path | None) -> tuple[int, str]:
-    """Return size and SHA-256 of a file, and copy what is read, so that the copy is what was summed."""
+    """Return a file's size and SHA-256 and copy it in one pass, so that the checksum is the copy's."""
     state, size = hashlib.sha256(), 0
     with source.open("rb") as file:
         sink = copy.open("wb") if copy is not None else None

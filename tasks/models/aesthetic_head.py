@@ -1,10 +1,9 @@
 """The head of Aesthetic Predictor V2.5: from SigLIP's features of a picture to a score from 1 to 10.
 
-The published predictor (github.com/discus0434/aesthetic-predictor-v2-5, ``siglip_v2_5.py``) divides
-SigLIP's pooled features by their length and sends them through five linear layers, with dropout between
-them in training and nothing between them in use. So the head is computed here on features that other
-dimensions share. Its weights are a file of the repository, not of a hub: ``scoring_head.N.weight`` and
-``.bias`` for N of 0, 2, 4, 6 and 8.
+The published predictor (github.com/discus0434/aesthetic-predictor-v2-5, ``siglip_v2_5.py``) normalises
+SigLIP's pooled features to length 1 and applies five linear layers, with dropout between them during
+training only. So the head is computed here on features shared with other dimensions. Its weights are a file
+of the repository, not of a hub: ``scoring_head.N.weight`` and ``.bias`` for N of 0, 2, 4, 6 and 8.
 """
 
 from __future__ import annotations
@@ -22,29 +21,29 @@ from tasks.models.torch_model import loading, prepare_torch
 
 Layer = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-#: What the published weights are called before the layer's number.
+#: Prefix of the published weights' names, before the layer's number.
 PREFIX = "scoring_head."
 
 
 def load(path: Path, device: str, **_options: Any) -> AestheticHead:
-    """Load the head's weights; it is computed on the CPU, wherever the features come from.
+    """Load the head's weights; the head runs on the CPU, wherever the features come from.
 
     Parameters
     ----------
     path
-        The file, or a folder with it: ``.safetensors``, or ``.pth`` as it is published, of which nothing but
-        numbers is read.
+        The file, or a folder with it: ``.safetensors``, or ``.pth`` as published, from which only tensors
+        are read.
 
     Raises
     ------
     PrerequisiteError
-        If torch is not installed, or there is no such head.
+        If torch is not installed, or `path` holds no such head.
     """
     files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.pth")])
     if len(files) != 1:
         raise PrerequisiteError(
-            f"{path} has {len(files)} files of weights (.safetensors, .pth): the head of the aesthetic "
-            "predictor is one"
+            f"{path} has {len(files)} weight files (.safetensors, .pth): the head of the aesthetic "
+            "predictor is a single file"
         )
     torch = prepare_torch()
     with loading(path, "the head of the aesthetic predictor"):
@@ -63,7 +62,7 @@ def layers_of(weights: Mapping[str, NDArray[np.float64]]) -> list[Layer]:
     Raises
     ------
     ValueError
-        If the weights are no chain of linear layers that ends in one number.
+        If the weights are not a chain of linear layers that ends in one number.
     """
     names = {name.removeprefix("layers.").removeprefix(PREFIX): name for name in weights}
     numbers = sorted({int(name.split(".")[0]) for name in names if name.split(".")[0].isdigit()})
@@ -74,7 +73,7 @@ def layers_of(weights: Mapping[str, NDArray[np.float64]]) -> list[Layer]:
     widths = [matrix.shape for matrix, _ in layers]
     fits = all(after[1] == before[0] for before, after in itertools.pairwise(widths))
     if not layers or not fits or widths[-1][0] != 1:
-        raise ValueError(f"its layers are {widths}: a chain is needed that ends in one number")
+        raise ValueError(f"its layers are {widths}: expected a chain that ends in one number")
     return layers
 
 
@@ -84,7 +83,7 @@ class AestheticHead:
     Attributes
     ----------
     width
-        Numbers of a row of features.
+        Length of a feature row.
     """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
@@ -97,16 +96,16 @@ class AestheticHead:
         Parameters
         ----------
         features
-            SigLIP's pooled features, shape (n, width), of any length: they are divided by it.
+            SigLIP's pooled features, shape (n, width); they are normalised to length 1.
 
         Raises
         ------
         ValueError
-            If they are another model's.
+            If their width is not the head's.
         """
         rows = np.asarray(features, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.width:
-            raise ValueError(f"features of {rows.shape[1:]} numbers: this head was made for {self.width}")
+            raise ValueError(f"features have shape {rows.shape[1:]}: this head expects {self.width}")
         rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         for matrix, bias in self._layers:
             rows = rows @ matrix.T + bias

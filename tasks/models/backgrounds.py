@@ -1,4 +1,4 @@
-"""Sets of landscape images that replace a clip's background: drawn ones, or a folder of the user's."""
+"""Sets of landscape images that replace a clip's background: generated ones, or a folder of the user's."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from storage_schemas.ids import digest_value
 from storage_schemas.rng import keyed_rng
 
 _SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp"})
-#: Rows of a Parquet file taken up at once, and bytes read at once.
+#: Rows of a Parquet file decoded at once, and bytes read at once.
 _STEP_ROWS = 16
 _READ_AHEAD = 1 << 20
 
 
 class BackgroundSet(ABC):
-    """Images to draw from; each has an id, so that a choice can be written down."""
+    """Images to draw from; each has an id, so that a draw can be recorded."""
 
     @property
     @abstractmethod
     def checksum(self) -> str:
-        """What the set consists of, for an artifact's id."""
+        """Digest of the set's content, for an artifact's id."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> str:
@@ -41,16 +41,16 @@ class BackgroundSet(ABC):
 
 
 class DrawnLandscapes(BackgroundSet):
-    """Landscapes drawn from a number; see ``tasks/models/landscapes.py``.
+    """Landscapes generated from a seed; see ``tasks/models/landscapes.py``.
 
-    `version` goes up when the drawing changes, since it is all that an id knows of it.
+    `version` increases when the generator changes, since ids depend on nothing else of it.
     """
 
     version = 1
 
     @property
     def checksum(self) -> str:
-        """The version of the drawing."""
+        """The version of the generator."""
         return f"drawn-landscapes-{self.version}"
 
     def draw(self, rng: np.random.Generator) -> str:
@@ -58,7 +58,7 @@ class DrawnLandscapes(BackgroundSet):
         return f"{int(rng.integers(1 << 48)):012x}"
 
     def image(self, id_: str, height: int, width: int) -> Planes:
-        """Draw the landscape; its content depends on the size too."""
+        """Generate the landscape; its content also depends on the size."""
         from tasks.models.landscapes import draw_landscape
 
         return draw_landscape(keyed_rng("landscape", id_), height, width)
@@ -72,7 +72,7 @@ class ImageFiles(BackgroundSet):
     Raises
     ------
     PrerequisiteError
-        If the folder holds no image.
+        If the folder contains no image.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -86,14 +86,14 @@ class ImageFiles(BackgroundSet):
             self._ids += [f"{name}#{row}" for row in range(pq.ParquetFile(path).metadata.num_rows)]
         if not self._ids:
             raise PrerequisiteError(
-                f"{folder} holds no image: put JPEG, PNG or WebP files, or Parquet files with a column "
+                f"{folder} contains no image: put JPEG, PNG or WebP files, or Parquet files with a column "
                 "`image`, into it"
             )
         self._files = [*self._images, *tables]
 
     @cached_property
     def checksum(self) -> str:
-        """Digest of the files' names and contents; only what is new or changed is read, when asked for."""
+        """Digest of the files' names and contents; unchanged files are not read again."""
         names = [path.relative_to(self._folder).as_posix() for path in self._files]
         digests = remembered_digests(self._folder, names)
         return digest_value([[name, digests[name]] for name in names])
@@ -102,11 +102,11 @@ class ImageFiles(BackgroundSet):
         return len(self._ids)
 
     def draw(self, rng: np.random.Generator) -> str:
-        """Return the id of one of the images, each as likely as another."""
+        """Return the id of a uniformly drawn image."""
         return self._ids[int(rng.integers(len(self._ids)))]
 
     def image(self, id_: str, height: int, width: int) -> Planes:
-        """Return an image, cut to the frame's shape around its middle and scaled with Lanczos.
+        """Return an image, centre-cropped to the frame's aspect ratio and scaled with Lanczos.
 
         Raises
         ------
@@ -130,8 +130,8 @@ class ImageFiles(BackgroundSet):
 def _table_image(path: Path, row: int) -> bytes:
     """Return the image in a row of a Parquet file.
 
-    Its row group, which may have gigabytes of photographs, is read up to that row in small steps: about three
-    of its pages are in memory (writers put up to 1024 rows into one).
+    Its row group, possibly gigabytes of photographs, is read up to that row in small steps: about three
+    of its pages (of up to 1024 rows each) are in memory.
     """
     with pq.ParquetFile(path, buffer_size=_READ_AHEAD, pre_buffer=False) as table:
         for group in range(table.num_row_groups):
@@ -145,10 +145,10 @@ def _table_image(path: Path, row: int) -> bytes:
                     # Hugging Face keeps images as {"bytes": …, "path": …}
                     return bytes(value["bytes"] if isinstance(value, dict) else value)
                 row -= rows.num_rows
-    raise KeyError(f"{path.name} has no such row")
+    raise KeyError(f"{path.name} has no row {row}")
 
 
 @lru_cache(maxsize=8)
 def open_backgrounds(folder: Path) -> BackgroundSet:
-    """Return the set in a folder, listed once a process."""
+    """Return the set in a folder; the folder is listed once per process."""
     return ImageFiles(folder)

@@ -1,4 +1,4 @@
-"""What operations know of loaded models: how to get one, what each kind can do, and their errors."""
+"""Interfaces of loaded models, as operations use them, and their errors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from storage_schemas.model import Frozen
 
 
 class OutOfMemory(RuntimeError):
-    """The device's memory does not hold what was asked for; a smaller batch may fit."""
+    """The device ran out of memory; a smaller batch may fit."""
 
 
 class Box(Frozen):
-    """Where something was found, in pixels: left and top inclusive, right and bottom exclusive."""
+    """A detected object's position in pixels: left and top inclusive, right and bottom exclusive."""
 
     left: float
     top: float
@@ -29,33 +29,33 @@ class Box(Frozen):
 
 
 class Detector(ABC):
-    """Finds things by their names."""
+    """Detects objects by name."""
 
     @abstractmethod
     def find(self, rgb: Planes, phrase: str, box_threshold: float, text_threshold: float) -> list[list[Box]]:
-        """Return the boxes of what `phrase` names in each picture, the best first.
+        """Return the boxes of the objects that `phrase` names in each picture, the best first.
 
         Parameters
         ----------
         rgb
             Pictures ``(n, H, W, 3)`` uint8.
         phrase
-            The thing's name, as a caption has it.
+            The object's name, as in a caption.
         box_threshold, text_threshold
-            Least score of a box, and of a word of the phrase in it.
+            Minimum score of a box, and of a word of the phrase in it.
 
         Raises
         ------
         OutOfMemory
-            If so many pictures do not fit into the device's memory at once.
+            If the pictures do not fit into the device's memory at once.
         """
 
 
 class Inpainter(ABC):
-    """Paints regions of pictures anew."""
+    """Repaints regions of pictures."""
 
     def read(self, text: str) -> str:
-        """Return as much of a prompt as the model reads; one with a limit says so here."""
+        """Return the part of a prompt that the model reads; a model with a limit overrides this."""
         return text
 
     @abstractmethod
@@ -69,18 +69,18 @@ class Inpainter(ABC):
         steps: int,
         guidance: float,
     ) -> Planes:
-        """Return the pictures with what lies under the masks painted anew.
+        """Return the pictures with the masked regions repainted.
 
         Parameters
         ----------
         rgb
             Pictures ``(n, H, W, 3)`` uint8.
         masks
-            ``(n, H, W)`` bool, what is painted. The caller keeps all else as it was.
+            ``(n, H, W)`` bool, the regions to repaint. The caller restores everything else.
         prompt, negative
-            What should be seen, and what should not.
+            What the result should show, and what it should not.
         seeds
-            One for each picture: its noise depends on nothing else.
+            One per picture: its noise depends on nothing else.
         steps, guidance
             Number of denoising steps, and weight of the prompt.
 
@@ -92,25 +92,26 @@ class Inpainter(ABC):
         Raises
         ------
         OutOfMemory
-            If so many pictures do not fit into the device's memory at once.
+            If the pictures do not fit into the device's memory at once.
         """
 
 
 class ImageEditor(ABC):
-    """Changes a picture by an instruction."""
+    """Edits a picture according to an instruction."""
 
     @abstractmethod
     def edit(
         self, rgb: Planes, instruction: str, negative: str, seed: int, steps: int, guidance: float
     ) -> Planes:
-        """Return one picture ``(H, W, 3)`` uint8, changed, in the same size.
+        """Return the edited picture, ``(H, W, 3)`` uint8, in the same size.
 
         Parameters
         ----------
         rgb
             The picture, ``(H, W, 3)`` uint8.
         instruction, negative
-            What to do, and what should not be seen; an empty `negative` is a blank, never none.
+            What to do, and what the result should not show; an empty `negative` counts as a blank, so that
+            guidance stays on.
         seed
             Seed of the picture's noise.
         steps, guidance
@@ -124,12 +125,12 @@ class ImageEditor(ABC):
 
 
 class Models(ABC):
-    """Gives operations their loaded models, each loaded once a process.
+    """Provides operations with loaded models, each loaded once per process.
 
     Attributes
     ----------
     device
-        Where it loads them: ``cpu`` or ``cuda``.
+        Device of the models: ``cpu`` or ``cuda``.
     """
 
     device: str = "cpu"
@@ -143,7 +144,7 @@ class Models(ABC):
         name
             The model, as a recipe names it.
         options
-            How to load it (``dtype="bfloat16"``); with other options it is another loaded model.
+            Load options (``dtype="bfloat16"``); a model is loaded once per set of options.
 
         Raises
         ------

@@ -1,7 +1,4 @@
-"""Any CLIP.
-
-Loaded in this process by transformers, or behind its own server (``tasks/models/clip_server``).
-"""
+"""Any CLIP, loaded in this process by transformers or behind its server (``tasks/models/clip_server``)."""
 
 from __future__ import annotations
 
@@ -28,12 +25,12 @@ from tasks.models.clip_server.loaders import load_transformers
 from tasks.models.residence import Batches
 from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
 
-#: Pictures at once; halved where the device's memory does not hold them.
+#: Pictures per batch; halved when the device runs out of memory.
 BATCH = 32
 
 
 def load(path: Path, device: str, dtype: str = "float32") -> LoadedClip:
-    """Load the checkpoint in a folder; nothing is looked for elsewhere.
+    """Load the checkpoint in a folder, without network access.
 
     Parameters
     ----------
@@ -42,12 +39,12 @@ def load(path: Path, device: str, dtype: str = "float32") -> LoadedClip:
     device
         ``cpu`` or ``cuda``.
     dtype
-        Of the weights and of the sums.
+        Of weights and computation.
 
     Raises
     ------
     UserInputError
-        For a dtype that does not exist.
+        For an unknown dtype.
     PrerequisiteError
         If torch or transformers are not installed, or the folder holds no such checkpoint.
     """
@@ -64,12 +61,12 @@ def load(path: Path, device: str, dtype: str = "float32") -> LoadedClip:
 
 
 class LoadedClip(ClipEncoder):
-    """A CLIP that embeds pictures in batches that fit the memory.
+    """A CLIP that embeds pictures in batches that fit into memory.
 
     Attributes
     ----------
     batches
-        What was learned of the memory.
+        The batches, whose size adapts to the memory.
     """
 
     def __init__(self, parts: Parts, device: str, dtype: str) -> None:
@@ -78,7 +75,7 @@ class LoadedClip(ClipEncoder):
         super().__init__(parts, device, dtype)
 
     def images(self, rgb: NDArray[np.uint8]) -> Rows:
-        """Return the rows of pictures ``(n, H, W, 3)``, shape (n, width)."""
+        """Return the embeddings of pictures ``(n, H, W, 3)``, shape (n, width)."""
 
         def work(batch: slice) -> Rows:
             with memory_errors():
@@ -87,7 +84,7 @@ class LoadedClip(ClipEncoder):
         return np.stack(self.batches.run(len(rgb), work))
 
     def texts(self, texts: Sequence[str], most_tokens: int) -> Rows:
-        """Return the rows of texts, each cut off after `most_tokens`, shape (n, width)."""
+        """Return the embeddings of texts, each truncated to `most_tokens`, shape (n, width)."""
 
         def work(batch: slice) -> Rows:
             with memory_errors():
@@ -98,21 +95,22 @@ class LoadedClip(ClipEncoder):
 
 ServedRows = NDArray[np.float32]
 
-#: Pictures of one request; halved where the server's memory does not hold them.
+#: Pictures per request; halved when the server runs out of memory.
 SERVED_BATCH = 16
 
 
 class ServedFacts(Frozen):
-    """What a server says of its model.
+    """A server's description of its model.
 
     Parameters
     ----------
     width
-        Numbers of a row.
+        Length of an embedding.
     limit, positions
-        Most tokens that the model is made for, and that it has places for; None for any number.
+        Maximum number of tokens that the model was trained for, and that it has positions for; None for
+        no limit.
     dtype
-        In which it computes.
+        Of its computation.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -136,12 +134,12 @@ class ServedModel(Frozen):
 
 
 class ServedClip:
-    """Embeds pictures and texts by a server; as :class:`tasks.models.clip_server.encoder.ClipEncoder`.
+    """Embeds pictures and texts through a server; like :class:`tasks.models.clip_server.encoder.ClipEncoder`.
 
     Parameters
     ----------
     server
-        Where it answers, and what it calls its model.
+        Its address and the name of its model.
     """
 
     def __init__(self, server: ChatServer) -> None:
@@ -152,12 +150,12 @@ class ServedClip:
 
     @cached_property
     def about(self) -> ServedModel:
-        """What the server says of its model; it is asked once.
+        """The server's description of its model, requested once.
 
         Raises
         ------
         ServerDown, NotAllowed, PrerequisiteError
-            If it does not answer, refuses the key, does not have the model, or is another kind of server.
+            If it does not answer, rejects the key, lacks the model, or is another kind of server.
         """
         listed = self._ask("models", None)
         try:
@@ -167,8 +165,8 @@ class ServedClip:
             return ServedModel.model_validate(models[self.server.model])
         except (KeyError, TypeError, ValidationError) as problem:
             raise PrerequisiteError(
-                f"model server {self.server.name} at {self.server.base} serves no CLIP as "
-                "tasks/models/clip_server does: start that one, see docs/scorers.md"
+                f"model server {self.server.name} at {self.server.base} is not a CLIP server like "
+                "tasks/models/clip_server: start that one, see docs/scorers.md"
             ) from problem
 
     @property
@@ -178,16 +176,16 @@ class ServedClip:
 
     @property
     def limit(self) -> int:
-        """Most tokens that the model is made for."""
+        """Maximum number of tokens that the model was trained for."""
         return self.about.encoder.limit
 
     @property
     def positions(self) -> int | None:
-        """Most tokens that it can take at all; None for any number."""
+        """Maximum number of tokens that the model accepts; None for no limit."""
         return self.about.encoder.positions
 
     def images(self, rgb: NDArray[np.uint8]) -> ServedRows:
-        """Return the rows of pictures ``(n, H, W, 3)``, shape (n, width)."""
+        """Return the embeddings of pictures ``(n, H, W, 3)``, shape (n, width)."""
 
         def work(batch: slice) -> ServedRows:
             some = np.ascontiguousarray(rgb[batch])
@@ -197,15 +195,15 @@ class ServedClip:
         return np.stack(self.batches.run(len(rgb), work))
 
     def texts(self, texts: Sequence[str], most_tokens: int) -> ServedRows:
-        """Return the rows of texts, each cut off after `most_tokens`, shape (n, width)."""
+        """Return the embeddings of texts, each truncated to `most_tokens`, shape (n, width)."""
         return self._rows("texts", {"texts": list(texts), "most_tokens": most_tokens}, len(texts))
 
     def count(self, text: str) -> int:
-        """Return how many tokens a text has, with marks."""
+        """Return the number of tokens of a text, with special tokens."""
         return int(self._ask("tokens", {"texts": [text]})["counts"][0])
 
     def ends(self, text: str) -> list[int]:
-        """Return where each token of a text ends, in characters; without marks."""
+        """Return the end of each token of a text, in characters; without special tokens."""
         return [int(end) for end in self._ask("tokens", {"texts": [text], "ends": True})["ends"][0]]
 
     def _rows(self, path: str, body: Mapping[str, Any], count: int) -> ServedRows:
@@ -218,7 +216,7 @@ class ServedClip:
         return rows.astype(np.float32)
 
     def _ask(self, path: str, body: Mapping[str, Any] | None) -> Any:
-        """Return the answer, trying again for the server's patience while it is not there."""
+        """Return the answer; while the server is unreachable, retry for as long as its patience allows."""
         end = time.monotonic() + self.server.patience_s
         pause = 0.2
         while True:
@@ -257,7 +255,7 @@ class ServedClip:
                 f"model server {self.server.name} at {self.server.base} answers HTTP {problem.code}: {reason}"
             )
             if problem.code >= 500:
-                # of this request: the next one may go well
+                # only this request failed: the next one may succeed
                 raise RuntimeError(message) from problem
             raise PrerequisiteError(message) from problem
         except (OSError, ValueError) as problem:

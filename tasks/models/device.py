@@ -1,4 +1,4 @@
-"""Which GPU this process sees, on which device its models run, and how much of its memory is free."""
+"""The GPUs that this process sees, the device of its models, and free memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tasks.models.base import OutOfMemory
 
 @cache
 def visible_gpus() -> tuple[str, ...]:
-    """Return the names of the GPUs that this process may use, by torch, else by NVIDIA's own tool."""
+    """Return the names of the GPUs that this process may use, from torch or else from ``nvidia-smi``."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "NoDevFiles"):
         return ()
     if importlib.util.find_spec("torch") is not None:
@@ -33,30 +33,30 @@ def visible_gpus() -> tuple[str, ...]:
 
 
 def device_of(pool: str) -> str:
-    """Return where a pool's work loads its models here: ``cuda`` for the pool h100 where a GPU is visible."""
+    """Return the device for a pool's models: ``cuda`` for the GPU pool if a GPU is visible, else ``cpu``."""
     return "cuda" if pool == "h100" and visible_gpus() else "cpu"
 
 
 def require_gpu() -> None:
-    """Raise where no GPU is visible.
+    """Raise if no GPU is visible.
 
     Raises
     ------
     PrerequisiteError
-        Naming the node and what to look at.
+        Naming the node and what to check.
     """
     if not visible_gpus():
         devices = os.environ.get("CUDA_VISIBLE_DEVICES")
         raise PrerequisiteError(
-            f"{socket.gethostname()} was given work of the pool 'h100', but no GPU is visible to it "
+            f"{socket.gethostname()} was given work of the GPU pool 'h100', but no GPU is visible to it "
             f"(CUDA_VISIBLE_DEVICES is {devices!r}{_cpu_torch()}): check gres and gpus of [pools.h100] "
-            "and that node's driver with `slvmeval doctor --profile FILE`; allow_cpu_models = true in the "
-            "profile lets it run without one"
+            "and the node's driver with `slvmeval doctor --profile FILE`; allow_cpu_models = true in the "
+            "profile lets it run without a GPU"
         )
 
 
 def _cpu_torch() -> str:
-    """Return a clause that says so if torch here could use no GPU anyway."""
+    """Return a clause for the message if torch here is a CPU build, else an empty text."""
     if importlib.util.find_spec("torch") is None:
         return ""
     import torch
@@ -64,8 +64,8 @@ def _cpu_torch() -> str:
     return "" if torch.version.cuda else f"; torch {torch.__version__} is built for the CPU only"
 
 
-#: What libraries say when memory ran out, in errors that are not for that alone: torch for buffers outside
-#: its allocator, cuBLAS, cuDNN, torch on the CPU, onnxruntime's arena.
+#: Messages of general errors that mean out of memory: torch for buffers outside its allocator, cuBLAS,
+#: cuDNN, torch on the CPU, onnxruntime's arena.
 _SAYINGS = (
     "CUDA out of memory",
     "CUDA error: out of memory",
@@ -77,27 +77,27 @@ _SAYINGS = (
 
 
 def _torch() -> Any:
-    """Return torch if this process imported it: without it nothing of ours lies on a GPU."""
+    """Return torch if this process has imported it: without it we use no GPU memory."""
     return sys.modules.get("torch")
 
 
 def is_out_of_memory(problem: BaseException) -> bool:
-    """Return whether an error says that the device's memory did not hold what was asked for."""
+    """Return whether an error means that the device ran out of memory."""
     if isinstance(problem, OutOfMemory):
         return True
     torch = _torch()
     if torch is not None and isinstance(problem, torch.cuda.OutOfMemoryError):
         return True
-    # the errors of onnxruntime are no RuntimeErrors
+    # onnxruntime's errors are not RuntimeErrors
     is_candidate = isinstance(problem, RuntimeError) or type(problem).__module__.startswith("onnxruntime.")
     return is_candidate and any(saying in str(problem) for saying in _SAYINGS)
 
 
 def free_caches() -> None:
-    """Collect what nothing refers to, and give the allocator's unused blocks back to the device.
+    """Collect garbage and return the allocator's unused blocks to the device.
 
-    An error that is being handled holds the frames of its traceback and with them their tensors: call this
-    after the ``except`` block, not in it.
+    An exception being handled keeps the tensors of its traceback's frames alive: call this after the
+    ``except`` block, not inside it.
     """
     gc.collect()
     torch = _torch()
@@ -106,7 +106,7 @@ def free_caches() -> None:
 
 
 def free_bytes(device: str) -> int | None:
-    """Return the bytes free on a device; None where no limit is known: on the CPU, or without CUDA."""
+    """Return the free bytes of a device; None where no limit is known (CPU, or no CUDA)."""
     torch = _torch()
     if device == "cpu" or torch is None or not torch.cuda.is_available():
         return None

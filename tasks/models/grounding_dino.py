@@ -1,4 +1,4 @@
-"""Grounding DINO by transformers: boxes around what a phrase names."""
+"""Grounding DINO by transformers: boxes around the objects that a phrase names."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ MODEL_TYPES = ("grounding-dino", "mm-grounding-dino")
 def load(path: Path, device: str, dtype: str = "float32") -> GroundingDino:
     """Load the checkpoint in a folder, without network access.
 
-    Pictures are made ready by Pillow, not by torchvision, so that the same picture is the same input on every
-    machine.
+    Pictures are preprocessed by Pillow, not by torchvision, so that the input is the same on every machine.
 
     Parameters
     ----------
@@ -33,12 +32,12 @@ def load(path: Path, device: str, dtype: str = "float32") -> GroundingDino:
     device
         ``cpu`` or ``cuda``.
     dtype
-        Of the weights and of the sums. Published figures are for ``float32``.
+        Of weights and computation. Published figures are for ``float32``.
 
     Raises
     ------
     UserInputError
-        For a dtype that does not exist.
+        For an unknown dtype.
     PrerequisiteError
         If torch or transformers are not installed, or the folder holds no such checkpoint.
     """
@@ -52,8 +51,8 @@ def load(path: Path, device: str, dtype: str = "float32") -> GroundingDino:
         processor = AutoProcessor.from_pretrained(path, local_files_only=True, backend="pil")
     if model.config.model_type not in MODEL_TYPES:
         raise PrerequisiteError(
-            f"{path} holds a {model.config.model_type!r} model, this loader takes "
-            f"{' and '.join(MODEL_TYPES)}: bring another detector by a small class, see docs/models.md"
+            f"{path} holds a {model.config.model_type!r} model, this loader accepts "
+            f"{' and '.join(MODEL_TYPES)}: another detector needs a small class, see docs/models.md"
         )
     return GroundingDino(model.to(device).eval(), processor, device, dtype)
 
@@ -64,7 +63,7 @@ class GroundingDino(Detector):
     Attributes
     ----------
     device, dtype
-        Where it lies, and in which numbers it computes.
+        Its device, and the dtype of its computation.
     """
 
     def __init__(self, model: Any, processor: Any, device: str, dtype: str) -> None:
@@ -73,11 +72,10 @@ class GroundingDino(Detector):
         self._most_tokens = int(model.config.max_text_len)
 
     def phrase(self, text: str) -> str:
-        """Return a text as the model reads it: small letters, one phrase, a full stop at its end.
+        """Return a text as the model expects it: lower case, one phrase, ending with a full stop.
 
-        A full stop within the text would end the phrase there and begin another, so there is none. A text
-        that is longer than the model's 256 tokens is cut between words. One without a letter or digit is
-        empty.
+        Full stops within the text are removed, since each would start another phrase. A text longer than
+        the model's 256 tokens is cut between words. A text without letters or digits becomes empty.
         """
         one = re.sub(r"[.?\s]+", " ", text).strip().lower()
         if not has_words(one):
@@ -86,30 +84,30 @@ class GroundingDino(Detector):
         limit = self._most_tokens
 
         def fits(words: str) -> bool:
-            # longer texts are counted as well, which the tokenizer would warn of
+            # silences the tokenizer's warning about texts that are too long
             return len(tokenizer(f"{words}.", truncation=True, max_length=limit + 1).input_ids) <= limit
 
         return f"{fitting_words(one, fits)}."
 
     def find(self, rgb: Planes, phrase: str, box_threshold: float, text_threshold: float) -> list[list[Box]]:
-        """Return the boxes of what `phrase` names in each picture, the best first.
+        """Return the boxes of the objects that `phrase` names in each picture, the best first.
 
-        Boxes are cut off at the picture's border. A box that speaks of no word of the phrase (its score is
-        that of a full stop or of a mark of the tokenizer) is left out.
+        Boxes are clipped to the picture. A box that matches no word of the phrase (only a full stop or a
+        special token) is dropped.
 
         Parameters
         ----------
         rgb
             Pictures ``(n, H, W, 3)`` uint8.
         phrase
-            The thing's name; see :meth:`phrase`.
+            The object's name; see :meth:`phrase`.
         box_threshold, text_threshold
-            Least score of a box, and of a word of the phrase in it.
+            Minimum score of a box, and of a word of the phrase in it.
 
         Raises
         ------
         OutOfMemory
-            If so many pictures do not fit into the device's memory at once.
+            If the pictures do not fit into the device's memory at once.
         """
         text = self.phrase(phrase)
         count, height, width, _ = rgb.shape
@@ -141,7 +139,7 @@ class GroundingDino(Detector):
         ]
 
     def _label(self, text: str) -> str:
-        """Return a box's words without the tokenizer's marks and full stops."""
+        """Return a box's words without special tokens and full stops."""
         for mark in self._processor.tokenizer.all_special_tokens:
             text = text.replace(mark, " ")
         text = " ".join(text.replace(".", " ").split())
@@ -151,7 +149,7 @@ class GroundingDino(Detector):
 def kept_boxes(
     corners: NDArray[np.float32], scores: NDArray[np.float32], labels: list[str], height: int, width: int
 ) -> list[Box]:
-    """Return what is a box in the picture and speaks of something, the best first.
+    """Return the boxes that lie in the picture and have a label, the best first.
 
     Parameters
     ----------
@@ -160,7 +158,7 @@ def kept_boxes(
     scores
         ``(n,)``.
     labels
-        What each speaks of; empty for nothing.
+        The words that each matches; empty for none.
     height, width
         Of the picture.
     """

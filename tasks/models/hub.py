@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     pass
 
 
-#: A name that begins so means a set of background images: ``backgrounds:nature-dataset``.
+#: Prefix of the names of background image sets: ``backgrounds:nature-dataset``.
 BACKGROUNDS = "backgrounds:"
 
 
@@ -56,9 +56,9 @@ class FoundModel:
     size
         Bytes of all its files.
     identity
-        Its part of an artifact's id: SHA-256 of the file, or repository, revision and digest of the folder.
+        Its part of artifact ids: SHA-256 of the file, or repository, revision and digest of the folder.
     manifest
-        What a folder says of itself.
+        The folder's manifest; None for a file.
     """
 
     name: str
@@ -72,41 +72,41 @@ class FoundModel:
 
     @property
     def caveat(self) -> str:
-        """What its checksums do not say: of a built-in folder that was added, not fetched."""
+        """What its checksums do not prove, for a built-in model that was added, not fetched; else empty."""
         built_in = self.name in MODEL_SPECS and self.manifest is not None
         if not built_in or self.manifest is None or self.manifest.compared_with_hub:
             return ""
         return (
-            "added by hand: files without a known checksum were not compared with the hub, so that it is "
-            "this commit is your word"
+            "added by hand: files without a known checksum were not compared with the hub, so the commit is "
+            "not verified"
         )
 
     @property
     def weights(self) -> Path:
-        """What its loader is given: the file, the folder, or the file of a folder that has only one."""
+        """The path for its loader: the file, the folder, or the only file of a folder."""
         if self.manifest is not None and len(self.manifest.files) == 1:
             return self.path / self.manifest.files[0].path
         return self.path
 
 
 class ModelHub(Models):
-    """Looks up models in the model folders; the first that has a model is used.
+    """Looks up models in the model folders; the first folder that has a model is used.
 
-    A model lies in a folder as a file (U²-Net), or as a checkpoint folder of its name; sets of background
-    images lie in the subfolder ``backgrounds``, as a folder of images or of Parquet files with a column
-    ``image``; the set ``procedural`` is drawn and needs no files. Loaded models are shared by all hubs of a
-    process; a hub travels to another process as its list of folders and its device.
+    A model is a file (U²-Net), or a checkpoint folder with the model's name. Sets of background images are
+    subfolders of ``backgrounds``, with image files or Parquet files with a column ``image``; the set
+    ``procedural`` is generated and needs no files. Loaded models are shared by all hubs of a process; a
+    pickled hub consists of its model folders and its device.
 
     Parameters
     ----------
-    folders
-        The models folders.
+    model_folders
+        The model folders.
     device
-        Where models are loaded: ``cpu`` or ``cuda``.
+        Device of the models: ``cpu`` or ``cuda``.
     """
 
-    def __init__(self, folders: Sequence[Path], device: str = "cpu") -> None:
-        self.folders = tuple(Path(folder) for folder in folders)
+    def __init__(self, model_folders: Sequence[Path], device: str = "cpu") -> None:
+        self.model_folders = tuple(Path(folder) for folder in model_folders)
         self.device = device
 
     def get(self, name: str, **options: str | float | bool) -> Any:
@@ -115,18 +115,18 @@ class ModelHub(Models):
         Raises
         ------
         PrerequisiteError
-            If it is in none of the folders, with the command that fetches it.
+            If it is in no model folder, with the command that fetches it.
         IntegrityError
-            If it is not what it should be.
+            If its files are wrong or damaged.
         UserInputError
-            For a name that is no model's, and for a model that is served.
+            For an unknown name, and for a model that needs a model server.
         """
         if name.startswith(BACKGROUNDS):
             return self._backgrounds(name.removeprefix(BACKGROUNDS))
         model = self.find(name)
         if model.kind == SERVED:
             raise UserInputError(
-                f"model {name} answers behind a model server and is not loaded here: name a model of another "
+                f"model {name} runs behind a model server and is not loaded here: name a model of another "
                 "kind in the recipe (`slvmeval models list`)"
             )
         key = (name, str(model.path), str(model.identity), self.device, tuple(sorted(options.items())))
@@ -143,9 +143,9 @@ class ModelHub(Models):
         Parameters
         ----------
         again
-            Read all files, also those that did not change since they were last read.
+            Read all files, including those unchanged since they were last read.
         progress
-            Told of each file of a folder before it is looked at.
+            Called before each file of a folder is checked.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class ModelHub(Models):
         sha256 = remembered_digests(model.path.parent, [model.path.name])[model.path.name]
         if sha256 != model.identity:
             raise IntegrityError(
-                f"{model.path} is not the file it should be (SHA-256 {sha256[:16]}…, expected "
+                f"{model.path} is not the expected file (SHA-256 {sha256[:16]}…, expected "
                 f"{model.identity!s:.16}…): delete it and fetch it again"
             )
         return model
@@ -170,13 +170,13 @@ class ModelHub(Models):
         Raises
         ------
         PrerequisiteError, IntegrityError, UserInputError
-            As :meth:`get`, where that much shows it.
+            As :meth:`get`, as far as these checks detect it.
         """
         spec = MODEL_SPECS.get(name)
         if spec is None:
             check_model_name(name)
         unfinished = None
-        for folder in self.folders:
+        for folder in self.model_folders:
             if spec is not None and isinstance(spec.source, Wheel):
                 path = folder / spec.files[0].path
                 if path.is_file():
@@ -187,33 +187,35 @@ class ModelHub(Models):
                 unfinished = unfinished or folder / name
         if unfinished is not None:
             raise IntegrityError(
-                f"{unfinished} has no {MANIFEST}: if it is a complete checkpoint, say so with "
+                f"{unfinished} has no {MANIFEST}: if it is a complete checkpoint, register it with "
                 f"`slvmeval models add {name} {unfinished} --in-place`"
-                + ("" if spec is None else f"; else remove it, and get it with: {spec.command}")
+                + ("" if spec is None else f"; else remove it and fetch it with: {spec.command}")
             )
         if spec is None:
             raise unknown_model(name, dict.fromkeys(self.names()))
         raise PrerequisiteError(
             f"weights of model {name} ({spec.origin}, {spec.size / 1e6:,.0f} MB, {spec.licence}) are not in "
-            f"{self._folders()}; get them with: {spec.command}"
+            f"{self._folders()}; fetch them with: {spec.command}"
         )
 
     def names(self) -> list[str]:
-        """Return the names of all models: the built-in ones, and those that the folders hold besides."""
-        there = {path.parent.name for folder in self.folders for path in folder.glob(f"[!.]*/{MANIFEST}")}
+        """Return the names of all models: the built-in ones, and others in the model folders."""
+        there = {
+            path.parent.name for folder in self.model_folders for path in folder.glob(f"[!.]*/{MANIFEST}")
+        }
         return [*MODEL_SPECS, *sorted(there - set(MODEL_SPECS))]
 
     def path(self, name: str) -> Path:
-        """Return where a model lies, its checksums verified; nothing is loaded; raises as :meth:`get`."""
+        """Return a model's path after verifying its checksums; nothing is loaded; raises as :meth:`get`."""
         return self.find(name).path
 
     def checksum(self, name: str) -> str:
-        """Return the one checksum of a model or a set of backgrounds, verified; raises as :meth:`get`."""
+        """Return the verified checksum of a model or a set of backgrounds; raises as :meth:`get`."""
         identity = self.consumed(name)
         return identity if isinstance(identity, str) else str(identity["digest"])
 
     def consumed(self, name: str) -> Any:
-        """Return what stands for a model in an id, verified but not loaded; raises as :meth:`get`."""
+        """Return a model's identity in artifact ids, verified but not loaded; raises as :meth:`get`."""
         if name.startswith(BACKGROUNDS):
             return self._backgrounds(name.removeprefix(BACKGROUNDS)).checksum
         return self.find(name).identity
@@ -222,8 +224,8 @@ class ModelHub(Models):
         if id_ == "procedural":
             return DrawnLandscapes()
         if not id_ or Path(id_).name != id_ or id_.startswith("."):
-            raise UserInputError(f"{id_!r} is no name of a folder of background images")
-        for folder in self.folders:
+            raise UserInputError(f"{id_!r} is not a valid name for a folder of background images")
+        for folder in self.model_folders:
             path = folder / "backgrounds" / id_
             if path.is_dir():
                 return open_backgrounds(path)
@@ -234,7 +236,7 @@ class ModelHub(Models):
         )
 
     def _folders(self) -> str:
-        return ", ".join(str(folder) for folder in self.folders) or "any model folder (none is set)"
+        return ", ".join(str(folder) for folder in self.model_folders) or "any model folder (none is set)"
 
 
 def _found_file(spec: ModelSpec, path: Path) -> FoundModel:
@@ -242,8 +244,8 @@ def _found_file(spec: ModelSpec, path: Path) -> FoundModel:
     size = path.stat().st_size
     if size != known.size:
         raise IntegrityError(
-            f"{path} is not the file it should be ({size:,} bytes, expected {known.size:,}): delete it and "
-            "fetch it again"
+            f"{path} is not the expected file ({size:,} bytes, expected {known.size:,}): delete it and fetch "
+            "it again"
         )
     memory, identity = spec.memory_bytes, str(known.sha256)
     return FoundModel(spec.name, spec.kind, spec.licence, memory, path, size, identity)
@@ -257,7 +259,7 @@ def _found_folder(spec: ModelSpec | None, path: Path) -> FoundModel:
         manifest.name,
         manifest.kind,
         manifest.licence,
-        # what is built in is known better than a manifest that an older version wrote
+        # the built-in spec takes precedence over a manifest that an older version wrote
         spec.memory_bytes if spec is not None else manifest.memory_bytes,
         path,
         manifest.size,
@@ -267,10 +269,10 @@ def _found_folder(spec: ModelSpec | None, path: Path) -> FoundModel:
 
 
 def consumed_model(models: Models, name: str) -> dict[str, Any]:
-    """Return a model's name and what stands for it in the id of what it makes; it must be there.
+    """Return a model's name and its identity for the ids of artifacts made with it; the model must exist.
 
-    For a single file that is its checksum; for a checkpoint folder its repository, revision and digest. A
-    planted model that is in no folder has its checksum as an attribute `checksum`.
+    A single file's identity is its checksum; a checkpoint folder's is its repository, revision and digest. A
+    model object that is in no folder has an attribute `checksum`.
 
     Raises
     ------
@@ -288,29 +290,29 @@ class ModelCheck(ModelHub):
 
     Parameters
     ----------
-    folders
-        The models folders.
+    model_folders
+        The model folders.
     quick
-        Whether to look at names and sizes only.
+        Whether to check names and sizes only.
     progress
         As in :meth:`ModelHub.find`.
 
     Attributes
     ----------
     problems
-        What is wrong, by the model's name; None for a model that is as it should be.
+        The problem of each model by name; None for a valid model.
     """
 
     def __init__(
-        self, folders: Sequence[Path], *, quick: bool = False, progress: FileProgress | None = None
+        self, model_folders: Sequence[Path], *, quick: bool = False, progress: FileProgress | None = None
     ) -> None:
-        super().__init__(folders)
+        super().__init__(model_folders)
         self.problems: dict[str, SlvmevalError | None] = {}
         self._quick = quick
         self._progress = progress
 
     def consumed(self, name: str) -> Any:
-        """Note what is wrong with a model; return what stands for it, or nothing where it is not there."""
+        """Record a model's problem, if any; return its identity, or None if it has a problem."""
         try:
             identity: Any = self._look(name)
         except (PrerequisiteError, IntegrityError, UserInputError) as problem:
@@ -328,12 +330,12 @@ class ModelCheck(ModelHub):
         return self.find(name, progress=self._progress).identity
 
     def raise_problems(self) -> None:
-        """Raise the problems found.
+        """Raise the recorded problems.
 
         Raises
         ------
         PrerequisiteError, IntegrityError, UserInputError
-            The one thing, or all of it as one PrerequisiteError.
+            The only problem, or all of them as one PrerequisiteError.
         """
         problems = [problem for problem in self.problems.values() if problem is not None]
         if len(problems) == 1:

@@ -1,10 +1,10 @@
-"""Lists or downloads a repository of a model hub; a program of its own, ``python hub_download.py REQUEST``.
+"""List or download a repository of a model hub; a separate program, ``python hub_download.py REQUEST``.
 
-In a process of its own because the hub's library reads its settings when it is imported, and elsewhere they
-say that nothing is looked for on the network. REQUEST is a JSON file ``{repository, revision, allow, ignore,
-folder}``, `folder` null to list only; beside it, in ``report.json``, the program leaves ``{"files":
-[{path, size, sha256, git_sha1}]}`` as the hub states them for that commit, or ``{"problem", "said"}``. A
-download that was cut off is gone on with. It imports nothing of ours, and ends with who started it.
+It runs in its own process because the hub's library reads its settings on import, and everywhere else they
+forbid network access. REQUEST is a JSON file ``{repository, revision, allow, ignore, folder}``, with `folder`
+null to list only. Beside it the program writes ``report.json``: ``{"files": [{path, size, sha256,
+git_sha1}]}`` as the hub lists them for that commit, or ``{"problem", "detail"}``. An interrupted download
+resumes. The program imports nothing of ours, and ends with its parent process.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(request: Path) -> None:
-    """Do what the file asks for and leave the report beside it."""
+    """Process the request in the file and write the report beside it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     try:
         report = _asked(json.loads(request.read_text(encoding="utf-8")))
-    # whatever the library, its HTTP client or the operating system raise, the caller puts it into words
+    # the caller turns any error of the library, its HTTP client or the operating system into a message
     except Exception as problem:  # noqa: BLE001
-        report = {"problem": _kind(problem), "said": f"{type(problem).__name__}: {problem}"}
+        report = {"problem": _kind(problem), "detail": f"{type(problem).__name__}: {problem}"}
     request.with_name("report.json").write_text(json.dumps(report), encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
-"""Landscapes drawn from a number: sky, sun, clouds, ridges, and water, meadow, dunes or snow in front.
+"""Generated landscapes: sky, sun, clouds, ridges, and water, meadow, dunes or snow in the foreground.
 
-They stand in for photographs where none may be used or passed on: no outside image is needed, and the
-same key gives the same picture.
+They replace photographs where none may be used or redistributed: no external image is needed, and the same
+seed gives the same picture.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def draw_landscape(rng: np.random.Generator, height: int, width: int) -> Planes:
     Parameters
     ----------
     rng
-        Where all choices come from.
+        Source of all random choices.
     height, width
         Size in pixels, at least 16.
 

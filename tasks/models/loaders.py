@@ -1,8 +1,9 @@
-"""Which function loads a model of which kind; other packages add kinds.
+"""The loader of each kind of model; other packages can add kinds.
 
-A package adds a kind by an entry point in the group ``slvmeval.models``, whose name is the kind and whose
-value is ``module:load``, a function ``load(path, device, **options)`` that returns the loaded model: of one
-of the classes in ``tasks/models/base.py``, where an operation of ours uses it. Listing kinds imports nothing.
+A package adds a kind through an entry point in the group ``slvmeval.models``, whose name is the kind and
+whose value is ``module:load``, a function ``load(path, device, **options)`` that returns the loaded model. If
+built-in operations are to use it, its class implements one from ``tasks/models/base.py``. Listing kinds
+imports nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from storage_schemas.errors import PrerequisiteError, UserInputError, suggestion
 from tasks.models.registry import SERVED
 from tasks.plugins import added_points
 
-#: Entry-point group that other packages use.
+#: Entry-point group for other packages.
 GROUP = "slvmeval.models"
 
 #: Kind of a model → the function that loads one.
@@ -40,12 +41,12 @@ def added_kinds() -> dict[str, EntryPoint]:
 
 
 def check_kind(kind: str) -> str:
-    """Return a kind of model, if there is such a one.
+    """Return a kind of model, if it exists.
 
     Raises
     ------
     UserInputError
-        With the nearest kinds.
+        For an unknown kind, with the nearest ones.
     """
     kinds = (*LOADERS, *added_kinds(), SERVED)
     if kind not in kinds:
@@ -62,25 +63,23 @@ def load_model(kind: str, path: Path, device: str, **options: Any) -> Any:
     Parameters
     ----------
     kind
-        How.
+        The kind, which selects the loader.
     path
         The file, or the checkpoint's folder.
     device
         ``cpu`` or ``cuda``.
     options
-        What the kind's loader takes besides: ``dtype``, ``compile``.
+        Further options of the loader: ``dtype``, ``compile``.
 
     Raises
     ------
     UserInputError
-        For a kind that does not exist, or one that is served.
+        For an unknown kind, or one that needs a model server.
     PrerequisiteError
-        If a package's loader cannot be imported, or what the loader says.
+        If a package's loader cannot be imported; also raised by loaders.
     """
     if check_kind(kind) == SERVED:
-        raise UserInputError(
-            f"models of kind {SERVED!r} answer behind a model server and are not loaded here"
-        )
+        raise UserInputError(f"models of kind {SERVED!r} run behind a model server and are not loaded here")
     return _loader(kind)(path, device, **options)
 
 

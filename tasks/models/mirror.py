@@ -1,6 +1,6 @@
-"""Checkpoint folders below a models folder: what each holds, and how one gets there.
+"""Checkpoint folders in a model folder: their manifests, and how they are placed.
 
-A folder says in a file of its own what it holds; it is placed whole or not at all, by one process at a
+A checkpoint folder lists its files in a manifest; it is placed completely or not at all, by one process at a
 time.
 """
 
@@ -29,10 +29,10 @@ MANIFEST = "slvmeval-model.json"
 #: Weights that can run code when they are loaded.
 PICKLED = frozenset({".bin", ".ckpt", ".pkl", ".pickle", ".pt", ".pth"})
 
-#: Weights: of a built-in model all are known by name.
+#: Suffixes of weights; the registry names all weights of a built-in model.
 _WEIGHTS = PICKLED | {".safetensors", ".onnx", ".gguf", ".h5", ".msgpack"}
 
-#: Called before each file that is read: bytes read of a folder so far, bytes in all, the file's path.
+#: Called before each file is read: bytes of the folder read so far, bytes in total, the file's path.
 FileProgress = Callable[[int, int, str], None]
 
 
@@ -40,7 +40,7 @@ def _inside(path: str) -> str:
     parts = PurePosixPath(path).parts
     plain = bool(parts) and "/".join(parts) == path and "\\" not in path and "\0" not in path
     if not plain or path.startswith("/") or ".." in parts or path == MANIFEST:
-        raise ValueError(f"{path!r} is no path within the folder")
+        raise ValueError(f"{path!r} is not a path within the folder")
     return path
 
 
@@ -53,7 +53,7 @@ class MirrorFile(Frozen):
 
 
 class MirrorManifest(Frozen):
-    """What ``slvmeval-model.json`` says."""
+    """Content of ``slvmeval-model.json``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -64,23 +64,23 @@ class MirrorManifest(Frozen):
     revision: str | None = None
     licence: str
     memory_bytes: int = Field(ge=0)
-    #: Whether every file was compared with what the hub states for that commit; not so where it was added.
+    #: Whether every file was compared with the hub's list for that commit; False for added models.
     compared_with_hub: bool = False
     files: tuple[MirrorFile, ...] = Field(min_length=1)
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total bytes of all files."""
         return sum(file.size for file in self.files)
 
     @property
     def digest(self) -> str:
-        """One checksum of all files: of their sorted paths and checksums."""
+        """One checksum for all files, from their sorted paths and checksums."""
         return digest_value(sorted([file.path, file.sha256] for file in self.files))
 
     @property
     def identity(self) -> dict[str, str | None]:
-        """What stands for the model in the id of what it makes."""
+        """The model's part of the ids of artifacts made with it."""
         return {"repository": self.repository, "revision": self.revision, "digest": self.digest}
 
     def to_bytes(self) -> bytes:
@@ -89,12 +89,12 @@ class MirrorManifest(Frozen):
 
 
 def read_manifest(folder: Path) -> MirrorManifest:
-    """Return what a checkpoint folder says of itself.
+    """Return a checkpoint folder's manifest.
 
     Raises
     ------
     IntegrityError
-        If its ``slvmeval-model.json`` cannot be read, with the first thing that is wrong in it.
+        If its ``slvmeval-model.json`` cannot be read, with the first problem.
     """
     path = folder / MANIFEST
     try:
@@ -109,7 +109,7 @@ def read_manifest(folder: Path) -> MirrorManifest:
 
 
 def files_below(folder: Path) -> list[str]:
-    """Return the paths of all files of a checkpoint folder, without hidden ones and its manifest."""
+    """Return the paths of all files of a checkpoint folder, except hidden ones and its manifest."""
     paths = []
     for root, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -118,12 +118,12 @@ def files_below(folder: Path) -> list[str]:
 
 
 def check_sizes(folder: Path, manifest: MirrorManifest) -> None:
-    """Compare which files there are, and their sizes, with what the folder says of itself.
+    """Compare a folder's files and their sizes with its manifest.
 
     Raises
     ------
     IntegrityError
-        For the first file that is missing, too short or too long, or that is not named.
+        For the first file that is missing, too short, too long or unlisted.
     """
     for file in manifest.files:
         path = folder / file.path
@@ -131,15 +131,15 @@ def check_sizes(folder: Path, manifest: MirrorManifest) -> None:
             raise IntegrityError(f"{path} is missing: {_mend(manifest, folder)}")
         size = path.stat().st_size
         if size != file.size:
-            how = "cut off" if size < file.size else "longer than it should be"
+            how = "truncated" if size < file.size else "too long"
             raise IntegrityError(
                 f"{path} is {how} ({size:,} bytes, expected {file.size:,}): {_mend(manifest, folder)}"
             )
-    # a loader might take a file that no checksum covers in place of one that does
+    # a loader might prefer a file without a checksum over one that has one
     strange = sorted(set(files_below(folder)) - {file.path for file in manifest.files})
     if strange:
         raise IntegrityError(
-            f"{folder} holds {strange[0]}, which {MANIFEST} does not name: move it away, or remove "
+            f"{folder} holds {strange[0]}, which {MANIFEST} does not list: move it elsewhere, or remove "
             f"{MANIFEST} and add the folder again with `slvmeval models add`"
         )
 
@@ -147,19 +147,19 @@ def check_sizes(folder: Path, manifest: MirrorManifest) -> None:
 def check_sums(
     folder: Path, manifest: MirrorManifest, *, again: bool = False, progress: FileProgress | None = None
 ) -> None:
-    """Compare every file's SHA-256; a file that did not change since it was last read is not read again.
+    """Compare every file's SHA-256; files unchanged since they were last read are not read again.
 
-    Call :func:`check_sizes` before: it costs nothing, and it finds files that are not named.
+    Call :func:`check_sizes` first: it is cheap and detects unlisted files.
 
     Parameters
     ----------
     again
-        Read all files, also those that did not change.
+        Read all files, including unchanged ones.
 
     Raises
     ------
     IntegrityError
-        For the first file that has another content.
+        For the first file with other content.
     """
     done = 0
     for file in manifest.files:
@@ -170,24 +170,24 @@ def check_sums(
         )
         if sha256 != file.sha256:
             raise IntegrityError(
-                f"{folder / file.path} is not the file it should be (SHA-256 {sha256[:16]}…, expected "
+                f"{folder / file.path} is not the expected file (SHA-256 {sha256[:16]}…, expected "
                 f"{file.sha256[:16]}…): {_mend(manifest, folder)}"
             )
         done += file.size
 
 
 def check_spec(where: Path, manifest: MirrorManifest, spec: ModelSpec | None) -> None:
-    """Compare what a folder says it is with what the model of its name must be.
+    """Compare a folder's manifest with the built-in model of its name.
 
     Raises
     ------
     IntegrityError
-        If the folder is another model's, or another version than the built-in one of that name.
+        If the folder holds another model, or another version than the built-in one of that name.
     """
     if manifest.name != where.name:
         raise IntegrityError(
-            f"{where} says that it is model {manifest.name!r}: a folder is called as its model, rename it, "
-            "or remove it and fetch or add the model again"
+            f"{where} holds model {manifest.name!r}: a folder must have its model's name; rename it, or "
+            "remove it and fetch or add the model again"
         )
     if spec is None:
         return
@@ -195,9 +195,9 @@ def check_spec(where: Path, manifest: MirrorManifest, spec: ModelSpec | None) ->
     if not isinstance(source, HubRepository):
         raise IntegrityError(
             f"{spec.name} is the single file {spec.files[0].path}, but {where} is a folder of that name: "
-            "give your model a name of its own"
+            "give your model another name"
         )
-    own_name = "; a model of your own needs a name of its own (`slvmeval models add NAME`), remove the folder"
+    own_name = "; your own model needs another name (`slvmeval models add NAME`): remove the folder"
     if (manifest.repository, manifest.revision) != (source.name, source.revision):
         raise IntegrityError(
             f"{where} is {manifest.repository} @ {manifest.revision}, but {spec.name} is {source.name} @ "
@@ -205,37 +205,37 @@ def check_spec(where: Path, manifest: MirrorManifest, spec: ModelSpec | None) ->
         )
     if manifest.kind != spec.kind:
         raise IntegrityError(
-            f"{where} says that its kind is {manifest.kind!r}, but {spec.name} is a {spec.kind!r}{own_name}"
+            f"{where} has the kind {manifest.kind!r}, but {spec.name} is a {spec.kind!r}{own_name}"
         )
     check_known(spec, str(where), {file.path: (file.size, file.sha256) for file in manifest.files})
     known = {file.path for file in spec.files}
     if not known:
-        # nobody confirmed which they are: what the hub stated counted when they were fetched
+        # no file is confirmed by a second source: the hub's list counted when they were fetched
         return
-    # a loader might take others in place of those that are known
+    # a loader might prefer other weights over the known ones
     others = [file.path for file in manifest.files if PurePosixPath(file.path).suffix in _WEIGHTS]
     strange = sorted(set(others) - known)
     if strange:
         raise IntegrityError(
-            f"{where} has the weights {strange[0]} besides those of {spec.name}: leave them out, or give "
-            "your model a name of its own (`slvmeval models add NAME`)"
+            f"{where} has the weights {strange[0]} in addition to those of {spec.name}: remove them, or give "
+            "your model another name (`slvmeval models add NAME`)"
         )
 
 
 def check_known(spec: ModelSpec, where: str, stated: Mapping[str, tuple[int, str | None]]) -> None:
-    """Compare sizes and checksums that are stated of files with those that are known of a model.
+    """Compare listed sizes and checksums of files with those known of a model.
 
     Parameters
     ----------
     where
-        Who states it.
+        Where the files are listed, for messages.
     stated
-        Size in bytes and SHA-256 (None: not stated) by path.
+        Size in bytes and SHA-256 (None: not listed) by path.
 
     Raises
     ------
     IntegrityError
-        For the first file that is missing or another one.
+        For the first file that is missing or differs.
     """
     for known in spec.files:
         if known.path not in stated:
@@ -244,7 +244,7 @@ def check_known(spec: ModelSpec, where: str, stated: Mapping[str, tuple[int, str
         if size != known.size or (None not in (known.sha256, sha256) and sha256 != known.sha256):
             raise IntegrityError(
                 f"{known.path} of {where} ({size:,} bytes, SHA-256 {sha256}) is not that of {spec.name} "
-                f"({known.size:,} bytes, SHA-256 {known.sha256 or 'not known'})"
+                f"({known.size:,} bytes, SHA-256 {known.sha256 or 'unknown'})"
             )
 
 
@@ -253,56 +253,56 @@ def _mend(manifest: MirrorManifest, folder: Path) -> str:
 
 
 @contextmanager
-def placing(name: str, into: Path, step: str) -> Iterator[Path]:
-    """Give the folder in which a model is put together; it stays, also after an error, until it is placed.
+def placing(name: str, model_folder: Path, step: str) -> Iterator[Path]:
+    """Yield the staging folder of a model; it remains, also after an error, until the model is placed.
 
     Parameters
     ----------
     name
         The model.
-    into
-        The models folder.
+    model_folder
+        The model folder.
     step
-        What is done, for the folder's name: ``fetch``, whose next call goes on, or ``add``.
+        The step, part of the folder's name: ``fetch``, which can resume, or ``add``.
 
     Raises
     ------
     PrerequisiteError
-        If another process does the same now.
+        If another process is fetching or adding the model.
     """
-    into.mkdir(parents=True, exist_ok=True)
-    staging = into / f".{step}-{name}"
-    lock = into / f".{name}.lock"
+    model_folder.mkdir(parents=True, exist_ok=True)
+    staging = model_folder / f".{step}-{name}"
+    lock = model_folder / f".{name}.lock"
     with lock.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise PrerequisiteError(
-                f"another process is fetching or adding {name} in {into}: wait until it has ended"
+                f"another process is fetching or adding {name} in {model_folder}: wait until it has finished"
             ) from None
         staging.mkdir(exist_ok=True)
         yield staging
 
 
 def check_free(target: Path) -> None:
-    """Raise where something is there already.
+    """Raise if `target` already exists.
 
     Raises
     ------
     PrerequisiteError
-        Naming it.
+        With the path.
     """
     if target.exists():
-        raise PrerequisiteError(f"{target} is there already: remove it first")
+        raise PrerequisiteError(f"{target} already exists: remove it first")
 
 
 def place_folder(staging: Path, target: Path, manifest: MirrorManifest) -> None:
-    """Write what a folder holds beside its files, last, and rename it to where it belongs.
+    """Write the manifest, last, and rename the folder to its final path.
 
     Raises
     ------
     PrerequisiteError
-        If something is there already.
+        If `target` already exists.
     """
     check_free(target)
     for left in staging.glob(".*"):

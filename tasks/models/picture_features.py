@@ -1,4 +1,4 @@
-"""Features of pictures by any model of transformers that has a picture tower: DINO, DINOv2, SigLIP, CLIP."""
+"""Picture features from any vision model of transformers: DINO, DINOv2, SigLIP, CLIP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storage_schemas.errors import PrerequisiteError
 from tasks.models.residence import Batches
 from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
 
-#: Pictures at once; halved where the device's memory does not hold them.
+#: Pictures per batch; halved when the device runs out of memory.
 BATCH = 32
 
 
@@ -27,12 +27,12 @@ def load(path: Path, device: str, dtype: str = "float32") -> PictureFeatures:
     device
         ``cpu`` or ``cuda``.
     dtype
-        Of the weights and of the sums.
+        Of weights and computation.
 
     Raises
     ------
     UserInputError
-        For a dtype that does not exist.
+        For an unknown dtype.
     PrerequisiteError
         If torch or transformers are not installed, or the folder holds no such checkpoint.
     """
@@ -46,23 +46,23 @@ def load(path: Path, device: str, dtype: str = "float32") -> PictureFeatures:
     logging.disable_progress_bar()
     with loading(path, "a model of pictures"):
         model = AutoModel.from_pretrained(path, local_files_only=True, dtype=wanted)
-        # Pillow makes the pictures ready, not torchvision: the same input on every machine
+        # pictures are preprocessed by Pillow, not torchvision: the same input on every machine
         processor = AutoImageProcessor.from_pretrained(path, local_files_only=True, backend="pil")
         return PictureFeatures(model.to(device).eval(), processor, device, dtype)
 
 
 class PictureFeatures:
-    """A loaded model: one row of numbers a picture, of length 1.
+    """A loaded model: one feature vector per picture, normalised to length 1.
 
-    With a text tower beside it (CLIP, SigLIP) that is the picture's embedding; else the state of the class
-    token after the last norm, as DINO's authors use it.
+    For a model with a text tower (CLIP, SigLIP) that is the picture's embedding; otherwise the class token's
+    state after the last norm, as DINO's authors use it.
 
     Attributes
     ----------
     width
-        Numbers of a row.
+        Length of a feature vector.
     device, dtype
-        Where it lies, and in which numbers it computes.
+        Its device, and the dtype of its computation.
     """
 
     def __init__(self, model: Any, processor: Any, device: str, dtype: str) -> None:
@@ -72,7 +72,7 @@ class PictureFeatures:
         self.width = int(self.images(np.zeros((1, 32, 32, 3), np.uint8)).shape[1])
 
     def images(self, rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return the rows of pictures ``(n, H, W, 3)``, shape (n, width)."""
+        """Return the features of pictures ``(n, H, W, 3)``, shape (n, width)."""
 
         def work(batch: slice) -> NDArray[np.float32]:
             with memory_errors():
@@ -90,7 +90,7 @@ class PictureFeatures:
                 features = self._model.get_image_features(pixel_values=values)
                 features = getattr(features, "pooler_output", features)
             else:
-                # its pooler, where there is one, may have weights that were never trained
+                # its pooler, if any, may have untrained weights
                 features = self._model(pixel_values=values).last_hidden_state[:, 0]
             rows: NDArray[np.float32] = torch.nn.functional.normalize(features.float(), dim=-1).cpu().numpy()
         return rows

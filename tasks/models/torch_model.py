@@ -1,4 +1,4 @@
-"""Shared code of all torch models: setup, dtypes, and errors of memory and of checkpoint files."""
+"""Shared code of all torch models: setup, dtypes, memory errors and checkpoint errors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tasks.models.device import is_out_of_memory
 
 @cache
 def prepare_torch() -> Any:
-    """Import torch once a process, ready for transformers and diffusers, and return it.
+    """Import torch, once per process, prepare it for transformers and diffusers, and return it.
 
-    The package index's torchvision is built for CUDA. Beside a CPU build of torch two of its operators are
-    not registered, and importing it fails; they are declared here, which is enough for all that is used of
-    torchvision (picture transforms). Nothing is looked for on the network.
+    The package index's torchvision is built for CUDA. With a CPU build of torch two of its operators are
+    not registered, and importing it fails; they are declared here, which suffices for the picture transforms
+    that we use. Network access is disabled.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def prepare_torch() -> Any:
             "this recipe runs models that need torch, transformers and diffusers: `make env-models`, or pip "
             "install 'slvmeval[gpu]'"
         ) from problem
-    # float32 means float32: by default convolutions on a GPU round to ten bits of mantissa
+    # full float32: by default GPU convolutions round to ten bits of mantissa
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
     if torch.version.cuda is None:
@@ -45,7 +45,7 @@ def prepare_torch() -> Any:
     return torch
 
 
-#: Libraries of declared operators; they go with the object.
+#: Libraries of declared operators; the declarations live as long as these objects.
 _declared: list[Any] = []
 
 
@@ -67,7 +67,7 @@ def torch_dtype(name: str, allowed: Sequence[str] = DTYPES) -> Any:
     Raises
     ------
     UserInputError
-        If it is none of `allowed`.
+        If it is not one of `allowed`.
     """
     if name not in allowed:
         raise UserInputError(f"dtype {name!r} of a model: choose one of {', '.join(allowed)}")
@@ -76,7 +76,7 @@ def torch_dtype(name: str, allowed: Sequence[str] = DTYPES) -> Any:
 
 @contextmanager
 def memory_errors() -> Iterator[None]:
-    """Turn what libraries raise when the device's memory runs out into our own error."""
+    """Convert the libraries' out-of-memory errors to :class:`~tasks.models.base.OutOfMemory`."""
     try:
         yield
     except RuntimeError as problem:
@@ -87,21 +87,21 @@ def memory_errors() -> Iterator[None]:
 
 @contextmanager
 def loading(path: Path, what: str) -> Iterator[None]:
-    """Say which folder could not be loaded, and as what.
+    """Add the folder and the expected kind to errors of loading.
 
     Raises
     ------
     PrerequisiteError
-        For an error that a library raises of files that are missing, damaged or another model's.
+        For a library's error about missing, damaged or unsuitable files.
     """
     try:
         yield
-    # safetensors raises a class of its own, torch RuntimeError for weights of another shape
+    # safetensors raises its own class, torch RuntimeError for weights of another shape
     except Exception as problem:
         if is_out_of_memory(problem) or isinstance(problem, PrerequisiteError | UserInputError):
             raise
         message = str(problem).strip().split("\n")[0]
         raise PrerequisiteError(
             f"{path} cannot be loaded as {what}: {type(problem).__name__}: {message}; it must be a "
-            "checkpoint folder as its library saves it. Check it with `slvmeval models verify`"
+            "checkpoint folder as saved by its library. Check it with `slvmeval models verify`"
         ) from problem

@@ -1,7 +1,7 @@
 """U²-Net, the network used by rembg: saliency of each pixel of a picture.
 
-The sums are those of rembg's own sessions ``u2net`` and ``u2netp``, on onnxruntime alone: importing rembg
-compiles kernels for minutes on a fresh machine, and the masks are the same to the bit (a test compares).
+It computes the same as rembg's sessions ``u2net`` and ``u2netp``, with onnxruntime only: importing rembg
+compiles kernels for minutes on a fresh machine. The masks are bit-identical (a test compares them).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from PIL import Image
 from storage_schemas.frames import Planes
 from tasks.models.onnx_session import open_session
 
-#: The network's input, and the mean and deviation of its training pictures (rembg, ``sessions/u2net.py``).
+#: Input size of the network; mean and deviation of its training pictures (rembg, ``sessions/u2net.py``).
 _SIDE = 320
 _MEAN = (0.485, 0.456, 0.406)
 _DEVIATION = (0.229, 0.224, 0.225)
 
 
 def load(path: Path, device: str) -> U2Net:
-    """Return the network, ready on a device; see :class:`U2Net`."""
+    """Load the network on a device; see :class:`U2Net`."""
     return U2Net(path, device)
 
 
@@ -35,12 +35,12 @@ class U2Net:
     path
         The ONNX file.
     device
-        ``cpu``, or ``cuda`` for the first GPU that is visible.
+        ``cpu``, or ``cuda`` for the first visible GPU.
 
     Raises
     ------
     PrerequisiteError
-        If onnxruntime would run it elsewhere, with the node and what was found.
+        If onnxruntime would run it on another device, with the node and the available providers.
     """
 
     def __init__(self, path: Path, device: str = "cpu") -> None:
@@ -48,7 +48,7 @@ class U2Net:
         self._input: str = self._session.get_inputs()[0].name
 
     def mask(self, rgb: Planes) -> NDArray[np.uint8]:
-        """Return how salient each pixel is, from 0 to 255.
+        """Return the saliency of each pixel, from 0 to 255.
 
         Parameters
         ----------

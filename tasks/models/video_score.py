@@ -1,8 +1,8 @@
-"""VideoScore v1.1: Idefics2 with a linear head that gives five numbers for the frames of a video.
+"""VideoScore v1.1: Idefics2 with a linear head that returns five scores for the frames of a video.
 
 The published model is a class of the package mantis-vl, which does not work with this version of
-transformers. Here transformers' own Idefics2 carries the same head under the same names, so that the
-published weights load as they are. That both give the same numbers was not shown here.
+transformers. Here transformers' own Idefics2 has the same head under the same names, so that the published
+weights load unchanged. Equal scores have not been verified.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from storage_schemas.frames import Planes
 from tasks.models.residence import Batches
 from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
 
-#: What the five numbers are, in the order in which the model gives them (model card of VideoScore-v1.1).
+#: Names of the five scores, in the model's order (model card of VideoScore-v1.1).
 DIMENSIONS = (
     "visual quality",
     "temporal consistency",
@@ -29,7 +29,7 @@ DIMENSIONS = (
     "text-to-video alignment",
     "factual consistency",
 )
-#: Where a frame stands in the text.
+#: Placeholder of a frame in the text.
 FRAME_MARK = "<image>"
 
 
@@ -43,12 +43,12 @@ def load(path: Path, device: str, dtype: str = "bfloat16") -> VideoScoreModel:
     device
         ``cpu`` or ``cuda``.
     dtype
-        Of the weights and of the sums; the published figures are for ``bfloat16``.
+        Of weights and computation; the published figures are for ``bfloat16``.
 
     Raises
     ------
     UserInputError
-        For a dtype that does not exist.
+        For an unknown dtype.
     PrerequisiteError
         If torch or transformers are not installed, or the folder holds no such checkpoint.
     """
@@ -64,18 +64,18 @@ def load(path: Path, device: str, dtype: str = "bfloat16") -> VideoScoreModel:
         )
     lacking = sorted(map(str, report["missing_keys"])) + sorted(map(str, report["mismatched_keys"]))
     if lacking or model.config.num_labels != len(DIMENSIONS):
-        # transformers would fill them with random numbers
+        # transformers would initialise them randomly
         raise PrerequisiteError(
-            f"{path} is no VideoScore: {f'it lacks {lacking[0]}' if lacking else 'its head gives'} "
-            f"({model.config.num_labels} numbers, {len(DIMENSIONS)} are needed). Check it with "
-            "`slvmeval models verify`"
+            f"{path} is not a VideoScore checkpoint: "
+            f"{f'it lacks {lacking[0]}' if lacking else 'wrong head'} ({model.config.num_labels} numbers, "
+            f"{len(DIMENSIONS)} are needed). Check it with `slvmeval models verify`"
         )
     return VideoScoreModel(model.to(device).eval(), processor, device, dtype)
 
 
 @cache
 def _model_class() -> Any:
-    """Return the class: Idefics2, and a head on the state of the last token."""
+    """Return the class: Idefics2 with a head on the last token's state."""
     torch = prepare_torch()
     from transformers import Idefics2Model, Idefics2PreTrainedModel
 
@@ -90,7 +90,7 @@ def _model_class() -> Any:
             return self.model.get_input_embeddings()
 
         def forward(self, **inputs: Any) -> Any:
-            """Return the numbers of one video, shape (1, labels)."""
+            """Return the scores of one video, shape (1, labels)."""
             states = self.model(**inputs, use_cache=False).last_hidden_state
             return self.score(states[:, -1])
 
@@ -103,9 +103,9 @@ class VideoScoreModel:
     Attributes
     ----------
     device, dtype
-        Where it lies, and in which numbers it computes.
+        Its device, and the dtype of its computation.
     positions
-        Most tokens of text and frames together.
+        Maximum number of tokens of text and frames together.
     """
 
     def __init__(self, model: Any, processor: Any, device: str, dtype: str) -> None:
@@ -116,7 +116,7 @@ class VideoScoreModel:
         self._counts: dict[tuple[str, int, int, int], int] = {}
 
     def plain(self, text: str) -> str:
-        """Return a text in which nothing is a mark of the model: those lose their first character."""
+        """Return a text without special tokens: each loses its first character."""
         tokenizer = self._processor.tokenizer
         for mark in sorted({*tokenizer.get_added_vocab(), *tokenizer.all_special_tokens, FRAME_MARK}):
             while mark in text:
@@ -124,14 +124,14 @@ class VideoScoreModel:
         return text
 
     def ends(self, text: str) -> list[int]:
-        """Return where each token of a text ends, in characters; without marks."""
+        """Return the end of each token of a text, in characters; without special tokens."""
         encoded = self._processor.tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
         return [int(end) for _, end in encoded["offset_mapping"]]
 
     def count(self, text: str, frames: int, height: int, width: int) -> int:
-        """Return how many tokens a text takes with its frames, all of one size."""
+        """Return the number of tokens of a text and its frames, all of one size."""
         key = (text, frames, height, width)
         if key not in self._counts:
             blank = Image.new("RGB", (width, height))
@@ -139,7 +139,7 @@ class VideoScoreModel:
         return self._counts[key]
 
     def scores(self, rgb: Planes, text: str) -> tuple[NDArray[np.float32], int]:
-        """Return a video's five numbers, in the order of :data:`DIMENSIONS`, and how many tokens it took.
+        """Return a video's five scores, in the order of :data:`DIMENSIONS`, and the number of tokens used.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class VideoScoreModel:
         Raises
         ------
         PrerequisiteError
-            If they do not fit into the device's memory although all other models of the process were freed.
+            If they do not fit into the device's memory after all other models of the process were freed.
         """
         torch = prepare_torch()
         inputs = self._inputs(text, [Image.fromarray(frame) for frame in rgb])

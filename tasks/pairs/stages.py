@@ -46,12 +46,12 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Work:
+class BuildWork:
     """Context shared by all stages: store, model folders and recipe."""
 
     store: str
     recipe: Recipe
-    models: tuple[str, ...]
+    model_folders: tuple[str, ...]
     #: Pools by aspect, overriding the pool that the aspect's operation requests.
     placement: Mapping[str, PoolName] = field(default_factory=dict)
     #: Whether work of the pool `h100` may run where no GPU is visible.
@@ -70,7 +70,7 @@ class Work:
 
     def open(self, pool: PoolName = "cpu") -> tuple[Store, Models]:
         """Return the store, and this process's models on the device of the given pool."""
-        return Store.open(Path(self.store)), model_hub(self.models, device_of(pool))
+        return Store.open(Path(self.store)), model_hub(self.model_folders, device_of(pool))
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def model_hub(folders: tuple[str, ...], device: str = "cpu") -> ModelHub:
     return ModelHub([Path(folder) for folder in folders], device)
 
 
-def inspect_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
+def inspect_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Probe a source, analyse its captions and report which pairs it can provide."""
 
     def run() -> StageResult:
@@ -99,7 +99,7 @@ def inspect_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> Stage
     return _guarded(source, "inspect", run, key=inspect_key(source, work.recipe))
 
 
-def ingest_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
+def ingest_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Store the frames of a source."""
 
     def run() -> StageResult:
@@ -110,12 +110,12 @@ def ingest_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageR
     return _guarded(source, "ingest", run, key=ingest_key(source, work.recipe))
 
 
-def degrade_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
+def degrade_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Make the pairs of a source that belong to the pool `cpu`, for the given aspects."""
     return _degrade(work, source, aspects, "cpu")
 
 
-def degrade_h100_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
+def degrade_h100_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Make the pairs of a source that belong to the pool `h100`, for the given aspects.
 
     Raises
@@ -128,7 +128,7 @@ def degrade_h100_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> 
     return _degrade(work, source, aspects, "h100")
 
 
-def _degrade(work: Work, source: Source, aspects: tuple[str, ...], pool: PoolName) -> StageResult:
+def _degrade(work: BuildWork, source: Source, aspects: tuple[str, ...], pool: PoolName) -> StageResult:
     def run() -> StageResult:
         store, models = work.open(pool)
         facts = source_facts(store, source, work.recipe, work.servers)
@@ -144,7 +144,7 @@ def _degrade(work: Work, source: Source, aspects: tuple[str, ...], pool: PoolNam
     return _guarded(source, "degrade", run)
 
 
-def verify_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
+def verify_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
     """Verify the pairs of a source and return a new report on it."""
 
     def run() -> StageResult:
@@ -161,7 +161,7 @@ def verify_stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageR
     return _guarded(source, "verify", run)
 
 
-def _all(work: Work) -> tuple[str, ...]:
+def _all(work: BuildWork) -> tuple[str, ...]:
     return tuple(work.recipe.aspects)
 
 
@@ -179,7 +179,7 @@ class Stage(NamedTuple, Generic[W, S, E]):
 
 
 #: A step of a source of a build.
-SourceStage = Stage[Work, Source, StageResult]
+SourceStage = Stage[BuildWork, Source, StageResult]
 
 INSPECT = Stage("inspect", "cpu", inspect_stage)
 #: The stages of a source after its inspection, in order.
@@ -216,7 +216,7 @@ def ingest_key(source: Source, recipe: Recipe) -> str:
 
 
 def report(
-    store: Store, source: Source, work: Work, models: Models, aspects: tuple[str, ...]
+    store: Store, source: Source, work: BuildWork, models: Models, aspects: tuple[str, ...]
 ) -> SourceReport:
     """Return which pairs a source can provide and which of them exist."""
     recipe = work.recipe

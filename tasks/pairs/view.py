@@ -78,7 +78,7 @@ class Side(ABC):
     def __getitem__(self, place: int | slice) -> Planes | Side:
         """Return one frame's planes, or a lazy side for a slice."""
         if isinstance(place, slice):
-            return Part(self, range(len(self))[place])
+            return SideSlice(self, range(len(self))[place])
         at = range(len(self))[place]
         frame: Planes = self.planes([at])[0]
         return frame
@@ -100,7 +100,7 @@ def _look(side: Side) -> str:
     return f":{side.width}x{side.height}:{side.color.matrix}:{reach}"
 
 
-class Part(Side):
+class SideSlice(Side):
     """A slice of a side; its times are those of the whole video."""
 
     def __init__(self, whole: Side, places: range) -> None:

@@ -20,7 +20,7 @@ from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
 from tasks.scoring.suites.locot2v.events import FIELDS, events_instruction, read_events
 from tasks.scoring.suites.locot2v.events import SCHEMA as EVENTS
-from tasks.scoring.suites.locot2v.herd import Question
+from tasks.scoring.suites.locot2v.herd import HerdQuestion
 from tasks.scoring.suites.locot2v.human_action import ACTIONS
 from tasks.scoring.suites.locot2v.measure import entries_by_number, instruction, numbered, word_in
 from tasks.scoring.suites.shown_videos import SampledVideo
@@ -34,7 +34,7 @@ _CHECKED = objects({"number": {"type": "integer"}, "reason": {"type": "string"},
 CHECKED = objects({"questions": {"type": "array", "items": _CHECKED}})
 
 
-def agreed_questions(attempts: Attempts, attribute: str, expectation: str) -> list[Question]:
+def agreed_questions(attempts: Attempts, attribute: str, expectation: str) -> list[HerdQuestion]:
     """Return questions whose polarity a second request confirms; it is not told what the first one said.
 
     Questions on which the two differ are dropped, and others asked for in their place.
@@ -50,7 +50,7 @@ def agreed_questions(attempts: Attempts, attribute: str, expectation: str) -> li
         `not_understood` if there are too few after all tries.
     """
     wanted, tries = attempts.settings.questions, attempts.settings.tries
-    agreed: list[Question] = []
+    agreed: list[HerdQuestion] = []
     dropped: list[str] = []
     for number in range(1, tries + 1):
         there = [one.question for one in agreed] + dropped
@@ -72,7 +72,7 @@ def agreed_questions(attempts: Attempts, attribute: str, expectation: str) -> li
 
 def _made(
     attempts: Attempts, attribute: str, expectation: str, count: int, there: Sequence[str], number: int
-) -> list[Question]:
+) -> list[HerdQuestion]:
     settings = attempts.settings
     system = filled(prompt_text(PACKAGE, "make_questions", settings.prompts), attribute=_words(attribute))
     text = f"Questions wanted: {count}\nThe expectation: {expectation}"
@@ -91,7 +91,7 @@ def _made(
     return attempts.ask(step, lambda value: read_questions(value, count, there))
 
 
-def read_questions(value: Any, count: int, there: Sequence[str] = ()) -> list[Question]:
+def read_questions(value: Any, count: int, there: Sequence[str] = ()) -> list[HerdQuestion]:
     """Return the questions of an answer.
 
     Raises
@@ -105,7 +105,7 @@ def read_questions(value: Any, count: int, there: Sequence[str] = ()) -> list[Qu
     if len(found) != count:
         raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has {len(found)} questions, {count} are wanted")
     made = [
-        Question.model_validate(
+        HerdQuestion.model_validate(
             {"question": text_in(one, "question"), "polarity": POLARITY[word_in(one, "good_answer", YES_NO)]}
         )
         for one in found

@@ -70,13 +70,13 @@ def matrix_of(gathered: JudgedRelease, kind: IntervalKind = DEFAULT_INTERVAL) ->
     for aspect in aspects:
         pairs = len({t.pair.pair_id for t in gathered.trials if t.pair.aspect == aspect})
         held = [cells.get((who, aspect)) for who in whos]
-        rows.append(MatrixRow(aspect, aspect_title(aspect), pairs, _marked(held, pairs, kind)))
+        rows.append(MatrixRow(aspect, aspect_title(aspect), pairs, marked_cells(held, pairs, kind)))
     all_pairs = len({t.pair.pair_id for t in gathered.trials})
     by_who = gathered.by_who()
     pooled = [cell_of(by_who[who], gathered.ties) for who in whos]
     means = [_mean(cells, who, aspects) for who in whos]
     summary = (
-        MatrixRow(POOLED, "All pairs", all_pairs, _marked(pooled, all_pairs, kind)),
+        MatrixRow(POOLED, "All pairs", all_pairs, marked_cells(pooled, all_pairs, kind)),
         MatrixRow(
             MEAN,
             "Mean of aspects",
@@ -94,7 +94,16 @@ def _mean(cells: Mapping[tuple[Who, str], Cell], who: Who, aspects: Sequence[str
     return macro_accuracy(held) if len(held) == len(aspects) else None
 
 
-def _marked(held: Sequence[Cell | None], pairs: int, kind: IntervalKind) -> tuple[MatrixCell, ...]:
+def marked_cells(held: Sequence[Cell | None], pairs: int, kind: IntervalKind) -> tuple[MatrixCell, ...]:
+    """Return cells of one row for display, the best and second best marked; see :func:`matrix_of`.
+
+    Parameters
+    ----------
+    held
+        One evaluator's cell each; None where it was not asked.
+    pairs
+        Number of pairs that any evaluator was asked about.
+    """
     compared = [
         cell.accuracy if cell is not None and cell.counted_pairs >= LEAST_SHARE * pairs else None
         for cell in held

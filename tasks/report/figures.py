@@ -223,6 +223,10 @@ def _filter(table: Table, evaluators: Sequence[str]) -> Canvas:
     canvas, panels = _panels(table, evaluators)
     for axes, rows in panels:
         axes.plot([0, 1], [0, 1], color=QUIET, linewidth=0.7, dashes=(2, 3))
+        if rows[0]["r"] is not None:
+            axes.text(
+                0.96, 0.04, f"r = {rows[0]['r']:.2f}".replace("-", "−"), ha="right", transform=axes.transAxes
+            )
         for row in rows:
             style = _style(evaluators, row["evaluator"])
             axes.plot([row["unfiltered"]], [row["filtered"]], linestyle="none", clip_on=False, **style)

@@ -9,7 +9,9 @@ from typing import Any, Literal
 from tasks.statistics.intervals import printed_per_cent
 
 #: ``aspect``: a name displayed in words; ``percent``, ``points``: shares, displayed as per cent.
-Kind = Literal["text", "aspect", "count", "percent", "points", "number", "p", "money"]
+Kind = Literal[
+    "text", "aspect", "count", "percent", "points", "number", "tenths", "correlation", "p", "money"
+]
 #: Displayed for a missing value.
 NONE = "–"
 #: All aspects together, in a table by aspect.
@@ -33,10 +35,15 @@ class Column:
             case "percent":
                 return printed_per_cent(value)
             case "points":
-                sign = "+" if value > 0 else "−" if value < 0 else ""
-                return sign + printed_per_cent(abs(value))
+                text = printed_per_cent(abs(value))
+                sign = "" if not float(text) else "+" if value > 0 else "−"
+                return sign + text
             case "number":
                 return f"{value:.2f}".replace("-", "−")
+            case "correlation":
+                return f"{value:.4f}".replace("-", "−")
+            case "tenths":
+                return f"{value:,.1f}"
             case "p":
                 return "< 0.001" if value < 0.001 else f"{value:.3f}"
             case "money":

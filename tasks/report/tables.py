@@ -268,6 +268,7 @@ def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
                 EVALUATOR,
                 Column("unfiltered", "all pairs", "percent"),
                 Column("filtered", "kept pairs", "percent"),
+                Column("r", "Pearson's r", "number", shown=False),
             ),
             tuple(row for one in found for row in _filtered(gathered, one)),
             "Accuracy on all rated pairs and on the kept pairs.",
@@ -295,6 +296,7 @@ def _filtered(gathered: JudgedRelease, one: FilterCorrelation) -> list[dict[str,
             "evaluator": gathered.names[who],
             "unfiltered": accuracy,
             "filtered": one.filtered[who],
+            "r": one.pearson.coefficient,
         }
         for who, accuracy in one.unfiltered.items()
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ from tasks.report.formats import (
 )
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.owned_folder import OwnedFolder
+from tasks.report.paper_tables import PaperPiece, paper_document, paper_pieces
+from tasks.report.published import Against, Published, hold_against
+from tasks.report.release_facts import facts_table, release_facts
 from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
 from tasks.report.table import Table
 from tasks.report.tables import (
@@ -133,13 +137,24 @@ class Report:
     matrix: Matrix
     tables: dict[str, Table]
     figures: dict[str, Figure]
+    against: Against | None = None
+
+    @cached_property
+    def paper(self) -> list[PaperPiece]:
+        """Its numbers in the form of the paper's tables and figures."""
+        return paper_pieces(self.gathered, self.matrix, self.tables, self.figures)
 
 
-def report_of(gathered: JudgedRelease, interval: IntervalKind = DEFAULT_INTERVAL) -> Report:
-    """Return the tables and figures on a release's judgements."""
+def report_of(
+    gathered: JudgedRelease,
+    interval: IntervalKind = DEFAULT_INTERVAL,
+    published: Published | None = None,
+) -> Report:
+    """Return the tables and figures on a release's judgements, held against published values if given."""
     matrix = matrix_of(gathered, interval)
     members = compare_all(gathered.trials, gathered.ties)
     made = [
+        facts_table(gathered.release),
         accuracy_table(gathered, matrix),
         order_table(gathered),
         order_table(gathered, by_aspect=True),
@@ -155,26 +170,26 @@ def report_of(gathered: JudgedRelease, interval: IntervalKind = DEFAULT_INTERVAL
     ]
     tables = {table.name: table for table in made}
     figures = figures_of(tables, list(gathered.names.values()))
-    return Report(gathered, matrix, tables, {figure.name: figure for figure in figures})
+    against = None if published is None else hold_against(published, gathered, matrix, tables)
+    if against is not None:
+        tables |= {table.name: table for table in against.tables}
+    return Report(gathered, matrix, tables, {figure.name: figure for figure in figures}, against)
 
 
 def write_report(
-    gathered: JudgedRelease,
+    report: Report,
     target: Path,
     *,
-    interval: IntervalKind = DEFAULT_INTERVAL,
     private: bool = True,
     most: int = DISAGREEMENTS,
     progress: Progress | None = None,
 ) -> Path:
-    """Write the report on a release's judgements into `target` and return the path of its first page.
+    """Write a report into `target` and return the path of its first page.
 
     Parameters
     ----------
     target
         A folder: new, empty, or from an earlier report.
-    interval
-        The interval shown on the pages; the CSV has all.
     private
         False for a public report: a source that may not be redistributed then has numbers only.
     most
@@ -191,7 +206,7 @@ def write_report(
     """
     owned = OwnedFolder(target, LIST_NAME)
     tell = progress or (lambda _done, _total, _what: None)
-    report = report_of(gathered, interval)
+    gathered = report.gathered
     found = disagreements(gathered, most)
     total = len(found) + 2
     tell(1, total, "tables and figures")
@@ -231,6 +246,11 @@ def _write_tables(owned: OwnedFolder, report: Report) -> None:
     head = release_head(report.gathered)
     document = latex_document(names, f"{head['name']}, version {head['version']}")
     owned.write("tables/all.tex", document.encode())
+    for piece in report.paper:
+        owned.write(f"paper/{piece.name}.tex", piece.latex.encode())
+    owned.write(
+        "paper/all.tex", paper_document(report.paper, f"{head['name']}, version {head['version']}").encode()
+    )
 
 
 def release_head(gathered: JudgedRelease) -> dict[str, str]:
@@ -260,12 +280,16 @@ def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     return {
         "figures": figures,
+        "facts": release_facts(gathered.release).as_texts(),
+        "paper": report.paper,
         "matrix": report.matrix,
         "interval_note": INTERVAL_TEXTS[report.matrix.interval],
         "least_share": f"{LEAST_SHARE:.0%}".replace("%", " %"),
         "ties": {"half": "half a point", "wrong": "nothing", "dropped": "not at all"}[gathered.ties],
         "severities": bool(gathered.main_strength),
-        "sections": SECTIONS,
+        "sections": (*SECTIONS, *_against_section(report)),
+        "beside": report.against.beside if report.against is not None else {},
+        "against": report.against,
         "tables": report.tables,
         "drawings": {
             # made by matplotlib, which escapes its text
@@ -274,3 +298,12 @@ def index_data(report: Report, lines: list[dict[str, Any]]) -> dict[str, Any]:
         },
         "lines": lines,
     }
+
+
+def _against_section(report: Report) -> tuple[Section, ...]:
+    against = report.against
+    if against is None:
+        return ()
+    folded = tuple(table.name for table in against.tables)
+    title = f"Against {against.title}"
+    return (Section("against", "Against", title, "What is here, and what is published.", folded=folded),)

@@ -37,7 +37,7 @@ class AspectText(Frozen):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class JudgeAnswer:
     """A judge's answer on two videos in the order in which it saw them."""
 
     choice: Choice
@@ -133,7 +133,7 @@ class PairwiseJudge(Evaluator):
         return self.both_orders
 
     @abstractmethod
-    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which video is better for an aspect.
 
         Parameters

@@ -30,7 +30,7 @@ from storage_schemas.judgements import Failure, is_settled
 from storage_schemas.row_store import RowId, RowStore
 from tasks.aspects.base import Pool
 from tasks.llm.limits import Limits, RateLimit, Spending
-from tasks.llm.meter import Answered, Meter, Reservation
+from tasks.llm.meter import CountedRow, Meter, Reservation
 from tasks.llm.usage import Estimate, Prices
 from tasks.models.device import require_gpu
 
@@ -42,7 +42,7 @@ class CannotGoOn(Exception):
     """No unit of this kind can be answered here: something is missing that each of them needs."""
 
 
-class Row(StoredRow, Answered, Protocol):
+class Row(StoredRow, CountedRow, Protocol):
     """A row of a store that says what it took."""
 
     @property

@@ -22,7 +22,7 @@ from storage_schemas.store import Store
 from tasks.llm.limits import RateLimit
 from tasks.llm.usage import Estimate, NotJudged, Usage, usage_fields
 from tasks.pairs.view import Pair
-from tasks.scoring.base import AspectText, Comparison, Evaluator, PairwiseJudge, PointwiseScorer
+from tasks.scoring.base import AspectText, Evaluator, JudgeAnswer, PairwiseJudge, PointwiseScorer
 from tasks.scoring.engine import CannotGoOn, Kind, Row, Work
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
 from tasks.scoring.request import PairSet, Request, settings_digest
@@ -222,8 +222,10 @@ class Judging(Kind[Request]):
             raise TypeError(f"{type(self.evaluator).__name__} is neither a judge nor a scorer")
         first, second = (pair.high, pair.low) if request.order == "high_first" else (pair.low, pair.high)
         answer = self.evaluator.compare(pair.prompt, first, second, text)
-        if not isinstance(answer, Comparison) or answer.choice not in CHOICES:
-            raise TypeError(f"it answered {answer!r:.200}, which is no Comparison with first, second or tie")
+        if not isinstance(answer, JudgeAnswer) or answer.choice not in CHOICES:
+            raise TypeError(
+                f"it answered {answer!r:.200}, which is not a JudgeAnswer with first, second or tie"
+            )
         return {
             "choice": answer.choice,
             "preferred": preferred(answer.choice, request.order),

@@ -86,7 +86,7 @@ class ScoreCache:
         try:
             score = scorer.score(prompt, video, text)
             if not isinstance(score, Score) or not isinstance(score.value, int | float):
-                raise TypeError(f"it gave {score!r:.200}, which is no Score with a number")
+                raise TypeError(f"it gave {score!r:.200}, which is not a Score with a number")
             if math.isnan(score.value):
                 raise NotJudged(Failure.NO_ANSWER, "its score is no number (NaN)")
         except BaseException as problem:

@@ -1,4 +1,4 @@
-"""What evaluators are made with: the store, folders of weights, model servers; each made once a process."""
+"""What evaluators are made with: the store, model folders, model servers; each made once a process."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Collected:
+class BatchAnswers:
     """What a batch has given so far.
 
     Parameters
@@ -77,7 +77,7 @@ class BatchService(ABC, Generic[U]):
         """Return the handle of the batch that was handed over under a name; None where none arrived."""
 
     @abstractmethod
-    def collect(self, handle: str, units: Sequence[U]) -> Collected:
+    def collect(self, handle: str, units: Sequence[U]) -> BatchAnswers:
         """Return what there is of some units of a batch; asked for again, it gives the same again."""
 
 

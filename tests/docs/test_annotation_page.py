@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.votes import Vote, VotesStore

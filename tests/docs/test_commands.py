@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from slvmeval.cli import app
+from slvmeval.cli.main import app
 from tests.docs import generated, reading
 
 ROOT = generated.ROOT

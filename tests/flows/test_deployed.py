@@ -324,7 +324,7 @@ def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path)
 #: Runs several commands in one process, for it takes long to start: prints for each what it said.
 SEVERAL = """
 import contextlib, io, json, sys
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 for words in json.loads(sys.argv[1]):
     with contextlib.redirect_stderr(io.StringIO()) as said:
         code = main(words)

@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import build_inline
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.recipe import load_recipe
 from tests.flows.deployed_site import RECIPE, AddFilm, settled
 from tests.flows.prefect_servers import PrefectServer, wait_for
+from tests.inline import build_inline
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-faults")]
 
@@ -132,7 +132,8 @@ def test_the_process_of_a_flow_that_is_killed(
     run = Middle(server, worker, how.name, "build-slvmeval")
     began = time.monotonic()
     os.kill(run.flow.pid, how)
-    assert run.ends(60)["type"] == "CRASHED"
+    state = run.ends(60)
+    assert state["type"] == "CRASHED", "\n".join([state["message"], *server.logs(run.id)])
     assert time.monotonic() - began < 60
     assert not run.versions()
 

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from flows.build.options import BuildOptions
-from flows.build.run import build_inline
 from tests.flows.test_resume import committed
+from tests.inline import build_inline
 
 pytestmark = pytest.mark.slow
 

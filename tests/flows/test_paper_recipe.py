@@ -61,7 +61,7 @@ def build(
         store=str(folder / "store"),
         sources=(SourceRoot(path=str(folder / "videos")),),
         recipe=recipe,
-        models=models,
+        model_folders=models,
         allow_cpu_models=True,
         model_servers=servers,
         release=release,

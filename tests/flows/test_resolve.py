@@ -33,7 +33,7 @@ def site(tmp_path: Path) -> str:
 
 def test_what_is_empty_is_as_the_profile_says(site: str, tmp_path: Path) -> None:
     options, found = on_worker(
-        profile=site, release="", store="", models=(), settle_s=0.0, gallery="", workers=0
+        profile=site, release="", store="", model_folders=(), settle_s=0.0, gallery="", workers=0
     )
     assert [root.path for root in options.sources] == [str(tmp_path / "films"), "/more"]
     assert (options.store, options.release) == (str(tmp_path / "store"), "nights")
@@ -49,14 +49,14 @@ def test_what_is_given_goes_over_the_profile(site: str) -> None:
         changes=["clips_per_pair=3"],
         release="eight",
         store="/stores/8",
-        models=["/weights"],
+        model_folders=["/weights"],
         settle_s=5.0,
         workers=7,
         fresh=True,
         retry=True,
     )
     assert [root.path for root in options.sources] == ["/new"]
-    assert (options.store, options.release, options.models) == ("/stores/8", "eight", ("/weights",))
+    assert (options.store, options.release, options.model_folders) == ("/stores/8", "eight", ("/weights",))
     assert (options.recipe.clips_per_pair, options.settle_s, found.workers) == (3, 5.0, 7)
     assert options.fresh and options.retry
 

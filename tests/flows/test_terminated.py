@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 import pytest
 from prefect.exceptions import TerminationSignal
+from pydantic import BaseModel, model_serializer
+from pydantic_core import PydanticSerializationError
 
 from flows.run_ends import keep_termination
 from storage_schemas.errors import PrerequisiteError
+
+
+@pytest.fixture(autouse=True)
+def terminations_raise() -> Iterator[None]:
+    """Handle SIGTERM as Prefect does while a flow runs."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise TerminationSignal(number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    yield
+    assert signal.signal(signal.SIGTERM, before) is end
 
 
 @contextmanager
@@ -29,8 +46,29 @@ def leaving_badly(wrapped: bool) -> Iterator[None]:
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_an_error_while_leaving_does_not_hide_that_it_was_ended(wrapped: bool) -> None:
     with pytest.raises(TerminationSignal) as ended, keep_termination(), leaving_badly(wrapped):
-        raise TerminationSignal(signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
     assert ended.value.signal == signal.SIGTERM
+
+
+class Ended(BaseModel):
+    """Is terminated while it is serialized."""
+
+    how: int
+
+    @model_serializer
+    def words(self) -> dict[str, Any]:
+        os.kill(os.getpid(), self.how)
+        return {}
+
+
+def test_compiled_code_does_not_hide_that_it_was_ended() -> None:
+    with pytest.raises(PydanticSerializationError):
+        Ended(how=signal.SIGTERM).model_dump()
+    with pytest.raises(TerminationSignal) as ended, keep_termination():
+        Ended(how=signal.SIGTERM).model_dump()
+    assert ended.value.signal == signal.SIGTERM
+    with pytest.raises(KeyboardInterrupt), keep_termination():
+        Ended(how=signal.SIGINT).model_dump()
 
 
 def test_other_errors_are_what_they_are() -> None:

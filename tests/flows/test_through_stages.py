@@ -20,7 +20,7 @@ from infra.executor import Executor, Handle, InlineExecutor, ProcessExecutor, Wo
 from infra.progress import BuildProgress
 from storage_schemas.errors import Reason
 from storage_schemas.source import Source
-from tasks.pairs.stages import Stage, StageResult, Work, source_row
+from tasks.pairs.stages import BuildWork, Stage, StageResult, source_row
 from tasks.recipe import BUILT_IN
 
 
@@ -28,7 +28,7 @@ def source(name: str) -> Source:
     return Source(id=name, adapter="test", title=name, video=name, content_sha256="0", clips=())
 
 
-def stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
+def stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
     with (Path(work.store) / source.id).open("a") as log:
         log.write("x")
     if source.id == "poison":
@@ -37,7 +37,7 @@ def stage(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
     return StageResult(source.id, "work")
 
 
-def at_once(work: Work, source: Source, aspects: tuple[str, ...]) -> StageResult:
+def at_once(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
     return StageResult(source.id, "work")
 
 
@@ -60,7 +60,7 @@ def through(
         outcomes.append(outcome)
         return not outcome.rows
 
-    work = Work(store=store, recipe=BUILT_IN["cpu-approx"], models=())
+    work = BuildWork(store=store, recipe=BUILT_IN["cpu-approx"], model_folders=())
     with executor, BuildProgress(quiet=True) as progress:
         through_stages(executor, work, items, progress, note, died, batch)
     return outcomes

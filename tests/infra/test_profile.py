@@ -26,13 +26,18 @@ def test_command_line_over_environment_over_file_over_default(tmp_path: Path) ->
 
 
 def test_the_environment_names_the_file_and_lists_folders(tmp_path: Path) -> None:
-    file = write(tmp_path / "site.toml", 'name = "lab"\nmodels = ["weights", "/abs"]\nstore = "kept"\n')
+    file = write(
+        tmp_path / "site.toml", 'name = "lab"\nmodel_folders = ["weights", "/abs"]\nstore = "kept"\n'
+    )
     site = load_profile(None, {}, {"SLVMEVAL_PROFILE": str(file)})
     assert site.name == "lab"
     # relative paths count from the file, not from where the command was typed
-    assert site.models == (str(tmp_path / "weights"), "/abs")
+    assert site.model_folders == (str(tmp_path / "weights"), "/abs")
     assert site.store == str(tmp_path / "kept")
-    assert load_profile(file, {}, {"SLVMEVAL_MODELS": f"/a{os.pathsep}/b"}).models == ("/a", "/b")
+    assert load_profile(file, {}, {"SLVMEVAL_MODEL_FOLDERS": f"/a{os.pathsep}/b"}).model_folders == (
+        "/a",
+        "/b",
+    )
 
 
 def test_sources_of_a_file_count_from_its_folder(tmp_path: Path) -> None:
@@ -60,7 +65,7 @@ def test_an_unknown_key_names_file_key_and_choices(tmp_path: Path) -> None:
     ("text", "variables", "line", "said"),
     [
         ("workers = 0", {}, {}, ("site.toml", "workers", "greater than or equal to 1")),
-        ("models = []", {}, {}, ("site.toml", "models", "name at least one folder")),
+        ("model_folders = []", {}, {}, ("site.toml", "model_folders", "name at least one folder")),
         ("", {"SLVMEVAL_WORKERS": "many"}, {}, ("SLVMEVAL_WORKERS", "workers", "'many'")),
         ("", {}, {"settle_s": -1}, ("command line", "settle_s", "-1")),
         ("workers = ", {}, {}, ("site.toml", "not valid TOML")),

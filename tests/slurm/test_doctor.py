@@ -13,7 +13,7 @@ import pytest
 from infra.profile import load_profile
 from infra.slurm.commands import nodes, partitions
 from infra.slurm.profile_check import check_profile_fits, require_fit
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from tests.slurm.conftest import Slurm
 

@@ -62,7 +62,7 @@ def test_the_command_line_shows_the_script(tmp_path: Path, site: Profile) -> Non
     said = subprocess.run(
         [
             *(sys.executable, "-m", "slvmeval", "serve-llm", "--script"),
-            *("--profile", str(tmp_path / "site.toml"), "--models", str(tmp_path)),
+            *("--profile", str(tmp_path / "site.toml"), "--model-folder", str(tmp_path)),
         ],
         capture_output=True,
         text=True,
@@ -71,5 +71,5 @@ def test_the_command_line_shows_the_script(tmp_path: Path, site: Profile) -> Non
     )
     assert "#SBATCH --partition=h100" in said.stdout and "--gres=gpu:h100:1" in said.stdout
     assert "vllm serve Qwen/Qwen3-8B" in said.stdout and "--reasoning-parser qwen3" in said.stdout
-    # without weights in the models folder it would ask the hub, and says so
+    # without weights in the model folder it would ask the hub, and says so
     assert "not in" in said.stderr

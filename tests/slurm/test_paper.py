@@ -37,7 +37,7 @@ def building(slurm: Slurm, add_film: AddFilm, recipe: Recipe, tmp_path: Path) ->
     with FaultyServer(by_rules, models=["Qwen/Qwen3-8B"]) as answering:
         made = Building(slurm, tmp_path, api="", h100_memory="3GiB")
         made.site_lines = (
-            f'models = ["{models}"]\nmodel_servers = {{ caption-analysis = "{answering.url}" }}\n'
+            f'model_folders = ["{models}"]\nmodel_servers = {{ caption-analysis = "{answering.url}" }}\n'
         )
         yield made
         if made.process is not None and made.process.poll() is None:

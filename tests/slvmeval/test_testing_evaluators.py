@@ -17,8 +17,8 @@ import pytest
 
 from slvmeval.evaluators import (
     AspectText,
-    Comparison,
     Failure,
+    JudgeAnswer,
     NotJudged,
     PairwiseJudge,
     PointwiseScorer,
@@ -103,9 +103,9 @@ class GoodJudge(PairwiseJudge):
     def check(self) -> None:
         pass
 
-    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         one, two = first.rgb(0).mean(), second.rgb(0).mean()
-        return Comparison("first" if one > two else "second")
+        return JudgeAnswer("first" if one > two else "second")
 
 
 def test_good_ones_pass() -> None:
@@ -197,20 +197,20 @@ def test_judges_that_do_not_fit() -> None:
     class Odd(GoodJudge):
         both_orders = 1  # type: ignore[assignment]
 
-        def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
-            return Comparison("high")  # type: ignore[arg-type]
+        def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
+            return JudgeAnswer("high")  # type: ignore[arg-type]
 
         def estimate(self, *_: Any) -> Any:
             return 3
 
-    assert "both_orders" in breaches(Odd()) and "not a Comparison" in breaches(Odd())
+    assert "both_orders" in breaches(Odd()) and "not a JudgeAnswer" in breaches(Odd())
 
     class Fickle(Odd):
         turns = 0
 
-        def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+        def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
             self.turns += 1
-            return Comparison("first" if self.turns % 3 else "tie")
+            return JudgeAnswer("first" if self.turns % 3 else "tie")
 
     found = breaches(Fickle())
     assert "answer differs the second time" in found and "not an Estimate" in found
@@ -218,8 +218,8 @@ def test_judges_that_do_not_fit() -> None:
 
 def test_answers_that_no_table_can_hold() -> None:
     class Mistyped(GoodJudge):
-        def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
-            return Comparison("first", raw=None, usage=Usage(tokens_in=1.5))  # type: ignore[arg-type]
+        def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
+            return JudgeAnswer("first", raw=None, usage=Usage(tokens_in=1.5))  # type: ignore[arg-type]
 
     found = breaches(Mistyped(), repeatable=False)
     assert "its raw is None" in found and "not a Usage of counts" in found

@@ -1,4 +1,4 @@
-"""All that the recipe `paper` needs, tiny: a models folder, and a recipe that names the models in it."""
+"""All that the recipe `paper` needs, tiny: a model folder, and a recipe that names the models in it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHANGED: Mapping[str, dict[str, Any]] = {
 
 
 def tiny_models(folder: Path, scratch: Path) -> Path:
-    """Make the tiny checkpoints and add them to a models folder, as a user adds models; return it."""
+    """Make the tiny checkpoints and add them to a model folder, as a user adds models; return it."""
     made = {
         "tiny-detector": (tiny_detector, "detector"),
         "tiny-inpainter": (tiny_inpainter, "inpainter"),

@@ -324,7 +324,7 @@ def translate(
     """
     from flows.annotate.options import translation_parameters
     from storage_schemas.errors import UserInputError
-    from tasks.annotation.translation import KeptTranslations, translate_captions
+    from tasks.annotation.translation import TranslationStore, translate_captions
     from tasks.llm.servers import Servers
 
     parameters = translation_parameters(
@@ -337,10 +337,12 @@ def translate(
     captions = [clip.caption for row in opened.sources() for clip in opened.clips(row.source_id)]
     root = opened.store.root
     with (
-        KeptTranslations(root) as kept,
+        TranslationStore(root) as translations,
         terminal.step_bar("captions", quiet or as_json) as step,
     ):
-        result = translate_captions(captions, parameters, Servers(site.model_servers, root), kept, step)
+        result = translate_captions(
+            captions, parameters, Servers(site.model_servers, root), translations, step
+        )
     if as_json:
         terminal.print_json(
             {"translated": len(result.texts), "asked": result.asked, "failed": list(result.failed.values())}

@@ -47,7 +47,7 @@ def build(
         bool, typer.Option("--retry", help="Try again what failed in earlier builds.")
     ] = False,
     store: terminal.StoreOption = None,
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     workers: terminal.WorkersOption = None,
     profile: terminal.ProfileOption = None,
     settle: terminal.SettleOption = None,
@@ -70,7 +70,7 @@ def build(
     from flows.build.options import BuildParameters
 
     site = terminal.settings(
-        profile, store=store, models=models, workers=workers, settle_s=settle, release=release
+        profile, store=store, model_folders=model_folders, workers=workers, settle_s=settle, release=release
     )
     terminal.need_sources(sources, site)
     parameters = BuildParameters(
@@ -166,7 +166,7 @@ def demo(
 
     files = fetch_demo(folder, say=terminal.tell)
     site = terminal.settings(
-        store=folder / "store", models=[files.u2netp.parent], workers=workers, release="demo"
+        store=folder / "store", model_folders=[files.u2netp.parent], workers=workers, release="demo"
     )
     options = BuildParameters(sources=(f"folder:{files.videos}",)).options(site)
     result = run_flow(BUILD, options, site, direct, quiet)

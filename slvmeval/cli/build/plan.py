@@ -29,7 +29,7 @@ def plan(
     fresh: bool = typer.Option(False, "--fresh", help="Extend no older version."),
     retry: bool = typer.Option(False, "--retry", help="As if what failed were tried again."),
     store: terminal.StoreOption = None,
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
     settle: terminal.SettleOption = None,
     release: terminal.ReleaseOption = None,
@@ -45,7 +45,9 @@ def plan(
     from flows.build.options import BuildParameters
     from tasks.captions.stage import make_analyser
 
-    site = terminal.settings(profile, store=store, models=models, settle_s=settle, release=release)
+    site = terminal.settings(
+        profile, store=store, model_folders=model_folders, settle_s=settle, release=release
+    )
     terminal.need_sources(sources, site)
     options = BuildParameters(
         sources=tuple(sources or ()),

@@ -87,7 +87,7 @@ def serve_llm(
     ] = None,
     profile: terminal.ProfileOption = None,
     store: terminal.StoreOption = None,
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
 ) -> None:
     """Print the command that serves a language model for builds, or submit it to SLURM.
 
@@ -103,8 +103,8 @@ def serve_llm(
     from tasks.models.hub import ModelHub
     from tasks.models.registry import MODEL_SPECS, SERVED
 
-    site = terminal.settings(profile, store=store, models=models)
-    hub = ModelHub([Path(folder).expanduser() for folder in site.models])
+    site = terminal.settings(profile, store=store, model_folders=model_folders)
+    hub = ModelHub([Path(folder).expanduser() for folder in site.model_folders])
     known = MODEL_SPECS.get(model) or hub.glance(model)
     if known.kind != SERVED:
         raise UserInputError(

@@ -108,7 +108,7 @@ INSTALL = "install the locked versions: pip install --require-hashes -r requirem
 
 def run_checks(
     store: Path | None = None,
-    models: Sequence[Path] | None = None,
+    model_folders: Sequence[Path] | None = None,
     profile: Path | None = None,
     *,
     probe: bool = True,
@@ -118,7 +118,7 @@ def run_checks(
 
     Parameters
     ----------
-    store, models
+    store, model_folders
         Override the profile's.
     profile
         The file of the profile.
@@ -135,7 +135,7 @@ def run_checks(
             profile,
             {
                 "store": None if store is None else str(store),
-                "models": [str(path) for path in models] if models else None,
+                "model_folders": [str(path) for path in model_folders] if model_folders else None,
             },
         )
     except SlvmevalError as problem:
@@ -327,8 +327,8 @@ def check_weights(site: Profile) -> Iterator[Finding]:
     from tasks.models.hub import ModelCheck, ModelHub
     from tasks.recipe import BUILT_IN, check_recipe
 
-    folders = [Path(folder).expanduser() for folder in site.models]
-    hub = ModelHub(folders)
+    model_folders = [Path(folder).expanduser() for folder in site.model_folders]
+    hub = ModelHub(model_folders)
     for name in hub.names():
         try:
             yield Finding(f"model {name}", CheckVerdict.OK, str(hub.glance(name).path))
@@ -337,7 +337,7 @@ def check_weights(site: Profile) -> Iterator[Finding]:
         except IntegrityError as problem:
             yield Finding(f"model {name}", CheckVerdict.FAIL, str(problem))
     for recipe in BUILT_IN.values():
-        check = ModelCheck(folders, quick=True)
+        check = ModelCheck(model_folders, quick=True)
         check_recipe(recipe, check)
         lacking = [name for name, problem in check.problems.items() if problem is not None]
         said = f"misses {', '.join(lacking)}" if lacking else ", ".join(check.problems) or "no models needed"

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     store: terminal.StoreOption = None,
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
     probe: Annotated[
         bool, typer.Option("--probe/--no-probe", help="Run a short job in each worker pool of the profile.")
@@ -41,7 +41,7 @@ def doctor(
     from slvmeval.cli.doctor.checks import run_checks
     from slvmeval.cli.doctor.finding import CheckVerdict
 
-    findings = run_checks(store, models, profile, probe=probe, probe_wait_s=probe_wait)
+    findings = run_checks(store, model_folders, profile, probe=probe, probe_wait_s=probe_wait)
     if as_json:
         terminal.print_json([vars(finding) for finding in findings])
     else:

@@ -31,7 +31,7 @@ def check_nodes(
         How long the jobs may wait for a node, seconds.
     """
     store = existing(store_path(site))
-    weights = [path for folder in site.models if (path := Path(folder).expanduser()).is_dir()]
+    weights = [path for folder in site.model_folders if (path := Path(folder).expanduser()).is_dir()]
     try:
         probed = probe_pools(
             site,
@@ -130,7 +130,7 @@ def _folder_problems(answer: Mapping[str, Any], token: str, where: str, store: P
         if problem:
             yield (
                 f"{folder} {problem}: put it on a file system that all nodes share "
-                f"(store, models, job_logs in {where})"
+                f"(store, model_folders, job_logs in {where})"
             )
 
 

@@ -103,7 +103,7 @@ def evaluate(
         typer.Option("--descriptions", metavar="DIR", help="Texts on aspects in place of ours, ASPECT.txt."),
     ] = None,
     store: terminal.StoreOption = None,
-    models: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     workers: terminal.WorkersOption = None,
     profile: terminal.ProfileOption = None,
     direct: terminal.DirectOption = False,
@@ -125,7 +125,7 @@ def evaluate(
 
     if not evaluators and file is None:
         raise typer.BadParameter("name at least one, see `slvmeval evaluators`", param_hint="--evaluator")
-    site = terminal.settings(profile, store=store, models=models, workers=workers)
+    site = terminal.settings(profile, store=store, model_folders=model_folders, workers=workers)
     parameters = EvaluateParameters(
         evaluators=tuple(evaluators or ()),
         evaluators_file=terminal.path_text(file),

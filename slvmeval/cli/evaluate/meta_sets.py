@@ -76,7 +76,7 @@ def proxy_study(
         float | None, typer.Option("--most-dollars", min=0, help="End it before it costs more.")
     ] = None,
     store: terminal.StoreOption = None,
-    model_folders: terminal.ModelsOption = None,
+    model_folders: terminal.ModelFoldersOption = None,
     workers: terminal.WorkersOption = None,
     profile: terminal.ProfileOption = None,
     direct: terminal.DirectOption = False,
@@ -110,7 +110,7 @@ def proxy_study(
         seed=seed,
         fps=fps,
     )
-    site = terminal.settings(profile, store=store, models=model_folders, workers=workers)
+    site = terminal.settings(profile, store=store, model_folders=model_folders, workers=workers)
     parameters = EvaluateParameters(
         evaluators=tuple(evaluators or ()), evaluators_file=terminal.path_text(file), most_dollars=usd
     )

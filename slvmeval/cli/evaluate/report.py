@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slvmeval.cli import terminal
 from slvmeval.cli.store.publish import OutOption
+
+if TYPE_CHECKING:
+    from tasks.report.published import Against
+    from tasks.report.table import Table
 
 
 def register(app: typer.Typer) -> None:
@@ -51,6 +55,14 @@ def report(
         bool,
         typer.Option("--public", help="Leave out what may not be redistributed: the pages may be served."),
     ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="paper|FILE",
+            help="Show published values beside ours: those of the paper, or of a TOML file.",
+        ),
+    ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,
@@ -59,35 +71,58 @@ def report(
 ) -> None:
     """Write a page, tables (CSV, LaTeX, Markdown) and figures (SVG, PDF) on the judgements of a release.
 
-    Example: `slvmeval report main --store STORE --out REPORT --open`
+    Exit code 3: the file of published values does not fit; what is wrong with it is not compared.
+
+    Example: `slvmeval report main --store STORE --out REPORT --against paper --open`
     """
     from typing import cast, get_args
 
     from storage_schemas.errors import UserInputError
     from tasks.report.accuracy import INTERVAL_KINDS, IntervalKind
     from tasks.report.judged_release import load_judged_release
-    from tasks.report.write import write_report
+    from tasks.report.published import read_published
+    from tasks.report.write import report_of, write_report
     from tasks.statistics.trials import TiePolicy
     from tasks.votes.release_votes import read_release_votes
 
     for name, value, known in (("interval", interval, INTERVAL_KINDS), ("ties", ties, get_args(TiePolicy))):
         if value not in known:
             raise UserInputError(f"--{name} {value}: choose {', '.join(known[:-1])} or {known[-1]}")
+    published = None if against is None else read_published(against)
     opened = terminal.open_release(store, release, version, profile)
     people = read_release_votes(opened, campaigns or ())
     gathered = load_judged_release(opened, evaluators or (), cast(TiePolicy, ties), people=people)
     with terminal.step_bar("report", quiet) as step:
-        page = write_report(
-            gathered,
-            out.resolve(),
-            interval=cast(IntervalKind, interval),
-            private=not public,
-            most=pairs,
-            progress=step,
-        )
+        made = report_of(gathered, cast(IntervalKind, interval), published)
+        page = write_report(made, out.resolve(), private=not public, most=pairs, progress=step)
+    if made.against is not None:
+        _print_against(made.against)
     terminal.say(str(page))
     if open_it:
         typer.launch(page.as_uri())
+    if made.against is not None and made.against.problems:
+        raise typer.Exit(terminal.SOME_SET_ASIDE)
+
+
+def _print_against(against: Against) -> None:
+    for line in (*against.problems, *against.absent):
+        terminal.tell(line)
+    for table in against.tables:
+        columns, rows = _numbers_first(table)
+        numbers = sum(column.is_number for column in table.shown)
+        terminal.console().print(terminal.table(table.title, columns, rows, numbers))
+    if not against.tables:
+        terminal.say(f"nothing of {against.title} can be compared with this release")
+
+
+def _numbers_first(table: Table) -> tuple[list[str], list[list[str]]]:
+    """Return titles and rows with the numbers right after the first text, as a terminal shows them."""
+    texts = [place for place, column in enumerate(table.shown) if not column.is_number]
+    numbers = [place for place, column in enumerate(table.shown) if column.is_number]
+    order = [*texts[:1], *numbers, *texts[1:]]
+    return [table.shown[place].title for place in order], [
+        [row[place] for place in order] for row in table.cells()
+    ]
 
 
 submissions = typer.Typer(

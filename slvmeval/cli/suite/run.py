@@ -190,7 +190,7 @@ def suite_command(name: str) -> Callable[..., None]:
         dry_run: terminal.DryRunOption = False,
         sample: terminal.SampleOption = None,
         store: terminal.StoreOption = None,
-        models: terminal.ModelsOption = None,
+        model_folders: terminal.ModelFoldersOption = None,
         workers: terminal.WorkersOption = None,
         profile: terminal.ProfileOption = None,
         direct: terminal.DirectOption = False,
@@ -200,7 +200,7 @@ def suite_command(name: str) -> Callable[..., None]:
     ) -> None:
         from flows.score.options import SuiteParameters
 
-        site = terminal.settings(profile, store=store, models=models, workers=workers)
+        site = terminal.settings(profile, store=store, model_folders=model_folders, workers=workers)
         parameters = SuiteParameters(
             suite=name,
             videos=terminal.path_text(videos),

@@ -1,4 +1,4 @@
-"""Run the server by this folder's path, in an environment that does not have the rest of the project."""
+"""Run the server by this folder's path, in an environment without the rest of the project."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 if __name__ == "__main__":
     folder = Path(__file__).resolve().parent
-    # Python puts this folder at the head of its path: only the package is wanted, none of its neighbours
+    # Python puts this folder at the head of its path; import the package only, none of its neighbours
     sys.path = [path for path in sys.path if Path(path).resolve() != folder]
-    found = importlib.util.spec_from_file_location(
+    spec = importlib.util.spec_from_file_location(
         folder.name, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
-    if found is None or found.loader is None:
-        raise ImportError(f"{folder} is no package")
-    package = importlib.util.module_from_spec(found)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{folder} is not a package")
+    package = importlib.util.module_from_spec(spec)
     sys.modules[folder.name] = package
-    found.loader.exec_module(package)
+    spec.loader.exec_module(package)
     runpy.run_module(f"{folder.name}.serving", run_name="__main__", alter_sys=True)

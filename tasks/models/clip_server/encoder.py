@@ -1,4 +1,4 @@
-"""Embeds pictures and texts by a CLIP, whichever loader it came from."""
+"""Embeds pictures and texts with a CLIP from any loader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rows = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Parts:
-    """What a loader gives.
+    """What a loader returns.
 
     Parameters
     ----------
@@ -23,11 +23,12 @@ class Parts:
     tokenizer
         A fast tokenizer of transformers.
     prepare
-        From pictures (Pillow, RGB) to pixel values.
+        Converts pictures (Pillow, RGB) to pixel values.
     limit, positions
-        Most tokens that the model is made for, and that it has places for; None for any number.
+        Maximum number of tokens that the model was trained for, and that it has positions for; None for
+        no limit.
     padding
-        How its texts are padded: ``max_length`` for models that were trained so.
+        How texts are padded: ``max_length`` for models trained that way.
     """
 
     model: Any
@@ -39,12 +40,12 @@ class Parts:
 
 
 class ClipEncoder:
-    """Embeds pictures and texts into one space; every row has length 1.
+    """Embeds pictures and texts into one space; every embedding has length 1.
 
     Attributes
     ----------
     width
-        Numbers of a row.
+        Length of an embedding.
     limit, positions
         As in :class:`Parts`.
     """
@@ -55,7 +56,7 @@ class ClipEncoder:
         self.width = int(self.texts(["a"], parts.limit).shape[1])
 
     def images(self, rgb: NDArray[np.uint8]) -> Rows:
-        """Return the rows of pictures ``(n, H, W, 3)``, shape (n, width)."""
+        """Return the embeddings of pictures ``(n, H, W, 3)``, shape (n, width)."""
         import torch
         from PIL import Image
 
@@ -65,9 +66,9 @@ class ClipEncoder:
             return self._rows(self._parts.model.get_image_features(pixel_values=values))
 
     def texts(self, texts: Sequence[str], most_tokens: int) -> Rows:
-        """Return the rows of texts, each cut off after `most_tokens`, shape (n, width).
+        """Return the embeddings of texts, each truncated to `most_tokens`, shape (n, width).
 
-        One by one: a row does not depend on what else is asked for.
+        Texts are embedded one by one, so that an embedding does not depend on the rest of the request.
         """
         import torch
 
@@ -86,11 +87,11 @@ class ClipEncoder:
         return np.concatenate(rows)
 
     def count(self, text: str) -> int:
-        """Return how many tokens a text has, with marks."""
+        """Return the number of tokens of a text, with special tokens."""
         return len(self._parts.tokenizer(text, verbose=False)["input_ids"])
 
     def ends(self, text: str) -> list[int]:
-        """Return where each token of a text ends, in characters; without marks."""
+        """Return the end of each token of a text, in characters; without special tokens."""
         encoded = self._parts.tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )

@@ -1,4 +1,4 @@
-"""How a CLIP is loaded: the only thing in which the models differ here."""
+"""Load a CLIP; the loader is the only model-specific code here."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from .encoder import Parts
 
 JINA = "jinaai/jina-clip-v2"
-#: Jina CLIP's repositories at the commits that belong together: weights; code; configuration, tokenizer and
-#: code of its text tower. Its code loads the last two by their branch `main`, see :func:`fetch_jina`.
+#: Jina CLIP's repositories at matching commits: weights; code; configuration, tokenizer and code of its text
+#: tower. Its code loads the last two from their branch `main`, see :func:`fetch_jina`.
 JINA_REVISIONS: Mapping[str, str] = {
     JINA: "e10d47f5691d0454a0fb5d13f46f2199b74cb436",
     "jinaai/jina-clip-implementation": "39e6a55ae971b59bea6e44675d237c99762e7ee2",
@@ -25,19 +25,19 @@ _JINA_FILES = {
 
 
 def load_transformers(path: str, device: str, dtype: str) -> Parts:
-    """Load any CLIP of transformers from a folder; nothing is looked for elsewhere, no code of it runs."""
+    """Load any CLIP of transformers from a folder; no network access, no code of the checkpoint."""
     import torch
     from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
     from transformers import __version__ as release
 
     named = "dtype" if int(release.split(".")[0]) >= 5 else "torch_dtype"
-    # Pillow makes the pictures ready, not torchvision: the same input on every machine
+    # pictures are preprocessed by Pillow, not torchvision: the same input on every machine
     pillow: dict[str, Any] = {"backend": "pil"} if named == "dtype" else {"use_fast": False}
     model = AutoModel.from_pretrained(path, local_files_only=True, **{named: getattr(torch, dtype)})
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
     processor = AutoImageProcessor.from_pretrained(path, local_files_only=True, **pillow)
     if not hasattr(model, "get_text_features") or not hasattr(model, "get_image_features"):
-        raise ValueError(f"a {model.config.model_type!r} model gives no features of texts and of pictures")
+        raise ValueError(f"a {model.config.model_type!r} model does not embed both texts and pictures")
     places = int(model.config.text_config.max_position_embeddings)
     return Parts(
         model.to(device).eval(),
@@ -50,7 +50,7 @@ def load_transformers(path: str, device: str, dtype: str) -> Parts:
 
 
 def load_jina(path: str, device: str, dtype: str) -> Parts:
-    """Load Jina CLIP v2 with its own code, at the pinned commits; not run where this was written."""
+    """Load Jina CLIP v2 with its own code, at the pinned commits; not tested with the real weights."""
     import torch
     from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
 
@@ -59,7 +59,7 @@ def load_jina(path: str, device: str, dtype: str) -> Parts:
     model = AutoModel.from_pretrained(path, torch_dtype=getattr(torch, dtype), **pinned)
     tokenizer = AutoTokenizer.from_pretrained(path, **pinned)
     processor = AutoImageProcessor.from_pretrained(path, use_fast=False, **pinned)
-    # its text tower turns positions into angles: there is no last place
+    # its text tower uses rotary positions: there is no last one
     return Parts(
         model.to(device).eval(),
         tokenizer,
@@ -76,10 +76,10 @@ LOADERS: Mapping[str, Callable[[str, str, str], Parts]] = {
 
 
 def fetch_jina() -> None:
-    """Fetch Jina CLIP v2 into the hub's cache (``HF_HOME``), every repository at its pinned commit.
+    """Fetch Jina CLIP v2 into the hub's cache (``HF_HOME``), each repository at its pinned commit.
 
-    Its code asks for parts of the text tower by the branch ``main``: here that name means the pinned commit,
-    and the server starts offline, so that nothing else can come in.
+    Its code loads parts of the text tower from the branch ``main``: here that name points to the pinned
+    commit, and the server starts offline, so that nothing else can be loaded.
     """
     from huggingface_hub import snapshot_download
 

@@ -1,4 +1,4 @@
-"""The server: embeddings and token counts over HTTP, one request at a time on the model."""
+"""Serve embeddings and token counts over HTTP; the model processes one request at a time."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .encoder import ClipEncoder, Rows
 from .loaders import JINA, JINA_CODE, JINA_REVISIONS, LOADERS, fetch_jina
 
 KEY_VARIABLE = "VLLM_API_KEY"
-#: Largest request: 32 pictures of 1280×720 as text in base 64 take 118 MB.
+#: Largest request: 32 pictures of 1280×720 in base64 take 118 MB.
 MOST_BYTES = 256 << 20
 
 
 def answer(encoder: ClipEncoder, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to a POST; a KeyError, TypeError or ValueError means that the request is wrong."""
+    """Return the answer to a POST; a KeyError, TypeError or ValueError means that the request is invalid."""
     if path == "/v1/images":
         shape = tuple(int(size) for size in body["shape"])
         if len(shape) != 4 or shape[3] != 3 or min(shape) < 1:
@@ -35,11 +35,11 @@ def answer(encoder: ClipEncoder, path: str, body: Mapping[str, Any]) -> dict[str
         return _packed(encoder.images(raw.reshape(shape)))
     texts = body["texts"]
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        raise ValueError("texts is a list of strings, one at least")
+        raise ValueError("texts must be a list of at least one string")
     if path == "/v1/texts":
         most = int(body["most_tokens"])
         if most < 1 or (encoder.positions is not None and most > encoder.positions):
-            raise ValueError(f"most_tokens is {most}, the model has places for {encoder.positions}")
+            raise ValueError(f"most_tokens is {most}, the model has {encoder.positions} positions")
         return _packed(encoder.texts(texts, most))
     ends = [encoder.ends(text) for text in texts] if body.get("ends") else None
     return {"counts": [encoder.count(text) for text in texts], "ends": ends}
@@ -53,7 +53,7 @@ def _packed(rows: Rows) -> dict[str, Any]:
 def make_server(
     encoder: ClipEncoder, about: Mapping[str, Any], key: str, host: str, port: int
 ) -> ThreadingHTTPServer:
-    """Return a server that listens; ``about["id"]`` is what its model is called."""
+    """Return a listening server; ``about["id"]`` is the name of its model."""
     lock = threading.Lock()
     facts: dict[str, Any] = {"width": encoder.width, "limit": encoder.limit, "positions": encoder.positions}
     facts |= {"dtype": encoder.dtype, "device": encoder.device}
@@ -75,7 +75,7 @@ def make_server(
             length = int(self.headers.get("Content-Length") or -1)
             if not 0 <= length <= MOST_BYTES:
                 self.close_connection = True
-                self._send(*_refused(413, f"a request has 0 to {MOST_BYTES} bytes and says how many"))
+                self._send(*_refused(413, f"a request needs a Content-Length of 0 to {MOST_BYTES} bytes"))
                 return
             content = self.rfile.read(length)
             if not self._allowed():
@@ -89,12 +89,12 @@ def make_server(
             try:
                 body = json.loads(content)
                 if body["model"] != model["id"]:
-                    return _refused(404, f"there is no model {body['model']!r}, only {model['id']!r}")
+                    return _refused(404, f"no model {body['model']!r}, only {model['id']!r}")
                 with lock:
                     return 200, answer(encoder, self.path, body)
             except (KeyError, TypeError, ValueError) as problem:
                 return _refused(400, f"{type(problem).__name__}: {problem}")
-            except Exception as problem:  # noqa: BLE001 - the server outlives it
+            except Exception as problem:  # noqa: BLE001 - the server survives it
                 traceback.print_exc()
                 full = "out of memory" in str(problem).lower()
                 return _refused(507 if full else 500, f"{type(problem).__name__}: {problem}")
@@ -116,7 +116,7 @@ def make_server(
             self.wfile.flush()
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Write no line a request."""
+            """Log nothing per request."""
 
     server = ThreadingHTTPServer((host, port), Handler)
     server.daemon_threads = True
@@ -128,15 +128,15 @@ def _refused(status: int, message: str) -> tuple[int, dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fetch, or load and serve until it is ended."""
+    """Fetch the model, or load it and serve it until stopped."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--loader", choices=LOADERS, default="jina-clip-v2")
     parser.add_argument(
-        "--fetch", action="store_true", help="fetch Jina CLIP v2 at its pinned commits, and end"
+        "--fetch", action="store_true", help="fetch Jina CLIP v2 at its pinned commits and exit"
     )
     parser.add_argument("--model", default=JINA, help="checkpoint folder, for the loader transformers")
-    parser.add_argument("--name", help="what clients call the model; its folder or repository by default")
-    parser.add_argument("--revision", help="what clients are told of its version")
+    parser.add_argument("--name", help="the model's name for clients; its folder or repository by default")
+    parser.add_argument("--revision", help="the model's version, as reported to clients")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     parser.add_argument("--host", default="127.0.0.1")
@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     key = os.environ.get(KEY_VARIABLE)
     if not key:
-        print(f"error: the key that clients have to give is not in {KEY_VARIABLE}", file=sys.stderr)
+        print(f"error: {KEY_VARIABLE} does not hold a key for the clients", file=sys.stderr)
         return 1
     os.environ["HF_HUB_OFFLINE"] = "1"
     parts = LOADERS[options.loader](options.model, options.device, options.dtype)

@@ -22,7 +22,7 @@ from storage_schemas.judgements import Failure
 from storage_schemas.rng import derived_seed
 from tasks.llm.usage import NotJudged, Usage
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, Comparison, PairwiseJudge, PointwiseScorer, Score
+from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge, PointwiseScorer, Score
 from tasks.scoring.features import FeatureCache, Features, FrameFeature, Rows
 from tasks.scoring.judges.scenes import THRESHOLD, find_scenes, luma_changes, scene_settings
 
@@ -230,12 +230,12 @@ class Coin(PairwiseJudge):
     def check(self) -> None:
         """Nothing is needed."""
 
-    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return the coin's answer; two videos that are the same to the frame are a tie."""
         start = time.perf_counter()
         one, other = first.identity(), second.identity()
         usage = Usage(seconds=time.perf_counter() - start)
         if one == other:
-            return Comparison("tie", usage=usage)
+            return JudgeAnswer("tie", usage=usage)
         winner = sorted((one, other))[derived_seed("coin", self.seed, aspect.name, *sorted((one, other))) & 1]
-        return Comparison("first" if winner == one else "second", usage=usage)
+        return JudgeAnswer("first" if winner == one else "second", usage=usage)

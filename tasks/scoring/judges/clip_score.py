@@ -168,7 +168,7 @@ def clip_score(
     Parameters
     ----------
     model
-        A CLIP of the models folder (kind ``clip``), or what a server calls its model.
+        A CLIP of the model folder (kind ``clip``), or what a server calls its model.
     server
         Name of the server in the profile or the store; empty for a model that is loaded here. Jina CLIP v2
         has its own, ``jina-clip-v2``.

@@ -1,4 +1,4 @@
-"""Models that scorers load in their own process, named by their models folder."""
+"""Models that scorers load in their own process, named by their model folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tasks.models.registry import MODEL_SPECS
 
 
 class HubSource:
-    """A model from a models folder, loaded in this process.
+    """A model from a model folder, loaded in this process.
 
     Class attributes
     ----------------
@@ -94,7 +94,7 @@ def on_gpu(models: Models) -> Models:
 
     The device is determined here, where the work is done, not where a run is planned.
     """
-    return ModelHub(models.folders, device_of("h100")) if isinstance(models, ModelHub) else models
+    return ModelHub(models.model_folders, device_of("h100")) if isinstance(models, ModelHub) else models
 
 
 @cache

@@ -63,7 +63,7 @@ def dimensions_with(own: Mapping[str, str]) -> dict[str, str]:
     return {**DIMENSION_OF, **own}
 
 
-#: The model of that name in a models folder.
+#: The model of that name in a model folder.
 MODEL = "videoscore-v1.1"
 #: Tokens kept free, because joined texts may have more tokens than their parts.
 _SEAMS = 8
@@ -71,7 +71,7 @@ _READ_AT_ONCE = 16
 
 
 class VideoScoreSource(HubSource):
-    """VideoScore's weights in a models folder."""
+    """VideoScore's weights in a model folder."""
 
     kinds = ("video-score",)
 

@@ -19,7 +19,7 @@ from tasks.llm.servers import Servers, check_server
 from tasks.llm.usage import Estimate, MeasuredTokens, NotJudged, of_judgements
 from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VLM_MODELS, VlmModel
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, Comparison, PairwiseJudge
+from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.instructions import CHOICE_SCHEMA, PACKAGE, read_choice
 from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
@@ -88,7 +88,7 @@ class VideoJudge(PairwiseJudge):
         """The profile's limit of requests for the server."""
         return self._client.server.concurrency
 
-    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which video the model names."""
         text = self._text(prompt, aspect)
         chosen = self._choose(text, first, second)
@@ -102,7 +102,7 @@ class VideoJudge(PairwiseJudge):
         except NotJudged as problem:
             problem.usage = replace(problem.usage, frames=shown)
             raise
-        return Comparison(
+        return JudgeAnswer(
             choice=choice_made,
             raw=answer.text,
             reasoning=answer.reasoning,

@@ -17,12 +17,12 @@ from tasks.llm.answer_store import AnswerStore
 from tasks.llm.answers import ask, objects, prompt_digest, text_in, usage_of
 from tasks.llm.chat import ChatClient
 from tasks.llm.prompt_files import filled, prompt_text
-from tasks.llm.requests import Answered, Calls, Parts, read
+from tasks.llm.requests import Calls, JsonAnswer, Parts, read
 from tasks.llm.servers import check_server
 from tasks.llm.usage import Estimate, MeasuredTokens, ModelUsage, NotJudged, TokenCounts, of_judgements
 from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VlmModel
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, Comparison, PairwiseJudge
+from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.instructions import CHOICE_SCHEMA, PACKAGE, read_choice
 from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
@@ -106,9 +106,9 @@ class TextJudge(PairwiseJudge):
         """The profile's limit of requests for the judge's server."""
         return self._client.server.concurrency
 
-    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which description the model prefers; missing descriptions are made."""
-        captions: list[Answered] = []
+        captions: list[JsonAnswer] = []
         paid: list[ModelUsage] = []
         for video in (first, second):
             try:
@@ -128,7 +128,7 @@ class TextJudge(PairwiseJudge):
         except NotJudged as problem:
             problem.usage = replace(problem.usage, frames=frames, others=tuple(paid))
             raise
-        return Comparison(
+        return JudgeAnswer(
             choice=choice,
             raw=answer.text,
             reasoning=answer.reasoning,
@@ -155,7 +155,7 @@ class TextJudge(PairwiseJudge):
             "captioner": self._caption_settings(),
         }
 
-    def _caption(self, video: Side, aspect: AspectText) -> Answered:
+    def _caption(self, video: Side, aspect: AspectText) -> JsonAnswer:
         noted: dict[str, Any] = {"asked_by": digest_value(self._caption_settings()), "about": aspect.name}
 
         def parts() -> Parts:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.store import Store
 from storage_schemas.votes import VotesStore
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
@@ -137,7 +137,7 @@ def test_captions_are_translated_and_shown(
         site.write_text(f'store = "{store}"\n[model_servers]\ntranslation = "{server.url}"\n')
         words = ("translate", "--profile", str(site), "--model", "tiny", "--plain-sampling", "--quiet")
         printed = said(capsys, *words, code=3)
-        assert "stay as they are: tiny gave no translation in 3 tries: it is not in Japanese" in printed
+        assert "stay untranslated: tiny gave no translation in 3 attempts: it is not in Japanese" in printed
         assert "min_p" not in server.seen[0].body
         asked = len(server.seen)
         counts = json.loads(said(capsys, *words, "--json", code=3))

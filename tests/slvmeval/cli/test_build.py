@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, Store
 from tasks.aspects.registry import aspect
@@ -120,7 +120,7 @@ def test_a_second_build_makes_nothing_and_starts_nothing(built: Built) -> None:
     stamps = [path.stat().st_mtime_ns for path in before]
     # without --direct, and yet no orchestrator is even imported
     code = (
-        "import sys\nfrom slvmeval.cli import main\ncode = main(sys.argv[1:])\n"
+        "import sys\nfrom slvmeval.cli.main import main\ncode = main(sys.argv[1:])\n"
         "assert not {'prefect', 'distributed'} & set(sys.modules)\nsys.exit(code)\n"
     )
     words = [sys.executable, "-c", code, *built.command("build", "--summary", str(built.summary))]

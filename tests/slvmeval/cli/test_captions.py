@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.model import ModelServer
 from storage_schemas.source import Clip, Source
 from storage_schemas.store import Store

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from infra.profile import Profile, load_profile
-from slvmeval.cli import main
 from slvmeval.cli.doctor.cluster import check_cluster
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
+from slvmeval.cli.main import main
 
 ONE_MACHINE = Path(__file__).parents[3] / "slurm" / "profiles" / "one-machine.toml"
 

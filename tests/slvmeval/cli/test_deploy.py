@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from infra.profile import Profile
-from slvmeval.cli import main
 from slvmeval.cli.doctor.checks import check_our_packages, check_store, check_versions, check_weights
 from slvmeval.cli.doctor.finding import CheckVerdict
+from slvmeval.cli.main import main
 from storage_schemas.store import Store
 
 
 def test_this_environment_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["doctor", "--store", str(tmp_path / "store"), "--models", str(tmp_path)]
+    words = ["doctor", "--store", str(tmp_path / "store"), "--model-folder", str(tmp_path)]
     assert main([*words, "--json"]) == 0
     findings = {finding["what"]: finding for finding in json.loads(capsys.readouterr().out)}
     warned = {name for name, finding in findings.items() if finding["verdict"] == "warn"}
@@ -69,13 +69,13 @@ def test_a_folder_of_something_else_and_a_store_of_another_version_fail(tmp_path
 
 def test_wrong_weights_fail(tmp_path: Path) -> None:
     (tmp_path / "u2netp.onnx").write_bytes(b"no weights")
-    findings = {f.what: f for f in check_weights(Profile(models=(str(tmp_path),)))}
+    findings = {f.what: f for f in check_weights(Profile(model_folders=(str(tmp_path),)))}
     assert findings["model u2netp"].verdict is CheckVerdict.FAIL
     assert findings["model u2net"].verdict is CheckVerdict.WARN
 
 
 def test_each_recipe_says_which_models_it_misses(tmp_path: Path) -> None:
-    findings = {f.what: f for f in check_weights(Profile(models=(str(tmp_path),)))}
+    findings = {f.what: f for f in check_weights(Profile(model_folders=(str(tmp_path),)))}
     found = findings["recipe cpu-approx"]
     assert (found.verdict, found.message) == (CheckVerdict.WARN, "misses u2netp")
 

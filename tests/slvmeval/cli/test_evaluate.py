@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from tests.planted_evaluators import PlantedPackage
 
 Capture = pytest.CaptureFixture[str]
@@ -93,7 +93,7 @@ def test_evaluators_from_a_file(
 
 def test_listing_imports_no_heavy_library() -> None:
     script = (
-        "import sys; from slvmeval.cli import main; main(['evaluators']);"
+        "import sys; from slvmeval.cli.main import main; main(['evaluators']);"
         "print([m for m in ('torch', 'transformers', 'openai', 'cv2', 'zarr') if m in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

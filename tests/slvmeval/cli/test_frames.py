@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, Store
 from tests.slvmeval.cli.test_build import RECIPE, Built, film

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.progress import BuildProgress
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.gc import kind_sizes
 from storage_schemas.store import ANALYSIS, DEGRADED_CLIP, ENCODED, FRAMES, PAIR, TIMELINE, VERIFIED, Store

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from slvmeval.cli import app, main
+from slvmeval.cli.main import app, main
 from storage_schemas.errors import Reason, SetAside, UserInputError
 
 ROOT = Path(__file__).parents[3]
@@ -55,10 +55,11 @@ def test_every_command_teaches_by_an_example(
     assert "Usage:" in capsys.readouterr().out
 
 
-def test_help_loads_nothing_heavy() -> None:
+@pytest.mark.parametrize("words", [["--help"], ["build", "--help"]], ids=" ".join)
+def test_help_loads_nothing_heavy(words: list[str]) -> None:
     code = (
-        "import sys\nfrom slvmeval.cli import main\nassert main(['build', '--help']) == 0\n"
-        "heavy = {'numpy', 'prefect', 'dask', 'zarr', 'cv2', 'av', 'pyarrow', 'spacy'}\n"
+        f"import sys\nfrom slvmeval.cli.main import main\nassert main({words!r}) == 0\n"
+        "heavy = {'numpy', 'prefect', 'dask', 'zarr', 'cv2', 'av', 'pyarrow', 'spacy', 'torch'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from tests.tasks.models.checkpoints import mirror, write
 
 
 def test_missing_models_say_how_to_get_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["models", "list", "--models", str(tmp_path)]) == 0
+    assert main(["models", "list", "--model-folder", str(tmp_path)]) == 0
     assert "slvmeval models fetch u2netp" in capsys.readouterr().out
-    assert main(["models", "path", "u2netp", "--models", str(tmp_path)]) == 1
+    assert main(["models", "path", "u2netp", "--model-folder", str(tmp_path)]) == 1
     assert "slvmeval models fetch u2netp" in capsys.readouterr().err
-    assert main(["models", "fetch", "u2nett", "--models", str(tmp_path)]) == 1
+    assert main(["models", "fetch", "u2nett", "--model-folder", str(tmp_path)]) == 1
     assert "no model 'u2nett'" in capsys.readouterr().err
 
 
 def test_verify_tells_wrong_from_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["models", "verify", "--models", str(tmp_path)]
+    words = ["models", "verify", "--model-folder", str(tmp_path)]
     assert main(words) == 0
     assert main([*words, "u2netp"]) == 1
     (tmp_path / "u2netp.onnx").write_bytes(b"no weights")
@@ -30,7 +30,7 @@ def test_verify_tells_wrong_from_missing(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_list_as_json_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "u2netp.onnx").write_bytes(b"x")
-    assert main(["models", "list", "--models", str(tmp_path), "--json"]) == 0
+    assert main(["models", "list", "--model-folder", str(tmp_path), "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["u2netp"]["path"] is None and rows["u2netp"]["state"] == "wrong"
     assert rows["u2net"]["path"] is None and rows["u2net"]["state"] == "missing"
@@ -42,7 +42,7 @@ def test_list_as_json_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_model_of_ones_own_is_added_listed_verified_and_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    weights = ["--models", str(tmp_path / "models")]
+    weights = ["--model-folder", str(tmp_path / "models")]
     folder = write(tmp_path / "checkpoint")
     adding = ["models", "add", "my-detector", str(folder), "--kind", "detector", "--memory", "1.5", *weights]
     assert main([*adding, "--link", "--in-place"]) == 2
@@ -50,7 +50,7 @@ def test_a_model_of_ones_own_is_added_listed_verified_and_found(
     place = tmp_path / "models" / "my-detector"
     assert capsys.readouterr().out == f"{place}\n"
     assert main([*adding]) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main(["models", "list", *weights]) == 0
     shown = capsys.readouterr().out
     assert "my-detector: one of your own\n  detector, 320.0 kB, needs 1.5 GB of memory, MIT\n" in shown
@@ -67,7 +67,7 @@ def test_a_damaged_folder_is_listed_as_wrong_with_the_reason(
 ) -> None:
     (mirror(tmp_path, "mine") / "config.json").unlink()
     write(tmp_path / "grounding-dino-base")
-    assert main(["models", "list", "--models", str(tmp_path)]) == 0
+    assert main(["models", "list", "--model-folder", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert "  wrong: " in shown and "config.json is missing" in shown
     assert "slvmeval models add grounding-dino-base" in shown

@@ -72,7 +72,7 @@ def test_a_node_on_which_all_is_well() -> None:
         ({"token": "another"}, ("another folder of that name", "store in profile s.toml")),
         (
             {"folder_errors": {"/shared/weights": "is not there"}},
-            ("/shared/weights is not there", "models, job_logs in profile s.toml"),
+            ("/shared/weights is not there", "model_folders, job_logs in profile s.toml"),
         ),
         ({"python": "2.7.1"}, (f"python 2.7 (here {PYTHON})", "pools.h100.python", "/shared/python")),
         (

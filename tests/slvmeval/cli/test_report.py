@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 
 
 def test_a_report_on_what_was_judged(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.build.options import BuildOptions, asked_path, last_options, source_root
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from tasks.recipe import load_recipe

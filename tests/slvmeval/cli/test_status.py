@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra.progress import BuildProgress
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.store import Store
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 
 
 def test_from_answers_to_a_leaderboard(

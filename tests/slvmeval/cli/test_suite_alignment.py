@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from tasks.prompt_suite.drafts import Version
 from tasks.prompt_suite.edit_files import write_edit_files
 from tasks.prompt_suite.project import Draft, Project

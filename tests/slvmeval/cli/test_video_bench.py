@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.store import Store
 from tasks.scoring.suites.score_store import ScoresStore
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME, QUALITY

@@ -12,11 +12,11 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
 from tasks.annotation.translation import (
     MODEL,
-    KeptTranslations,
     TranslationParameters,
     TranslationResult,
+    TranslationStore,
     default_prompt,
-    read_prompt,
+    read_translation_prompt,
     translate_captions,
 )
 from tasks.llm.servers import ModelServer, Servers
@@ -34,7 +34,7 @@ def translated(
 ) -> TranslationResult:
     servers = Servers({"translation": ModelServer(url=server.url, patience_s=1.0)})
     chosen = TranslationParameters(**{"model": "tiny", **parameters})
-    with KeptTranslations(root) as kept:
+    with TranslationStore(root) as kept:
         return translate_captions(captions, chosen, servers, kept)
 
 
@@ -74,9 +74,10 @@ def test_what_only_vllm_knows_can_be_left_out(tmp_path: Path) -> None:
     ("reply", "reason"),
     [
         (Reply(text="  "), "it is empty"),
+        (Reply(text="…"), "it has no words"),
         (Reply(text="A red ball rolls."), "it is not in Japanese"),
         (Reply(text="玉" * 500), "far longer"),
-        (Reply(text="玉が", finish_reason="length"), "not at its end"),
+        (Reply(text="玉が", finish_reason="length"), "cut off"),
         (Reply(text="<think>玉…"), "thinking was not ended"),
     ],
 )
@@ -85,8 +86,8 @@ def test_what_is_no_translation_leaves_the_clip_without(tmp_path: Path, reply: R
         result = translated(server, tmp_path, ["A red ball rolls."], tries=2)
         assert len(server.seen) == 2 and len({seen.body["seed"] for seen in server.seen}) == 2
     assert result.texts == {} and list(result.failed) == [digest_text("A red ball rolls.")]
-    assert reason in result.in_words() and "in 2 tries" in result.in_words()
-    assert KeptTranslations(tmp_path).read("ja") == {}
+    assert reason in result.in_words() and "in 2 attempts" in result.in_words()
+    assert TranslationStore(tmp_path).read("ja") == {}
 
 
 def test_one_failure_harms_no_other_and_is_asked_about_again(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_server_that_refuses_all_alike_is_said_at_once(tmp_path: Path) -> None
 
 def test_without_the_server_or_the_model_nothing_is_asked(tmp_path: Path) -> None:
     with pytest.raises(PrerequisiteError, match="model_servers"):
-        translate_captions(CAPTIONS, TranslationParameters(), Servers(), KeptTranslations(tmp_path))
+        translate_captions(CAPTIONS, TranslationParameters(), Servers(), TranslationStore(tmp_path))
     with FaultyServer(models=("other",)) as server, pytest.raises(PrerequisiteError, match="it has other"):
         translated(server, tmp_path)
     assert server.seen == []
@@ -139,7 +140,7 @@ def test_the_newest_translation_is_shown(tmp_path: Path) -> None:
         translated(server, tmp_path, ["A dog."])
     with FaultyServer([Reply(text="新しい訳")]) as server:
         translated(server, tmp_path, ["A dog."], temperature=0.1)
-    assert KeptTranslations(tmp_path).read("ja")[digest_text("A dog.")].text == "新しい訳"
+    assert TranslationStore(tmp_path).read("ja")[digest_text("A dog.")].text == "新しい訳"
 
 
 def test_a_caption_without_words_is_not_asked_about(tmp_path: Path) -> None:
@@ -150,9 +151,9 @@ def test_a_caption_without_words_is_not_asked_about(tmp_path: Path) -> None:
 def test_a_prompt_of_one_s_own_names_the_language(tmp_path: Path) -> None:
     path = tmp_path / "prompt.txt"
     path.write_text("Translate into {language}.\n", encoding="utf-8")
-    assert read_prompt(path) == "Translate into {language}."
+    assert read_translation_prompt(path) == "Translate into {language}."
     path.write_text("Translate.", encoding="utf-8")
     with pytest.raises(UserInputError, match="which language"):
-        read_prompt(path)
+        read_translation_prompt(path)
     with pytest.raises(UserInputError, match="cannot be read"):
-        read_prompt(tmp_path / "none.txt")
+        read_translation_prompt(tmp_path / "none.txt")

@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 
 from storage_schemas.analysis import CaptionAnalysis, ColoredObject
 from tasks.aspects.base import ClipContext, ClipNotDegradable
-from tasks.aspects.color import names_one_colour
-from tasks.aspects.color_edit import PALETTE, PaletteColour, colour_choices, drawn_colour
+from tasks.aspects.color import NamedColourHueShift, names_coloured_thing
+from tasks.aspects.color_edit import (
+    PALETTE,
+    PaletteColour,
+    QwenImageEdit,
+    colour_choices,
+    coloured_things,
+    drawn_colour,
+)
 from tasks.media.color_names import PALETTE as KNOWN
 from tasks.media.color_names import field_colours, named_colours
 
@@ -73,15 +80,17 @@ def test_the_new_colour_is_never_the_old_one(
         models=PlantedModels(),
         read=lambda place, count: pytest.fail("nothing is looked at"),
     )
-    drawn = drawn_colour(clip, palette)
-    assert drawn["color"] == colour and drawn["object"] == "car"
-    assert drawn["new_color"] in palette and drawn["new_color"] != colour
-    assert drawn_colour(clip, palette) == drawn
+    for things, old in ((colour_choices(clip.analysis), colour), (coloured_things(clip.analysis), said)):
+        drawn = drawn_colour(clip, things, palette)
+        assert drawn["object"] == "car"
+        assert drawn["color"] == old
+        assert drawn["new_color"] in set(palette) - {colour}
+        assert drawn_colour(clip, things, palette) == drawn
 
 
 def test_every_other_colour_is_drawn_and_every_thing(clip_of: Callable[..., ClipContext]) -> None:
     two = analysis(("navy", "car"), ("golden", "dog"))
-    drawn = [drawn_colour(clip_of(1, two, index), PALETTE) for index in range(300)]
+    drawn = [drawn_colour(clip_of(1, two, index), colour_choices(two), PALETTE) for index in range(300)]
     assert {each["object"] for each in drawn} == {"car", "dog"}
     for color in ("blue", "yellow"):
         new = {each["new_color"] for each in drawn if each["color"] == color}
@@ -110,12 +119,28 @@ def test_things_of_one_colour(colored: list[tuple[str, str]], choices: list[tupl
     assert colour_choices(analysis(*colored)) == choices
 
 
-def test_a_caption_without_one_is_not_taken(clip_of: Callable[..., ClipContext]) -> None:
-    several = analysis(("red", "shirt"), ("blue", "shirt"))
+def test_the_paper_takes_every_coloured_thing_and_the_recolouring_those_of_one_colour(
+    clip_of: Callable[..., ClipContext],
+) -> None:
+    """Whatever the colour is called, a language model can be told to change it (SLVMEval, appendix E.2)."""
+    several = analysis(("red", "shirt"), ("blue", "shirt"), ("teal", "sea"), ("teal", "sea"))
     clip = clip_of(1, several)
-    assert not names_one_colour(several, clip.span)
-    with pytest.raises(ClipNotDegradable, match="exactly one colour"):
-        drawn_colour(clip, PALETTE)
+    assert names_coloured_thing(several, clip.span)
+    assert coloured_things(several) == [("red", "shirt"), ("blue", "shirt"), ("teal", "sea")]
+    drawn = [drawn_colour(clip_of(1, several, n), coloured_things(several), PALETTE) for n in range(300)]
+    new = {
+        thing: {each["new_color"] for each in drawn if each["object"] == thing} for thing in ("shirt", "sea")
+    }
+    assert new == {"shirt": set(PALETTE) - {"red", "blue"}, "sea": set(PALETTE)}
+
+    hue_shift, edit = NamedColourHueShift(), QwenImageEdit()
+    assert edit.takes(several, clip.span, edit.parameters())
+    assert not hue_shift.takes(several, clip.span, hue_shift.parameters())
+    with pytest.raises(ClipNotDegradable, match="no thing a colour"):
+        hue_shift.choose(clip, hue_shift.parameters())
+    assert not names_coloured_thing(analysis(), clip.span)
+    with pytest.raises(ClipNotDegradable, match="every colour"):
+        drawn_colour(clip, [("red and blue", "shirt")], ("red", "blue"))
 
 
 def test_a_thing_is_no_colour_by_its_own_name() -> None:

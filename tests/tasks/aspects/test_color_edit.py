@@ -202,7 +202,7 @@ def test_a_good_edit_passes_strict_bounds(clip_of: Callable[..., ClipContext]) -
 
 
 def test_an_editor_without_room_says_what_to_do(edited: Callable[..., Any], frames: Planes) -> None:
-    with pytest.raises(PrerequisiteError, match="not even one picture fits"):
+    with pytest.raises(PrerequisiteError, match="a single picture does not fit"):
         edited(Full(), frames)
 
 

@@ -17,7 +17,7 @@ from storage_schemas.analysis import AgentAction, CaptionAnalysis, ColoredObject
 from storage_schemas.errors import UserInputError
 from storage_schemas.frames import ColorSpec, Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable, ClipSpan, FindingOperation, FoundParameters
-from tasks.aspects.color import NamedColourHueShift, names_one_colour
+from tasks.aspects.color import NamedColourHueShift, names_coloured_thing
 from tasks.aspects.color_edit import colour_choices
 from tasks.aspects.dynamics_degree import MiddleFrame, moves
 from tasks.aspects.object_integrity import SaliencyTeleaInpainting, paint_over, subject_mask
@@ -191,7 +191,11 @@ def test_things_of_two_colours_or_of_none_are_skipped() -> None:
         ("red and white", "flag"), ("blue", "coat"), ("green", "coat"), ("clear", "sky"), ("grey", "cat")
     )
     assert colour_choices(analysis) == [("gray", "cat")]
-    assert names_one_colour(analysis, SPAN) and not names_one_colour(colors(("clear", "sky")), SPAN)
+    hue_shift = NamedColourHueShift()
+    assert hue_shift.takes(analysis, SPAN, hue_shift.parameters())
+    clear = colors(("clear", "sky"))
+    assert not hue_shift.takes(clear, SPAN, hue_shift.parameters())
+    assert names_coloured_thing(clear, SPAN)
 
 
 def test_the_new_colour_is_never_the_old_one(clip_of: Callable[..., ClipContext]) -> None:

@@ -258,7 +258,7 @@ def test_out_of_memory_halves_the_batch_for_good_and_the_provenance_says_so(
     inpainter.calls.clear()
     run(clip(models, planes=planes), batch=8, detector_batch=8)
     assert [call["count"] for call in inpainter.calls] == [2, 2, 2, 2]
-    with pytest.raises(PrerequisiteError, match="not even one picture"):
+    with pytest.raises(PrerequisiteError, match="a single picture"):
         run(clip(planted(ColourDetector(), GreyNoise(most=0))))
 
 

@@ -70,12 +70,10 @@ def test_the_schema_is_strict_and_bounded() -> None:
             assert part["maxItems"] == 7
             check(part["items"])
         else:
-            assert "enum" in part or (part["minLength"], part["maxLength"]) == (1, 33)
+            assert (part["minLength"], part["maxLength"]) == (1, 33)
 
     check(schema)
     assert set(schema["properties"]) == set(CaptionAnalysis.model_fields)
-    human = schema["properties"]["human_action"]["items"]["properties"]["agent"]
-    assert human["enum"] == ["person", "man", "woman"]
 
 
 def test_the_order_of_captions_changes_no_request_and_equal_ones_are_asked_once() -> None:
@@ -152,7 +150,10 @@ def test_texts_are_cleaned_and_doubles_go() -> None:
             Reply(
                 answer(
                     subject=["ball", " ball\n", "b\x07all", "\u202eball"],
-                    human_action=[{"agent": "Man", "action": "waves"}, {"agent": "man", "action": "waves"}],
+                    human_action=[
+                        {"agent": "child", "action": "waves"},
+                        {"agent": " child", "action": "waves"},
+                    ],
                     color=[{"color": "red", "object": "ball"}, {"color": "red", "object": "ball "}],
                 )
             )
@@ -160,7 +161,7 @@ def test_texts_are_cleaned_and_doubles_go() -> None:
     )
     assert isinstance(result, CaptionAnalysis)
     assert result.subject == ("ball", "b all")
-    assert result.human_action == (AgentAction(agent="man", action="waves"),)
+    assert result.human_action == (AgentAction(agent="child", action="waves"),)
     assert result.color == (ColoredObject(color="red", object="ball"),)
 
 
@@ -180,7 +181,6 @@ BAD_ANSWERS = {
     "a long text": answer(scene=["x" * 121]),
     "many": answer(scene=[f"place {n}" for n in range(51)]),
     "no agent": answer(dynamic_degree=[{"action": "rolls"}]),
-    "a dog that acts like a human": answer(human_action=[{"agent": "dog", "action": "runs"}]),
     "deep": "[" * 100_000,
     "empty": "",
     "thinking without end": "<think>The ball is red, so",
@@ -308,7 +308,7 @@ def test_the_prompt_may_be_a_file(tmp_path: Any) -> None:
 
 def test_the_prompt_says_the_rules() -> None:
     prompt = default_prompt().lower()
-    for word in (*CaptionAnalysis.model_fields, "person", "camera", "next to", "never followed", "empty"):
+    for word in (*CaptionAnalysis.model_fields, "person", "camera", "next to", "explicitly", "empty"):
         assert word in prompt, word
 
 

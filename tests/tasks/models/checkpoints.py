@@ -47,7 +47,7 @@ def write(folder: Path, files: dict[str, str] = FILES) -> Path:
 
 
 def mirror(models: Path, called: str = "toy", **fields: object) -> Path:
-    """Write a checkpoint folder with its manifest below a models folder."""
+    """Write a checkpoint folder with its manifest below a model folder."""
     folder = write(models / called)
     known: dict[str, object] = {
         "name": called,

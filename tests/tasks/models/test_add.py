@@ -99,7 +99,7 @@ def test_a_built_in_model_that_was_downloaded_elsewhere(
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [({"revision": "main"}, "is someone/toy @ main"), ({"kind": "inpainter"}, "its kind is 'inpainter'")],
+    [({"revision": "main"}, "is someone/toy @ main"), ({"kind": "inpainter"}, "has the kind 'inpainter'")],
 )
 def test_something_else_is_not_added_under_a_built_in_name(
     given: dict[str, str], said: str, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -126,7 +126,7 @@ def test_what_cannot_be_added_is_said(checkpoint: Path, tmp_path: Path) -> None:
         add_model("mine", checkpoint, models)
     with pytest.raises(UserInputError, match=r"did you mean detector\?"):
         add_model("mine", checkpoint, models, kind="detecter")
-    with pytest.raises(UserInputError, match="is no name of a model"):
+    with pytest.raises(UserInputError, match="is not a valid model name"):
         add_model("../mine", checkpoint, models, kind="detector")
     with pytest.raises(UserInputError, match="u2net is the single file"):
         add_model("u2net", checkpoint, models, kind="u2net")

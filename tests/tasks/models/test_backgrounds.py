@@ -135,7 +135,7 @@ def test_each_file_is_hashed_once_and_not_before_it_matters(
 
 
 def test_an_empty_folder_says_what_to_put_there(tmp_path: Path) -> None:
-    with pytest.raises(PrerequisiteError, match="holds no image"):
+    with pytest.raises(PrerequisiteError, match="contains no image"):
         ImageFiles(tmp_path)
 
 

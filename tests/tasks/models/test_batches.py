@@ -72,7 +72,7 @@ def test_out_of_memory_halves_the_batch_and_goes_on(
     assert model.asked == [16, 8, 4, *[2] * 10]
     assert model.batches.sizes_ran == (2,)
     assert model.batches.requested == 16
-    assert "out of memory with 16 pictures at once: going on with 8" in caplog.text
+    assert "out of memory with 16 pictures at once: continuing with 8" in caplog.text
     # the learned size stays for the next clip
     model.asked.clear()
     _inpaint(model, 4)
@@ -103,7 +103,7 @@ def test_one_picture_gets_the_memory_of_the_other_models(held: Residence) -> Non
 
 def test_one_picture_that_never_fits_ends_the_work(held: Residence) -> None:
     model = SmallCard(lambda: 0, 4, lambda: OutOfMemory("tried to allocate 9 GB"))
-    with pytest.raises(PrerequisiteError, match=r"not even one picture fits.*tried to allocate 9 GB"):
+    with pytest.raises(PrerequisiteError, match=r"a single picture does not fit.*tried to allocate 9 GB"):
         _inpaint(model, 4)
     assert model.asked == [4, 2, 1, 1]
 

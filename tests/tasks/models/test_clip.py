@@ -284,7 +284,7 @@ def test_it_runs_on_a_gpu(folder: Path) -> None:
 
     from tasks.models.clip import load
 
-    real = Path(os.environ.get("SLVMEVAL_MODELS", "")) / "clip-vit-large-patch14"
+    real = Path(os.environ.get("SLVMEVAL_MODEL_FOLDERS", "")) / "clip-vit-large-patch14"
     there = (real / "config.json").is_file()
     model = load(real if there else folder, "cuda")
     rows = model.images(np.stack([data.astronaut()] * 40))

@@ -11,7 +11,7 @@ import pytest
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.store import Store
 from tasks.models.device import device_of, require_gpu, visible_gpus
-from tasks.pairs.stages import Work
+from tasks.pairs.stages import BuildWork
 from tests.tasks.pairs.synthetic import RECIPE
 
 NVIDIA_SMI = """#!/bin/sh
@@ -50,7 +50,7 @@ def test_work_of_the_gpus_pool_loads_its_models_there(tmp_path: Path) -> None:
     assert visible_gpus() == ("NVIDIA H100 80GB HBM3",)
     assert (device_of("h100"), device_of("cpu")) == ("cuda", "cpu")
     Store.create(tmp_path / "store")
-    work = Work(str(tmp_path / "store"), RECIPE, (str(tmp_path),))
+    work = BuildWork(str(tmp_path / "store"), RECIPE, (str(tmp_path),))
     assert work.open("h100")[1].device == "cuda"
     assert work.open("cpu")[1].device == work.open()[1].device == "cpu"
 

@@ -26,7 +26,7 @@ def test_the_number_of_clips_is_the_files(tmp_path: Path) -> None:
 
 
 def test_another_network_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PrerequisiteError, match="takes input, mask"):
+    with pytest.raises(PrerequisiteError, match="has the inputs input, mask"):
         load(tiny_dover(tmp_path / "other", inputs=("input", "mask")), "cpu")
     with pytest.raises(PrerequisiteError, match="0 ONNX files"):
         load(tmp_path, "cpu")

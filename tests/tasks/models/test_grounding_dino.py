@@ -178,7 +178,7 @@ def test_it_runs_on_a_gpu(folder: Path) -> None:
 
     from tasks.models.grounding_dino import load
 
-    real = Path(os.environ.get("SLVMEVAL_MODELS", "")) / "grounding-dino-base"
+    real = Path(os.environ.get("SLVMEVAL_MODEL_FOLDERS", "")) / "grounding-dino-base"
     there = (real / "config.json").is_file()
     model = load(real if there else folder, "cuda")
     shown = np.stack([data.astronaut()[:288]] * 4)

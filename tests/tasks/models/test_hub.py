@@ -95,7 +95,7 @@ def test_a_set_of_images_is_found_in_a_model_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "../mine", ".hidden"])
 def test_a_set_of_images_cannot_lie_elsewhere(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="no name of a folder"):
+    with pytest.raises(UserInputError, match="not a valid name for a folder"):
         ModelHub([tmp_path]).get(f"backgrounds:{name}")
 
 

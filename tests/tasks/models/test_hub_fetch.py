@@ -110,7 +110,9 @@ def test_a_fetch_that_was_killed_goes_on_with_the_files_that_it_did_not_have(
 
 def test_a_file_that_comes_as_another_is_refused_and_fetched_anew(hub: FakeHub, tmp_path: Path) -> None:
     hub.sent["unet/model.safetensors"] = WEIGHTS.upper()
-    with pytest.raises(IntegrityError, match=r"unet/model\.safetensors .* came as another file than the hub"):
+    with pytest.raises(
+        IntegrityError, match=r"unet/model\.safetensors .* differs from the file that the hub"
+    ):
         fetch_model("toy", tmp_path)
     assert not (tmp_path / "toy").exists()
     hub.sent.clear()
@@ -120,7 +122,7 @@ def test_a_file_that_comes_as_another_is_refused_and_fetched_anew(hub: FakeHub, 
 
 def test_a_small_file_is_compared_by_gits_checksum(hub: FakeHub, tmp_path: Path) -> None:
     hub.sent["config.json"] = "[]"
-    with pytest.raises(IntegrityError, match=r"config\.json .* came as another file"):
+    with pytest.raises(IntegrityError, match=r"config\.json .* differs from the file"):
         fetch_model("toy", tmp_path)
 
 
@@ -199,7 +201,7 @@ def test_too_little_space_is_said_before_the_download(
 ) -> None:
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(fetch.shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(PrerequisiteError, match=r"toy needs 0\.0 GB more .* make room"):
+    with pytest.raises(PrerequisiteError, match=r"toy needs 0\.0 GB more .* free some space"):
         fetch_model("toy", tmp_path)
     assert not weights_asked(hub)
 
@@ -222,6 +224,6 @@ def test_two_fetches_of_one_model_do_not_mix(hub: FakeHub, tmp_path: Path) -> No
 
 def test_a_folder_in_the_way_is_not_overwritten(hub: FakeHub, tmp_path: Path) -> None:
     (tmp_path / "toy").mkdir()
-    with pytest.raises(PrerequisiteError, match="is there already: remove it first"):
+    with pytest.raises(PrerequisiteError, match="already exists: remove it first"):
         fetch_model("toy", tmp_path)
     assert not weights_asked(hub)

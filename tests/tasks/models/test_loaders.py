@@ -62,7 +62,7 @@ def test_an_unknown_kind_is_told_the_nearest(tmp_path: Path) -> None:
 
 def test_a_served_model_is_never_loaded(tmp_path: Path) -> None:
     mirror(tmp_path, "mine", kind="served")
-    with pytest.raises(UserInputError, match="mine answers behind a model server"):
+    with pytest.raises(UserInputError, match="mine runs behind a model server"):
         ModelHub([tmp_path]).get("mine")
     assert ModelHub([tmp_path]).path("mine") == tmp_path / "mine"
     with pytest.raises(UserInputError, match="not loaded here"):

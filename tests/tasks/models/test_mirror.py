@@ -48,12 +48,12 @@ def test_the_first_folder_that_has_a_model_wins(tmp_path: Path) -> None:
     ("harm", "said"),
     [
         (lambda f: (f / "unet/model.safetensors").unlink(), "model.safetensors is missing"),
-        (lambda f: os.truncate(f / "unet/model.safetensors", 7), r"cut off \(7 bytes, expected 320,000\)"),
+        (lambda f: os.truncate(f / "unet/model.safetensors", 7), r"truncated \(7 bytes, expected 320,000\)"),
         (
             lambda f: (f / "config.json").write_text("{} "),
-            r"longer than it should be \(3 bytes, expected 2\)",
+            r"too long \(3 bytes, expected 2\)",
         ),
-        (lambda f: (f / "config.json").write_text("[]"), "is not the file it should be"),
+        (lambda f: (f / "config.json").write_text("[]"), "is not the expected file"),
         (lambda f: (f / "unet/model.bin").write_text("x"), "holds unet/model.bin, which"),
         (lambda f: (f / MANIFEST).write_text("{"), "is damaged"),
         (lambda f: (f / MANIFEST).write_text("[]"), "is damaged"),
@@ -72,7 +72,7 @@ def test_a_manifest_cannot_name_files_elsewhere(path: str, tmp_path: Path) -> No
     values = json.loads((folder / MANIFEST).read_text())
     values["files"][0]["path"] = path
     (folder / MANIFEST).write_text(json.dumps(values))
-    with pytest.raises(IntegrityError, match=r"files\.0\.path: .*is no path within the folder"):
+    with pytest.raises(IntegrityError, match=r"files\.0\.path: .*is not a path within the folder"):
         ModelHub([tmp_path]).path("mine")
 
 
@@ -92,8 +92,8 @@ def test_a_manifest_of_a_later_version_or_without_files_is_refused(tmp_path: Pat
         ({"repository": "someone/else"}, f"is someone/else @ {REVISION}, but toy is someone/toy"),
         ({"revision": "main"}, "is someone/toy @ main, but"),
         ({"repository": None, "revision": None}, "is None @ None, but"),
-        ({"kind": "inpainter"}, "its kind is 'inpainter'"),
-        ({"name": "other"}, "says that it is model 'other'"),
+        ({"kind": "inpainter"}, "has the kind 'inpainter'"),
+        ({"name": "other"}, "holds model 'other'"),
         ({"files": [{"path": "config.json", "size": 2, "sha256": "0" * 64}]}, r"has no unet/model\.safetens"),
     ],
 )
@@ -124,7 +124,7 @@ def test_further_weights_under_a_built_in_name_are_refused(
     know(monkeypatch, toy_spec())
     monkeypatch.setitem(FILES, more, "weights that a loader might take")
     mirror(tmp_path)
-    with pytest.raises(IntegrityError, match=f"has the weights {more} besides those of toy"):
+    with pytest.raises(IntegrityError, match=f"has the weights {more} in addition to those of toy"):
         ModelHub([tmp_path]).glance("toy")
     # a model of one's own may have what it likes
     mirror(tmp_path, "mine")
@@ -142,7 +142,7 @@ def test_a_folder_named_as_a_single_file_is_not_taken_for_it(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "", "backgrounds", "a" * 65])
 def test_a_name_cannot_lead_out_of_the_folder(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="is no name of a model"):
+    with pytest.raises(UserInputError, match="is not a valid model name"):
         ModelHub([tmp_path]).path(name)
 
 
@@ -175,7 +175,7 @@ def test_weights_are_read_once_and_again_when_they_change(
     assert len(read) == 3
     read.clear()
     (folder / "unet/model.safetensors").write_text(WEIGHTS.upper())
-    with pytest.raises(IntegrityError, match="is not the file it should be"):
+    with pytest.raises(IntegrityError, match="is not the expected file"):
         hub.path("mine")
     assert read == ["model.safetensors"]
 

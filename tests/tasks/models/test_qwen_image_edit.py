@@ -284,7 +284,7 @@ def weights_or_tiny(checkpoint: Path) -> Callable[[], Path]:
     """Finds the real weights where they are, else gives the tiny ones."""
 
     def find() -> Path:
-        for folder in os.environ.get("SLVMEVAL_MODELS", "").split(os.pathsep):
+        for folder in os.environ.get("SLVMEVAL_MODEL_FOLDERS", "").split(os.pathsep):
             path = Path(folder) / "qwen-image-edit-2509"
             if folder and path.is_dir():
                 return path

@@ -101,7 +101,7 @@ def test_out_of_memory_while_loading_frees_all_others_and_tries_once_more(
     with caplog.at_level("INFO"):
         held.get("large", 1, lambda: Model(card, 90))
     assert held.names() == ["large"]
-    assert "model a freed: large ran out of memory while it was loaded" in caplog.text
+    assert "model a freed: large ran out of memory while loading" in caplog.text
 
 
 def test_a_model_that_never_fits_is_an_error_with_figures() -> None:

@@ -279,7 +279,7 @@ def test_it_runs_on_a_gpu(folder: Path) -> None:
 
     from tasks.models.stable_diffusion import load
 
-    real = Path(os.environ.get("SLVMEVAL_MODELS", "")) / "stable-diffusion-inpainting"
+    real = Path(os.environ.get("SLVMEVAL_MODEL_FOLDERS", "")) / "stable-diffusion-inpainting"
     there = (real / "model_index.json").is_file()
     model = load(real if there else folder, "cuda")
     shown = np.stack([data.astronaut()[:288]] * 2)

@@ -109,7 +109,7 @@ def test_it_runs_on_a_gpu(folder: Path) -> None:
     """With the real weights where the model folder has them: the numbers lie about the scale from 1 to 4."""
     from tasks.models.video_score import load
 
-    real = Path(os.environ.get("SLVMEVAL_MODELS", "")) / "videoscore-v1.1"
+    real = Path(os.environ.get("SLVMEVAL_MODEL_FOLDERS", "")) / "videoscore-v1.1"
     there = (real / "config.json").is_file()
     model = load(real if there else folder, "cuda")
     numbers, _ = model.scores(frames(48), question(48))
@@ -130,7 +130,7 @@ def test_weights_without_the_head_are_refused_not_made_up(folder: Path, tmp_path
     weights = load_file(headless / "model.safetensors")
     kept = {name: value for name, value in weights.items() if not name.startswith("score")}
     save_file(kept, headless / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(PrerequisiteError, match=r"is no VideoScore: it lacks score\.bias"):
+    with pytest.raises(PrerequisiteError, match=r"is not a VideoScore checkpoint: it lacks score\.bias"):
         load(headless, "cpu")
     with pytest.raises(PrerequisiteError, match="3 numbers, 5 are needed"):
         load(tiny_video_score(tmp_path / "three", labels=3), "cpu")

@@ -1,5 +1,5 @@
 """Clients that a test opened are closed."""
 
-from tests.tasks.scoring.suites.conftest import closed_clients
+from tests.tasks.llm.conftest import closed_clients
 
 __all__ = ["closed_clients"]

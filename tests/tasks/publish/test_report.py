@@ -16,7 +16,7 @@ from storage_schemas.judgements import JudgementsStore
 from storage_schemas.release import Release
 from tasks.report.disagreement import disagreements
 from tasks.report.judged_release import load_judged_release
-from tasks.report.write import write_report
+from tasks.report.write import report_of, write_report
 from tests.tasks.publish.conftest import EVIL, Small
 from tests.tasks.publish.judging import judged, scored, skilled
 
@@ -35,7 +35,9 @@ def judged_small(build_small: Callable[[Path], Small], tmp_path_factory: pytest.
 
 @pytest.fixture(scope="module")
 def pages(judged_small: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report(load_judged_release(judged_small), tmp_path_factory.mktemp("report") / "pages").parent
+    return write_report(
+        report_of(load_judged_release(judged_small)), tmp_path_factory.mktemp("report") / "pages"
+    ).parent
 
 
 class Elements(HTMLParser):
@@ -102,7 +104,7 @@ def test_the_pairs_that_divide_have_pages_with_frames_and_answers(judged_small: 
 def test_a_public_report_shows_nothing_of_what_may_not_be_passed_on(
     judged_small: Release, tmp_path: Path
 ) -> None:
-    index = write_report(load_judged_release(judged_small), tmp_path / "public", private=False)
+    index = write_report(report_of(load_judged_release(judged_small)), tmp_path / "public", private=False)
     pages = {path: path.read_text(encoding="utf-8") for path in (tmp_path / "public").rglob("*.html")}
     hidden = [text for text in pages.values() if "does not allow redistributing its frames" in text]
     assert len(hidden) == 1 and "Private page" not in "".join(pages.values())
@@ -113,7 +115,7 @@ def test_a_public_report_shows_nothing_of_what_may_not_be_passed_on(
             assert b"secret two" not in path.read_bytes(), path
     free = next(text for path, text in pages.items() if text not in hidden and path != index)
     assert "data:image/jpeg" in free and "secret thought" in free
-    private = write_report(load_judged_release(judged_small), tmp_path / "private").read_text(
+    private = write_report(report_of(load_judged_release(judged_small)), tmp_path / "private").read_text(
         encoding="utf-8"
     )
     assert "Private pages." in private
@@ -130,27 +132,27 @@ def test_frames_that_are_gone_are_said_to_be_gone(
         [*scored("a", pairs, lambda *_: "high"), *scored("b", pairs, lambda *_: "low")]
     )
     shutil.rmtree(small.store.root / "artifacts" / "frames")
-    write_report(load_judged_release(small.release), tmp_path / "pages")
+    write_report(report_of(load_judged_release(small.release)), tmp_path / "pages")
     for page in (tmp_path / "pages" / "pairs").iterdir():
         assert "There are no frames" in page.read_text(encoding="utf-8")
 
 
 def test_a_second_report_replaces_the_first_and_nothing_else(judged_small: Release, tmp_path: Path) -> None:
     target = tmp_path / "pages"
-    write_report(load_judged_release(judged_small), target)
-    write_report(load_judged_release(judged_small, ["vlm"]), target)
+    write_report(report_of(load_judged_release(judged_small)), target)
+    write_report(report_of(load_judged_release(judged_small, ["vlm"])), target)
     assert not (target / "pairs").exists()
     assert "all evaluators that answered" in (target / "index.html").read_text(encoding="utf-8")
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
     with pytest.raises(UserInputError, match="has other content"):
-        write_report(load_judged_release(judged_small), other)
+        write_report(report_of(load_judged_release(judged_small)), other)
     assert [path.name for path in other.iterdir()] == ["thesis.txt"]
 
 
 def test_the_same_judgements_give_the_same_files(judged_small: Release, pages: Path, tmp_path: Path) -> None:
-    write_report(load_judged_release(judged_small), tmp_path / "again")
+    write_report(report_of(load_judged_release(judged_small)), tmp_path / "again")
     for path in sorted(pages.rglob("*")):
         if path.is_file():
             assert path.read_bytes() == (tmp_path / "again" / path.relative_to(pages)).read_bytes(), path
@@ -192,5 +194,5 @@ def test_what_it_took(pages: Path) -> None:
 
 def test_a_price_that_is_not_known_is_not_nothing(judged_small: Release, tmp_path: Path) -> None:
     rows = list(judged("new", judged_small.pairs(), skilled("new", 0.9), cost_usd=None))
-    write_report(load_judged_release(judged_small, judgements=rows), tmp_path / "pages")
+    write_report(report_of(load_judged_release(judged_small, judgements=rows)), tmp_path / "pages")
     assert costs(tmp_path / "pages")["new"]["usd"] == ""

@@ -12,7 +12,7 @@ from storage_schemas.judgements import JudgementsStore
 from tasks.publish.leaderboard import write_leaderboard
 from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
 from tasks.report.judged_release import load_judged_release
-from tasks.report.write import write_report
+from tasks.report.write import report_of, write_report
 from tests.tasks.publish.conftest import EVIL, Small
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
 
@@ -32,8 +32,8 @@ def reports(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempP
         for name in ("clipscore", "<b>scorer</b>", "coin", "duration"):
             store.add(scored(name, pairs, skilled(name, 0.6)))
     return [
-        write_report(load_judged_release(wide), folder / "wide" / "report"),
-        write_report(load_judged_release(small), folder / "small-report"),
+        write_report(report_of(load_judged_release(wide)), folder / "wide" / "report"),
+        write_report(report_of(load_judged_release(small)), folder / "small-report"),
     ]
 
 

@@ -158,7 +158,7 @@ def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, 
     assert retention_table(found).rows == retention_table(gathered).rows
     assert agreement_table(found).rows[-1]["votes"] == 98, "agreement is of all pairs that were rated"
     assert "only kept pairs" in filter_tables(found)[0].empty
-    page = write_report(found, tmp_path / "report").read_text(encoding="utf-8")
+    page = write_report(report_of(found), tmp_path / "report").read_text(encoding="utf-8")
     assert "Answers of people" in page and "What the human filter kept" in page
     for path in (tmp_path / "report").rglob("*"):
         assert not path.is_file() or b"worker0" not in path.read_bytes()

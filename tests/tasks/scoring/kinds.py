@@ -19,7 +19,7 @@ from tasks.aspects.base import Pool
 from tasks.llm.limits import Limits
 from tasks.llm.usage import Estimate, NotJudged, Price, Prices, Usage
 from tasks.pairs.view import Pair
-from tasks.scoring.base import AspectText, Comparison, PairwiseJudge
+from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.engine import CannotGoOn, Form, Kind, Row, Work
 from tasks.scoring.judging import Judging, JudgingWork
 from tasks.scoring.registry import EvaluatorChoice
@@ -112,8 +112,8 @@ class ScriptedJudge(PairwiseJudge):
     def estimate(self, prompt: str, first: Any, second: Any, aspect: AspectText) -> list[Estimate]:
         return self.script.estimates(int(prompt))
 
-    def compare(self, prompt: str, first: Any, second: Any, aspect: AspectText) -> Comparison:
-        return Comparison("first", model="toy", usage=self.script.ask(int(prompt)))
+    def compare(self, prompt: str, first: Any, second: Any, aspect: AspectText) -> JudgeAnswer:
+        return JudgeAnswer("first", model="toy", usage=self.script.ask(int(prompt)))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from storage_schemas.judgements import Failure
 from tasks.llm import meter
 from tasks.llm.usage import Prices
 from tasks.scoring.engine import MOST_DEATHS, CannotGoOn, Outcome, Task, Work, answer_stage
-from tasks.scoring.submitted import BatchService, Collected, Submitted
+from tasks.scoring.submitted import BatchAnswers, BatchService, Submitted
 from tests.tasks.scoring.kinds import HARNESSES, NAME, Harness, Script, limits, new_store
 
 
@@ -223,11 +223,11 @@ class FakeProvider(BatchService[Any]):
     def find(self, name: str) -> str | None:
         return name if name in self.batches else None
 
-    def collect(self, handle: str, units: Sequence[Any]) -> Collected:
+    def collect(self, handle: str, units: Sequence[Any]) -> BatchAnswers:
         if self.kill_at == "collect":
             raise Killed
         rows = {unit.key: self.kind.answer(unit) for unit in units if unit.key in self.ready}
-        return Collected(rows, self.expired or self.ready >= set(self.batches[handle]))
+        return BatchAnswers(rows, self.expired or self.ready >= set(self.batches[handle]))
 
     @property
     def handed_over(self) -> list[str]:

@@ -40,14 +40,14 @@ _ANSWER = objects(
 SCHEMA = objects({"answers": {"type": "array", "items": _ANSWER}})
 
 
-class Question(Frozen):
+class HerdQuestion(Frozen):
     """A question of which ``yes`` (positive) or ``no`` (negative) is the good answer."""
 
     question: str
     polarity: Literal["positive", "negative"]
 
 
-def questions_of(prompt: SuitePrompt, attribute: str) -> list[Question]:
+def questions_of(prompt: SuitePrompt, attribute: str) -> list[HerdQuestion]:
     """Return the questions of an attribute from the prompt's details.
 
     Raises
@@ -64,7 +64,7 @@ def questions_of(prompt: SuitePrompt, attribute: str) -> list[Question]:
     found = []
     for number, one in enumerate(given, 1):
         try:
-            found.append(Question.model_validate(one))
+            found.append(HerdQuestion.model_validate(one))
         except ValidationError as problem:
             why = f"question {number} on {attribute}: {first_error(problem)}"
             raise NotJudged(Failure.NOT_UNDERSTOOD, why) from problem
@@ -73,7 +73,7 @@ def questions_of(prompt: SuitePrompt, attribute: str) -> list[Question]:
     return found
 
 
-def consistent_share(questions: Sequence[Question], answers: Sequence[str]) -> float | None:
+def consistent_share(questions: Sequence[HerdQuestion], answers: Sequence[str]) -> float | None:
     """Return the share of good answers among yes and no; None where all are unclear.
 
     Examples
@@ -117,7 +117,7 @@ class Herd(Measure):
         ]
         return Value(share, {"questions": asked, "unclear": answers.count("unclear")})
 
-    def _step(self, film: SampledVideo, questions: Sequence[Question], repeat: int) -> Step:
+    def _step(self, film: SampledVideo, questions: Sequence[HerdQuestion], repeat: int) -> Step:
         count = len(questions)
         one = {"reason": "word " * 15, "answer": "yes"}
         return Step(

@@ -84,7 +84,7 @@ class VisualModel(HubSource):
     def _require(self) -> None:
         if not isinstance(self._models, ModelHub) or self.name in self._models.names():
             return
-        folders = ", ".join(map(str, self._models.folders)) or "any model folder (none is set)"
+        folders = ", ".join(map(str, self._models.model_folders)) or "any model folder (none is set)"
         raise PrerequisiteError(
             f"model {self.name} is not in {folders}: add its weights with `slvmeval models add {self.name} "
             f"FOLDER --kind {self.kinds[0]}`, see docs/locot2v.md, or name another in the setting visual"

@@ -44,7 +44,7 @@ class EmbeddingModel(Frozen):
         ``embeddings``: a server with ``/v1/embeddings``. ``clip``: the text tower of a CLIP; a text that is
         longer than it reads is cut into pieces, whose rows are averaged by their tokens.
     model
-        Its id at the server, or the name of a CLIP in the models folder.
+        Its id at the server, or the name of a CLIP in the model folder.
     server
         Name of the server in the profile's ``[model_servers]``; empty for a CLIP that is loaded here.
     revision, code_revision

@@ -17,7 +17,7 @@ class PictureModel(Frozen):
     Parameters
     ----------
     model
-        Its name in a models folder: of kind ``clip`` (CLIP, SigLIP) or ``picture-features`` (DINO).
+        Its name in a model folder: of kind ``clip`` (CLIP, SigLIP) or ``picture-features`` (DINO).
     dtype
         Of its weights and sums.
     """
@@ -39,7 +39,7 @@ class AestheticSettings(Frozen):
     pictures
         The SigLIP that the predictor stands on; another one makes no sense with the published head.
     head
-        The predictor's head in a models folder, of kind ``aesthetic-head``.
+        The predictor's head in a model folder, of kind ``aesthetic-head``.
     fps
         Frames a second that are scored (the paper: 1).
     upper_bound
@@ -60,7 +60,7 @@ class TechnicalSettings(Frozen):
     Parameters
     ----------
     model
-        DOVER++ as an ONNX file in a models folder, of kind ``dover``.
+        DOVER++ as an ONNX file in a model folder, of kind ``dover``.
     score
         The technical branch alone, or both branches together as DOVER's authors weigh them. The paper says
         DOVER++ without saying which. Not from the paper: technical.
@@ -90,7 +90,7 @@ class ConsistencySettings(Frozen):
     Parameters
     ----------
     detector
-        A Grounding DINO in a models folder, of kind ``detector``.
+        A Grounding DINO in a model folder, of kind ``detector``.
     masks
         ``boxes``: a subject is what lies in its box, and the background a frame whose boxes are filled. A
         stand-in for the paper's masks of Grounded-SAM-2, which are not implemented.

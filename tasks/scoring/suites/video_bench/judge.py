@@ -15,7 +15,7 @@ from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
 from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
 from tasks.pairs.view import Side
-from tasks.scoring.base import AspectText, Comparison, PairwiseJudge
+from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.judges.prompt_length import FittedPrompt
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
@@ -88,7 +88,7 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
         assert isinstance(scorer, VideoBenchScorer)
         return scorer
 
-    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Comparison:
+    def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which video has the greater score; equal scores are a tie."""
         scorer = self.scorer(aspect)
         dimension = scorer.dimension.name
@@ -117,7 +117,7 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
         choice: Choice = "tie"
         if one.value != other.value:
             choice = "first" if one.value > other.value else "second"
-        return Comparison(
+        return JudgeAnswer(
             choice=choice,
             model=one.model,
             prompt_digest=digest_value([dict(scorer.instructions()), prompt]),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.store import Store
 from storage_schemas.votes import Standing, VotesStore
 from tests.slvmeval.web.annotation.conftest import Study

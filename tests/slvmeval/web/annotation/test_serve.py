@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from slvmeval.web.annotation.serve import Serving, organiser_secret, prepare
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from storage_schemas.store import Store

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from slvmeval.web.annotation.security import HEADERS
 from tasks.prompt_suite.drafts import Version
 from tasks.prompt_suite.project import Draft, Project

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slvmeval.cli import main
+from slvmeval.cli.main import main
 from storage_schemas.errors import SetAside, UserInputError
 from storage_schemas.frames import ColorSpec
 from tasks.aspects.aesthetics import eq_contrast_table

@@ -1,4 +1,4 @@
-"""What embeds texts: pieces of long texts, cosines, and a CLIP's text tower from a models folder."""
+"""What embeds texts: pieces of long texts, cosines, and a CLIP's text tower from a model folder."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_pieces_hold_the_whole_text() -> None:
 
 
 @pytest.mark.models
-def test_the_text_tower_of_a_clip_in_the_models_folder(tmp_path: Path) -> None:
+def test_the_text_tower_of_a_clip_in_the_model_folder(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     add_model("tiny-clip", tiny_clip(tmp_path / "made"), folder, kind="clip", licence="-")
     sees = {"model": "sees", "server": "s"}

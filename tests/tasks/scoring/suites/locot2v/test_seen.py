@@ -93,9 +93,7 @@ def test_technical_quality_is_the_mean_over_pieces_under_ten_seconds(tmp_path: P
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path, dover: Path) -> None:
     scorer = bench(tmp_path / "s", dover, semantic_pictures={"model": "dover"}).scorer("semantic_consistency")
-    with pytest.raises(
-        PrerequisiteError, match="'dover', but one of kind 'picture-features' or 'clip'"
-    ):
+    with pytest.raises(PrerequisiteError, match="'dover', but one of kind 'picture-features' or 'clip'"):
         scorer.check()
 
 
@@ -162,7 +160,15 @@ def test_the_bound_of_a_folder_of_pictures(
 ) -> None:
     from tasks.scoring.suites.locot2v.aesthetics_bound import main
 
-    words = [str(tmp_path / "pictures"), "--models", str(weights), "--pictures", "siglip", "--head", "head"]
+    words = [
+        str(tmp_path / "pictures"),
+        "--model-folder",
+        str(weights),
+        "--pictures",
+        "siglip",
+        "--head",
+        "head",
+    ]
     assert main(words) == 1 and "has no pictures" in capsys.readouterr().err
     (tmp_path / "pictures").mkdir()
     for number in range(3):

@@ -1,0 +1,95 @@
+"""The command line. Every command imports what it needs when it is called, so that help is quick."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+import typer
+
+from slvmeval.cli import models
+from slvmeval.cli.annotate import annotate
+from slvmeval.cli.build import build, plan, sources
+from slvmeval.cli.cluster import deploy, slurm
+from slvmeval.cli.doctor import doctor
+from slvmeval.cli.evaluate import evaluate, meta_sets, report
+from slvmeval.cli.store import captions, pairs, publish, status, upkeep
+from slvmeval.cli.suite import suite
+
+app = typer.Typer(
+    name="slvmeval",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="Builds SLVMEval: long-video pairs with known damage, to measure the judges of generated video.\n\n"
+    "Start with `slvmeval doctor`, then `slvmeval demo`; with videos of your own: "
+    "`slvmeval build --sources folder:VIDEOS --store STORE`.",
+)
+for group in (
+    doctor,
+    build,
+    sources,
+    models,
+    plan,
+    upkeep,
+    deploy,
+    pairs,
+    publish,
+    captions,
+    annotate,
+    evaluate,
+    meta_sets,
+    report,
+    suite,
+    status,
+    slurm,
+):
+    group.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    0: done. 1: failed, with a message. 2: wrong usage. 3: built, but something was set aside.
+    130 and 143: interrupted or terminated.
+    """
+    try:
+        with _ending_cleanly():
+            app(arguments)
+    except SystemExit as ended:
+        if ended.code in (_INTERRUPTED, _TERMINATED):
+            typer.echo("interrupted; run the same command again to go on", err=True)
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except Exception as problem:
+        from storage_schemas.errors import SlvmevalError
+
+        if not isinstance(problem, SlvmevalError):
+            raise
+        typer.echo(f"error: {problem}", err=True)
+        return 1
+    return 0
+
+
+_INTERRUPTED = 128 + signal.SIGINT
+_TERMINATED = 128 + signal.SIGTERM
+
+
+@contextmanager
+def _ending_cleanly() -> Iterator[None]:
+    """Let SIGTERM (a cancelled job) unwind as an interrupt does, so that worker processes are ended."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(_TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,518 @@
+"""Published values of a benchmark, and a release's report held against them.
+
+A file has one TOML table for each printed table; ``published.toml`` has SLVMEval's. What does not fit, and what
+the release lacks, does not stop a comparison: it is listed, a line each, and left out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from storage_schemas.errors import UserInputError
+from tasks.report.accuracy import MEAN, POOLED, Matrix
+from tasks.report.judged_release import JudgedRelease
+from tasks.report.systems import ASPECT_ORDER, systems_of
+from tasks.report.table import ALL, Column, Table
+from tasks.statistics.intervals import paper_half_width
+
+#: The name for SLVMEval's own values.
+PAPER = "paper"
+_FILE = "published.toml"
+
+#: What a table gives; docs/report.md says which rows and columns it has.
+Quantity = Literal["release", "accuracy", "retention", "duration_rho", "duration_p", "filter_r"]
+_RETENTION = ("initial", "excluded_c", "excluded_a", "final", "rate")
+_RELEASE = ("aspects", "pairs", "videos", "prompts", "longest_s", "mean_s", "prompt_characters")
+_VALUE = re.compile(
+    r"(?P<bound>>\s*)?(?P<value>[-−+]?\d[\d,]*(?:\.\d+)?)(?:\s*±\s*(?P<half>\d+(?:\.\d+)?))?", re.ASCII
+)
+_KEYS = ("table", "section", "gives", "columns", "rows")
+
+
+@dataclass(frozen=True)
+class PublishedValue:
+    """One printed value.
+
+    Parameters
+    ----------
+    row, column
+        Its place, as named in the file.
+    text
+        As printed; empty if it is not legible.
+    value, half
+        The number, and what follows ± it, in the unit of the print.
+    bound
+        Whether only this is printed, that the number is greater.
+    """
+
+    gives: Quantity
+    table: str
+    section: str
+    row: str
+    column: str
+    text: str
+    value: float
+    half: float | None = None
+    bound: bool = False
+
+
+@dataclass(frozen=True)
+class Published:
+    """The values of one file, and what in it cannot be read, a line each."""
+
+    title: str
+    values: tuple[PublishedValue, ...]
+    problems: tuple[str, ...] = ()
+
+
+def read_published(where: str) -> Published:
+    """Return the values of a file, or SLVMEval's for ``paper``.
+
+    Raises
+    ------
+    UserInputError
+        If the file cannot be read, or has no tables.
+    """
+    name = "the paper's values" if where == PAPER else where
+    try:
+        text = (
+            files(__package__).joinpath(_FILE).read_text(encoding="utf-8")
+            if where == PAPER
+            else Path(where).read_text(encoding="utf-8")
+        )
+        content = tomllib.loads(text)
+    except OSError as problem:
+        raise UserInputError(
+            f"--against {where}: {problem.strerror}; write {PAPER}, or the path of a file of published values"
+        ) from problem
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise UserInputError(f"{name} is not valid TOML: {problem}") from problem
+    tables = content.get("tables")
+    if not isinstance(tables, list) or not tables:
+        raise UserInputError(f"{name} has no [[tables]]: docs/report.md shows the form of published values")
+    values: list[PublishedValue] = []
+    problems: list[str] = []
+    for number, table in enumerate(tables, 1):
+        _read_table(table, number, values, problems)
+    title = content.get("title")
+    return Published(title if isinstance(title, str) and title else name, tuple(values), tuple(problems))
+
+
+def _read_table(table: Any, number: int, values: list[PublishedValue], problems: list[str]) -> None:
+    name = (
+        f"table {table['table']}"
+        if isinstance(table, dict) and "table" in table
+        else f"[[tables]] number {number}"
+    )
+    if reason := _misshapen(table):
+        problems.append(f"{name}: {reason}")
+        return
+    seen = {(value.gives, value.row, value.column) for value in values}
+    columns, gives = table["columns"], table["gives"]
+    for row, cells in table["rows"].items():
+        if not isinstance(cells, list) or len(cells) != len(columns):
+            count = len(cells) if isinstance(cells, list) else "no"
+            problems.append(f"{name}, {row}: {count} values for {len(columns)} columns: not compared")
+            continue
+        for column, cell in zip(columns, cells, strict=True):
+            if cell == "":
+                continue
+            try:
+                value = _value(gives, column, cell)
+            except ValueError as problem:
+                problems.append(f"{name}, {row}, {column}: {problem}: not compared")
+                continue
+            if (gives, row, column) in seen:
+                problems.append(
+                    f"{name}, {row}, {column}: this value stands in the file twice: the first is compared"
+                )
+                continue
+            values.append(
+                PublishedValue(gives, table["table"], table["section"], row, column, str(cell), *value)
+            )
+
+
+def _misshapen(table: Any) -> str:
+    """Return why a table cannot be read at all, or an empty text."""
+    if not isinstance(table, dict):
+        return "not a table"
+    if missing := [key for key in _KEYS if key not in table]:
+        return f"without {', '.join(missing)}"
+    if unknown := [key for key in table if key not in _KEYS]:
+        return f"unknown key {unknown[0]!r}{_near(unknown[0], _KEYS)}"
+    if table["gives"] not in get_args(Quantity):
+        return f"gives {table['gives']!r}: choose {', '.join(get_args(Quantity))}"
+    if not all(isinstance(table[key], str) for key in ("table", "section")):
+        return "table and section have to be texts"
+    columns = table["columns"]
+    if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
+        return "columns have to be a list of names"
+    return "" if isinstance(table["rows"], dict) else "rows have to be a table"
+
+
+def _value(gives: Quantity, column: str, cell: Any) -> tuple[float, float | None, bool]:
+    """Return a cell's number, what follows ±, and whether it is a lower bound only.
+
+    Raises
+    ------
+    ValueError
+        If it is not a number, or one that cannot be.
+    """
+    text = str(cell) if isinstance(cell, (str, int, float)) and not isinstance(cell, bool) else ""
+    match = _VALUE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{cell!r} is not a number")
+    value = float(match["value"].replace(",", "").replace("−", "-"))
+    low, high = _limits(gives, column)
+    if not low <= value <= high:
+        raise ValueError(f"{text} lies outside {low:g} to {high:g}")
+    return value, float(match["half"]) if match["half"] else None, bool(match["bound"])
+
+
+def _limits(gives: Quantity, column: str) -> tuple[float, float]:
+    if gives == "accuracy" or column == "rate":
+        return 0, 100
+    if gives in ("duration_rho", "filter_r"):
+        return -1, 1
+    return 0, 1 if gives == "duration_p" else 1e12
+
+
+@dataclass(frozen=True)
+class Against:
+    """A report held against published values.
+
+    Parameters
+    ----------
+    tables
+        A table for each quantity that both have.
+    beside
+        For a cell of the accuracy matrix, by evaluator and aspect: published value, difference.
+    problems
+        What in the file does not fit, a line each.
+    absent
+        What the release lacks, a line each.
+    """
+
+    title: str
+    tables: tuple[Table, ...]
+    beside: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+def hold_against(
+    published: Published, gathered: JudgedRelease, matrix: Matrix, tables: Mapping[str, Table]
+) -> Against:
+    """Return published values beside a report's own.
+
+    Parameters
+    ----------
+    tables
+        The report's, by name.
+    """
+    fit = _Fit(published, gathered)
+    accuracy = list(_accuracies(fit, gathered, matrix))
+    made = [
+        _table("accuracy", published, _ACCURACY, accuracy, _ACCURACY_NOTE),
+        _table("duration", published, _DURATION, _durations(fit, tables["duration-correlation"])),
+        _table("retention", published, _RETAINED, _retained(fit, tables["retention"])),
+        _table("filter", published, _FILTER, _filters(fit, tables["filter-correlation"])),
+        _table("release", published, _FACTS, _facts(fit, tables["release"])),
+    ]
+    half, points = Column("", "", "percent"), Column("", "", "points")
+    beside = {}
+    for row in accuracy:
+        said = half.text(row["published"])
+        if row["published_half"] is not None:
+            said += f"±{half.text(row['published_half'])}"
+        difference = points.text(row["difference"])
+        if row["half_difference"] is not None:
+            difference += f"±{half.text(row['half_difference'])}"
+        beside[row["evaluator"], row["aspect"]] = said, difference
+    return Against(
+        published.title,
+        tuple(table for table in made if table.rows),
+        beside,
+        (*published.problems, *fit.problems),
+        tuple(fit.absent_lines()),
+    )
+
+
+class _Fit:
+    """Which published values have a place in a report, and lines on the others."""
+
+    def __init__(self, published: Published, gathered: JudgedRelease) -> None:
+        self._published = published
+        self._names: dict[str, list[str]] = {}
+        for system in systems_of(gathered):
+            self._names.setdefault(system.published_name, []).append(gathered.names[system.who])
+            if system.who[0] != system.published_name:
+                # a file of one's own may use the label
+                self._names.setdefault(system.who[0], []).append(gathered.names[system.who])
+        self._known = {*ASPECT_ORDER, *gathered.release.recipe.get("aspects", {}), *gathered.aspects}
+        self._problems: dict[str, None] = {}
+        self._absent: dict[tuple[str, str], dict[str, None]] = {}
+
+    @property
+    def problems(self) -> list[str]:
+        """What in the file cannot fit any release."""
+        return list(self._problems)
+
+    def absent_lines(self) -> Iterator[str]:
+        """Yield what the release lacks, with the tables that have it."""
+        for (what, reason), places in self._absent.items():
+            yield f"{what} ({', '.join(places)}): {reason}: not compared"
+
+    def by_evaluator(
+        self, gives: Collection[Quantity], aspects: Collection[str], more: Collection[str] = ()
+    ) -> Iterator[tuple[PublishedValue, str]]:
+        """Yield each value with the display name of every evaluator that it is compared with."""
+        for value in self._values(gives):
+            if not self._is_aspect(value, value.column, aspects, more):
+                continue
+            names = self._names.get(value.row)
+            if names is None:
+                self.lacks(value, f"evaluator {value.row}", "it has no answers on this release")
+            for name in names or ():
+                yield value, name
+
+    def by_aspect(
+        self, gives: Quantity, aspects: Collection[str], columns: Collection[str], more: Collection[str] = ()
+    ) -> Iterator[PublishedValue]:
+        """Yield each value whose row is an aspect and whose column is a known one."""
+        for value in self._values((gives,)):
+            if self.is_named(value, "column", value.column, columns) and self._is_aspect(
+                value, value.row, aspects, more
+            ):
+                yield value
+
+    def in_row(self, gives: Quantity, row: str) -> Iterator[PublishedValue]:
+        """Yield each value of the one row that such a table has."""
+        for value in self._values((gives,)):
+            if self.is_named(value, "row", value.row, (row,)):
+                yield value
+
+    def is_named(self, value: PublishedValue, what: str, name: str, known: Collection[str]) -> bool:
+        """Tell whether a name is one of those that such a table may have; else note the problem."""
+        if name in known:
+            return True
+        self._problems[
+            f"table {value.table}: no {what} {name!r} in what gives {value.gives!r}"
+            f"{_near(name, known) or '; there are ' + ', '.join(known)}: not compared"
+        ] = None
+        return False
+
+    def is_aspect_here(self, value: PublishedValue, aspects: Collection[str]) -> bool:
+        """Tell whether a value's column is an aspect that the release has."""
+        return self._is_aspect(value, value.column, aspects, ())
+
+    def _is_aspect(
+        self, value: PublishedValue, name: str, aspects: Collection[str], more: Collection[str]
+    ) -> bool:
+        if name in aspects:
+            return True
+        if name in self._known or name in more:
+            self.lacks(
+                value, f"aspect {name}" if name in self._known else name, "this report has no such row"
+            )
+            return False
+        return self.is_named(value, "aspect", name, [*self._known, *more])
+
+    def lacks(self, value: PublishedValue, what: str, reason: str) -> None:
+        """Note that a value has no counterpart."""
+        place = value.table if not value.table[:1].isdigit() else f"table {value.table}"
+        self._absent.setdefault((what, reason), {})[place] = None
+
+    def _values(self, gives: Collection[Quantity]) -> Iterable[PublishedValue]:
+        return [value for value in self._published.values if value.gives in gives]
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+_PLACE = (Column("table", "table"), Column("section", "section", shown=False))
+_ASPECT, _EVALUATOR = Column("aspect", "aspect", "aspect"), Column("evaluator", "evaluator")
+_ACCURACY = (
+    _ASPECT,
+    _EVALUATOR,
+    *_PLACE,
+    Column("accuracy", "accuracy", "percent"),
+    Column("half", "±", "percent"),
+    Column("published", "published", "percent"),
+    Column("published_half", "±", "percent"),
+    Column("difference", "difference", "points"),
+    Column("half_difference", "±", "percent"),
+    Column("differs", "differs"),
+)
+_OF_ACCURACY: tuple[Quantity, ...] = ("accuracy",)
+_ACCURACY_NOTE = (
+    "Accuracy less what is published, in points, with the paper's 95 % intervals. That of the difference "
+    "takes the two as independent. It differs where this interval does not contain 0."
+)
+
+
+def _accuracies(fit: _Fit, gathered: JudgedRelease, matrix: Matrix) -> Iterator[dict[str, Any]]:
+    rows = {row.aspect: row for row in (*matrix.rows, *matrix.summary)}
+    columns = {name: place for place, name in enumerate(matrix.evaluators)}
+    for value, name in fit.by_evaluator(_OF_ACCURACY, rows, (POOLED, MEAN)):
+        if name not in columns or (shown := rows[value.column].cells[columns[name]]).accuracy is None:
+            fit.lacks(value, f"{name}, {value.column}", "it has no accuracy on this release")
+            continue
+        published = value.value / 100
+        theirs = None if value.half is None else value.half / 100
+        ours = None if shown.cell is None else paper_half_width(shown.accuracy, shown.cell.n)
+        difference = shown.accuracy - published
+        both = None if ours is None or theirs is None else math.hypot(ours, theirs)
+        yield {
+            **_head(value),
+            "aspect": value.column,
+            "evaluator": name,
+            "accuracy": shown.accuracy,
+            "half": ours,
+            "published": published,
+            "published_half": theirs,
+            "difference": difference,
+            "half_difference": both,
+            "differs": "" if both is None else "yes" if abs(difference) > both else "no",
+        }
+
+
+_DURATION = (
+    _ASPECT,
+    _EVALUATOR,
+    *_PLACE,
+    Column("what", "of"),
+    Column("ours", "here", "correlation"),
+    Column("published", "published", "correlation"),
+    Column("difference", "difference", "correlation"),
+)
+
+
+def _durations(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
+    held = {(row["evaluator"], row["aspect"]): row for row in table.rows}
+    aspects = {aspect for _, aspect in held}
+    for value, name in fit.by_evaluator(("duration_rho", "duration_p"), aspects):
+        key = "rho_bins" if value.gives == "duration_rho" else "p_bins"
+        ours = held.get((name, value.column), {}).get(key)
+        if ours is None:
+            fit.lacks(value, f"{name}, {value.column}", "its correlation with duration is not defined here")
+            continue
+        yield {
+            **_head(value),
+            **_difference(ours, value),
+            "aspect": value.column,
+            "evaluator": name,
+            "what": "ρ" if key == "rho_bins" else "p",
+        }
+
+
+_RETAINED = (
+    _ASPECT,
+    *_PLACE,
+    Column("what", "column"),
+    Column("ours", "here", "tenths"),
+    Column("published", "published", "tenths"),
+    Column("difference", "difference", "tenths"),
+)
+
+
+def _retained(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
+    held = {row["aspect"]: row for row in table.rows}
+    for value in fit.by_aspect("retention", held, _RETENTION, (ALL,)):
+        ours = held[value.row][value.column]
+        if ours is not None:
+            scale = 100 if value.column == "rate" else 1
+            yield {
+                **_head(value),
+                **_difference(scale * ours, value),
+                "aspect": value.row,
+                "what": value.column.replace("_", " "),
+            }
+
+
+_FILTER = (
+    _ASPECT,
+    *_PLACE,
+    Column("ours", "Pearson's r", "correlation"),
+    Column("text", "published"),
+    Column("difference", "difference", "correlation"),
+    Column("differs", "differs"),
+)
+
+
+def _filters(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
+    held = {row["aspect"]: row["r"] for row in table.rows}
+    for value in fit.in_row("filter_r", "pearson"):
+        if not fit.is_aspect_here(value, held):
+            continue
+        ours = held[value.column]
+        if ours is not None:
+            yield {
+                **_head(value),
+                **_difference(ours, value),
+                "aspect": value.column,
+                "text": value.text,
+                "differs": "" if not value.bound else "no" if ours > value.value else "yes",
+            }
+
+
+_FACTS = (
+    Column("what", "of the release"),
+    *_PLACE,
+    Column("ours", "here", "tenths"),
+    Column("published", "published", "tenths"),
+    Column("difference", "difference", "tenths"),
+)
+
+
+def _facts(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
+    titles = {column.key: column.title for column in table.columns}
+    for value in fit.in_row("release", "release"):
+        if fit.is_named(value, "column", value.column, _RELEASE):
+            ours = float(table.rows[0][value.column])
+            yield {**_head(value), **_difference(ours, value), "what": titles[value.column]}
+
+
+def _head(value: PublishedValue) -> dict[str, str]:
+    return {"table": value.table, "section": value.section}
+
+
+def _difference(ours: float, value: PublishedValue) -> dict[str, Any]:
+    return {
+        "ours": ours,
+        "published": value.value,
+        "difference": None if value.bound else ours - value.value,
+    }
+
+
+def _table(
+    what: str,
+    published: Published,
+    columns: tuple[Column, ...],
+    rows: Iterable[dict[str, Any]],
+    note: str = "",
+) -> Table:
+    titles = {
+        "accuracy": "Accuracy",
+        "duration": "Duration and accuracy",
+        "retention": "What the human filter kept",
+        "filter": "With and without the human filter",
+        "release": "The release",
+    }
+    return Table(
+        f"against-{what}",
+        f"{titles[what]}, against {published.title}",
+        columns,
+        tuple(rows),
+        note or "What is here, less what is published.",
+    )

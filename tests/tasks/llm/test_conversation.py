@@ -1,0 +1,319 @@
+"""Conversations: steps in roles, answered by a real server or assumed for an estimate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage_schemas.errors import PrerequisiteError
+from storage_schemas.ids import digest_text
+from storage_schemas.judgements import Failure
+from storage_schemas.model import ModelServer
+from tasks.llm.answer_store import AnswerStore
+from tasks.llm.answers import objects, score_in
+from tasks.llm.conversation import DryRunAsker, LiveAsker, Roles, Step, dry_run
+from tasks.llm.requests import NotKept, Parts
+from tasks.llm.servers import Servers
+from tasks.llm.usage import Estimate, ModelUsage, NotJudged
+from tasks.llm.vision_models import VlmModel
+from tests.storage_schemas.full_disk import fill
+from tests.tiny_models.faulty_server import FaultyServer, Reply
+
+SCORE = objects({"score": {"type": "integer"}})
+STEP = Step(
+    "rate", "language", "Rate it.", "A text.", SCORE, {"score": 3}, lambda value: score_in(value, 1, 5)
+)
+
+
+def model(name: str, **settings: Any) -> VlmModel:
+    return VlmModel(
+        model=name, server="s", **{"context_tokens": 2000, "answer_tokens": 100, "most_images": 4, **settings}
+    )
+
+
+MODELS = {"language": model("reads"), "multimodal": model("sees")}
+
+
+def roles(
+    folder: Path, server: FaultyServer | None, models: Mapping[str, VlmModel] = MODELS, **settings: Any
+) -> Roles:
+    named = {} if server is None else {"s": ModelServer(url=server.url, **{"patience_s": 0.1, **settings})}
+    return Roles("talk", models, Servers(named), AnswerStore(folder))
+
+
+def served(*replies: Reply | int) -> FaultyServer:
+    """Return a server that gives scores, or other replies, in turn."""
+    plan = [Reply(json.dumps({"score": one})) if isinstance(one, int) else one for one in replies]
+    return FaultyServer(plan, models=("reads", "sees"))
+
+
+@dataclass(frozen=True)
+class Photo:
+    """An exhibit that shows one image."""
+
+    name: str = "a"
+    frames: int = 8
+    images: int = 1
+    tokens: int = 200
+
+    def fit(self, model: VlmModel, text_tokens: int) -> Photo:
+        if text_tokens + self.tokens > model.request_tokens():
+            raise NotJudged(Failure.CONTEXT_TOO_LONG, "no image fits")
+        return self
+
+    def key(self) -> Mapping[str, Any]:
+        return {"photo": self.name}
+
+    def parts(self) -> Parts:
+        return [{"type": "text", "text": f"<photo {self.name}>"}]
+
+    def details(self) -> dict[str, Any]:
+        return {"photo": self.name}
+
+
+LOOK = replace(STEP, name="look", role="multimodal", exhibit=Photo())
+
+
+def failure_of(asker: LiveAsker | DryRunAsker, step: Step) -> NotJudged:
+    with pytest.raises(NotJudged) as problem:
+        asker.ask(step)
+    return problem.value
+
+
+# -- what is sent --------------------------------------------------------------------------------------
+
+
+def test_a_step_is_sent_to_the_model_of_its_role(tmp_path: Path) -> None:
+    with served(4) as server:
+        asker = LiveAsker(roles(tmp_path, server))
+        assert (asker.ask(STEP), asker.ask(LOOK)) == (4, 4)
+    first, second = (seen.body for seen in server.seen)
+    assert (first["model"], second["model"]) == ("reads", "sees")
+    text = {"type": "text", "text": "A text."}
+    assert first["messages"] == [
+        {"role": "system", "content": "Rate it."},
+        {"role": "user", "content": [text]},
+    ]
+    assert second["messages"][1]["content"] == [text, {"type": "text", "text": "<photo a>"}]
+    assert first["response_format"]["json_schema"]["schema"] == SCORE
+
+
+def test_a_step_s_seed_and_temperature_replace_those_of_the_model(tmp_path: Path) -> None:
+    models = {"language": model("reads", temperature=0.2, extra_body={"top_k": 5})}
+    with served(4) as server:
+        asker = LiveAsker(roles(tmp_path, server, models))
+        asker.ask(STEP)
+        asker.ask(replace(STEP, temperature=0.9, seed=7))
+    plain, seeded = (seen.body for seen in server.seen)
+    assert (plain["temperature"], plain["top_k"], plain.get("seed")) == (0.2, 5, None)
+    assert (seeded["temperature"], seeded["top_k"], seeded["seed"]) == (0.9, 5, 7)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"text": "Another text."},
+        {"what": {"repeat": 1}},
+        {"system": "Rate it well."},
+        {"exhibit": Photo("b")},
+        {"role": "language"},
+    ],
+)
+def test_what_an_answer_depends_on_asks_again(tmp_path: Path, other: dict[str, Any]) -> None:
+    with served(4) as server:
+        LiveAsker(roles(tmp_path, server)).ask(LOOK)
+        LiveAsker(roles(tmp_path, server)).ask(replace(LOOK, **other))
+        assert len(server.seen) == 2
+
+
+def test_a_step_s_name_and_assumed_answer_do_not_ask_again(tmp_path: Path) -> None:
+    with served(4) as server:
+        LiveAsker(roles(tmp_path, server)).ask(STEP)
+        LiveAsker(roles(tmp_path, server)).ask(replace(STEP, name="other", assumed={"score": 1}))
+        assert len(server.seen) == 1
+
+
+def test_conversations_of_two_names_do_not_share_answers(tmp_path: Path) -> None:
+    with served(4) as server:
+        LiveAsker(roles(tmp_path, server)).ask(STEP)
+        LiveAsker(replace(roles(tmp_path, server), name="other")).ask(STEP)
+        assert len(server.seen) == 2
+
+
+# -- what is noted -------------------------------------------------------------------------------------
+
+
+def test_the_conversation_has_each_step_and_its_answer(tmp_path: Path) -> None:
+    with served(4) as server:
+        asker = LiveAsker(roles(tmp_path, server))
+        asker.ask(STEP)
+        asker.ask(LOOK)
+    said, seen = asker.details()["conversation"]
+    expected = MODELS["language"].text_tokens("Rate it.A text.")
+    assert said.pop("tokens")["expected_in"] >= expected
+    assert said == {
+        "step": "rate", "model": "reads", "told": digest_text("Rate it."), "answer": 4, "kept": False
+    }  # fmt: skip
+    assert (seen["step"], seen["model"], seen["tokens"]["in"], seen["tokens"]["out"]) == (
+        "look",
+        "sees",
+        100,
+        20,
+    )
+    assert asker.details()["frames"] == {"photo": "a"}
+
+
+def test_a_kept_answer_is_noted_as_such_and_costs_nothing(tmp_path: Path) -> None:
+    with served(4) as server:
+        LiveAsker(roles(tmp_path, server)).ask(STEP)
+        again = LiveAsker(roles(tmp_path, server))
+        assert again.ask(STEP) == 4
+        assert len(server.seen) == 1
+    assert [one["kept"] for one in again.conversation] == [True]
+    assert again.calls == 0
+    assert again.usage().tokens() == (0, 0)
+    assert again.model == "reads"
+
+
+def test_tokens_of_further_models_stand_apart_from_those_of_the_model_that_saw(tmp_path: Path) -> None:
+    with served(4) as server:
+        asker = LiveAsker(roles(tmp_path, server))
+        asker.ask(STEP)
+        assert (asker.model, asker.usage().others) == ("reads", ())
+        asker.ask(LOOK)
+    usage = asker.usage()
+    assert asker.model == "sees"
+    assert (usage.tokens_in, usage.tokens_out, usage.frames, usage.tries) == (100, 20, 8, 2)
+    assert usage.others == (ModelUsage("reads", 100, 20),)
+
+
+@pytest.mark.parametrize("raw", ["Four.", '{"score": 9}', '{"score": 1, "score": 2}'])
+def test_the_raw_text_of_a_failed_answer_stays_in_the_conversation(tmp_path: Path, raw: str) -> None:
+    with served(4, Reply(raw)) as server:
+        asker = LiveAsker(roles(tmp_path, server))
+        asker.ask(STEP)
+        failed = failure_of(asker, LOOK)
+    assert failed.failure is Failure.NOT_UNDERSTOOD
+    assert failed.message.startswith("look: ")
+    assert failed.raw == raw
+    first, last = failed.details["conversation"]
+    assert (first["step"], first["answer"], "failure" in first) == ("rate", 4, False)
+    assert (last["step"], last["answer"], last["failure"]) == ("look", raw, "not_understood")
+    # all that was paid, each model by its name
+    assert failed.calls == 2
+    assert (failed.usage.tokens_in, failed.usage.tokens_out) == (0, 0)
+    assert set(failed.usage.others) == {ModelUsage("reads", 100, 20), ModelUsage("sees", 100, 20)}
+
+
+def test_an_answer_that_failed_is_asked_for_again(tmp_path: Path) -> None:
+    with served(Reply("Four."), 4) as server:
+        failure_of(LiveAsker(roles(tmp_path, server)), STEP)
+        assert LiveAsker(roles(tmp_path, server)).ask(STEP) == 4
+        assert len(server.seen) == 2
+
+
+def test_a_refused_request_has_no_raw_text_and_cost_nothing(tmp_path: Path) -> None:
+    with served(Reply(status=400, text="I will not")) as server:
+        failed = failure_of(LiveAsker(roles(tmp_path, server)), STEP)
+    assert failed.failure is Failure.REFUSED
+    assert "rate: " in failed.message and "I will not" in failed.message
+    assert (failed.details["conversation"], failed.calls, failed.usage.tokens()) == ([], 0, (0, 0))
+
+
+def test_an_answer_that_cannot_be_stored_counts_as_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(4) as server:
+        asker = LiveAsker(roles(tmp_path, server))
+        with monkeypatch.context() as patched:
+            fill(patched, tmp_path)
+            with pytest.raises(NotKept):
+                asker.ask(STEP)
+    assert asker.calls == 1
+    assert asker.usage().tokens() == (100, 20)
+
+
+# -- limits and servers --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [STEP, LOOK])
+@pytest.mark.parametrize("asker", [LiveAsker, DryRunAsker])
+def test_a_request_longer_than_the_context_is_not_sent(
+    tmp_path: Path, step: Step, asker: type[LiveAsker | DryRunAsker]
+) -> None:
+    with served(4) as server:
+        failed = failure_of(asker(roles(tmp_path, server)), replace(step, text="word " * 3000))
+        assert server.seen == []
+    assert failed.failure is Failure.CONTEXT_TOO_LONG
+
+
+def test_a_server_that_the_profile_lacks_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PrerequisiteError, match="model_servers"):
+        LiveAsker(roles(tmp_path, None)).ask(STEP)
+
+
+def test_servers_are_checked_by_role(tmp_path: Path) -> None:
+    with FaultyServer(models=("reads",)) as server:
+        made = roles(tmp_path, server)
+        made.check(["language", "language"])
+        assert server.listed == 1
+        with pytest.raises(PrerequisiteError, match="it has reads"):
+            made.check(["multimodal"])
+    with pytest.raises(PrerequisiteError):
+        made.check(["language"])
+
+
+def test_a_role_allows_as_many_requests_at_once_as_its_server(tmp_path: Path) -> None:
+    with served(4) as server:
+        assert roles(tmp_path, server, concurrency=3).concurrency("language") == 3
+
+
+# -- estimates -----------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_sends_nothing_and_assumes_what_is_not_kept(tmp_path: Path) -> None:
+    with served(4) as server:
+        LiveAsker(roles(tmp_path, server)).ask(STEP)
+        asker = DryRunAsker(roles(tmp_path, server))
+        assert asker.ask(STEP) == 4, "a kept answer is taken as it is"
+        assert asker.estimates == []
+        assert asker.ask(LOOK) == 3, "the assumed answer is checked as a real one"
+        assert len(server.seen) == 1
+    (estimate,) = asker.estimates
+    assert (estimate.model, estimate.images, estimate.requests) == ("sees", 1, 1)
+    assert estimate.tokens_in > 200
+    assert estimate.tokens_out > 0
+
+
+def test_work_that_rests_on_assumed_answers_is_not_shared(tmp_path: Path) -> None:
+    def estimates(*steps: Step) -> list[Estimate]:
+        asker = DryRunAsker(roles(tmp_path, server))
+        for step in steps:
+            asker.ask(step)
+        return asker.estimates
+
+    with served(4) as server:
+        other = replace(LOOK, exhibit=Photo("b"))
+        # a text alone is the same request for both videos, and paid for once
+        assert estimates(STEP)[0].once == estimates(STEP)[0].once != ""
+        # after an assumed answer it may be another text for each
+        assert estimates(LOOK, STEP)[1].once != estimates(other, STEP)[1].once
+        # what is shown names itself
+        assert estimates(STEP, LOOK)[1].once == estimates(LOOK)[0].once
+
+
+def test_a_dry_run_counts_the_requests_before_a_step_that_fails(tmp_path: Path) -> None:
+    def talk(asker: DryRunAsker) -> None:
+        asker.ask(STEP)
+        asker.ask(replace(STEP, text="word " * 3000))
+        asker.ask(LOOK)
+
+    with served(4) as server:
+        estimates = dry_run(DryRunAsker(roles(tmp_path, server)), talk)
+        assert server.seen == []
+    assert [one.model for one in estimates] == ["reads"]
