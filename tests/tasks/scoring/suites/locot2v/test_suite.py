@@ -294,4 +294,4 @@ def test_a_whole_run_on_files_and_nothing_twice(tmp_path: Path, ffmpeg: str) -> 
     assert {(row.dimension, row.score) for row in rows} == {
         ("event_alignment", 1.0), ("logical_structure", 0.75), ("themes", 1.0), ("human_action", 0.75)
     }  # fmt: skip
-    assert sum(row.cost.calls for row in rows) == asked
+    assert sum(row.calls for row in rows) == asked
