@@ -1,7 +1,7 @@
 """Published values of a benchmark, and a release's report held against them.
 
-A file has one TOML table for each printed table; ``published.toml`` has SLVMEval's. What does not fit, and what
-the release lacks, does not stop a comparison: it is listed, a line each, and left out.
+A file has one TOML table for each printed table; ``published.toml`` has SLVMEval's. What does not fit, and
+what the release lacks, does not stop a comparison: it is listed, a line each, and left out.
 """
 
 from __future__ import annotations
