@@ -313,8 +313,8 @@ class SuiteResult:
 
 def by_reason(stopped: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Return reasons with the dimensions that have them, given pairs of both; empty ones are no reason."""
-    found: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for name, reason in stopped:
         if reason:
-            found.setdefault(reason, []).append(name)
-    return found
+            names_by_reason.setdefault(reason, []).append(name)
+    return names_by_reason

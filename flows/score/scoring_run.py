@@ -226,8 +226,8 @@ class ScoringRun(ABC, Generic[U, Result]):
 
     def part(self, name: str) -> RunPart[U]:
         """Return a part by its name."""
-        (found,) = [part for part in self.parts if part.name == name]
-        return found
+        (part,) = [one for one in self.parts if one.name == name]
+        return part
 
     def _came(self, outcome: Outcome) -> bool:
         """Note what a process lacks; no task has a next stage."""

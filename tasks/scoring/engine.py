@@ -393,11 +393,11 @@ def batches(
         ordered = [unit for some in by_shared.values() for unit in some]
         return [tuple(ordered[start : start + size]) for start in range(0, len(ordered), size)]
     least = max(_ROUNDS * concurrency if concurrency > 1 else 1, fair)
-    found: list[tuple[U, ...]] = []
+    tasks: list[tuple[U, ...]] = []
     batch: list[U] = []
     for some in by_shared.values():
         batch += some
         if len(batch) >= least:
-            found.append(tuple(batch))
+            tasks.append(tuple(batch))
             batch = []
-    return [*found, tuple(batch)] if batch else found
+    return [*tasks, tuple(batch)] if batch else tasks

@@ -243,7 +243,7 @@ class FeatureCache:
             if any(id_ not in shelf.rows for id_ in ids):
                 shelf.refresh()
             missing: dict[str, int] = {}
-            for id_, place in sorted(zip(ids, places, strict=True), key=lambda found: found[1]):
+            for id_, place in sorted(zip(ids, places, strict=True), key=lambda item: item[1]):
                 if id_ not in shelf.rows:
                     missing.setdefault(id_, place)
             for some in _slices(list(missing), ROWS_PER_FILE):

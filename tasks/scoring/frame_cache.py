@@ -33,10 +33,10 @@ class FramesKeeper:
     def take(self, ids: Sequence[str]) -> dict[str, Planes]:
         """Return those of some frames that are here."""
         with self._lock:
-            found = {id_: self._frames[id_] for id_ in ids if id_ in self._frames}
-            for id_ in found:
+            cached = {id_: self._frames[id_] for id_ in ids if id_ in self._frames}
+            for id_ in cached:
                 self._frames.move_to_end(id_)
-        return found
+        return cached
 
     def put(self, frames: dict[str, Planes]) -> None:
         """Keep frames; those that were not used for longest go."""
@@ -85,14 +85,14 @@ class KeptSide(Side):
     def planes(self, places: Sequence[int]) -> Planes:
         """Return frames by place, read-only; only those that are not kept are read."""
         ids = self.frame_ids(places)
-        found = self._keeper.take(ids)
-        missing = {id_: place for id_, place in zip(ids, places, strict=True) if id_ not in found}
+        frames = self._keeper.take(ids)
+        missing = {id_: place for id_, place in zip(ids, places, strict=True) if id_ not in frames}
         if missing:
             read = self._side.planes(list(missing.values()))
             new = {id_: frame.copy() for id_, frame in zip(missing, read, strict=True)}
             self._keeper.put(new)
-            found |= new
+            frames |= new
         shape = (len(ids), self.height * 3 // 2, self.width)
-        planes = np.stack([found[id_] for id_ in ids]) if ids else np.empty(shape, np.uint8)
+        planes = np.stack([frames[id_] for id_ in ids]) if ids else np.empty(shape, np.uint8)
         planes.setflags(write=False)
         return planes

@@ -123,11 +123,11 @@ class Judging(Kind[Request]):
         try:
             pair, text = self._open(unit)
             first, second = (pair.low, pair.high) if unit.order == "low_first" else (pair.high, pair.low)
-            found = self.evaluator.estimate(pair.prompt, first, second, text)
+            estimate = self.evaluator.estimate(pair.prompt, first, second, text)
         except Exception as problem:  # noqa: BLE001 - what is wrong with the request is told when it is made
             log.info("%s cannot estimate pair %s: %s", self.name, unit.pair.pair_id, problem)
             return ()
-        return [found] if isinstance(found, Estimate) else found or ()
+        return [estimate] if isinstance(estimate, Estimate) else estimate or ()
 
     def answer(self, unit: Request) -> list[Judgement]:
         """Return the row of a request.
@@ -216,8 +216,8 @@ class Judging(Kind[Request]):
 
     def _answer(self, request: Request, pair: Pair, text: AspectText) -> dict[str, Any]:
         if isinstance(self.evaluator, PointwiseScorer):
-            found = self._scores.compare(self.evaluator, request.pair, pair, text)
-            return {**found.fields, **usage_fields(self.work.prices, found.model, *found.usages)}
+            result = self._scores.compare(self.evaluator, request.pair, pair, text)
+            return {**result.fields, **usage_fields(self.work.prices, result.model, *result.usages)}
         if not isinstance(self.evaluator, PairwiseJudge):
             raise TypeError(f"{type(self.evaluator).__name__} is neither a judge nor a scorer")
         first, second = (pair.high, pair.low) if request.order == "high_first" else (pair.low, pair.high)

@@ -112,11 +112,11 @@ def choices_from_file(path: Path) -> list[EvaluatorChoice]:
         or not all(isinstance(table, dict) for table in tables.values())
     ):
         raise UserInputError(f"{path}: write a table [evaluators.LABEL] for each evaluator, and nothing else")
-    found = []
+    choices = []
     for label, table in tables.items():
         rest = {"label": label, **table}
-        found.append(_chosen(str(rest.pop("use", label)), rest, f"{path}: evaluators.{label}"))
-    return found
+        choices.append(_chosen(str(rest.pop("use", label)), rest, f"{path}: evaluators.{label}"))
+    return choices
 
 
 def check_labels(names: Iterable[str]) -> None:
@@ -200,17 +200,17 @@ def load_factory(
     try:
         if name in built_in:
             module, _, attribute = where.partition(":")
-            found: Any = getattr(importlib.import_module(module), attribute)
+            make: Any = getattr(importlib.import_module(module), attribute)
         else:
-            found = added[name].load()
+            make = added[name].load()
     except (ImportError, AttributeError) as problem:
         raise PrerequisiteError(
             f"{what} {name!r} cannot be loaded from {where}: {problem}; install what it needs, or "
             "repair or uninstall its package"
         ) from problem
-    if not callable(found):
+    if not callable(make):
         raise PrerequisiteError(f"{where} is not a factory: it has to be a class or a function")
-    return found  # type: ignore[no-any-return]
+    return make  # type: ignore[no-any-return]
 
 
 def make_evaluator(chosen: EvaluatorChoice, setup: Setup) -> Evaluator:
@@ -291,9 +291,9 @@ def check_different(evaluators: Iterable[tuple[str, Evaluator]]) -> None:
 
     Their requests would be the same: each would be paid for twice, and kept under one of the labels.
     """
-    found: dict[tuple[str, str], str] = {}
+    labels: dict[tuple[str, str], str] = {}
     for label, evaluator in evaluators:
-        other = found.setdefault((evaluator.name, settings_digest(evaluator)), label)
+        other = labels.setdefault((evaluator.name, settings_digest(evaluator)), label)
         if other != label:
             raise UserInputError(
                 f"{other} and {label} are one evaluator with the same settings: name it once; "

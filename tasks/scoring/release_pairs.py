@@ -86,10 +86,10 @@ def _require(what: str, wanted: Collection[object], there: Collection[object]) -
 
 
 def _one(begin: str, pairs: Iterable[PairFacts]) -> str:
-    found = [pair.pair_id for pair in pairs if pair.pair_id.startswith(begin)]
-    if len(found) != 1:
-        raise UserInputError(f"{len(found)} pairs have an id like {begin!r}")
-    return found[0]
+    matches = [pair.pair_id for pair in pairs if pair.pair_id.startswith(begin)]
+    if len(matches) != 1:
+        raise UserInputError(f"{len(matches)} pairs have an id like {begin!r}")
+    return matches[0]
 
 
 class ReleasePairs(Frozen):

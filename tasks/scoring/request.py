@@ -18,9 +18,9 @@ from tasks.scoring.instructions import text_digest
 
 def changed_texts(pairs: PairSet, folder: str | None) -> dict[str, str]:
     """Return by aspect the checksums of the texts that a folder has in place of those of a set of pairs."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     if folder is None:
-        return found
+        return digests
     for name, dimension in sorted({(pair.aspect, pair.dimension) for pair in pairs.facts()}):
         try:
             ours = text_digest(pairs.text(name, dimension, None))
@@ -28,8 +28,8 @@ def changed_texts(pairs: PairSet, folder: str | None) -> dict[str, str]:
             continue
         theirs = text_digest(pairs.text(name, dimension, folder))
         if theirs != ours:
-            found[name] = theirs
-    return found
+            digests[name] = theirs
+    return digests
 
 
 @dataclass(frozen=True)

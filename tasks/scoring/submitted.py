@@ -117,7 +117,7 @@ class BatchRecords:
 
     def of(self, service: BatchService[U], keys: Collection[str]) -> list[Batch]:
         """Return the batches in which some units were handed over, by whichever process."""
-        found = []
+        batches = []
         for path in sorted(self.folder.glob("*.json")):
             record = SharedState(path).read()
             mine = set(keys) & set(record.get("keys", ()))
@@ -128,8 +128,8 @@ class BatchRecords:
             if handle is None:
                 self.forget(path, mine)
             else:
-                found.append(Batch(path, handle, mine))
-        return found
+                batches.append(Batch(path, handle, mine))
+        return batches
 
     def forget(self, path: Path, keys: Iterable[str]) -> None:
         """Note that units of a batch are settled, or will not come; its record goes with the last one."""
@@ -190,14 +190,14 @@ class Submitted(Form[U]):
     @staticmethod
     def _reserved(units: Sequence[U], run: TaskRun[U], held: dict[str, Reservation]) -> list[U]:
         """Return those of some units that the limits allow, with what is set aside for them."""
-        found = []
+        reserved = []
         for unit in units:
             mine = run.reserve(unit)
             if mine is None:
                 break
             held[unit.key] = mine
-            found.append(unit)
-        return found
+            reserved.append(unit)
+        return reserved
 
     def _collect(
         self,
@@ -210,15 +210,15 @@ class Submitted(Form[U]):
         until = time.monotonic() + self.service.patience_s
         while batches:
             for batch in list(batches):
-                found = self.service.collect(batch.handle, [waiting[key] for key in batch.keys])
-                came = [key for key in found.rows if key in batch.keys]
-                for key in came:
-                    run.keep(found.rows[key], held.pop(key, Reservation()))
-                records.forget(batch.path, batch.keys if found.ended else came)
-                batch.keys -= set(came)
-                if found.ended or not batch.keys:
+                collected = self.service.collect(batch.handle, [waiting[key] for key in batch.keys])
+                keys = [key for key in collected.rows if key in batch.keys]
+                for key in keys:
+                    run.keep(collected.rows[key], held.pop(key, Reservation()))
+                records.forget(batch.path, batch.keys if collected.ended else keys)
+                batch.keys -= set(keys)
+                if collected.ended or not batch.keys:
                     batches.remove(batch)
-                if found.ended and batch.keys:
+                if collected.ended and batch.keys:
                     log.warning("batch %s expired: %d units are left", batch.handle, len(batch.keys))
             if not batches or time.monotonic() >= until:
                 return

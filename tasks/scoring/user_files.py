@@ -63,14 +63,14 @@ def read_lines(path: Path) -> list[tuple[int, Any]]:
     UserInputError
         Naming the line, if one is no JSON.
     """
-    found = []
+    lines = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if line.strip():
             try:
-                found.append((number, json.loads(line)))
+                lines.append((number, json.loads(line)))
             except (json.JSONDecodeError, RecursionError) as problem:
                 raise UserInputError(f"{path}, line {number}, is no JSON: {problem}") from problem
-    return found
+    return lines
 
 
 def first_there(folder: Path, names: Sequence[str], what: str) -> Path:

@@ -191,8 +191,8 @@ def _say_estimate(options: EvaluateOptions, sample: int | None, as_json: bool, q
     if as_json:
         basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
         refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
-        found = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
-        terminal.print_json({**found, "basis": basis, "refused": refused})
+        output = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
+        terminal.print_json({**output, "basis": basis, "refused": refused})
         return
     if rows:
         _print_estimate(evaluation, rows)

@@ -143,14 +143,18 @@ def _print_study(result: ProxyResult) -> None:
         for row in result.rows
     ]
     terminal.console().print(terminal.table(result.title, columns, rows, numbers=7))
-    found = result.correlation
-    if found.coefficient is None:
+    correlation = result.correlation
+    if correlation.coefficient is None:
         terminal.say(
-            f"Spearman's ρ is not defined over n = {found.n} evaluators: it needs two whose accuracies differ"
+            f"Spearman's ρ is not defined over n = {correlation.n} evaluators: it needs two with different "
+            "accuracies"
         )
         return
-    p = "p is not defined" if found.p is None else f"p = {found.p:.3g}"
-    terminal.say(f"Spearman's ρ of the two rankings: {found.coefficient:.3f} ({p}, n = {found.n} evaluators)")
+    p = "p is not defined" if correlation.p is None else f"p = {correlation.p:.3g}"
+    terminal.say(
+        f"Spearman's ρ of the two rankings: {correlation.coefficient:.3f} "
+        f"({p}, n = {correlation.n} evaluators)"
+    )
 
 
 def _write(result: ProxyResult, folder: Path) -> None:
@@ -210,11 +214,11 @@ def list_sets(as_json: terminal.JsonOption = False) -> None:
 
     own = descriptions()
     if as_json:
-        found = {
+        output = {
             name: {"title": one.title, "aspects": own.get(name, {}), "fps": one.fps}
             for name, one in SETS.items()
         }
-        terminal.print_json(found)
+        terminal.print_json(output)
         return
     rows = [
         (name, one.title, ", ".join(own.get(name, {})) or "those of this project")
@@ -286,7 +290,7 @@ def agreement(
     pairs = meta_set_from_text(where)
     gold = pairs.meta_pairs()
     rows = JudgementsStore(terminal.open_store(store, profile)).rows(pair_ids=list(gold))
-    found = agreements(rows, pairs.facts(), gold, policy)
+    agreements_by_aspect = agreements(rows, pairs.facts(), gold, policy)
     if as_json:
         terminal.print_json(
             [
@@ -300,11 +304,11 @@ def agreement(
                     if one.calibrated is None
                     else {"agreement": one.calibrated.agreement, "margin": one.calibrated.margin},
                 }
-                for one in found
+                for one in agreements_by_aspect
             ]
         )
         return
-    if not found:
+    if not agreements_by_aspect:
         terminal.say(f"nobody judged this set yet: slvmeval evaluate --pairs '{where}' -e NAME")
         return
     columns = ("evaluator", "pairs", "with ties %", "pairs", "without %", "calibrated %", "failed", "aspect")
@@ -319,7 +323,7 @@ def agreement(
             one.with_ties.failed,
             one.aspect,
         )
-        for one in found
+        for one in agreements_by_aspect
     ]
     terminal.console().print(terminal.table(pairs.title, columns, cells, numbers=6))
 

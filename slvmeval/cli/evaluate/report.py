@@ -207,12 +207,12 @@ def check(
     """
     from tasks.publish.submission import check_submission
 
-    found = check_submission(file, terminal.open_release(store, release, version, profile)).submission
+    submission = check_submission(file, terminal.open_release(store, release, version, profile)).submission
     if as_json:
-        terminal.print_json(found.model_dump(mode="json", exclude={"answers"}))
+        terminal.print_json(submission.model_dump(mode="json", exclude={"answers"}))
         return
-    terminal.say(f"{found.card.name}: {len(found.answers)} answers, in order")
-    for aspect, one in found.accuracies.items():
+    terminal.say(f"{submission.card.name}: {len(submission.answers)} answers, in order")
+    for aspect, one in submission.accuracies.items():
         accuracy = "–" if one.accuracy is None else f"{100 * one.accuracy:.1f}"
         terminal.say(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
 

@@ -88,9 +88,9 @@ def _money(usd: float | None) -> str:
     return "unknown" if usd is None else f"{usd:.2f}"
 
 
-def say_expected(found: Expected, prices: Prices, left_out: Sequence[UnusedLine], as_json: bool) -> None:
+def say_expected(expected: Expected, prices: Prices, left_out: Sequence[UnusedLine], as_json: bool) -> None:
     """Print what prompts would take."""
-    counts = vars(found)
+    counts = vars(expected)
     if as_json:
         rows = [vars(one) for one in left_out]
         terminal.print_json({**counts, "prices_as_of": prices.as_of, "left_out": rows})
@@ -98,7 +98,7 @@ def say_expected(found: Expected, prices: Prices, left_out: Sequence[UnusedLine]
     terminal.say(
         "at most, if each answer fits at once and each round of self-refinement finds something:",
         *(f"{name.replace('_', ' ')}: {count:,.0f}" for name, count in counts.items() if name != "usd"),
-        f"$: {_money(found.usd)}",
+        f"$: {_money(expected.usd)}",
     )
     if prices.as_of:
         terminal.say(f"prices of {prices.as_of}, {prices.source}")

@@ -72,8 +72,8 @@ def say_estimate(options: SuiteOptions, sample: int | None, as_json: bool, quiet
     rows = run.estimate(sample, terminal.teller(quiet or as_json))
     refused = {one.dimension.name: one.refused for one in run.asked if one.refused}
     if as_json:
-        found = {"prices_as_of": run.prices.as_of, "rows": [row.as_json() for row in rows]}
-        terminal.print_json({**found, "refused": refused, "left_out": [vars(one) for one in run.left_out]})
+        output = {"prices_as_of": run.prices.as_of, "rows": [row.as_json() for row in rows]}
+        terminal.print_json({**output, "refused": refused, "left_out": [vars(one) for one in run.left_out]})
         return
     if rows:
         _print_estimate(run, rows)

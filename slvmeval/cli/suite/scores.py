@@ -214,14 +214,14 @@ def alignment(
     table = alignment_table(made.dimensions, runs_of(plain), given.rows, runs_of(blurred), seed)
     figures = [alignment_figure(table)] if table.rows else []
     unscored = without_score(given.rows, plain)
-    left_out = [*given.left_out, *(one for found in unscored.values() for one in found)]
+    left_out = [*given.left_out, *(one for lines in unscored.values() for one in lines)]
     paths = write_tables(out, [table, left_out_table(left_out)], figures)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
     terminal.say(*(f"left out: {one.where}: {one.message}" for one in given.left_out[:_SHOWN]))
     if len(given.left_out) > _SHOWN:
         terminal.say(f"… and {len(given.left_out) - _SHOWN} more ratings")
-    terminal.say(*(f"left out: {in_words(name, found)}" for name, found in unscored.items()))
+    terminal.say(*(f"left out: {in_words(name, lines)}" for name, lines in unscored.items()))
     terminal.say(f"{len(paths)} files: {out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)
 

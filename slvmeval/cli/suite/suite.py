@@ -24,9 +24,9 @@ class SuiteGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command of ours, or of a package."""
-        found = super().get_command(ctx, cmd_name)
-        if found is not None:
-            return found
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            return command
         from tasks.scoring.suites.registry import added_suites
 
         if cmd_name not in added_suites():

@@ -64,8 +64,8 @@ class HubClip(HubSource):
 
     def encoder(self) -> Encoder:
         """Return the loaded model."""
-        found: Encoder = self.loaded()
-        return found
+        encoder: Encoder = self.loaded()
+        return encoder
 
     def check_length(self) -> None:
         """Check that it has more positions than its tokenizer fills, as far as its folder says.

@@ -34,10 +34,10 @@ class _KeptImages:
 
     def get(self, key: tuple[str, int, int]) -> str | None:
         with self._lock:
-            found = self._images.get(key)
-            if found is not None:
+            image = self._images.get(key)
+            if image is not None:
                 self._images.move_to_end(key)
-            return found
+            return image
 
     def put(self, key: tuple[str, int, int], address: str) -> None:
         with self._lock:

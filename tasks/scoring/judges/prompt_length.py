@@ -170,8 +170,8 @@ def fit_prompt(prompt: str, policy: PromptPolicy, tokens: Tokens) -> FittedPromp
 
     def shortened(length: int) -> str:
         return "\n".join(
-            caption if len(found) <= length else caption[: found[length - 1]]
-            for caption, found in zip(captions, ends, strict=True)
+            caption if len(caption_ends) <= length else caption[: caption_ends[length - 1]]
+            for caption, caption_ends in zip(captions, ends, strict=True)
         )
 
     length = _longest(max(map(len, ends)), lambda length: tokens.count(shortened(length)) <= most)
@@ -181,7 +181,7 @@ def fit_prompt(prompt: str, policy: PromptPolicy, tokens: Tokens) -> FittedPromp
             f"{most} tokens do not hold one token of each of {len(captions)} captions (each-truncate)",
         )
     text = shortened(length)
-    cut = sum(len(found) > length for found in ends)
+    cut = sum(len(caption_ends) > length for caption_ends in ends)
     return FittedPrompt(policy, text, most, count, tokens.count(text), len(captions), cut, length)
 
 

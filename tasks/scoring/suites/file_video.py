@@ -53,12 +53,12 @@ class FrameRate(Frozen):
         if self.fps == "native":
             return None
         try:
-            found = Fraction(self.fps)
+            rate = Fraction(self.fps)
         except (ValueError, ZeroDivisionError) as problem:
             raise UserInputError(f"fps is {self.fps!r}: give a number, or native") from problem
-        if found <= 0:
+        if rate <= 0:
             raise UserInputError(f"fps is {self.fps}: give a number above 0, or native")
-        return found
+        return rate
 
     def check(self) -> None:
         """Raise UserInputError if it makes no sense."""
@@ -110,13 +110,13 @@ class OpenVideos:
     def open(self, path: str) -> Side:
         """Return a video; it is the same object while it stays open."""
         with self._lock:
-            found = self._open.pop(path, None)
+            video = self._open.pop(path, None)
             # its truth would be its length, for which it is read
-            found = self._new(path) if found is None else found
-            self._open[path] = found
+            video = self._new(path) if video is None else video
+            self._open[path] = video
             while len(self._open) > self._most:
                 self._open.popitem(last=False)
-            return found
+            return video
 
     def _new(self, path: str) -> Side:
         plain = FileVideo(Path(path), self._sampling)

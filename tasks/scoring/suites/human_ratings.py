@@ -148,7 +148,7 @@ def _rating(row: Mapping[str, Any], rater: str, value: Any, scales: Scales) -> R
 
 def _whole(value: Any) -> int | None:
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError):
         return None
-    return int(found) if found.is_integer() and not isinstance(value, bool) else None
+    return int(number) if number.is_integer() and not isinstance(value, bool) else None

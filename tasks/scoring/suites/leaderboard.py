@@ -103,7 +103,7 @@ def current(
     by_dimension: dict[str, list[SuiteScore]] = defaultdict(list)
     for row in rows:
         by_dimension[row.dimension].append(row)
-    found: list[SuiteScore] = []
+    current_scores: list[SuiteScore] = []
     others: dict[str, int] = {}
     for name, held in by_dimension.items():
         asked = [row for row in held if any(row.settings.startswith(one) for one in settings)]
@@ -118,8 +118,8 @@ def current(
         # what could not be tried lately, such as a batch with one more model, hides no earlier score
         for row in sorted(mine, key=lambda row: (row.failure is not Failure.PREREQUISITE_MISSING, row.at)):
             latest[row.model, row.prompt_id, row.sample, row.repeat] = row
-        found += latest.values()
-    return found, others
+        current_scores += latest.values()
+    return current_scores, others
 
 
 def means_of(rows: Iterable[SuiteScore]) -> dict[str, dict[str, Mean]]:
@@ -129,13 +129,13 @@ def means_of(rows: Iterable[SuiteScore]) -> dict[str, dict[str, Mean]]:
     )
     for row in rows:
         held[row.dimension, row.model][row.prompt_id, row.sample].append(row.score)
-    found: dict[str, dict[str, Mean]] = defaultdict(dict)
+    means: dict[str, dict[str, Mean]] = defaultdict(dict)
     for (dimension, model), videos in held.items():
         given = [[score for score in scores if score is not None] for scores in videos.values()]
         values = [math.fsum(scores) / len(scores) for scores in given if scores]
         mean = math.fsum(values) / len(values) if values else None
-        found[dimension][model] = Mean(mean, len(values), len(given) - len(values))
-    return dict(found)
+        means[dimension][model] = Mean(mean, len(values), len(given) - len(values))
+    return dict(means)
 
 
 def common_prompts(rows: Sequence[SuiteScore]) -> list[SuiteScore]:

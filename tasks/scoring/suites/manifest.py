@@ -99,7 +99,7 @@ def load_manifest(path: Path, videos: Path, models: Sequence[str] = ()) -> Video
         no video at all.
     """
     finder = Videos(videos)
-    found: dict[tuple[str, str, int], VideoEntry] = {}
+    entries: dict[tuple[str, str, int], VideoEntry] = {}
     left_out: list[UnusedLine] = []
     known_models: set[str] = set()
     for where, row in read_rows(path, ("model", "prompt_id", "file")):
@@ -116,19 +116,21 @@ def load_manifest(path: Path, videos: Path, models: Sequence[str] = ()) -> Video
             left_out.append(UnusedLine(where, problem.reason.value, problem.message))
             continue
         key = (model, prompt_id, sample)
-        if key in found:
-            message = f"{entry.name} has a file already ({found[key].path}): number further ones in `sample`"
+        if key in entries:
+            message = (
+                f"{entry.name} has a file already ({entries[key].path}): number further ones in `sample`"
+            )
             left_out.append(UnusedLine(where, Reason.DUPLICATE_ID.value, message))
-        found.setdefault(key, entry)
+        entries.setdefault(key, entry)
     for model in models:
         if model not in known_models:
             raise UserInputError(
                 f"{path} has no model {model!r}: it has {', '.join(sorted(known_models)) or 'none'}"
             )
-    if not found:
+    if not entries:
         wrong = f": {left_out[0].where}: {left_out[0].message}" if left_out else ""
         raise UserInputError(f"{path} names no video that is there{wrong}")
-    order = sorted(found.values(), key=lambda one: (one.prompt_id, one.sample, one.model))
+    order = sorted(entries.values(), key=lambda one: (one.prompt_id, one.sample, one.model))
     return VideoManifest(tuple(order), tuple(left_out))
 
 

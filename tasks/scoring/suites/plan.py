@@ -90,7 +90,7 @@ def bring_together(prompts: Prompts, manifest: VideoManifest) -> Material:
     for id_ in prompts.by_id:
         if id_ not in by_prompt:
             left_out.append(UnusedLine(f"prompt {id_}", NO_VIDEO, "the manifest has no video of it"))
-    return Material(prompts.by_id, {id_: tuple(found) for id_, found in by_prompt.items()}, tuple(left_out))
+    return Material(prompts.by_id, {id_: tuple(videos) for id_, videos in by_prompt.items()}, tuple(left_out))
 
 
 def settings_of(suite: str, scorer: Scorer, sampling: FrameRate) -> str:
@@ -153,13 +153,13 @@ def units_of(
         Whether all models' videos of a prompt are scored together: there is a batch for each sample number
         then, and videos that cannot be read take no part in it.
     """
-    found = []
+    units = []
     for id_ in prompt_ids:
         prompt, videos = material.prompts[id_], material.videos[id_]
         for group in _groups(videos, together):
             for repeat in range(repeats):
-                found.append(_unit(dimension, settings, prompt, group, repeat))
-    return found
+                units.append(_unit(dimension, settings, prompt, group, repeat))
+    return units
 
 
 def _groups(videos: Sequence[VideoEntry], together: bool) -> list[tuple[VideoEntry, ...]]:

@@ -27,15 +27,15 @@ class Prompts:
 
 @dataclass
 class _Reading:
-    found: dict[str, SuitePrompt] = field(default_factory=dict)
+    prompts: dict[str, SuitePrompt] = field(default_factory=dict)
     left_out: list[UnusedLine] = field(default_factory=list)
 
     def add(self, where: str, prompt: SuitePrompt) -> None:
-        if prompt.prompt_id in self.found:
+        if prompt.prompt_id in self.prompts:
             self.left_out.append(
                 UnusedLine(where, Reason.DUPLICATE_ID.value, f"prompt {prompt.prompt_id} is there twice")
             )
-        self.found.setdefault(prompt.prompt_id, prompt)
+        self.prompts.setdefault(prompt.prompt_id, prompt)
 
 
 def load_prompts(path: Path, suite: Suite | None) -> Prompts:
@@ -61,18 +61,18 @@ def load_prompts(path: Path, suite: Suite | None) -> Prompts:
                 reading.add(where, _prompt(row))
             except ValueError as problem:
                 reading.left_out.append(UnusedLine(where, MALFORMED, str(problem)))
-    if not reading.found:
+    if not reading.prompts:
         wrong = f": {reading.left_out[0].where}: {reading.left_out[0].message}" if reading.left_out else ""
         raise UserInputError(f"{path} holds no prompt{wrong}; write prompt_id and text, one prompt a line")
     if suite is None:
-        return Prompts(reading.found, tuple(reading.left_out))
+        return Prompts(reading.prompts, tuple(reading.left_out))
     known = {dimension.name for dimension in suite.dimensions}
-    for prompt in reading.found.values():
+    for prompt in reading.prompts.values():
         strange = [name for name in prompt.dimensions if name not in known]
         if strange:
             message = f"{suite.name} has no dimension {', '.join(strange)}; it has {', '.join(sorted(known))}"
             reading.left_out.append(UnusedLine(f"prompt {prompt.prompt_id}", UNKNOWN_DIMENSION, message))
-    return Prompts(reading.found, tuple(reading.left_out))
+    return Prompts(reading.prompts, tuple(reading.left_out))
 
 
 def _prompt(row: Mapping[str, Any]) -> SuitePrompt:

@@ -126,22 +126,22 @@ def read_scores(path: Path, suite: str = "") -> list[SuiteScore]:
     IntegrityError
         If a Parquet file is damaged.
     """
-    found: dict[tuple[Any, ...], SuiteScore] = {}
+    by_id: dict[tuple[Any, ...], SuiteScore] = {}
     for where, row in _rows(path):
         one = _score(f"{path}, {where}", row)
         if suite and one.suite not in ("", suite):
             continue
         video = (one.model, one.prompt_id, one.sample, one.repeat)
         id_ = (one.suite, one.settings, one.dimension, *video, one.key, one.at)
-        if id_ in found:
+        if id_ in by_id:
             raise UserInputError(
                 f"{path}, {where}: {one.model}/{one.prompt_id}#{one.sample} has a score in {one.dimension} "
                 "already: number further videos in sample, further scores of one video in repeat"
             )
-        found[id_] = one
-    if not found:
+        by_id[id_] = one
+    if not by_id:
         raise UserInputError(f"{path} holds no score{f' of {suite}' if suite else ''}")
-    return list(found.values())
+    return list(by_id.values())
 
 
 def _rows(path: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:

@@ -132,14 +132,14 @@ class VideoScoring(Kind[ScoringUnit]):
             return self.failed(unit, Failure.VIDEO_UNREADABLE, unreadable)
         began = time.perf_counter()
         try:
-            found = list(self.scorer.score(unit.prompt, opened(unit, self.videos), unit.repeat))
+            scores = list(self.scorer.score(unit.prompt, opened(unit, self.videos), unit.repeat))
             seconds = (time.perf_counter() - began) / len(unit.videos)
-            if len(found) != len(unit.videos):
-                message = f"the scorer gave {len(found)} scores for {len(unit.videos)} videos"
+            if len(scores) != len(unit.videos):
+                message = f"the scorer gave {len(scores)} scores for {len(unit.videos)} videos"
                 return self.failed(unit, Failure.INTERNAL_ERROR, message)
             return [
                 _row(self.suite, unit, place, {"seconds": seconds, **self._fields(unit, one)})
-                for place, one in enumerate(found)
+                for place, one in enumerate(scores)
             ]
         except (PrerequisiteError, UserInputError) as problem:
             raise CannotGoOn(str(problem)) from problem
@@ -165,29 +165,29 @@ class VideoScoring(Kind[ScoringUnit]):
         fields = {"score": row.score, "failure": row.failure, "message": row.message, "details": details}
         return _row(self.suite, unit, place, {**fields, "cost_usd": 0.0})
 
-    def _fields(self, unit: ScoringUnit, found: ScoredVideo | NotJudged) -> dict[str, Any]:
-        if isinstance(found, NotJudged):
-            paid = found.usage.tokens_in or found.usage.tokens_out
+    def _fields(self, unit: ScoringUnit, score: ScoredVideo | NotJudged) -> dict[str, Any]:
+        if isinstance(score, NotJudged):
+            paid = score.usage.tokens_in or score.usage.tokens_out
             estimates = self.estimates(unit) if paid else ()
             # the estimate says whose price counts
-            cost = usage_fields(self.prices, estimates[-1].model if estimates else "", found.usage)
+            cost = usage_fields(self.prices, estimates[-1].model if estimates else "", score.usage)
             return {
-                "failure": found.failure,
-                "message": whole_characters(found.message),
+                "failure": score.failure,
+                "message": whole_characters(score.message),
                 **_cost(cost),
-                "calls": int(bool(paid)) if found.calls is None else found.calls,
-                "details": _details({**found.details, **({"raw": found.raw} if found.raw else {})}),
+                "calls": int(bool(paid)) if score.calls is None else score.calls,
+                "details": _details({**score.details, **({"raw": score.raw} if score.raw else {})}),
             }
-        if not isinstance(found, ScoredVideo):
-            raise TypeError(f"it gave {found!r:.200}, which is no ScoredVideo")
+        if not isinstance(score, ScoredVideo):
+            raise TypeError(f"it gave {score!r:.200}, which is no ScoredVideo")
         fields = {
-            **_cost(usage_fields(self.prices, found.model, found.usage)),
-            "calls": found.calls,
-            "details": _details({**found.details, **({"model": found.model} if found.model else {})}),
+            **_cost(usage_fields(self.prices, score.model, score.usage)),
+            "calls": score.calls,
+            "details": _details({**score.details, **({"model": score.model} if score.model else {})}),
         }
-        if wrong := outside(self.scorer.dimension, found.value):
+        if wrong := outside(self.scorer.dimension, score.value):
             return {**fields, "failure": Failure.NOT_UNDERSTOOD, "message": wrong}
-        return {**fields, "score": float(found.value)}
+        return {**fields, "score": float(score.value)}
 
 
 def failed_rows(suite: str, unit: ScoringUnit, failure: Failure, message: str) -> list[SuiteScore]:

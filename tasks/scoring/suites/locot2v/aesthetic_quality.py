@@ -68,9 +68,9 @@ class AestheticQuality(VisualScorer):
                 )
             scores += head.scores(rows).tolist()
         mean = math.fsum(scores) / len(scores)
-        found = Measured(share_of_bound(mean, self._settings.upper_bound), len(scores))
+        measured = Measured(share_of_bound(mean, self._settings.upper_bound), len(scores))
         details = {"mean": mean, "lowest": min(scores), "highest": max(scores)}
-        return Measurement(found, details, self._head.name)
+        return Measurement(measured, details, self._head.name)
 
 
 def places_at(video: Side, fps: float) -> list[int]:

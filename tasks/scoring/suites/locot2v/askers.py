@@ -55,14 +55,14 @@ class LiveComparer(LiveAsker):
     def compare(self, groups: Sequence[Group]) -> tuple[Rows, ...]:
         """Return cosines, kept or new."""
         try:
-            found = compares(self.similarity).compare(groups)
+            cosines = compares(self.similarity).compare(groups)
         except NotJudged as problem:
             problem.message = f"compare texts: {problem.message}"
             self.failed(problem)
             raise
-        self.model = self.model or found.model
-        self.add(found.model, found.usage, found.requests)
-        return found.values
+        self.model = self.model or cosines.model
+        self.add(cosines.model, cosines.usage, cosines.requests)
+        return cosines.values
 
 
 @dataclass

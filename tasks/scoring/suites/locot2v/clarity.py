@@ -39,17 +39,17 @@ def read_round(value: Any) -> dict[str, int | None]:
     NotJudged
         `not_understood` if there is none at all.
     """
-    found: dict[str, int | None] = dict.fromkeys(CLARITY_NAMES)
+    scores: dict[str, int | None] = dict.fromkeys(CLARITY_NAMES)
     for name in CLARITY_NAMES:
         entry = value.get(name) if isinstance(value, dict) else None
         score = entry.get("score") if isinstance(entry, dict) else None
         if isinstance(score, int | float) and not isinstance(score, bool) and score in range(BEST + 1):
-            found[name] = int(score)
-    if all(score is None for score in found.values()):
+            scores[name] = int(score)
+    if all(score is None for score in scores.values()):
         raise NotJudged(
             Failure.NOT_UNDERSTOOD, f"the answer has no whole number from 0 to {BEST} for any dimension"
         )
-    return found
+    return scores
 
 
 def clarity_value(scores: Sequence[int]) -> float:

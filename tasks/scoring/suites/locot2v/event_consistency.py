@@ -39,8 +39,8 @@ ByEvent = Mapping[int, NDArray[np.float64]]
 
 
 def _unit(rows: Features) -> Features:
-    found: Features = rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
-    return found
+    normalised: Features = rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
+    return normalised
 
 
 def within_event(rows: NDArray[np.float64]) -> float | None:
@@ -58,12 +58,12 @@ def within_event(rows: NDArray[np.float64]) -> float | None:
 
 def intra_event(things: Sequence[ByEvent]) -> Measured:
     """Return the mean stability over things and their events."""
-    found = [
+    stabilities = [
         value for thing in things for rows in thing.values() if (value := within_event(rows)) is not None
     ]
-    if not found:
+    if not stabilities:
         return Measured(None, 0, "nothing was found in two frames of an event")
-    return Measured(math.fsum(found) / len(found), len(found))
+    return Measured(math.fsum(stabilities) / len(stabilities), len(stabilities))
 
 
 def between_events(thing: ByEvent) -> float | None:
@@ -77,10 +77,10 @@ def between_events(thing: ByEvent) -> float | None:
 
 def inter_event(things: Sequence[ByEvent]) -> Measured:
     """Return the mean likeness over the things that were found in two events or more."""
-    found = [value for thing in things if (value := between_events(thing)) is not None]
-    if not found:
+    similarities = [value for thing in things if (value := between_events(thing)) is not None]
+    if not similarities:
         return Measured(None, 0, "nothing was found in two events")
-    return Measured(math.fsum(found) / len(found), len(found))
+    return Measured(math.fsum(similarities) / len(similarities), len(similarities))
 
 
 #: Dimension → what is looked at, and whether within events or between them.
@@ -157,11 +157,11 @@ class EventConsistency(VideoScorer, ConversationScorer):
                 things = self._things(video.video, clips)
         except NotJudged as problem:
             return asker.failed(problem)
-        found = (intra_event if self._where == "intra" else inter_event)(list(things.values()))
-        if found.value is None:
-            return asker.failed(NotJudged(Failure.NO_ANSWER, found.why))
+        measured = (intra_event if self._where == "intra" else inter_event)(list(things.values()))
+        if measured.value is None:
+            return asker.failed(NotJudged(Failure.NO_ANSWER, measured.why))
         details = {
-            "rests_on": found.steps,
+            "rests_on": measured.steps,
             "masks": self._constants.masks,
             "frames_by_thing": {
                 name: {str(event): len(rows) for event, rows in by_event.items()}
@@ -170,11 +170,11 @@ class EventConsistency(VideoScorer, ConversationScorer):
             **asker.details(),
         }
         usage = replace(asker.usage(), seconds=time.perf_counter() - start)
-        return ScoredVideo(found.value, usage, asker.calls, asker.model, details)
+        return ScoredVideo(measured.value, usage, asker.calls, asker.model, details)
 
     def _things(self, video: Side, clips: Sequence[EventClip]) -> dict[str, dict[int, NDArray[np.float64]]]:
         """Return the features of each thing by event: of each subject by its name, or of each background."""
-        found: dict[str, dict[int, NDArray[np.float64]]] = {}
+        features: dict[str, dict[int, NDArray[np.float64]]] = {}
         for clip in clips:
             phrase = phrase_of(clip.event.subject)
             boxes = Boxes(self._detector, phrase, self._constants) if phrase else None
@@ -184,8 +184,8 @@ class EventConsistency(VideoScorer, ConversationScorer):
             places = event_places(clip, video.fps, self._constants.fps, self._constants.most_frames)
             rows = present(self._cache.compute_missing(video, places, feature, batch=BATCH).rows)
             if len(rows):
-                found.setdefault(self._thing(phrase, clip), {})[clip.number] = rows
-        return found
+                features.setdefault(self._thing(phrase, clip), {})[clip.number] = rows
+        return features
 
     def _thing(self, phrase: str, clip: EventClip) -> str:
         if self._part == "subject":

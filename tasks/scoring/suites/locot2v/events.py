@@ -52,7 +52,7 @@ def read_events(value: Any, most: int) -> list[PromptEvent]:
         raise NotJudged(Failure.NOT_UNDERSTOOD, "there is no list of events")
     if len(value) > most:
         raise NotJudged(Failure.NOT_UNDERSTOOD, f"there are {len(value)} events, {most} at most are taken")
-    found = []
+    events = []
     for number, one in enumerate(value, 1):
         if not isinstance(one, Mapping):
             raise NotJudged(Failure.NOT_UNDERSTOOD, f"event {number} is no object")
@@ -60,12 +60,12 @@ def read_events(value: Any, most: int) -> list[PromptEvent]:
         for name, text in fields.items():
             if not isinstance(text, str) or (name == "event" and not text.strip()):
                 raise NotJudged(Failure.NOT_UNDERSTOOD, f"event {number} has no text {name!r}")
-        found.append(
+        events.append(
             PromptEvent(
                 **{name: whole_characters(text.strip()) or UNSPECIFIED for name, text in fields.items()}
             )
         )
-    return found
+    return events
 
 
 def extract_events(
@@ -82,8 +82,8 @@ def extract_events(
     """
 
     def check(value: Any) -> list[dict[str, str]]:
-        found = value.get("events") if isinstance(value, dict) else None
-        return [one.model_dump() for one in read_events(found, settings.most_events)]
+        entries = value.get("events") if isinstance(value, dict) else None
+        return [one.model_dump() for one in read_events(entries, settings.most_events)]
 
     step = Step(
         name=name,
@@ -113,15 +113,15 @@ def events_of_prompt(asker: Asker, prompt: SuitePrompt, settings: Locot2vSetting
     """
     given = prompt.details.get("events")
     if given is None:
-        found = extract_events(asker, "events of the prompt", base_of(prompt), settings)
+        events = extract_events(asker, "events of the prompt", base_of(prompt), settings)
     else:
         try:
-            found = read_events(list(given) if isinstance(given, tuple) else given, settings.most_events)
+            events = read_events(list(given) if isinstance(given, tuple) else given, settings.most_events)
         except NotJudged as problem:
             raise NotJudged(problem.failure, f"the prompt's events: {problem.message}") from problem
-    if not found:
+    if not events:
         raise NotJudged(Failure.NO_ANSWER, "the prompt has no events")
-    return found
+    return events
 
 
 #: How far past the video's end an interval may reach, seconds: times are rounded (not from the paper).
@@ -216,13 +216,13 @@ def read_intervals(value: Any, count: int, length: float) -> list[list[float] | 
     NotJudged
         `not_understood` for another number of events, or an interval that is empty or outside the video.
     """
-    found: list[list[float] | None] = []
+    intervals: list[list[float] | None] = []
     for entry in entries_by_number(value, "events", count):
         seen, number = entry.get("seen"), entry["number"]
         if not isinstance(seen, bool):
             raise NotJudged(Failure.NOT_UNDERSTOOD, f"event {number}: 'seen' is {seen!r:.40}, no truth value")
         if not seen:
-            found.append(None)
+            intervals.append(None)
             continue
         start, end = (_seconds(entry.get(name), f"event {number}: {name!r}") for name in ("start", "end"))
         if not 0 <= start < end <= length + SLACK_S or start >= length:
@@ -230,8 +230,8 @@ def read_intervals(value: Any, count: int, length: float) -> list[list[float] | 
                 Failure.NOT_UNDERSTOOD,
                 f"event {number} from {start:g} s to {end:g} s does not lie in a video of {length:.2f} s",
             )
-        found.append([start, min(end, length)])
-    return found
+        intervals.append([start, min(end, length)])
+    return intervals
 
 
 def _seconds(value: Any, what: str) -> float:
@@ -250,15 +250,15 @@ def clips_of(
     times_s
         When each frame is shown, rising, seconds, shape (n,).
     """
-    found = []
+    clips = []
     for number, (event, interval) in enumerate(zip(wanted, intervals, strict=True)):
         if interval is None:
             continue
         start, end = interval
         first = max(0, int(np.searchsorted(times_s, start, side="right")) - 1)
         last = max(first + 1, int(np.searchsorted(times_s, end, side="left")))
-        found.append(EventClip(number, event, start, end, first, last))
-    return found
+        clips.append(EventClip(number, event, start, end, first, last))
+    return clips
 
 
 def _assumed(count: int, length: float) -> dict[str, Any]:

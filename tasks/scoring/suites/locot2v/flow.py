@@ -71,8 +71,8 @@ def visible(forward: Floats, backward: Floats) -> NDArray[np.bool_]:
     x, y = np.meshgrid(np.arange(width), np.arange(height))
     to_x, to_y = x + forward[..., 0], y + forward[..., 1]
     inside = (to_x >= 0) & (to_x <= width - 1) & (to_y >= 0) & (to_y <= height - 1)
-    found: NDArray[np.bool_] = (apart < allowed) & inside
-    return found
+    consistent: NDArray[np.bool_] = (apart < allowed) & inside
+    return consistent
 
 
 def reduced(rgb: Bytes, long_side: int) -> Bytes:
@@ -88,8 +88,8 @@ def reduced(rgb: Bytes, long_side: int) -> Bytes:
 
 def grey(rgb: Bytes) -> Bytes:
     """Return a picture's grey values, ``(H, W)`` uint8."""
-    found: Bytes = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.uint8)
-    return found
+    luma: Bytes = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.uint8)
+    return luma
 
 
 def neighbours(video: Side, places: Sequence[int], long_side: int) -> Iterator[tuple[int, int, Bytes, Bytes]]:

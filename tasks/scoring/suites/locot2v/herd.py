@@ -61,16 +61,16 @@ def questions_of(prompt: SuitePrompt, attribute: str) -> list[HerdQuestion]:
         raise NotJudged(Failure.NO_ANSWER, f"the prompt has no questions on {attribute}")
     if not isinstance(given, list | tuple):
         raise NotJudged(Failure.NOT_UNDERSTOOD, f"the prompt's questions on {attribute} are no list")
-    found = []
+    questions = []
     for number, one in enumerate(given, 1):
         try:
-            found.append(HerdQuestion.model_validate(one))
+            questions.append(HerdQuestion.model_validate(one))
         except ValidationError as problem:
             why = f"question {number} on {attribute}: {first_error(problem)}"
             raise NotJudged(Failure.NOT_UNDERSTOOD, why) from problem
-        if not found[-1].question.strip():
+        if not questions[-1].question.strip():
             raise NotJudged(Failure.NOT_UNDERSTOOD, f"question {number} on {attribute} is empty")
-    return found
+    return questions
 
 
 def consistent_share(questions: Sequence[HerdQuestion], answers: Sequence[str]) -> float | None:

@@ -82,8 +82,8 @@ class HumanAction(Measure):
                 what={"repeat": repeat},
             )
         )
-        found = [{"action": action, **one} for action, one in zip(actions, seen, strict=True)]
-        return Value(action_value(seen, self.settings.unsmooth_action), {"actions": found})
+        details = [{"action": action, **one} for action, one in zip(actions, seen, strict=True)]
+        return Value(action_value(seen, self.settings.unsmooth_action), {"actions": details})
 
     def _actions(self, asker: Asker, prompt: SuitePrompt) -> list[str]:
         """Return the prompt's actions: its detail ``actions``, else those that the language model finds."""
@@ -106,12 +106,12 @@ class HumanAction(Measure):
         return list(asker.ask(step))
 
     def _read_actions(self, value: Any) -> list[str]:
-        found, most = texts_in(value, "actions"), self.settings.most_actions
-        if len(found) > most:
+        actions, most = texts_in(value, "actions"), self.settings.most_actions
+        if len(actions) > most:
             raise NotJudged(
-                Failure.NOT_UNDERSTOOD, f"there are {len(found)} actions, {most} at most are taken"
+                Failure.NOT_UNDERSTOOD, f"there are {len(actions)} actions, {most} at most are taken"
             )
-        return found
+        return actions
 
 
 def _read_seen(value: Any, count: int) -> list[dict[str, str]]:

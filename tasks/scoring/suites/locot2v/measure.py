@@ -85,17 +85,17 @@ def entries_by_number(value: Any, key: str, count: int) -> list[Mapping[str, Any
     NotJudged
         `not_understood` if one is missing, or there twice, or there is another number.
     """
-    found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    entries = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
         raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no list of objects {key!r}")
-    numbers = [one.get("number") for one in found]
+    numbers = [one.get("number") for one in entries]
     if any(isinstance(number, bool) or not isinstance(number, int) for number in numbers):
         raise NotJudged(Failure.NOT_UNDERSTOOD, f"an entry of {key!r} has no whole number")
     if sorted(numbers) != list(range(1, count + 1)):
         raise NotJudged(
             Failure.NOT_UNDERSTOOD, f"the answer has entries {numbers!r:.80} of {key!r} for {count} asked"
         )
-    return sorted(found, key=lambda one: int(one["number"]))
+    return sorted(entries, key=lambda one: int(one["number"]))
 
 
 def word_in(entry: Mapping[str, Any], key: str, words: Sequence[str]) -> str:
@@ -106,10 +106,10 @@ def word_in(entry: Mapping[str, Any], key: str, words: Sequence[str]) -> str:
     NotJudged
         `not_understood` if it is another one, or none.
     """
-    found = entry.get(key)
-    if not isinstance(found, str) or found not in words:
-        raise NotJudged(Failure.NOT_UNDERSTOOD, f"{key!r} is {found!r:.60}: it has to be {', '.join(words)}")
-    return found
+    word = entry.get(key)
+    if not isinstance(word, str) or word not in words:
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"{key!r} is {word!r:.60}: it has to be {', '.join(words)}")
+    return word
 
 
 def instruction(name: str, own: str = "") -> str:

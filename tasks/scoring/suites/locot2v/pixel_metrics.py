@@ -217,5 +217,5 @@ def warping_score(error: float, worst: float = 0.05) -> float:
 def cosines(features: Features) -> Features:
     """Return the cosine of each row and the next, ``(n − 1,)``."""
     unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
-    found: Features = (unit[:-1] * unit[1:]).sum(1)
-    return found
+    products: Features = (unit[:-1] * unit[1:]).sum(1)
+    return products

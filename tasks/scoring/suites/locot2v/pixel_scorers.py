@@ -117,16 +117,16 @@ def _kept(video: Side) -> bool:
 class Measurement:
     """A value with details, or why there is none; what scorers of videos give."""
 
-    def __init__(self, found: Measured, details: Mapping[str, Any] | None = None, model: str = "") -> None:
-        self.found, self.details, self.model = found, dict(details or {}), model
+    def __init__(self, measured: Measured, details: Mapping[str, Any] | None = None, model: str = "") -> None:
+        self.measured, self.details, self.model = measured, dict(details or {}), model
 
     def scored(self, frames: int, seconds: float) -> ScoredVideo | NotJudged:
         """Return it as a suite keeps it."""
         usage = Usage(frames=frames, seconds=seconds)
-        if self.found.value is None:
-            return NotJudged(Failure.NO_ANSWER, self.found.why, usage=usage)
-        details = {"rests_on": self.found.steps, **self.details}
-        return ScoredVideo(self.found.value, usage=usage, model=self.model, details=details)
+        if self.measured.value is None:
+            return NotJudged(Failure.NO_ANSWER, self.measured.why, usage=usage)
+        details = {"rests_on": self.measured.steps, **self.details}
+        return ScoredVideo(self.measured.value, usage=usage, model=self.model, details=details)
 
 
 class VisualScorer(VideoScorer):

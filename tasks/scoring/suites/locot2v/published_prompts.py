@@ -79,7 +79,7 @@ def read_published(path: Path) -> PublishedPrompts | None:
         raise UserInputError(
             f"{path} is no object of themes; prompts of your own go into a .jsonl or .csv file"
         )
-    found = PublishedPrompts()
+    published = PublishedPrompts()
     for theme, prompts in whole.items():
         if not isinstance(prompts, dict):
             raise UserInputError(f"{path}: {theme!r} is no object of prompts by id")
@@ -88,13 +88,13 @@ def read_published(path: Path) -> PublishedPrompts | None:
             text = entry.get("prompt") if isinstance(entry, dict) else None
             if not isinstance(text, str) or not text.strip():
                 raise UserInputError(f"{where} has no text 'prompt'")
-            details = _details(entry, found.missing)
-            found.prompts.append(
+            details = _details(entry, published.missing)
+            published.prompts.append(
                 SuitePrompt(prompt_id=prompt_id, text=text.strip(), theme=theme, details=details)
             )
-    if not found.prompts:
+    if not published.prompts:
         raise UserInputError(f"{path} holds no prompt")
-    return found
+    return published
 
 
 def _details(entry: Mapping[str, Any], missing: Counter[str]) -> dict[str, Any]:
@@ -111,9 +111,9 @@ def _details(entry: Mapping[str, Any], missing: Counter[str]) -> dict[str, Any]:
     given = entry.get("herd_questions")
     questions = {}
     for title, name in ATTRIBUTES.items():
-        found = _questions(given.get(title) if isinstance(given, dict) else None)
-        if found:
-            questions[name] = found
+        on_attribute = _questions(given.get(title) if isinstance(given, dict) else None)
+        if on_attribute:
+            questions[name] = on_attribute
         else:
             missing[f"questions on {name}"] += 1
     if questions:
@@ -141,10 +141,10 @@ def _events(given: Any) -> list[dict[str, str]]:
 def _questions(given: Any) -> list[dict[str, str]]:
     if not isinstance(given, list):
         return []
-    found = []
+    questions = []
     for one in given:
         text, polarity = (one.get("question"), one.get("q_pos")) if isinstance(one, dict) else (None, None)
         if not isinstance(text, str) or not text.strip() or polarity not in ("positive", "negative"):
             return []
-        found.append({"question": text.strip(), "polarity": polarity})
-    return found
+        questions.append({"question": text.strip(), "polarity": polarity})
+    return questions

@@ -59,7 +59,7 @@ class Boxes(FrameFeature):
         def work(batch: slice) -> list[list[Box]]:
             return detector.find(rgb[batch], self._phrase, given.box_threshold, given.text_threshold)
 
-        return np.stack([box_row(found) for found in Batches(BATCH, owner=detector).run(len(places), work)])
+        return np.stack([box_row(boxes) for boxes in Batches(BATCH, owner=detector).run(len(places), work)])
 
 
 def box_row(boxes: Sequence[Box]) -> NDArray[np.float32]:
@@ -72,14 +72,14 @@ def box_row(boxes: Sequence[Box]) -> NDArray[np.float32]:
 
 def corners_of(row: NDArray[Any], height: int, width: int) -> list[tuple[int, int, int, int]]:
     """Return the boxes of a row in whole pixels: left, top, right, bottom; each at least a pixel large."""
-    found = []
+    boxes = []
     for left, top, right, bottom, score in np.asarray(row, dtype=np.float64).reshape(-1, _NUMBERS):
         if score > 0:
             x, y = min(width - 1, math.floor(left)), min(height - 1, math.floor(top))
-            found.append(
+            boxes.append(
                 (x, y, max(x + 1, min(width, math.ceil(right))), max(y + 1, min(height, math.ceil(bottom))))
             )
-    return found
+    return boxes
 
 
 def cut_out(rgb: Planes, row: NDArray[Any]) -> Planes | None:
@@ -88,8 +88,8 @@ def cut_out(rgb: Planes, row: NDArray[Any]) -> Planes | None:
     if not boxes:
         return None
     left, top, right, bottom = boxes[0]
-    found: Planes = rgb[top:bottom, left:right]
-    return found
+    region: Planes = rgb[top:bottom, left:right]
+    return region
 
 
 def without(rgb: Planes, row: NDArray[Any]) -> Planes | None:
@@ -156,5 +156,5 @@ class ThingRow(FrameFeature):
 
 def present(rows: Rows) -> NDArray[np.float64]:
     """Return the features of the frames in which there are any, shape (n, dimensions)."""
-    found: NDArray[np.float64] = rows[rows[:, 0] > 0, 1:].astype(np.float64)
-    return found
+    features: NDArray[np.float64] = rows[rows[:, 0] > 0, 1:].astype(np.float64)
+    return features

@@ -89,8 +89,8 @@ def _corners(extent: int, rng: np.random.Generator) -> NDArray[np.intp]:
     cell = extent // GRID
     starts = np.minimum(cell * np.arange(GRID), extent - WINDOW)
     offsets = rng.integers(0, max(1, cell - WINDOW), (GRID, GRID))
-    found: NDArray[np.intp] = np.minimum(starts[:, None] + offsets, extent - WINDOW)
-    return found
+    places: NDArray[np.intp] = np.minimum(starts[:, None] + offsets, extent - WINDOW)
+    return places
 
 
 def views(video: Side, piece: range, clips: int, seed: int) -> tuple[Views, Views]:
@@ -185,9 +185,9 @@ class TechnicalQuality(VisualScorer):
             beauty, technique = model.scores(*views(side, piece, model.clips or settings.clips, seed))
             scores.append(technical_score(beauty, technique, settings))
             raw.append([beauty, technique])
-        found = Measured(math.fsum(scores) / len(scores), len(scores))
+        measured = Measured(math.fsum(scores) / len(scores), len(scores))
         details = {"pieces": scores, "aesthetic_and_technical": raw}
-        return Measurement(found, details, self._model.name)
+        return Measurement(measured, details, self._model.name)
 
 
 def technical_score(beauty: float, technique: float, settings: TechnicalSettings) -> float:

@@ -136,11 +136,13 @@ def match_events(
         Match(int(row), int(column), float(told[row, column]), float(shared[row, column]))
         for row, column in zip(rows, columns, strict=True)
     )
-    found = inversions([match.video_event for match in matches])
+    inverted = inversions([match.video_event for match in matches])
     most = len(matches) * (len(matches) - 1) // 2
     over = len(matches) if chosen.over == "matched" else description.shape[0]
     mean = math.fsum(match.score for match in matches) / over if over else 0.0
-    return Matched(matches, found, most, mean * (1 - chosen.order_penalty * (found / most if most else 0.0)))
+    return Matched(
+        matches, inverted, most, mean * (1 - chosen.order_penalty * (inverted / most if most else 0.0))
+    )
 
 
 def inversions(order: Sequence[int]) -> int:
@@ -179,8 +181,8 @@ class EventAlignment(Measure):
                 for name in ("event", *FIELDS)
             ]
         )
-        found = match_events(told, np.stack(fields), self.settings.matching)
-        if found.value is None:
+        matched = match_events(told, np.stack(fields), self.settings.matching)
+        if matched.value is None:
             raise NotJudged(Failure.NO_ANSWER, "the prompt has no events")
         matches = [
             {
@@ -190,7 +192,7 @@ class EventAlignment(Measure):
                 "description": match.description,
                 "fields": match.fields,
             }
-            for match in found.matches
+            for match in matched.matches
         ]
-        counts = {"prompt": len(wanted), "video": len(seen), "inversions": found.inversions}
-        return Value(found.value, {"matches": matches, "counts": counts})
+        counts = {"prompt": len(wanted), "video": len(seen), "inversions": matched.inversions}
+        return Value(matched.value, {"matches": matches, "counts": counts})

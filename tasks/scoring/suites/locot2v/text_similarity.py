@@ -142,12 +142,12 @@ class ServedEmbedder:
         """Return the rows of texts."""
         with server_failures():
             try:
-                found = self.client.embed(texts)
+                embedded = self.client.embed(texts)
             except Refused as problem:
                 failure = Failure.CONTEXT_TOO_LONG if _TOO_LONG.search(str(problem)) else Failure.REFUSED
                 raise NotJudged(failure, f"embeddings: {problem}") from problem
-        usage = Usage(tokens_in=found.tokens, seconds=found.seconds, tries=found.requests)
-        return Vectors(found.rows, found.model, usage, found.requests)
+        usage = Usage(tokens_in=embedded.tokens, seconds=embedded.seconds, tries=embedded.requests)
+        return Vectors(embedded.rows, embedded.model, usage, embedded.requests)
 
 
 class ClipEmbedder:
@@ -177,8 +177,8 @@ def _clip_row(encoder: Encoder, text: str) -> Rows:
     pieces = pieces_of(text, encoder.ends(text), max(1, encoder.limit - _CLIP_MARKS))
     rows = encoder.texts([piece for piece, _ in pieces], encoder.limit).astype(np.float64)
     weights = np.array([tokens for _, tokens in pieces], dtype=np.float64)
-    found: Rows = (rows * weights[:, None]).sum(0) / weights.sum()
-    return found
+    mean: Rows = (rows * weights[:, None]).sum(0) / weights.sum()
+    return mean
 
 
 def pieces_of(text: str, ends: Sequence[int], most: int) -> list[tuple[str, int]]:
@@ -194,12 +194,12 @@ def pieces_of(text: str, ends: Sequence[int], most: int) -> list[tuple[str, int]
     >>> pieces_of("a bb c", [1, 4, 6], 2)
     [('a bb', 2), ('c', 1)]
     """
-    found, begin = [], 0
+    chunks, begin = [], 0
     for first in range(0, len(ends), most):
         some = ends[first : first + most]
-        found.append((text[begin : some[-1]].strip(), len(some)))
+        chunks.append((text[begin : some[-1]].strip(), len(some)))
         begin = some[-1]
-    return found or [(text, 1)]
+    return chunks or [(text, 1)]
 
 
 def embedder_of(setup: Setup, model: EmbeddingModel) -> Embedder:
@@ -230,8 +230,8 @@ def cosines(left: Rows, right: Rows) -> Rows:
     one, other = (
         rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12) for rows in (left, right)
     )
-    found: Rows = np.clip(one @ other.T, -1.0, 1.0)
-    return found
+    cosines: Rows = np.clip(one @ other.T, -1.0, 1.0)
+    return cosines
 
 
 @dataclass(frozen=True)

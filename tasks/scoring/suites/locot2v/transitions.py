@@ -78,8 +78,8 @@ def pixel_similarity(first: Bytes, second: Bytes) -> float:
 
 def structural_similarity(first: Bytes, second: Bytes) -> float:
     """Return the SSIM of two grey frames, at least 0 (Wang and others, 2004; OpenCV's, a Gaussian of 1.5)."""
-    found = cv2.quality.QualitySSIM.create(first).compute(second)
-    return max(0.0, float(found[0]))
+    ssim = cv2.quality.QualitySSIM.create(first).compute(second)
+    return max(0.0, float(ssim[0]))
 
 
 def motion_similarity(first: Floats, second: Floats) -> float:
@@ -119,7 +119,7 @@ def step_similarities(
     flows = [optical_flow(a, b, settings.flow) for a, b in pairwise(greys)]
     alike = np.clip(cosines(features_of(places)), 0, 1)
     weights = settings.pixels + settings.structure + settings.features + settings.motion
-    found = []
+    values_by_frame = []
     for step in range(len(frames) - 1):
         motion = [
             motion_similarity(flows[step], flows[other])
@@ -130,8 +130,8 @@ def step_similarities(
         total += settings.structure * structural_similarity(greys[step], greys[step + 1])
         total += settings.features * float(alike[step])
         total += settings.motion * (math.fsum(motion) / len(motion) if motion else 1.0)
-        found.append(total / weights)
-    return found
+        values_by_frame.append(total / weights)
+    return values_by_frame
 
 
 def transitions(
@@ -150,20 +150,20 @@ def transitions(
         Features of frames, SigLIP's in the paper.
     """
     chosen = settings or TransitionSettings()
-    found = []
+    measured = []
     for cut in cuts:
         places = window_of(cut, len(video), video.fps, chosen.window_s)
         if len(places) > 1:
             values = step_similarities(video, places, features_of, chosen)
-            found.append(Transition(cut, tuple(values), smoothness(values)))
-    return found
+            measured.append(Transition(cut, tuple(values), smoothness(values)))
+    return measured
 
 
-def transition_smoothness(found: Sequence[Transition]) -> Measured:
+def transition_smoothness(transitions: Sequence[Transition]) -> Measured:
     """Return the mean over cuts; a video without one has no transition, so no value."""
-    if not found:
+    if not transitions:
         return Measured(None, 0, "the video has no cut")
-    return Measured(math.fsum(one.smoothness for one in found) / len(found), len(found))
+    return Measured(math.fsum(one.smoothness for one in transitions) / len(transitions), len(transitions))
 
 
 class CutSettings(Frozen):
@@ -196,10 +196,10 @@ def find_cuts(video: Side, settings: CutSettings | None = None) -> list[int]:
     chosen = settings or CutSettings()
     shortest = max(1, round(chosen.shortest_s * video.fps))
     detector = ContentDetector(threshold=chosen.threshold, min_scene_len=shortest)
-    found: list[int] = []
+    cuts: list[int] = []
     for place in range(len(video)):
         small = reduced(video.rgb(place), chosen.long_side)
-        found += detector.process_frame(place, cv2.cvtColor(small, cv2.COLOR_RGB2BGR))
-    found += detector.post_process(len(video) - 1)
+        cuts += detector.process_frame(place, cv2.cvtColor(small, cv2.COLOR_RGB2BGR))
+    cuts += detector.post_process(len(video) - 1)
     # a scene of no frame is none
-    return sorted({int(place) for place in found if 0 < place < len(video)})
+    return sorted({int(place) for place in cuts if 0 < place < len(video)})

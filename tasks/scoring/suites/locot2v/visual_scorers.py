@@ -30,7 +30,7 @@ from tasks.scoring.suites.locot2v.transitions import find_cuts, transition_smoot
 from tasks.scoring.suites.locot2v.visual_settings import PictureModel, VisualSettings
 
 #: Cuts of which details are kept with a score.
-_TOLD = 200
+_MOST_CUTS = 200
 
 
 class FeatureScorer(VisualScorer):
@@ -65,10 +65,10 @@ class SemanticConsistency(FeatureScorer):
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
         """Return the mean over neighbours."""
         side = video.video
-        found = neighbour_cosines(
+        measured = neighbour_cosines(
             feature_rows(self._cache, side, range(len(side)), PictureRow(self._pictures))
         )
-        return Measurement(found, model=self._pictures.name)
+        return Measurement(measured, model=self._pictures.name)
 
 
 def neighbour_cosines(parts: Iterable[Rows]) -> Measured:
@@ -111,9 +111,9 @@ class TransitionSmoothness(FeatureScorer):
             rows = list(feature_rows(self._cache, side, places, feature))
             return np.concatenate(rows).astype(np.float64)
 
-        found = transitions(side, find_cuts(side, self._cuts), features_of, self._transitions)
-        told = [{"frame": one.place, "smoothness": one.smoothness} for one in found[:_TOLD]]
-        return Measurement(transition_smoothness(found), {"cuts": told}, self._pictures.name)
+        at_cuts = transitions(side, find_cuts(side, self._cuts), features_of, self._transitions)
+        cuts = [{"frame": one.place, "smoothness": one.smoothness} for one in at_cuts[:_MOST_CUTS]]
+        return Measurement(transition_smoothness(at_cuts), {"cuts": cuts}, self._pictures.name)
 
 
 def visual_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) -> Scorer:

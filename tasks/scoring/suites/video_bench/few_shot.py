@@ -47,11 +47,11 @@ def video_groups(count: int, shots: int, rest: Rest) -> list[VideoGroup]:
         number = -(-count // shots)
         ends = [count * at // number for at in range(number + 1)]
         return [VideoGroup(tuple(range(*ends[at : at + 2]))) for at in range(number)]
-    found = [VideoGroup(tuple(range(at, min(at + shots, count)))) for at in range(0, count, shots)]
-    if rest == "fill" and len(found) > 1:
-        last = found[-1].counted
-        found[-1] = VideoGroup(last, tuple(range(shots - len(last))))
-    return found
+    groups = [VideoGroup(tuple(range(at, min(at + shots, count)))) for at in range(0, count, shots)]
+    if rest == "fill" and len(groups) > 1:
+        last = groups[-1].counted
+        groups[-1] = VideoGroup(last, tuple(range(shots - len(last))))
+    return groups
 
 
 class FewShot:
@@ -122,13 +122,13 @@ class FewShot:
             what={"step": "few-shot", "repeat": repeat},
         )
         try:
-            found: list[int | NotJudged] = asker.ask(step)
+            scores: list[int | NotJudged] = asker.ask(step)
         except NotJudged:
             if not read:
                 raise
             # the other videos of the answer keep their scores
             return list(read)
-        return found
+        return scores
 
     def _one(self, entry: Mapping[str, Any]) -> int | NotJudged:
         try:

@@ -36,11 +36,11 @@ def sections_of(dimension: str, needed: tuple[str, ...], folder: str = "") -> Ma
         As :func:`~tasks.llm.prompt_files.prompt_text`, or if a section is missing or empty.
     """
     parts = re.split(r"^# +(.+?) *$", prompt_text(PACKAGE, dimension, folder, "criteria"), flags=re.MULTILINE)
-    found = {name.lower(): text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
-    missing = [name for name in needed if not found.get(name)]
+    sections = {name.lower(): text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+    missing = [name for name in needed if not sections.get(name)]
     if missing:
         raise UserInputError(
             f"the criteria of {dimension} have no section {missing[0]!r}: write a line '# {missing[0]}' and "
             "its text under it"
         )
-    return {name: found[name] for name in needed}
+    return {name: sections[name] for name in needed}

@@ -97,7 +97,7 @@ class QualityScorer(VideoBenchScorer):
     ) -> Sequence[ScoredVideo | NotJudged]:
         """Return the scores of all videos; what a request took is shared by the videos it scored."""
         films = [sampled(video) for video in videos]
-        found: dict[int, ScoredVideo | NotJudged] = {}
+        scores: dict[int, ScoredVideo | NotJudged] = {}
         usable = []
         for place, film in enumerate(films):
             try:
@@ -106,32 +106,32 @@ class QualityScorer(VideoBenchScorer):
                         raise NotJudged(Failure.VIDEO_UNREADABLE, "the video has no frames")
                 usable.append(place)
             except NotJudged as problem:
-                found[place] = problem
+                scores[place] = problem
         order = self._order(usable, films)
         for batch in video_groups(len(order), self._settings.shots, self._settings.rest):
             places = VideoGroup(
                 tuple(order[at] for at in batch.counted), tuple(order[at] for at in batch.measures)
             )
-            found |= self._score_readable(prompt.text, films, places, repeat)
-        return [found[place] for place in range(len(films))]
+            scores |= self._score_readable(prompt.text, films, places, repeat)
+        return [scores[place] for place in range(len(films))]
 
     def _score_readable(
         self, prompt: str, films: Sequence[SampledVideo], batch: VideoGroup, repeat: int
     ) -> dict[int, ScoredVideo | NotJudged]:
         """Return the scores of a batch; a video that turns out to be damaged harms no other."""
-        found: dict[int, ScoredVideo | NotJudged] = {}
+        scores: dict[int, ScoredVideo | NotJudged] = {}
         while batch.counted:
             try:
-                return found | self.score_batch(prompt, films, batch, repeat)
+                return scores | self.score_batch(prompt, films, batch, repeat)
             except UnreadableVideo as problem:
                 place = batch.shown[problem.number]
                 if place in batch.counted:
-                    found[place] = problem
+                    scores[place] = problem
                 batch = VideoGroup(
                     tuple(one for one in batch.counted if one != place),
                     tuple(one for one in batch.measures if one != place),
                 )
-        return found
+        return scores
 
     def score_batch(
         self, prompt: str, films: Sequence[SampledVideo], batch: VideoGroup, repeat: int = 0
@@ -153,7 +153,7 @@ class QualityScorer(VideoBenchScorer):
         except NotJudged as problem:
             values = [problem] * len(shown)
         usages = _shared(asker.usage(), len(batch.counted))
-        found: dict[int, ScoredVideo | NotJudged] = {}
+        scores: dict[int, ScoredVideo | NotJudged] = {}
         for at, (place, usage) in enumerate(zip(batch.counted, usages, strict=True)):
             value = values[at]
             details = {
@@ -164,7 +164,7 @@ class QualityScorer(VideoBenchScorer):
             }
             calls = asker.calls if at == 0 else 0
             if isinstance(value, NotJudged):
-                found[place] = NotJudged(
+                scores[place] = NotJudged(
                     value.failure,
                     f"few-shot: {value.message.removeprefix('few-shot: ')}",
                     value.raw,
@@ -174,8 +174,8 @@ class QualityScorer(VideoBenchScorer):
                     details,
                 )
                 continue
-            found[place] = ScoredVideo(value, usage, calls, asker.model, details)
-        return found
+            scores[place] = ScoredVideo(value, usage, calls, asker.model, details)
+        return scores
 
     def _order(self, places: Sequence[int], films: Sequence[SampledVideo]) -> list[int]:
         if self._settings.order == "given":
@@ -190,10 +190,10 @@ class QualityScorer(VideoBenchScorer):
         """Return the requests whose answers are not kept."""
         films = [sampled(video) for video in videos]
         order = self._order(range(len(films)), films)
-        found: list[Estimate] = []
+        estimates: list[Estimate] = []
         for batch in video_groups(len(order), self._settings.shots, self._settings.rest):
-            found += self.estimate_batch(prompt.text, [films[order[at]] for at in batch.shown], repeat)
-        return found
+            estimates += self.estimate_batch(prompt.text, [films[order[at]] for at in batch.shown], repeat)
+        return estimates
 
     def estimate_batch(self, prompt: str, films: Sequence[SampledVideo], repeat: int = 0) -> list[Estimate]:
         """Return the request for one batch, if its answer is not kept."""
