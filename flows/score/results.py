@@ -54,9 +54,9 @@ class RequestProgress(BuildProgress):
     def in_words(self) -> str:
         """Return how many requests were made, how fast and at what cost."""
         counts = list(self._spending.counts().values()) if self._spending is not None else []
-        asked = sum(one["asked"] for one in counts)
-        rate = asked / max(self.seconds, 1e-6)
-        words = [f"{asked} of {self._requests} requests, {rate:.1f} a second"]
+        made = sum(one["asked"] for one in counts)
+        rate = made / max(self.seconds, 1e-6)
+        words = [f"{made} of {self._requests} requests, {rate:.1f} a second"]
         failed = sum(one["failed"] for one in counts)
         if failed:
             words.append(f"{failed} without an answer")

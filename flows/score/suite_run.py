@@ -71,7 +71,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
     prices: Prices = field(init=False)
     work: SuiteWork = field(init=False)
     material: Material = field(init=False)
-    asked: list[DimensionPart] = field(default_factory=list)
+    dimension_parts: list[DimensionPart] = field(default_factory=list)
     left_out: list[UnusedLine] = field(default_factory=list)
 
     @property
@@ -82,7 +82,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
     @property
     def parts(self) -> Sequence[DimensionPart]:
         """The dimensions."""
-        return self.asked
+        return self.dimension_parts
 
     @property
     def scores(self) -> ScoresStore:
@@ -138,8 +138,8 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         prompts = load_prompts(Path(options.prompts), self.suite)
         self.material = bring_together(prompts, load_manifest(manifest, videos, options.generators))
         self.left_out = list(self.material.left_out)
-        self.asked = [self._part(dimension, ask_servers) for dimension in self._dimensions()]
-        if all(not part.units and not part.refused for part in self.asked):
+        self.dimension_parts = [self._part(dimension, ask_servers) for dimension in self._dimensions()]
+        if all(not part.units and not part.refused for part in self.dimension_parts):
             first = f": {self.left_out[0].where}: {self.left_out[0].message}" if self.left_out else ""
             raise UserInputError(f"no video of {manifest} belongs to a prompt of {options.prompts}{first}")
         self.find_known()
@@ -192,7 +192,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         videos = OpenVideos(self.work.sampling)
         rows = []
         known = self.rows.known()
-        for part in self.asked:
+        for part in self.dimension_parts:
             units = self.missing(part, known)
             if isinstance(part.kind, VideoScoring) and units:
                 step(part.name)
@@ -204,7 +204,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         """Write rows with the reason for what has no score because its dimension cannot be used."""
         known = self.rows.known()
         rows = []
-        for part in self.asked:
+        for part in self.dimension_parts:
             if not part.refused or part.busy:
                 continue
             for unit in part.units:
@@ -218,7 +218,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         """Return what has been scored."""
         known = self.rows.known()
         results = []
-        for part in self.asked:
+        for part in self.dimension_parts:
             result = DimensionResult(part.name, found_before=part.found_before, **self.spent(part))
             for id_ in (id_ for unit in part.units for id_ in unit.ids):
                 failure = known.get(id_)
@@ -308,7 +308,7 @@ class SuiteFlow(FlowDeclaration[SuiteOptions, SuiteRun, SuiteResult]):
 
     def label(self, run: SuiteRun) -> RunLabel:
         """Name the suite, and count videos and dimensions."""
-        name = f"{run.name} · {run.material.count} videos · {len(run.asked)} dimensions"
+        name = f"{run.name} · {run.material.count} videos · {len(run.dimension_parts)} dimensions"
         return RunLabel(name, (f"suite:{run.name}",), f"suite-{run.options.suite}")
 
     def artifacts(self, run: SuiteRun, result: SuiteResult) -> Iterator[Artifact]:

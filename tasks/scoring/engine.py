@@ -223,8 +223,8 @@ class Outcome:
 
 def reason_of(problem: Exception) -> str:
     """Return for a person why a kind of work cannot be used."""
-    told = isinstance(problem, PrerequisiteError | UserInputError | CannotGoOn)
-    return str(problem) if told else f"{type(problem).__name__}: {problem}"
+    for_people = isinstance(problem, PrerequisiteError | UserInputError | CannotGoOn)
+    return str(problem) if for_people else f"{type(problem).__name__}: {problem}"
 
 
 def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -> Outcome:

@@ -213,7 +213,7 @@ def load_factory(
     return make  # type: ignore[no-any-return]
 
 
-def make_evaluator(chosen: EvaluatorChoice, setup: Setup) -> Evaluator:
+def make_evaluator(choice: EvaluatorChoice, setup: Setup) -> Evaluator:
     """Make an evaluator with its settings; nothing is loaded yet.
 
     Parameters
@@ -228,17 +228,17 @@ def make_evaluator(chosen: EvaluatorChoice, setup: Setup) -> Evaluator:
     PrerequisiteError
         If it cannot be imported, or is none.
     """
-    made = made_with(f"evaluator {chosen.use}", factory(chosen.use), setup, chosen.settings, HOW_IT_RUNS)
+    made = made_with(f"evaluator {choice.use}", factory(choice.use), setup, choice.settings, HOW_IT_RUNS)
     if not isinstance(made, PairwiseJudge | PointwiseScorer):
         raise PrerequisiteError(
-            f"evaluator {chosen.use} is a {type(made).__name__}: it has to be a PairwiseJudge or a "
+            f"evaluator {choice.use} is a {type(made).__name__}: it has to be a PairwiseJudge or a "
             "PointwiseScorer"
         )
     try:
         settings_digest(made)
     except Exception as problem:  # another package's code
         raise PrerequisiteError(
-            f"evaluator {chosen.use}: its settings() are nothing that JSON can hold "
+            f"evaluator {choice.use}: its settings() are nothing that JSON can hold "
             f"({type(problem).__name__}: {problem})"
         ) from problem
     return made

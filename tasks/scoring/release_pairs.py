@@ -54,7 +54,7 @@ class Selection(Frozen):
         _require("strength", self.strengths, {pair.strength for pair in given})
         _require("number of degraded clips", self.clips, {pair.clips for pair in given})
         ids = {_one(begin, given) for begin in self.pairs}
-        kept = [
+        selected = [
             pair
             for pair in given
             if (not ids or pair.pair_id in ids)
@@ -64,18 +64,18 @@ class Selection(Frozen):
         ]
         if self.most_per_aspect is not None:
             by_aspect: dict[str, list[PairFacts]] = defaultdict(list)
-            for pair in kept:
+            for pair in selected:
                 by_aspect[pair.aspect].append(pair)
-            kept = [
+            selected = [
                 pair
                 for some in by_aspect.values()
                 for pair in sorted(some, key=lambda pair: keyed_rank("evaluate", pair.pair_id))[
                     : self.most_per_aspect
                 ]
             ]
-        if not kept:
+        if not selected:
             raise UserInputError("no pair is left to judge: name fewer aspects, pairs, strengths or clips")
-        return sorted(kept, key=lambda pair: (pair.source_id, pair.aspect, pair.pair_id))
+        return sorted(selected, key=lambda pair: (pair.source_id, pair.aspect, pair.pair_id))
 
 
 def _require(what: str, wanted: Collection[object], there: Collection[object]) -> None:

@@ -70,7 +70,7 @@ def say_estimate(options: SuiteOptions, sample: int | None, as_json: bool, quiet
     run = SuiteRun(options, RequestProgress(quiet=True))
     run.prepare(ask_servers=False)
     rows = run.estimate(sample, terminal.teller(quiet or as_json))
-    refused = {one.dimension.name: one.refused for one in run.asked if one.refused}
+    refused = {one.dimension.name: one.refused for one in run.dimension_parts if one.refused}
     if as_json:
         output = {"prices_as_of": run.prices.as_of, "rows": [row.as_json() for row in rows]}
         terminal.print_json({**output, "refused": refused, "left_out": [vars(one) for one in run.left_out]})

@@ -91,11 +91,11 @@ class VideoJudge(PairwiseJudge):
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which video the model names."""
         text = self._text(prompt, aspect)
-        chosen = self._choose(text, first, second)
+        choices = self._choose(text, first, second)
         parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
-        for place, (video, choice) in enumerate(zip((first, second), chosen, strict=True)):
+        for place, (video, choice) in enumerate(zip((first, second), choices, strict=True)):
             parts += video_parts(f"{('first', 'second')[place]} video", video, choice.places, self.model)
-        shown = sum(len(choice.places) for choice in chosen)
+        shown = sum(len(choice.places) for choice in choices)
         try:
             answer = ask(self._client, self.model, self._system, parts, CHOICE_SCHEMA)
             choice_made = read_choice(answer)
@@ -111,7 +111,7 @@ class VideoJudge(PairwiseJudge):
             prompt_digest=prompt_digest(self._system, text),
             usage=usage_of(answer, frames=shown),
             details={
-                "frames": [choice.details() for choice in chosen],
+                "frames": [choice.details() for choice in choices],
                 "tokens": {
                     "expected_in": self._text_tokens(text) + shown * self._frame_tokens(first),
                     "in": answer.tokens_in or 0,

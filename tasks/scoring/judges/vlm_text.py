@@ -213,9 +213,9 @@ class TextJudge(PairwiseJudge):
         lacking = 0
         for video in (first, second):
             key = self._captions.key(self._what(video, aspect), self._caption_system, CAPTION_SCHEMA)
-            kept = self._captions.kept.find(key)
-            texts.append("" if kept is None else read(kept.text, None, description_in))
-            if kept is None:
+            stored = self._captions.kept.find(key)
+            texts.append("" if stored is None else read(stored.text, None, description_in))
+            if stored is None:
                 lacking += 1
                 estimates.append(self._estimate_caption(video, aspect, key))
         expected = self._answer_tokens(self._text(prompt, aspect, *texts))
@@ -244,19 +244,21 @@ class TextJudge(PairwiseJudge):
     def learn(self, rows: Sequence[Judgement]) -> str:
         """Base estimates on the answers and descriptions in the store."""
         self._measured = of_judgements(rows)
-        kept = self._captions.kept.made_for(digest_value(self._caption_settings()))
+        descriptions = self._captions.kept.made_for(digest_value(self._caption_settings()))
         self._captions_measured = MeasuredTokens(
-            tuple(TokenCounts(one.about, one.tokens_out, one.tokens_in, one.expected_in) for one in kept)
+            tuple(
+                TokenCounts(one.about, one.tokens_out, one.tokens_in, one.expected_in) for one in descriptions
+            )
         )
-        if kept:
+        if descriptions:
             self._description_tokens = fmean(
-                self.model.text_tokens(read(one.text, None, description_in)) for one in kept
+                self.model.text_tokens(read(one.text, None, description_in)) for one in descriptions
             )
         return "; ".join(
             (
                 self._measured.says("answers") if self._measured.answers else self.model.assumes(),
                 self._captions_measured.says("descriptions")
-                if kept
+                if descriptions
                 else f"{self.captioner.assumes()}, and {self._description_tokens:,} tokens a description "
                 "(description_tokens)",
             )

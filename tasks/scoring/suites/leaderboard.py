@@ -106,10 +106,10 @@ def current(
     current_scores: list[SuiteScore] = []
     others: dict[str, int] = {}
     for name, held in by_dimension.items():
-        asked = [row for row in held if any(row.settings.startswith(one) for one in settings)]
+        wanted = [row for row in held if any(row.settings.startswith(one) for one in settings)]
         # where nothing could be tried lately, what was scored before still counts
         tried = [row for row in held if row.failure is not Failure.PREREQUISITE_MISSING]
-        newest = max(asked or tried or held, key=lambda row: row.at).settings
+        newest = max(wanted or tried or held, key=lambda row: row.at).settings
         there = {row.settings for row in held}
         if len(there) > 1:
             others[name] = len(there) - 1

@@ -133,8 +133,8 @@ def applicable(material: Material, dimension: Dimension) -> tuple[list[str], lis
 def mini(prompt_ids: Sequence[str], dimension: str, most: int, seed: int) -> list[str]:
     """Return `most` prompts of a dimension, drawn; fewer lie within more, and other prompts change little."""
     drawn = sorted(prompt_ids, key=lambda id_: keyed_rank("suite-mini", seed, dimension, id_))[:most]
-    chosen = set(drawn)
-    return [id_ for id_ in prompt_ids if id_ in chosen]
+    selected = set(drawn)
+    return [id_ for id_ in prompt_ids if id_ in selected]
 
 
 def units_of(

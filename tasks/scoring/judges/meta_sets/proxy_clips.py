@@ -263,10 +263,14 @@ def damage_of(aspect: str, operation: str, strength: str, seed: int) -> ClipDama
     damaged = find_aspect(aspect)
     if not damaged.operations:
         raise UserInputError(f"aspect {aspect} has no operation")
-    chosen = damaged.operation(operation or next(iter(damaged.operations)))
-    if damaged.needs != "nothing" or chosen.models or not isinstance(chosen, OrderOperation | PixelOperation):
+    selected = damaged.operation(operation or next(iter(damaged.operations)))
+    if (
+        damaged.needs != "nothing"
+        or selected.models
+        or not isinstance(selected, OrderOperation | PixelOperation)
+    ):
         raise UserInputError(
-            f"{aspect} by {chosen.name} needs a model or a caption's words; the study on short videos "
+            f"{aspect} by {selected.name} needs a model or a caption's words; the study on short videos "
             "takes aspects that need nothing, such as comprehensiveness, aesthetics or technical_quality"
         )
-    return ClipDamage(damaged, chosen, chosen.parameters(strength or None), seed)
+    return ClipDamage(damaged, selected, selected.parameters(strength or None), seed)

@@ -75,10 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model-folder", type=Path, action="append", required=True, help="a model folder")
     parser.add_argument("--pictures", default=defaults.pictures.model, help="name of the SigLIP")
     parser.add_argument("--head", default=defaults.head, help="name of the predictor's head")
-    chosen = parser.parse_args(arguments)
-    settings = AestheticSettings(pictures=PictureModel(model=chosen.pictures), head=chosen.head)
+    given = parser.parse_args(arguments)
+    settings = AestheticSettings(pictures=PictureModel(model=given.pictures), head=given.head)
     try:
-        bound, count = bound_of(chosen.folder, ModelHub(chosen.models), settings)
+        bound, count = bound_of(given.folder, ModelHub(given.models), settings)
     except SlvmevalError as problem:
         print(problem, file=sys.stderr)
         return 1

@@ -218,10 +218,12 @@ def read_intervals(value: Any, count: int, length: float) -> list[list[float] | 
     """
     intervals: list[list[float] | None] = []
     for entry in entries_by_number(value, "events", count):
-        seen, number = entry.get("seen"), entry["number"]
-        if not isinstance(seen, bool):
-            raise NotJudged(Failure.NOT_UNDERSTOOD, f"event {number}: 'seen' is {seen!r:.40}, no truth value")
-        if not seen:
+        visible, number = entry.get("seen"), entry["number"]
+        if not isinstance(visible, bool):
+            raise NotJudged(
+                Failure.NOT_UNDERSTOOD, f"event {number}: 'seen' is {visible!r:.40}, no truth value"
+            )
+        if not visible:
             intervals.append(None)
             continue
         start, end = (_seconds(entry.get(name), f"event {number}: {name!r}") for name in ("start", "end"))

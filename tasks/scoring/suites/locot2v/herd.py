@@ -111,11 +111,11 @@ class Herd(Measure):
         share = consistent_share(questions, answers)
         if share is None:
             raise NotJudged(Failure.NO_ANSWER, f"all {len(questions)} questions were left unclear")
-        asked = [
+        details = [
             {"question": question.question, "polarity": question.polarity, "answer": answer}
             for question, answer in zip(questions, answers, strict=True)
         ]
-        return Value(share, {"questions": asked, "unclear": answers.count("unclear")})
+        return Value(share, {"questions": details, "unclear": answers.count("unclear")})
 
     def _step(self, film: SampledVideo, questions: Sequence[HerdQuestion], repeat: int) -> Step:
         count = len(questions)

@@ -36,7 +36,7 @@ _SEEN = objects({"number": {"type": "integer"}, "reason": _TEXT, "present": _WOR
 LOOKED = objects({"actions": {"type": "array", "items": _SEEN}})
 
 
-def action_value(seen: Sequence[Mapping[str, str]], unsmooth: float) -> float:
+def action_value(observations: Sequence[Mapping[str, str]], unsmooth: float) -> float:
     """Return the mean over actions: 1 present and smooth, `unsmooth` present only, 0 absent.
 
     Examples
@@ -45,7 +45,8 @@ def action_value(seen: Sequence[Mapping[str, str]], unsmooth: float) -> float:
     0.5
     """
     worth = [
-        (1.0 if one["smooth"] == "yes" else unsmooth) if one["present"] == "yes" else 0.0 for one in seen
+        (1.0 if one["smooth"] == "yes" else unsmooth) if one["present"] == "yes" else 0.0
+        for one in observations
     ]
     return sum(worth) / len(worth)
 
@@ -69,7 +70,7 @@ class HumanAction(Measure):
         actions = self._actions(asker, prompt)
         if not actions:
             raise NotJudged(Failure.NO_ANSWER, "the prompt has no actions of people")
-        seen = asker.ask(
+        observations = asker.ask(
             Step(
                 name="look for actions",
                 role="multimodal",
@@ -82,8 +83,8 @@ class HumanAction(Measure):
                 what={"repeat": repeat},
             )
         )
-        details = [{"action": action, **one} for action, one in zip(actions, seen, strict=True)]
-        return Value(action_value(seen, self.settings.unsmooth_action), {"actions": details})
+        details = [{"action": action, **one} for action, one in zip(actions, observations, strict=True)]
+        return Value(action_value(observations, self.settings.unsmooth_action), {"actions": details})
 
     def _actions(self, asker: Asker, prompt: SuitePrompt) -> list[str]:
         """Return the prompt's actions: its detail ``actions``, else those that the language model finds."""

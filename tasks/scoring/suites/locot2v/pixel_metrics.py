@@ -185,11 +185,11 @@ def warping_error(video: Side, settings: PixelSettings = DEFAULTS) -> Measured:
 def warped_difference(first: Bytes, second: Bytes, forward: Floats, settings: PixelSettings) -> float:
     """Return the mean squared difference of a frame and the next one warped onto it, NaN if all is hidden."""
     backward = optical_flow(grey(second), grey(first), settings.flow)
-    seen = visible(forward, backward)
-    if not seen.any():
+    in_both = visible(forward, backward)
+    if not in_both.any():
         return math.nan
     warped = warp(second.astype(np.float32) / 255, forward)
-    return float(((warped - first.astype(np.float32) / 255) ** 2)[seen].mean())
+    return float(((warped - first.astype(np.float32) / 255) ** 2)[in_both].mean())
 
 
 def warping_of(differences: Iterable[float]) -> Measured:

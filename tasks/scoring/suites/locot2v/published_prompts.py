@@ -118,10 +118,12 @@ def _details(entry: Mapping[str, Any], missing: Counter[str]) -> dict[str, Any]:
             missing[f"questions on {name}"] += 1
     if questions:
         details["questions"] = questions
-    said = entry.get("evaluation")
-    if isinstance(said, dict):
+    evaluation = entry.get("evaluation")
+    if isinstance(evaluation, dict):
         details["evaluation"] = {
-            name: said[title] for title, name in ATTRIBUTES.items() if isinstance(said.get(title), str)
+            name: evaluation[title]
+            for title, name in ATTRIBUTES.items()
+            if isinstance(evaluation.get(title), str)
         }
     return details
 

@@ -124,24 +124,24 @@ def match_events(
     ValueError
         If the shapes do not fit.
     """
-    chosen = settings or MatchSettings()
+    constants = settings or MatchSettings()
     if fields.ndim != 3 or fields.shape[1:] != description.shape:
         raise ValueError(f"fields of shape {fields.shape} do not fit descriptions of {description.shape}")
     if not description.shape[0]:
         return Matched((), 0, 0, None)
-    told = np.clip(description, 0, 1)
+    similarity = np.clip(description, 0, 1)
     shared = np.clip(fields, 0, 1).mean(0)
-    rows, columns = linear_sum_assignment(told * shared, maximize=True)
+    rows, columns = linear_sum_assignment(similarity * shared, maximize=True)
     matches = tuple(
-        Match(int(row), int(column), float(told[row, column]), float(shared[row, column]))
+        Match(int(row), int(column), float(similarity[row, column]), float(shared[row, column]))
         for row, column in zip(rows, columns, strict=True)
     )
     inverted = inversions([match.video_event for match in matches])
     most = len(matches) * (len(matches) - 1) // 2
-    over = len(matches) if chosen.over == "matched" else description.shape[0]
+    over = len(matches) if constants.over == "matched" else description.shape[0]
     mean = math.fsum(match.score for match in matches) / over if over else 0.0
     return Matched(
-        matches, inverted, most, mean * (1 - chosen.order_penalty * (inverted / most if most else 0.0))
+        matches, inverted, most, mean * (1 - constants.order_penalty * (inverted / most if most else 0.0))
     )
 
 
@@ -174,25 +174,25 @@ class EventAlignment(Measure):
         """Return how well the video's events fit the prompt's."""
         wanted = events_of_prompt(asker, prompt, self.settings)
         description = describe(asker, film, self.settings, repeat)
-        seen = extract_events(asker, "events of the video", description, self.settings, repeat)
-        told, *fields = asker.compare(
+        shown = extract_events(asker, "events of the video", description, self.settings, repeat)
+        described, *fields = asker.compare(
             [
-                ([getattr(one, name) for one in wanted], [getattr(one, name) for one in seen])
+                ([getattr(one, name) for one in wanted], [getattr(one, name) for one in shown])
                 for name in ("event", *FIELDS)
             ]
         )
-        matched = match_events(told, np.stack(fields), self.settings.matching)
+        matched = match_events(described, np.stack(fields), self.settings.matching)
         if matched.value is None:
             raise NotJudged(Failure.NO_ANSWER, "the prompt has no events")
         matches = [
             {
                 "prompt": wanted[match.prompt_event].event,
-                "video": seen[match.video_event].event,
+                "video": shown[match.video_event].event,
                 "events": [match.prompt_event, match.video_event],
                 "description": match.description,
                 "fields": match.fields,
             }
             for match in matched.matches
         ]
-        counts = {"prompt": len(wanted), "video": len(seen), "inversions": matched.inversions}
+        counts = {"prompt": len(wanted), "video": len(shown), "inversions": matched.inversions}
         return Value(matched.value, {"matches": matches, "counts": counts})

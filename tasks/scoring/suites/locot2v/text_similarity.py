@@ -75,7 +75,7 @@ READY: Mapping[str, EmbeddingModel] = {
 }
 
 
-def embedding_model(said: str | Mapping[str, Any]) -> EmbeddingModel:
+def embedding_model(setting: str | Mapping[str, Any]) -> EmbeddingModel:
     """Return the model from its name, or from a table of its fields.
 
     Raises
@@ -83,19 +83,19 @@ def embedding_model(said: str | Mapping[str, Any]) -> EmbeddingModel:
     UserInputError
         If there is none of that name, or a field does not fit.
     """
-    if isinstance(said, str):
-        if said not in READY:
+    if isinstance(setting, str):
+        if setting not in READY:
             raise UserInputError(
-                f"embeddings: {said!r} is no ready model ({', '.join(READY)}): give a table with model and "
-                "server"
+                f"embeddings: {setting!r} is not a predefined model ({', '.join(READY)}): give a table with "
+                "model and server"
             )
-        return READY[said]
-    unknown = [key for key in said if key not in EmbeddingModel.model_fields]
+        return READY[setting]
+    unknown = [key for key in setting if key not in EmbeddingModel.model_fields]
     if unknown:
         raise UserInputError(
             f"embeddings has no field {unknown[0]!r}: it has {', '.join(EmbeddingModel.model_fields)}"
         )
-    made = EmbeddingModel.model_validate(dict(said))
+    made = EmbeddingModel.model_validate(dict(setting))
     if made.kind == "embeddings" and not made.server:
         raise UserInputError("embeddings: name the server (model_servers of the profile), or kind = 'clip'")
     return made
@@ -245,18 +245,18 @@ class Compared:
 
 
 class TextSimilarity:
-    """Compares texts; what was compared once is kept.
+    """Compares texts; each comparison is stored.
 
     Parameters
     ----------
     model, embedder
         What embeds.
-    kept
-        Where cosines are kept; embeddings themselves would be a thousand times as long.
+    answers
+        Store of the cosines; embeddings themselves would be a thousand times as large.
     """
 
-    def __init__(self, model: EmbeddingModel, embedder: Embedder, kept: AnswerStore) -> None:
-        self.model, self.embedder, self._kept = model, embedder, kept
+    def __init__(self, model: EmbeddingModel, embedder: Embedder, answers: AnswerStore) -> None:
+        self.model, self.embedder, self._answers = model, embedder, answers
 
     def compare(self, groups: Sequence[Group]) -> Compared:
         """Return the cosines of each group, ``(left, right)``.
@@ -287,9 +287,9 @@ class TextSimilarity:
 
         if not any(left and right for left, right in groups):
             return Compared(_read([], groups), self.model.model, Usage(tries=0), 0)
-        kept, made = self._kept.get_or_make(key, make)
+        stored, made = self._answers.get_or_make(key, make)
         usage, requests = (made_of[0].usage, made_of[0].requests) if made else (Usage(tries=0), 0)
-        return Compared(_read(json.loads(kept.text), groups), kept.model, usage, requests)
+        return Compared(_read(json.loads(stored.text), groups), stored.model, usage, requests)
 
     def _key(self, groups: Sequence[Group]) -> str:
         return digest_value(
@@ -303,7 +303,7 @@ class TextSimilarity:
         """Return the request that a comparison takes; None where it is kept, or no server is asked."""
         key = self._key(groups)
         texts = {text for left, right in groups if left and right for text in (*left, *right)}
-        if self.model.kind == "clip" or not texts or self._kept.find(key) is not None:
+        if self.model.kind == "clip" or not texts or self._answers.find(key) is not None:
             return None
         tokens = sum(math.ceil(len(text) / self.model.characters_per_token) for text in texts)
         return Estimate(tokens_in=tokens, model=self.model.model, once=key)
@@ -319,7 +319,7 @@ def _read(values: Sequence[Any], groups: Sequence[Group]) -> tuple[Rows, ...]:
     )
 
 
-def text_similarity(setup: Setup, said: str | Mapping[str, Any], kept: AnswerStore) -> TextSimilarity:
+def text_similarity(setup: Setup, setting: str | Mapping[str, Any], answers: AnswerStore) -> TextSimilarity:
     """Return what compares texts; nothing is loaded or asked yet.
 
     Raises
@@ -329,5 +329,5 @@ def text_similarity(setup: Setup, said: str | Mapping[str, Any], kept: AnswerSto
     PrerequisiteError
         If the profile does not name its server.
     """
-    model = embedding_model(said)
-    return TextSimilarity(model, embedder_of(setup, model), kept)
+    model = embedding_model(setting)
+    return TextSimilarity(model, embedder_of(setup, model), answers)

@@ -149,12 +149,12 @@ def transitions(
     features_of
         Features of frames, SigLIP's in the paper.
     """
-    chosen = settings or TransitionSettings()
+    constants = settings or TransitionSettings()
     measured = []
     for cut in cuts:
-        places = window_of(cut, len(video), video.fps, chosen.window_s)
+        places = window_of(cut, len(video), video.fps, constants.window_s)
         if len(places) > 1:
-            values = step_similarities(video, places, features_of, chosen)
+            values = step_similarities(video, places, features_of, constants)
             measured.append(Transition(cut, tuple(values), smoothness(values)))
     return measured
 
@@ -193,12 +193,12 @@ def find_cuts(video: Side, settings: CutSettings | None = None) -> list[int]:
     import cv2
     from scenedetect.detectors.content_detector import ContentDetector
 
-    chosen = settings or CutSettings()
-    shortest = max(1, round(chosen.shortest_s * video.fps))
-    detector = ContentDetector(threshold=chosen.threshold, min_scene_len=shortest)
+    constants = settings or CutSettings()
+    shortest = max(1, round(constants.shortest_s * video.fps))
+    detector = ContentDetector(threshold=constants.threshold, min_scene_len=shortest)
     cuts: list[int] = []
     for place in range(len(video)):
-        small = reduced(video.rgb(place), chosen.long_side)
+        small = reduced(video.rgb(place), constants.long_side)
         cuts += detector.process_frame(place, cv2.cvtColor(small, cv2.COLOR_RGB2BGR))
     cuts += detector.post_process(len(video) - 1)
     # a scene of no frame is none

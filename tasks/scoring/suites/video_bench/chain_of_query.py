@@ -43,15 +43,15 @@ class ChainOfQuery:
         self.dimension, self._settings = dimension, settings
         folder = settings.criteria
         sections = sections_of(dimension.name, CHAIN_SECTIONS, folder)
-        told = {name.replace(" ", "_"): text for name, text in sections.items()}
-        told |= {"low": f"{dimension.low:g}", "high": f"{dimension.high:g}", "most": str(settings.questions)}
+        words = {name.replace(" ", "_"): text for name, text in sections.items()}
+        words |= {"low": f"{dimension.low:g}", "high": f"{dimension.high:g}", "most": str(settings.questions)}
         questions = prompt_text(PACKAGE, "ask_questions", folder)
         self.systems: Mapping[str, str] = {
-            "describe": filled(prompt_text(PACKAGE, "describe", folder), **told),
-            "first assistant": filled(questions, **told, assistant=sections["first assistant"]),
-            "second assistant": filled(questions, **told, assistant=sections["second assistant"]),
-            "answer": filled(prompt_text(PACKAGE, "answer", folder), **told),
-            "score": filled(prompt_text(PACKAGE, "score", folder), **told),
+            "describe": filled(prompt_text(PACKAGE, "describe", folder), **words),
+            "first assistant": filled(questions, **words, assistant=sections["first assistant"]),
+            "second assistant": filled(questions, **words, assistant=sections["second assistant"]),
+            "answer": filled(prompt_text(PACKAGE, "answer", folder), **words),
+            "score": filled(prompt_text(PACKAGE, "score", folder), **words),
         }
 
     def score(self, asker: Asker, prompt: str, film: SampledVideo, repeat: int = 0) -> int:
@@ -70,8 +70,8 @@ class ChainOfQuery:
             "Description": first["description"],
         }
         one = self._ask(asker, "first assistant", known, {}, repeat)["questions"]
-        seen = {**known, "Questions of another assistant": _numbered(one)}
-        second = seen if self._settings.chained_questions else known
+        with_first = {**known, "Questions of another assistant": _numbered(one)}
+        second = with_first if self._settings.chained_questions else known
         two = self._ask(asker, "second assistant", second, {}, repeat)["questions"]
         questions = [*one, *two]
         to_answer = {"Prompt of the video": prompt, "Questions of the assistants": _numbered(questions)}
@@ -100,7 +100,7 @@ class ChainOfQuery:
         def check(value: Any) -> Any:
             return self._read(name, value, questions)
 
-        text = "\n\n".join(f"{title}:\n{said}" for title, said in blocks.items())
+        text = "\n\n".join(f"{title}:\n{block}" for title, block in blocks.items())
         step = Step(
             name=name,
             role=role,
@@ -143,13 +143,13 @@ class ChainOfQuery:
             score = score_in(value, int(self.dimension.low), int(self.dimension.high))
             reason, description = text_in(value, "reason"), text_in(value, "description")
             return {"description": description, "reason": reason, "score": score}
-        asked = texts_in(value, "questions")
+        proposed = texts_in(value, "questions")
         most = self._settings.questions
         # more than was allowed is not asked; it is kept for a reader
         return {
             "analysis": str(value.get("analysis", "")),
-            "questions": asked[:most],
-            "not_asked": asked[most:],
+            "questions": proposed[:most],
+            "not_asked": proposed[most:],
         }
 
 

@@ -154,8 +154,8 @@ def _published(where: str, entry: Any, counts: Counter[str]) -> SuitePrompt:
     text = entry.get("prompt", entry.get("prompt_en"))
     if not isinstance(text, str) or not text.strip():
         raise UserInputError(f"{where} has no prompt")
-    said = entry.get("dimension")
-    names = [said] if isinstance(said, str) else said
+    given = entry.get("dimension")
+    names = [given] if isinstance(given, str) else given
     if not isinstance(names, list) or not names:
         raise UserInputError(f"{where} has no dimension: give one name, or a list of them")
     for name in names:
@@ -163,7 +163,7 @@ def _published(where: str, entry: Any, counts: Counter[str]) -> SuitePrompt:
             known = ", ".join(PUBLISHED_NAMES)
             raise UserInputError(f"{where}: there is no dimension {name!r}; there are {known}")
     dimensions = [PUBLISHED_NAMES[name] for name in names]
-    if isinstance(said, str):
+    if isinstance(given, str):
         dimensions += SCORED_BESIDES.get(dimensions[0], ())
     theme = str(names[0])
     counts[theme] += 1

@@ -66,9 +66,9 @@ class FewShot:
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings) -> None:
         self.dimension, self._settings = dimension, settings
         sections = sections_of(dimension.name, BATCH_SECTIONS, settings.criteria)
-        told = {name.replace(" ", "_"): text for name, text in sections.items()}
+        words = {name.replace(" ", "_"): text for name, text in sections.items()}
         template = prompt_text(PACKAGE, "few_shot", settings.criteria)
-        self.system = filled(template, **told, low=f"{dimension.low:g}", high=f"{dimension.high:g}")
+        self.system = filled(template, **words, low=f"{dimension.low:g}", high=f"{dimension.high:g}")
         scale = list(range(int(dimension.low), int(dimension.high) + 1))
         one = objects(
             {
