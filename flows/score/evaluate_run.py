@@ -54,7 +54,7 @@ class Judge(RunPart[Request]):
     choice
         How it was chosen.
     evaluator
-        None where it cannot be made.
+        None if it cannot be made.
     basis
         What its estimate rests on, for a person.
     """
@@ -84,17 +84,17 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
     work: JudgingWork = field(init=False)
 
     def prepare(self, ask_servers: bool = True) -> None:
-        """Open the release, make the evaluators, and find what has been asked before.
+        """Open the release, make the evaluators, and find the requests that have answers.
 
         Parameters
         ----------
         ask_servers
-            Whether evaluators check that all they need is there.
+            Whether evaluators check that everything they need is present.
 
         Raises
         ------
         UserInputError, StoreError, IntegrityError, PrerequisiteError
-            If the run cannot start at all; nothing was asked then.
+            If the run cannot start; no request was made.
         """
         options = self.options
         self.store = options.open_store()
@@ -143,7 +143,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             judge.evaluator = evaluator
         except UserInputError:
             raise
-        except Exception as problem:  # noqa: BLE001 - another package's code, which harms no other evaluator
+        except Exception as problem:  # noqa: BLE001 - code of another package; the other evaluators continue
             judge.refused = reason_of(problem)
             self.progress.say(f"{judge.label} cannot be used: {judge.refused}")
         return judge
@@ -159,7 +159,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         return self.work.rows()
 
     def held(self, part: RunPart[Request]) -> Path:
-        """Return what is held while an evaluator, under any label, is asked."""
+        """Return the file that is locked while an evaluator, under any label, is asked."""
         assert isinstance(part.kind, Judging)
         evaluator = part.kind.evaluator
         name = f"{evaluator.name} {settings_digest(evaluator)}"
@@ -266,12 +266,12 @@ def _cost(
 
 
 def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = DEFAULT_TIES) -> ProxyResult:
-    """Return the result of a study; nobody is asked anything.
+    """Return the result of a study from its stored answers.
 
     Parameters
     ----------
     options
-        As the study was run. Answers of other settings, samplings or texts in the store do not count.
+        The options of the study's run. Answers with other settings, samplings or texts do not count.
     ties
         What an evaluator's tie counts.
     """
@@ -304,7 +304,7 @@ class EvaluateFlow(FlowDeclaration[EvaluateOptions, Evaluation, EvaluationResult
         return RunLabel(name, (f"release:{release}",), f"judge-{release}")
 
     def artifacts(self, run: Evaluation, result: EvaluationResult) -> Iterator[Artifact]:
-        """Show in words and as a table what was answered."""
+        """Show the answers in words and as a table."""
         key, says = artifact_key(run.pairs.name), result.in_words()
         yield Artifact(f"judged-{key}", says, markdown=says)
         yield Artifact(f"judgements-{key}", result.title, rows=result.rows())

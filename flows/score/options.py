@@ -61,7 +61,7 @@ class ScoringOptions(RunOptions):
 
 
 class ScoringParameters(FlowParameters):
-    """What evaluations and suites' runs are both asked for."""
+    """Parameters that evaluations and suites' runs have in common."""
 
     repeats: int = Field(default=1, description="Number of times each request is made.")
     retry: bool = Field(default=False, description="Repeat requests that failed before.")
@@ -111,7 +111,7 @@ class EvaluateOptions(ScoringOptions):
         Raises
         ------
         StoreError
-            If there is no store, or the folder is something else.
+            If the folder is not a store.
         """
         root = Path(self.store)
         return Store.open(root) if self.pairs_from is None else Store.create(root)

@@ -48,7 +48,7 @@ from tasks.scoring.suites.score_store import ScoresStore
 from tasks.scoring.suites.scoring import SuiteWork, VideoScoring, failed_rows
 from tasks.scoring.user_files import UnusedLine
 
-#: Stands for the settings of a dimension whose scorer cannot even be made.
+#: Settings of a dimension whose scorer cannot be made.
 UNKNOWN_SETTINGS = "unknown"
 
 
@@ -76,7 +76,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
 
     @property
     def name(self) -> str:
-        """What rows call the suite; scores of changed videos stand apart."""
+        """The suite's name in rows; scores of blurred videos have a name of their own."""
         return self.work.name
 
     @property
@@ -90,7 +90,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         return self.work.rows()
 
     def held(self, part: RunPart[ScoringUnit]) -> Path:
-        """Return what is held while a dimension is scored."""
+        """Return the file that is locked while a dimension is scored."""
         held = digest_text(f"{self.name} {part.name} {part.units[0].settings}")[:32]
         return self.store.cache / "suites" / f"{held}.held"
 
@@ -100,17 +100,17 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         return {(row.key, row.model, row.prompt_id, row.sample): row for row in rows if row.key in keys}
 
     def prepare(self, ask_servers: bool = True) -> None:
-        """Read the files, make the suite, and find what has been scored before.
+        """Read the files, make the suite, and find the existing scores.
 
         Parameters
         ----------
         ask_servers
-            Whether scorers check that all they need is there.
+            Whether scorers check that everything they need is present.
 
         Raises
         ------
         UserInputError, StoreError, IntegrityError, PrerequisiteError
-            If the run cannot start at all; nobody was asked then.
+            If the run cannot start; no request was made.
         """
         options = self.options
         self.store = options.open_store()
@@ -165,22 +165,22 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
                 kind.scorer.check()
         except UserInputError:
             raise
-        except Exception as problem:  # noqa: BLE001 - perhaps another package's code, which harms no other one
+        except Exception as problem:  # noqa: BLE001 - may be code of another package
             part.refused = reason_of(problem)
             self.progress.say(f"{dimension.name} cannot be used: {part.refused}")
         if not part.units:
-            # its settings are unknown here: these rows say why there is no score
+            # the settings are unknown; these rows hold the reason for the missing score
             part.units = units_of(self.material, wanted, dimension.name, UNKNOWN_SETTINGS, repeats=repeats)
         return part
 
     def _check_pool(self, pool: str) -> None:
-        """Raise PrerequisiteError where there is no place for a pool's work."""
+        """Raise PrerequisiteError if nothing can run a pool's work."""
         pools = self.options.pools
         if pools and pool not in pools:
             raise PrerequisiteError(
                 f"the profile has no pool {pool!r}, in which it runs: add a table [pools.{pool}]"
             )
-        # where there are pools, each worker looks for a GPU of its own: this machine needs none
+        # with pools, each worker finds its own GPU; this machine needs none
         if not pools and pool == LOADED and not self.options.allow_cpu_models:
             require_gpu()
 
@@ -201,7 +201,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         return rows
 
     def keep_reasons(self) -> None:
-        """Write rows with the reason for what has no score because its dimension cannot be used."""
+        """Store the reason for scores that are missing because their dimension cannot be used."""
         known = self.rows.known()
         rows = []
         for part in self.dimension_parts:
@@ -210,7 +210,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
             for unit in part.units:
                 missing = failed_rows(self.name, unit, Failure.PREREQUISITE_MISSING, part.refused)
                 ids = zip(unit.ids, missing, strict=True)
-                # a reason that is there already is not written again
+                # a stored reason is not stored again
                 rows += [row for id_, row in ids if known.get(id_) is None]
         self.rows.add(rows)
 
@@ -244,9 +244,9 @@ class SuiteExecutor(Executor):
     Parameters
     ----------
     workers
-        Processes for everything but loaded models.
+        Number of processes; loaded models always have one.
     pools
-        Those that are needed.
+        The pools that the work needs.
     """
 
     def __init__(self, workers: int, pools: Collection[str]) -> None:
@@ -265,17 +265,17 @@ class SuiteExecutor(Executor):
         return handle
 
     def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
-        """Block until at least one is done, or the time is over; return all that are done."""
+        """Block until at least one is done or the timeout expires; return all that are done."""
         return wait(list(handles), timeout_s, return_when=FIRST_COMPLETED).done
 
     def result(self, handle: Handle) -> Any:
-        """Return what the function returned; raise WorkerDied if its process is gone."""
+        """Return what the function returned; raise WorkerDied if its process died."""
         return self._pool_of.pop(handle).result(handle)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the processes; after an error at once."""
+        """End the processes, after an error immediately."""
         for pool in self._pools.values():
             pool.__exit__(kind, error, trace)
 
@@ -285,7 +285,7 @@ class SuiteExecutor(Executor):
             pool.close()
 
 
-#: So many rows of files that could not be used are shown.
+#: Maximum number of unusable rows that are shown.
 _SHOWN_LEFT_OUT = 200
 
 
@@ -295,7 +295,7 @@ class SuiteFlow(FlowDeclaration[SuiteOptions, SuiteRun, SuiteResult]):
     name = SUITE_FLOW_NAME
     parameters = SuiteParameters
     progress = RequestProgress
-    # several processes would load the same models several times
+    # each process would load the same models
     one_loads = True
 
     @contextmanager
@@ -312,7 +312,7 @@ class SuiteFlow(FlowDeclaration[SuiteOptions, SuiteRun, SuiteResult]):
         return RunLabel(name, (f"suite:{run.name}",), f"suite-{run.options.suite}")
 
     def artifacts(self, run: SuiteRun, result: SuiteResult) -> Iterator[Artifact]:
-        """Show what was scored in words, by dimension, as a leaderboard, and what was left out."""
+        """Show the scores in words, by dimension and as a leaderboard, and the rows that were left out."""
         key, says = artifact_key(run.name), result.in_words()
         yield Artifact(f"scored-{key}", says, markdown=says)
         left_out = [vars(one) for one in result.left_out[:_SHOWN_LEFT_OUT]]
@@ -326,11 +326,11 @@ class SuiteFlow(FlowDeclaration[SuiteOptions, SuiteRun, SuiteResult]):
                 yield Artifact(f"{name}-{key}", title, rows=rows)
 
     def without_cluster(self, options: SuiteOptions) -> SuiteOptions:
-        """Return options by which a GPU is looked for on this machine, not in the site's pools."""
+        """Return options for this machine's GPU instead of the site's pools."""
         return options.model_copy(update={"pools": ()})
 
     def processes(self, workers: int, pools: Collection[str] = ()) -> Executor:
-        """Return processes of this machine, one alone for loaded models."""
+        """Return processes of this machine, with a single one for loaded models."""
         return SuiteExecutor(workers, pools)
 
 
@@ -338,7 +338,7 @@ SUITE = SuiteFlow()
 
 
 def leaderboard_rows(run: SuiteRun) -> list[dict[str, Any]]:
-    """Return the leaderboard of all scores of the run's suite, a row a model."""
+    """Return the leaderboard of all scores of the run's suite, one row per model."""
     rows, others = current(run.scores.rows(run.name))
     table = board_table(board_of(run.suite.title, run.suite.dimensions, means_of(rows), others))
     titles = [column.title for column in table.shown]

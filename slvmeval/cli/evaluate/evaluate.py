@@ -1,6 +1,6 @@
 """``slvmeval evaluate`` and ``slvmeval evaluators``.
 
-``slvmeval judgements``: hand answers on to another store, and take them.
+``slvmeval judgements``: export answers, and import them into another store.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def evaluate(
             "--evaluator",
             "-e",
             metavar="NAME[?KEY=VALUE&…]",
-            help="Who judges, see `slvmeval evaluators`, with settings. May be given several times.",
+            help="An evaluator with settings, see `slvmeval evaluators`. May be given several times.",
         ),
     ] = None,
     file: Annotated[
@@ -77,7 +77,7 @@ def evaluate(
         typer.Option(
             "--most-per-aspect",
             min=1,
-            help="At most so many pairs of each aspect, drawn; fewer lie within more.",
+            help="Maximum number of pairs of each aspect, drawn at random; smaller draws are part of larger ones.",
             rich_help_panel=PAIRS_PANEL,
         ),
     ] = None,
@@ -88,7 +88,10 @@ def evaluate(
     clips: Annotated[
         list[int] | None,
         typer.Option(
-            "--clips", min=1, help="Only pairs with so many degraded clips.", rich_help_panel=PAIRS_PANEL
+            "--clips",
+            min=1,
+            help="Only pairs with this number of degraded clips.",
+            rich_help_panel=PAIRS_PANEL,
         ),
     ] = None,
     repeats: terminal.RepeatsOption = 1,
@@ -111,14 +114,14 @@ def evaluate(
     as_json: terminal.ResultAsJsonOption = False,
     quiet: terminal.QuietOption = False,
 ) -> None:
-    """Let evaluators judge the pairs of a release. What was asked before is not asked again.
+    """Let evaluators judge the pairs of a release. Answered requests are not repeated.
 
-    It may be stopped at any time; the same command goes on where it was. Exit code 0: every request has an
-    answer, 3: some have none (failures, a limit, an evaluator that cannot be used), 1: failed.
+    It can be stopped at any time; the same command continues. Exit code 0: every request has an answer, 3:
+    some have none (failures, a limit, an unusable evaluator), 1: failed.
 
     Example: `slvmeval evaluate main -e duration -e coin --store STORE`
 
-    Other things: `slvmeval evaluate -e gpt-5-video?requests_per_minute=500 --most-dollars 20 --dry-run`,
+    More: `slvmeval evaluate -e gpt-5-video?requests_per_minute=500 --most-dollars 20 --dry-run`,
     `slvmeval evaluate --evaluators judges.toml --aspect color --most-per-aspect 50`
     """
     from flows.score.options import EvaluateParameters
@@ -156,7 +159,7 @@ def evaluate(
 
 
 def print_result(result: EvaluationResult) -> None:
-    """Print by evaluator what was answered, failed and left, and why one stopped."""
+    """Print the counts of each evaluator, and why it stopped."""
     rows = []
     for one in result.evaluators:
         total = one.total
@@ -221,12 +224,12 @@ judgements = typer.Typer(no_args_is_help=True, help="The answers of evaluators, 
 @judgements.command(name="export")
 def export_judgements(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", dir_okay=False, help="A Parquet file; replaced if it is there.")
+        Path, typer.Argument(metavar="FILE", dir_okay=False, help="A Parquet file; it may exist.")
     ],
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Write all judgements of a store as one Parquet file, one row a request.
+    """Write all judgements of a store as one Parquet file, one row per request.
 
     Example: `slvmeval judgements export mine.parquet --store STORE`
     """
@@ -242,7 +245,7 @@ def import_judgements(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Check a file of judgements and add those that are not in the store yet.
+    """Check a file of judgements and add those that the store does not have.
 
     Example: `slvmeval judgements import theirs.parquet --store STORE`
     """

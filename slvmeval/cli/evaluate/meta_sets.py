@@ -23,7 +23,7 @@ STUDY_PANEL = "The study"
 
 TiesOption = Annotated[
     str,
-    typer.Option("--ties", metavar="half|wrong|dropped", help="What an evaluator's tie counts."),
+    typer.Option("--ties", metavar="half|wrong|dropped", help="How an evaluator's ties count."),
 ]
 
 
@@ -33,7 +33,12 @@ def proxy_study(
     ],
     evaluators: Annotated[
         list[str] | None,
-        typer.Option("--evaluator", "-e", metavar="NAME[?KEY=VALUE&…]", help="Who is ranked; several."),
+        typer.Option(
+            "--evaluator",
+            "-e",
+            metavar="NAME[?KEY=VALUE&…]",
+            help="An evaluator to rank. May be given several times.",
+        ),
     ] = None,
     file: Annotated[
         Path | None, typer.Option("--evaluators", metavar="FILE", help="Evaluators with settings, as TOML.")
@@ -56,7 +61,9 @@ def proxy_study(
     ] = None,
     couples: Annotated[
         int | None,
-        typer.Option("--couples", min=1, help="At most so many joined prompts.", rich_help_panel=STUDY_PANEL),
+        typer.Option(
+            "--couples", min=1, help="Maximum number of joined prompts.", rich_help_panel=STUDY_PANEL
+        ),
     ] = None,
     score: Annotated[
         str, typer.Option("--score", help="FETV's human score.", rich_help_panel=STUDY_PANEL)
@@ -67,13 +74,13 @@ def proxy_study(
     strength: Annotated[
         str, typer.Option("--strength", help="How strongly.", rich_help_panel=STUDY_PANEL)
     ] = "",
-    seed: Annotated[int, typer.Option("--seed", help="Key of all draws.", rich_help_panel=STUDY_PANEL)] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of all draws.", rich_help_panel=STUDY_PANEL)] = 0,
     fps: Annotated[
-        str, typer.Option("--fps", help="Frames a second that are looked at.", rich_help_panel=STUDY_PANEL)
+        str, typer.Option("--fps", help="Frames per second that are used.", rich_help_panel=STUDY_PANEL)
     ] = "1",
     ties: TiesOption = "half",
     usd: Annotated[
-        float | None, typer.Option("--most-dollars", min=0, help="End it before it costs more.")
+        float | None, typer.Option("--most-dollars", min=0, help="End the run before it costs more.")
     ] = None,
     store: terminal.StoreOption = None,
     model_folders: terminal.ModelFoldersOption = None,
@@ -83,10 +90,10 @@ def proxy_study(
     as_json: terminal.JsonOption = False,
     quiet: terminal.QuietOption = False,
 ) -> None:
-    """Rank evaluators on real against generated and on real against degraded videos; say how alike.
+    """Rank evaluators on real and generated, and on real and degraded videos, and correlate the rankings.
 
-    Answers are kept in the store: the same command goes on where it was stopped. Exit code 3: some requests
-    have no answer.
+    Answers are stored, and the same command continues a stopped run. Exit code 3: some requests have no
+    answer.
 
     Example: `slvmeval meta-sets proxy-study FETV -e duration -e coin -e motion --out RESULT --store STORE`
     """
@@ -169,7 +176,7 @@ def _write(result: ProxyResult, folder: Path) -> None:
 
 
 def tie_policy(text: str) -> TiePolicy:
-    """Return what a tie counts."""
+    """Return how ties count."""
     from tasks.statistics.trials import TiePolicy
 
     if text not in get_args(TiePolicy):
@@ -178,7 +185,7 @@ def tie_policy(text: str) -> TiePolicy:
 
 
 def percent(share: float | None) -> str:
-    """Return a share as a table shows it."""
+    """Return a share as a table displays it."""
     return "–" if share is None else f"{100 * share:.1f}"
 
 
@@ -230,12 +237,12 @@ def list_sets(as_json: terminal.JsonOption = False) -> None:
 @app.command()
 def check(
     where: SetArgument,
-    most: Annotated[int, typer.Option("--most", min=0, help="Show so many of what is left out.")] = 10,
+    most: Annotated[int, typer.Option("--most", min=0, help="Number of left-out rows to show.")] = 10,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Read a set's files and say what is in them: pairs by aspect and answer, and what is left out, and why.
+    """Read a set's files and print the pairs by aspect and answer, and the rows left out with reasons.
 
-    No video is opened. Exit code 3: something is left out.
+    No video is opened. Exit code 3: rows were left out.
 
     Example: `slvmeval meta-sets check uve:UVE`
     """
@@ -275,7 +282,7 @@ def agreement(
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Say how far the evaluators that judged a set agree with its answers, with ties and without.
+    """Print how well the evaluators that judged a set agree with its answers, with and without ties.
 
     *with ties*: better, worse and equal are three answers. *without*: only pairs in which one is better.
     *calibrated*: scorers with the margin under which two scores count as equal, chosen on these pairs.

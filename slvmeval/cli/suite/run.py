@@ -1,6 +1,6 @@
 """``slvmeval suite NAME``: one command for each suite, all with the same options.
 
-What a run of a suite did, or would take, as the command line says it.
+The result of a run, or its estimate, as printed in a terminal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHOWN_LEFT_OUT = 10
 
 
 def print_result(result: SuiteResult) -> None:
-    """Print by dimension what was scored, failed and left, why one stopped, and what was left out."""
+    """Print the counts of each dimension, why it stopped, and the rows that were left out."""
     rows = [
         (
             one.dimension,
@@ -48,14 +48,14 @@ def print_result(result: SuiteResult) -> None:
 
 
 def _say_left_out(left_out: Sequence[UnusedLine]) -> None:
-    """Say the first rows of the files that could not be used, and how many more there are."""
+    """Print the first unusable rows of the files, and the number of the others."""
     terminal.say(*(f"left out: {one.where}: {one.message}" for one in left_out[:_SHOWN_LEFT_OUT]))
     if len(left_out) > _SHOWN_LEFT_OUT:
         terminal.say(f"… and {len(left_out) - _SHOWN_LEFT_OUT} more; --json says all")
 
 
 def _warn(dimensions: Iterable[tuple[str, str]]) -> None:
-    """Say which dimensions were not gone on with, those with the same reason together."""
+    """Print which dimensions stopped, grouped by reason."""
     from flows.score.results import by_reason
 
     for reason, names in by_reason(dimensions).items():
@@ -63,7 +63,7 @@ def _warn(dimensions: Iterable[tuple[str, str]]) -> None:
 
 
 def say_estimate(options: SuiteOptions, sample: int | None, as_json: bool, quiet: bool) -> None:
-    """Say what a run would take, by dimension, and what cannot be scored; nobody is asked."""
+    """Print the estimated cost by dimension, and what cannot be scored, without asking any model."""
     from flows.score.results import RequestProgress
     from flows.score.suite_run import SuiteRun
 
@@ -107,14 +107,16 @@ WHICH_PANEL = "Which videos and dimensions"
 
 VideosOption = Annotated[
     Path,
-    typer.Option("--videos", metavar="DIR", help="Folder of the videos; paths of the manifest start here."),
+    typer.Option(
+        "--videos", metavar="DIR", help="Folder of the videos; paths of the manifest are relative to it."
+    ),
 ]
 ManifestOption = Annotated[
     Path | None,
     typer.Option(
         "--manifest",
         metavar="FILE",
-        help="Says which file is whose video of which prompt; manifest.csv or .jsonl in DIR by default.",
+        help="File with the model and the prompt of each video; manifest.csv or .jsonl in DIR by default.",
     ),
 ]
 
@@ -154,14 +156,16 @@ def suite_command(name: str) -> Callable[..., None]:
             typer.Option(
                 "--mini",
                 min=1,
-                help="Only so many prompts of each dimension, drawn; fewer lie within more.",
+                help="Number of prompts of each dimension, drawn at random; smaller draws are part of larger ones.",
                 rich_help_panel=WHICH_PANEL,
             ),
         ] = None,
-        seed: Annotated[int, typer.Option("--seed", help="Of that draw.", rich_help_panel=WHICH_PANEL)] = 0,
+        seed: Annotated[
+            int, typer.Option("--seed", help="Seed of that draw.", rich_help_panel=WHICH_PANEL)
+        ] = 0,
         fps: Annotated[
             str | None,
-            typer.Option("--fps", metavar="N|native", help="Frames a second at which videos are sampled."),
+            typer.Option("--fps", metavar="N|native", help="Frames per second at which videos are sampled."),
         ] = None,
         long_side: Annotated[
             int | None, typer.Option("--long-side", min=4, help="Longer side of the frames in pixels.")
@@ -169,7 +173,10 @@ def suite_command(name: str) -> Callable[..., None]:
         blur: Annotated[
             float,
             typer.Option(
-                "--blur", min=0, metavar="PIXELS", help="Blur videos a little; such scores are kept apart."
+                "--blur",
+                min=0,
+                metavar="PIXELS",
+                help="Blur videos slightly; such scores are stored separately.",
             ),
         ] = 0.0,
         settings: Annotated[
@@ -182,7 +189,7 @@ def suite_command(name: str) -> Callable[..., None]:
         retry: terminal.RetryOption = False,
         concurrency: Annotated[
             int | None,
-            typer.Option("--concurrency", min=1, help="Scores under way at once in one process."),
+            typer.Option("--concurrency", min=1, help="Number of concurrent scores in one process."),
         ] = None,
         usd: terminal.MostDollarsOption = None,
         tokens: terminal.MostTokensOption = None,
@@ -231,10 +238,10 @@ def suite_command(name: str) -> Callable[..., None]:
 
         finish(run_flow(SUITE, options, site, direct, quiet), print_result, summary, as_json)
 
-    run.__doc__ = f"""Score videos with {name}. What was scored before is not scored again.
+    run.__doc__ = f"""Score videos with {name}. Existing scores are not computed again.
 
-    It may be stopped at any time; the same command goes on where it was. Exit code 0: every video has its
-    scores, 3: some have none, or rows of the files were left out, 1: failed.
+    It can be stopped at any time; the same command continues. Exit code 0: every video has its scores, 3:
+    some are missing, or rows of the files were left out, 1: failed.
 
     Example: `slvmeval suite {name} --videos DIR --prompts FILE --store STORE`
     """

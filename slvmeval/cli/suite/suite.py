@@ -14,7 +14,7 @@ from tasks.scoring.suites.built_in import BUILT_IN
 
 
 class SuiteGroup(TyperGroup):
-    """The group; a suite of an installed package is a command of its own, found when it is asked for."""
+    """The group; suites of installed packages are commands too, looked up when they are used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return our commands, then those of packages."""

@@ -124,7 +124,8 @@ class ServedClipSource:
         if reported != (self.revision, self.code_revision):
             raise PrerequisiteError(
                 f"model server {self.client.server.name} serves {self.client.server.model} at revision "
-                f"{reported[0]} with code {reported[1]}; {self.revision} and {self.code_revision} are needed: "
+                f"{reported[0]} with code {reported[1]}, but {self.revision} and {self.code_revision} are "
+                "needed: "
                 "start it with that version, see docs/scorers.md"
             )
 

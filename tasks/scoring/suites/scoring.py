@@ -92,7 +92,7 @@ class SuiteWork(Work[ScoringUnit]):
 
     @property
     def name(self) -> str:
-        """What rows call the suite; scores of changed videos stand apart."""
+        """The suite's name in rows; scores of blurred videos have a name of their own."""
         return f"{self.choice.suite}{self.sampling.suffix}"
 
     def rows(self) -> ScoresStore:
