@@ -1,7 +1,7 @@
-"""What every evaluator is: a judge that compares two videos, or a scorer that looks at one.
+"""Base classes of evaluators: judges that compare two videos, and scorers that score one.
 
-A scorer becomes a judge by comparing the two scores. Equal scores are a tie; what a tie counts is the
-statistics' matter.
+A scorer becomes a judge by comparing the two scores. Equal scores are a tie; statistics decide how ties
+count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class AspectText(Frozen):
     dimension
         The id that the paper gives to judges (SLVMEval, table 6).
     description
-        What it is about in a video's content; another text than the workers' instructions.
+        What it is about in a video's content; not the workers' instructions.
     """
 
     name: str
@@ -38,7 +38,7 @@ class AspectText(Frozen):
 
 @dataclass(frozen=True)
 class JudgeAnswer:
-    """A judge's answer on two videos in the order in which it saw them."""
+    """A judge's answer on two videos, in presentation order."""
 
     choice: Choice
     raw: str = ""
@@ -52,7 +52,7 @@ class JudgeAnswer:
 
 @dataclass(frozen=True)
 class Score:
-    """A scorer's answer on one video; more is better."""
+    """A scorer's answer on one video; greater is better."""
 
     value: float
     model: str = ""
@@ -68,9 +68,9 @@ class Evaluator(ABC):
     name
         What commands and tables call it.
     version
-        Part of every request's key; a change of answers needs a new version.
+        Part of every request's key; increase it when answers change.
     pool
-        Which workers run it: ``h100`` for models that are loaded, ``cpu`` for the rest.
+        The pool that runs it: ``h100`` if it loads a model, else ``cpu``.
     """
 
     name: str
@@ -79,11 +79,12 @@ class Evaluator(ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return all that answers depend on besides the videos, JSON-able: model, prompts, sampling."""
+        """Return everything that answers depend on besides the videos, JSON-serialisable: model, prompts,
+        sampling."""
 
     @abstractmethod
     def check(self) -> None:
-        """Check, without loading anything, that all it needs is there; asked before any work.
+        """Check, without loading anything, that everything it needs is present; called before any work.
 
         Raises
         ------
@@ -93,26 +94,26 @@ class Evaluator(ABC):
 
     @property
     def concurrency(self) -> int:
-        """How many requests may be under way at once in one process."""
+        """Maximum number of concurrent requests in one process."""
         return 1
 
     def estimate(
         self, prompt: str, first: Side, second: Side, aspect: AspectText
     ) -> Estimate | Sequence[Estimate] | None:
-        """Return what one comparison of two videos will take, without asking anybody, and quickly.
+        """Return the estimated cost of one comparison, quickly and without sending a request.
 
-        Several where several models are asked, the answer's own last; None where nothing is known or nothing
-        is paid for.
+        With several models, one estimate for each, the answer's own last. None if the cost is unknown or
+        nothing is paid for.
         """
         return None
 
     def learn(self, rows: Sequence[Judgement]) -> str:
-        """Let estimates rest on what earlier answers took; return for a person what they rest on.
+        """Base estimates on earlier answers; return a description of their basis.
 
         Parameters
         ----------
         rows
-            What the store has of this evaluator with these settings; there may be none.
+            The stored judgements of this evaluator with these settings; may be empty.
         """
         return ""
 
@@ -123,13 +124,13 @@ class PairwiseJudge(Evaluator):
     Class attributes
     ----------------
     both_orders
-        Whether each pair is asked twice, in both orders; else the order is drawn.
+        Whether each pair is judged twice, in both orders; else the order is drawn.
     """
 
     both_orders: ClassVar[bool] = True
 
     def asks_both_orders(self, aspect: AspectText) -> bool:
-        """Tell whether pairs of an aspect are asked in both orders; by default as the class says."""
+        """Return whether pairs of an aspect are judged in both orders; by default `both_orders`."""
         return self.both_orders
 
     @abstractmethod
@@ -151,7 +152,7 @@ class PairwiseJudge(Evaluator):
 
 
 class PointwiseScorer(Evaluator):
-    """Says how good one video is; the greater the better.
+    """Scores one video; greater is better.
 
     Class attributes
     ----------------

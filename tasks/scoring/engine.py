@@ -1,13 +1,13 @@
-"""The engine that answers units of work: key, kept answer, limits, row. Every kind of scoring runs on it.
+"""The engine that answers units of work: key, kept answer, limits, row. Every kind of scoring uses it.
 
-A *unit* is what is answered at once: one request to a judge, one video in one dimension. A *kind* of work
-knows how its units are estimated, answered and written down. A *task* holds units that one process answers;
-only paths, ids and small frozen models go in and come out, so that any executor can run it in any process.
+A *unit* is answered at once: one request to a judge, one video in one dimension. A *kind* of work defines how
+its units are estimated, answered and stored. A *task* holds units that one process answers; its input and
+output are paths, ids and small frozen models, so that any executor can run it in any process.
 
 Rules, the same for every kind:
 
-- A unit is settled when each of its rows has an answer, or a failure that would come again.
-- A unit during which its process died is tried once more, alone; after :data:`MOST_DEATHS` deaths it fails.
+- A unit is settled when each of its rows has an answer, or a failure that a new attempt would not change.
+- A unit whose process died is retried alone; after :data:`MOST_DEATHS` deaths it fails.
 - A stop (limit, missing price, refused key, failures in a row) leaves the remaining units to the next run.
 """
 
@@ -34,16 +34,16 @@ from tasks.llm.meter import CountedRow, Meter, Reservation
 from tasks.llm.usage import Estimate, Prices
 from tasks.models.device import require_gpu
 
-#: How often a process may die of one unit in one run.
+#: Maximum number of processes that may die of one unit in one run.
 MOST_DEATHS = 2
 
 
 class CannotGoOn(Exception):
-    """No unit of this kind can be answered here: something is missing that each of them needs."""
+    """No unit of this kind can be answered here, because something that all need is missing."""
 
 
 class Row(StoredRow, CountedRow, Protocol):
-    """A row of a store that says what it took."""
+    """A row of a store, with its cost."""
 
     @property
     def key(self) -> str:
@@ -59,11 +59,11 @@ class Unit(Protocol):
 
     @property
     def ids(self) -> Sequence[RowId]:
-        """By which its rows are known in the store; the first part of each is the row's key."""
+        """Ids of its rows in the store; the first part of each is the row's key."""
 
     @property
     def shares(self) -> str:
-        """Name of what it shares with other units and is expensive to make, such as a decoded video."""
+        """Name of something expensive that it shares with other units, such as a decoded video."""
 
 
 U = TypeVar("U", bound=Unit)
@@ -82,43 +82,44 @@ class Form(ABC, Generic[U]):
 
     @abstractmethod
     def answer(self, units: Sequence[U], run: TaskRun[U]) -> None:
-        """Answer units, each by `run.reserve` and `run.keep`; what cannot be answered now is left."""
+        """Answer units, each with `run.reserve` and `run.keep`; units that cannot be answered now are
+        left."""
 
 
 class Kind(ABC, Generic[U]):
-    """A kind of work: who answers its units, and how.
+    """A kind of work: how its units are answered.
 
     Parameters
     ----------
     name
-        What counts and messages call it.
+        Its name in counts and messages.
     pool
         Which workers run it.
     concurrency
-        Units under way at once in one process.
+        Number of concurrent units in one process.
     """
 
     name: str
     pool: Pool
     concurrency: int
 
-    #: Requests and tokens a minute that all processes share.
+    #: Limit of requests and tokens per minute, shared by all processes.
     rate: RateLimit | None = None
-    #: Whether units that share something may be put into several tasks, each of which makes it again.
+    #: Whether units that share something may be split over several tasks, each of which makes it again.
     splits_shared: bool = False
 
     @property
     def form(self) -> Form[U]:
-        """How units are answered: one after the other, unless a kind hands many over at once."""
+        """How units are answered: live by default."""
         return Live(self.concurrency)
 
     @abstractmethod
     def estimates(self, unit: U) -> Sequence[Estimate]:
-        """Return what a unit is expected to take; empty where that is unknown, or nothing is paid."""
+        """Return the estimated cost of a unit; empty if it is unknown or nothing is paid for."""
 
     @abstractmethod
     def answer(self, unit: U) -> Sequence[Row]:
-        """Return a row for each of the unit's ids, also where there is no answer.
+        """Return a row for each of the unit's ids; a failure is a row too.
 
         Raises
         ------
@@ -128,16 +129,16 @@ class Kind(ABC, Generic[U]):
 
     @abstractmethod
     def failed(self, unit: U, failure: Failure, message: str) -> Sequence[Row]:
-        """Return rows that say why a unit has no answer; nothing was paid for it."""
+        """Return failure rows of a unit for which nothing was paid."""
 
     @abstractmethod
     def copied(self, row: Row, unit: U, place: int) -> Row:
-        """Return another unit's row as that of the unit's id at a place: identical, and paid for there."""
+        """Return the row of an identical unit as the unit's row at a place, without its cost."""
 
 
 @dataclass(frozen=True)
 class Work(ABC, Generic[U]):
-    """What every task of a run needs to know.
+    """Context of all tasks of a run.
 
     Parameters
     ----------
@@ -146,12 +147,12 @@ class Work(ABC, Generic[U]):
     store_path
         Folder of the store.
     retry
-        Whether failures that would come again are tried again.
+        Whether settled failures are retried.
     allow_cpu_models
-        Whether loaded models may run where there is no GPU.
+        Whether loaded models may run without a GPU.
     """
 
-    #: Folder below the store's cache for the counts of runs.
+    #: Folder below the store's cache with the counts of runs.
     counts_folder: ClassVar[str]
 
     run: str
@@ -163,21 +164,21 @@ class Work(ABC, Generic[U]):
 
     @property
     def cache(self) -> Path:
-        """The store's folder for what can be made again."""
+        """The store's folder of reproducible files."""
         return Path(self.store_path) / "cache"
 
     @property
     def spending(self) -> Spending:
-        """What the run spends."""
+        """The requests, tokens and dollars of the run."""
         return Spending(self.cache / self.counts_folder / f"{self.run}.json", self.limits)
 
     @abstractmethod
     def rows(self) -> RowStore:
-        """Return this process's store of rows; what it read of finished files is kept for all tasks."""
+        """Return this process's store of rows; all tasks share what it has read of finished files."""
 
     @abstractmethod
     def kind(self, name: str) -> Kind[U]:
-        """Return a kind of work by its name; what it loads serves all tasks of this process."""
+        """Return a kind of work by its name; all tasks of this process share what it loads."""
 
 
 @dataclass(frozen=True)
@@ -200,18 +201,18 @@ class Task(Generic[U]):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a task did.
+    """Result of a task.
 
     Parameters
     ----------
     source_id
         Id of the task.
     made
-        Rows that it made.
+        Number of rows that it made.
     rows
         Keys of those without an answer.
     unusable
-        What its process lacks where no unit of the kind can be answered there.
+        What its process lacks to answer any unit of the kind; empty if nothing.
     """
 
     source_id: str
@@ -222,18 +223,18 @@ class Outcome:
 
 
 def reason_of(problem: Exception) -> str:
-    """Return for a person why a kind of work cannot be used."""
+    """Return a message that says why a kind of work cannot be used."""
     for_people = isinstance(problem, PrerequisiteError | UserInputError | CannotGoOn)
     return str(problem) if for_people else f"{type(problem).__name__}: {problem}"
 
 
 def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -> Outcome:
-    """Answer the units of a task that no earlier try of it has answered.
+    """Answer the units of a task that no earlier attempt has answered.
 
     Raises
     ------
     StoreError, IntegrityError
-        If rows cannot be read: then nobody can read them.
+        If rows cannot be read.
     """
     spending = work.spending
     if spending.stopped(task.name):
@@ -242,7 +243,7 @@ def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -
         kind = work.kind(task.name)
         if kind.pool == "h100" and not work.allow_cpu_models:
             require_gpu()
-    except Exception as problem:  # noqa: BLE001 - it was made where the run began: what is missing here is told
+    except Exception as problem:  # noqa: BLE001 - it was made when the run began: report what is missing here
         why = reason_of(problem)
         spending.stop(task.name, why)
         return Outcome(task.id, task.name, unusable=why)
@@ -250,12 +251,12 @@ def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -
 
 
 class TaskRun(Generic[U]):
-    """The units of one task under way: what a :class:`Form` works with; its methods may be called by threads.
+    """The running units of one task, used by a :class:`Form`; its methods may be called by threads.
 
     Parameters
     ----------
     deaths
-        By key, how often the process of an earlier try of the task died of a unit.
+        By key, the number of processes of earlier attempts that died of a unit.
     """
 
     def __init__(self, work: Work[U], task: Task[U], kind: Kind[U], spending: Spending) -> None:
@@ -270,7 +271,7 @@ class TaskRun(Generic[U]):
         self._lines: LinesFile
 
     def all(self) -> Outcome:
-        """Answer the units that no earlier try has settled."""
+        """Answer the units that no earlier attempt has settled."""
         known = self.store.known_to(self.task.id, [id_ for unit in self.task.units for id_ in unit.ids])
         open_ = [unit for unit in self.task.units if not unit_settled(unit, known, self._retry)]
         with self.store.writer(self.task.id) as self._lines, ExitStack() as at_end:
@@ -280,20 +281,20 @@ class TaskRun(Generic[U]):
 
     @property
     def stopped(self) -> bool:
-        """Whether no more units are to be answered."""
+        """Whether the kind's run has stopped."""
         return self.meter.stopped is not None
 
     def reserve(self, unit: U) -> Reservation | None:
-        """Set aside what a unit is expected to take; None where no unit may be answered any more."""
-        # estimates cost time, so they are made only where a limit needs them
+        """Reserve the estimated cost of a unit; None if the run has stopped."""
+        # estimates take time, so they are made only for limits
         return self.meter.reserve(self.kind.estimates(unit) if self.meter.limited else ())
 
     def begin(self, unit: U) -> None:
-        """Note that a unit is answered now: if this process dies of it, that is known."""
+        """Note that a unit is being answered, so that a death of this process is attributed to it."""
         self._lines.begin(unit.key)
 
     def keep(self, rows: Sequence[Row], held: Reservation) -> None:
-        """Keep and count the rows of a unit."""
+        """Store and count the rows of a unit."""
         if self.meter.refuses(held, rows):
             return
         for row in rows:
@@ -313,7 +314,7 @@ class TaskRun(Generic[U]):
 
 @dataclass(frozen=True)
 class Live(Form[U]):
-    """Units one after the other, by some threads: first those of which no process has died."""
+    """Answers units one after the other in threads, those that killed a process last."""
 
     concurrency: int
 
@@ -362,27 +363,27 @@ def _answer_one(unit: U, run: TaskRun[U]) -> None:
 
 
 def unit_settled(unit: Unit, known: Mapping[RowId, str], retry: bool) -> bool:
-    """Return whether a unit need not be answered again; `known` as :meth:`RowStore.known`."""
+    """Return whether a unit needs no new attempt; `known` as in :meth:`RowStore.known`."""
     return all(is_settled(known.get(id_), retry) for id_ in unit.ids)
 
 
-#: Units of a task for each one that may be under way: few wait for the slowest at its end.
+#: Units of a task per concurrent unit, so that few threads wait for the slowest at the end.
 _ROUNDS = 8
 
 
 def batches(
     units: Sequence[U], concurrency: int, most: int, splits_shared: bool = False
 ) -> list[tuple[U, ...]]:
-    """Return units in tasks: those that share something together, in the order in which that first comes.
+    """Return units in batches; those that share something stay together, in order of first appearance.
 
     Parameters
     ----------
     concurrency
-        How many units are under way at once in one process.
+        Number of concurrent units in one process.
     most
-        About how many tasks there may be.
+        Approximate maximum number of tasks.
     splits_shared
-        Cut also between units that share something; see :class:`Kind`.
+        Split units that share something too; see :class:`Kind`.
     """
     by_shared: dict[str, list[U]] = {}
     for unit in units:

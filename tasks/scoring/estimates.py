@@ -1,4 +1,4 @@
-"""What units are expected to take, extrapolated from some of them."""
+"""Estimated cost of units, extrapolated from a sample."""
 
 from __future__ import annotations
 

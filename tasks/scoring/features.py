@@ -1,11 +1,11 @@
-"""What evaluators compute of frames, computed once: for both videos of a pair and all aspects of a source.
+"""Features of frames, computed once for both videos of a pair and all aspects of a source.
 
-A *feature* is one row of numbers for a frame: a CLIP embedding, a sharpness. Rows are kept under the
-frame's identity, so that equal frames of two videos share one. In a store they lie in ::
+A *feature* is one row of numbers per frame: a CLIP embedding, a sharpness. Rows are stored by the frame's
+identity, so that equal frames of two videos share one. Their files are ::
 
     cache/features/<key of the feature>/<family of the videos>/<name of its own>.parquet
 
-Files are only ever added, each by one writer, whole at once. A damaged one counts as if it were not there.
+Files are only added, each atomically by one writer. A damaged file is treated as missing.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ log = logging.getLogger(__name__)
 
 Rows = NDArray[Any]
 
-#: Rows a file at most: what a killed process can lose of a long video.
+#: Maximum rows per file: what a killed process can lose of a long video.
 ROWS_PER_FILE = 2048
 #: Bytes of rows that a process keeps in memory: 60,000 embeddings of 1,024 numbers.
 KEPT_BYTES = 256 << 20
-#: What Python needs beside the numbers of a row, about: identity, dictionary entry, array.
+#: Approximate overhead of a row in Python: identity, dictionary entry, array.
 _ROW_OVERHEAD = 300
 
 
@@ -49,7 +49,7 @@ class FrameFeature(ABC):
     Class attributes
     ----------------
     name
-        What files and reports call it.
+        Its name in files and reports.
     dtype
         Type of the numbers.
     """
@@ -64,7 +64,7 @@ class FrameFeature(ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return all that the numbers depend on besides the frame, JSON-able: model digest, preprocessing."""
+        """Return everything that the numbers depend on besides the frame, JSON-serialisable."""
 
     @abstractmethod
     def compute(self, side: Side, places: Sequence[int]) -> Rows:
@@ -73,18 +73,18 @@ class FrameFeature(ABC):
         Parameters
         ----------
         side
-            The video; only the frames that are wanted need to be read.
+            The video; only the requested frames need to be read.
         places
-            Places in rising order, at most a batch of them.
+            Places in ascending order, at most one batch.
         """
 
     def ids(self, side: Side, places: Sequence[int]) -> list[str]:
-        """Return what each row belongs to: the frame's identity."""
+        """Return the identity of each frame, to which its row belongs."""
         return side.frame_ids(places)
 
     @property
     def description(self) -> str:
-        """The feature as canonical JSON: what its files are known by."""
+        """The feature as canonical JSON, which identifies its files."""
         return canonical_json(
             {"name": self.name, "width": self.width, "dtype": self.dtype, "settings": self.settings()}
         )
@@ -97,14 +97,14 @@ class FrameFeature(ABC):
 
 @dataclass(frozen=True)
 class Features:
-    """Rows of the frames that were asked for, and what they took.
+    """Rows of the requested frames, and the work they took.
 
     Parameters
     ----------
     rows
         Shape (n, width), in the order of the places.
     needed
-        Rows that were asked for: what computing each video from scratch takes.
+        Number of requested rows: the work without a cache.
     computed
         Rows that had to be computed.
     """
@@ -114,7 +114,7 @@ class Features:
     computed: int
 
     def counts(self) -> dict[str, int]:
-        """Return both counts, for a judgement's details."""
+        """Return both counts for a judgement's details."""
         return {"needed": self.needed, "computed": self.computed}
 
 
@@ -136,12 +136,12 @@ class _Shelf:
 
     @property
     def bytes(self) -> int:
-        """About how much memory the rows take."""
+        """Approximate memory of the rows, bytes."""
         itemsize = np.dtype(self.feature.dtype).itemsize
         return len(self.rows) * (self.feature.width * itemsize + _ROW_OVERHEAD)
 
     def refresh(self) -> None:
-        """Read the files that were not read yet, also those of other processes."""
+        """Read new files, including those of other processes."""
         if self.folder is None or not self.folder.is_dir():
             return
         for path in sorted(self.folder.glob("*.parquet")):
@@ -166,7 +166,7 @@ class _Shelf:
         self.rows.update(zip(ids, rows, strict=True))
 
     def add(self, ids: Sequence[str], rows: Rows) -> None:
-        """Keep rows, in memory and as a file of their own."""
+        """Store rows in memory and as a file."""
         self.rows.update(zip(ids, rows, strict=True))
         if self.folder is None or not ids:
             return
@@ -180,7 +180,7 @@ class _Shelf:
         try:
             write_atomic(path, sink.getvalue().to_pybytes())
         except (OSError, SetAside) as problem:
-            # they are computed: only the next process has to do so again
+            # they are computed; only the next process has to compute them again
             log.warning("features of frames are not kept in %s: %s", self.folder, problem)
 
 
@@ -192,9 +192,9 @@ class FeatureCache:
     Parameters
     ----------
     folder
-        Where files are kept, such as a store's `features`; None keeps rows in memory only.
+        Folder of the files; None keeps rows in memory only.
     kept_bytes
-        Memory for rows; the families that were not used for longest go first.
+        Memory for rows, bytes; the least recently used families are evicted first.
     """
 
     def __init__(self, folder: Path | None = None, kept_bytes: int = KEPT_BYTES) -> None:
@@ -209,7 +209,7 @@ class FeatureCache:
         return cls(store.features)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Return by feature how many rows this object was asked for and how many it computed."""
+        """Return the numbers of requested and computed rows of this object by feature."""
         with self._lock:
             return {
                 name: {"needed": needed, "computed": computed}
@@ -219,7 +219,7 @@ class FeatureCache:
     def compute_missing(
         self, side: Side, places: Sequence[int], feature: FrameFeature, batch: int = 16
     ) -> Features:
-        """Return the rows of frames; only frames whose row is not known yet are read and computed.
+        """Return the rows of frames; only missing rows are computed, and only their frames read.
 
         Parameters
         ----------
@@ -230,12 +230,12 @@ class FeatureCache:
         feature
             What is computed.
         batch
-            Frames that are computed, and held, at once.
+            Number of frames that are held and computed at once.
 
         Raises
         ------
         ValueError
-            If the feature gives rows of another shape than it said.
+            If the feature returns rows of another shape than it declares.
         """
         ids = feature.ids(side, places)
         shelf = self._shelf(side.family, feature)
@@ -284,7 +284,7 @@ def _compute(shelf: _Shelf, side: Side, missing: dict[str, int], batch: int) -> 
             ids += some
             parts.append(rows)
     finally:
-        # what was computed before a model gave up is paid for
+        # rows that were computed before a model failed are kept
         if ids:
             shelf.add(ids, np.concatenate(parts))
 

@@ -1,4 +1,4 @@
-"""Frames that were read are kept for a while: a source's pairs, orders and judges want the same ones."""
+"""A cache of frames, which a source's pairs, orders and judges share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from storage_schemas.frames import Planes
 from tasks.pairs.view import Side
 
-#: Memory of one process for frames: about 1,200 of 512×288.
+#: Memory of one process for frames, bytes: about 1,200 frames of 512×288.
 KEPT_BYTES = 256 << 20
 
 
 class FramesKeeper:
-    """Frames by identity, the latest used ones; threads may share one.
+    """The most recently used frames by identity; threads may share it.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class FramesKeeper:
         self._lock = threading.Lock()
 
     def take(self, ids: Sequence[str]) -> dict[str, Planes]:
-        """Return those of some frames that are here."""
+        """Return the cached ones of some frames."""
         with self._lock:
             cached = {id_: self._frames[id_] for id_ in ids if id_ in self._frames}
             for id_ in cached:
@@ -39,7 +39,7 @@ class FramesKeeper:
         return cached
 
     def put(self, frames: dict[str, Planes]) -> None:
-        """Keep frames; those that were not used for longest go."""
+        """Add frames; the least recently used are evicted."""
         with self._lock:
             for id_, frame in frames.items():
                 if id_ not in self._frames:
@@ -50,14 +50,14 @@ class FramesKeeper:
 
 
 class KeptSide(Side):
-    """A video whose frames are read once as long as they are kept.
+    """A video whose frames are read through a cache.
 
     Parameters
     ----------
     side
-        The video; it has to know the identity of its frames without reading them.
+        The video; it must know the identity of its frames without reading them.
     keeper
-        Where frames are kept.
+        The cache.
     """
 
     def __init__(self, side: Side, keeper: FramesKeeper) -> None:
@@ -83,7 +83,7 @@ class KeptSide(Side):
         return self._side.frame_ids(places)
 
     def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place, read-only; only those that are not kept are read."""
+        """Return frames by place, read-only; only missing ones are read."""
         ids = self.frame_ids(places)
         frames = self._keeper.take(ids)
         missing = {id_: place for id_, place in zip(ids, places, strict=True) if id_ not in frames}

@@ -1,4 +1,4 @@
-"""What judges are told: texts of aspects and prompts, and the choice that answers name."""
+"""Texts of aspects for judges, and the choice in their answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def aspect_text(name: str, dimension: str, folder: str | None = None) -> AspectT
     UserInputError
         If a text cannot be read or is empty.
     PrerequisiteError
-        If there is none: an aspect that a package adds needs one of the user's.
+        If there is none: the user must write one for an aspect of another package.
     """
     place = prompt_place(PACKAGE, name, folder, "descriptions")
     if place.is_file():
@@ -38,11 +38,11 @@ def aspect_text(name: str, dimension: str, folder: str | None = None) -> AspectT
 
 
 def text_digest(text: AspectText) -> str:
-    """Return the checksum of what evaluators are told of an aspect."""
+    """Return the checksum of an aspect's text."""
     return digest_value(text)
 
 
-#: What a judge answers with.
+#: JSON Schema of a judge's answer.
 CHOICE_SCHEMA = objects({"better": {"type": "string", "enum": ["first", "second"]}})
 
 
@@ -55,7 +55,7 @@ def read_choice(answer: ChatAnswer) -> Choice:
     Raises
     ------
     NotJudged
-        `not_understood` if it does not name exactly one as it was asked to; nothing is guessed.
+        `not_understood` unless it names exactly one; nothing is guessed.
     """
     value = read_value(answer, "better")
     if value == "first":

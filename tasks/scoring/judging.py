@@ -1,4 +1,4 @@
-"""Judgements of pairs as a kind of work: a request is put to its evaluator, and always becomes a row."""
+"""Judgements of pairs as a kind of work: every request becomes a row, also a failed one."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from tasks.scoring.setup import Setup
 
 log = logging.getLogger(__name__)
 
-#: What a judge may answer.
+#: Possible answers of a judge.
 CHOICES = ("first", "second", "tie")
 _OPEN_PAIRS = 16
 
 
 @dataclass(frozen=True)
 class JudgingWork(Work[Request]):
-    """What every task of an evaluation needs to know.
+    """Context of all tasks of an evaluation.
 
     Parameters
     ----------
@@ -49,10 +49,9 @@ class JudgingWork(Work[Request]):
     descriptions
         Folder with texts on aspects in place of ours.
     changed_texts
-        By aspect, checksums of the texts in place of ours: an evaluator that is told something else is
-        another one, and has settings of its own there.
+        By aspect, checksums of texts in place of ours; with another text an evaluator has other settings.
     evaluators
-        Who judges, by label.
+        Evaluators by label.
     """
 
     counts_folder: ClassVar[str] = "evaluations"
@@ -68,7 +67,7 @@ class JudgingWork(Work[Request]):
         return _judgements(self.store_path)
 
     def kind(self, name: str) -> Judging:
-        """Return the judging of one evaluator; what it loads serves all tasks of this process."""
+        """Return the judging of one evaluator; all tasks of this process share what it loads."""
         choice = self.evaluators[name]
         evaluator = _evaluator(choice.model_dump_json(), self.setup.model_dump_json())
         return Judging(evaluator, name, choice, self)
@@ -94,7 +93,7 @@ class Judging(Kind[Request]):
     Parameters
     ----------
     evaluator, label
-        Who is asked, and what tables call it.
+        The evaluator, and its name in tables.
     choice
         How it runs.
     """
@@ -115,16 +114,16 @@ class Judging(Kind[Request]):
         self._texts: dict[str, AspectText] = {}
 
     def settings_of(self, aspect: str) -> str:
-        """Return the checksum of the settings that rows on an aspect have."""
+        """Return the checksum of the settings in rows of an aspect."""
         return self._changed if aspect in self.work.changed_texts else self._settings
 
     def estimates(self, unit: Request) -> Sequence[Estimate]:
-        """Return what a request will take by the evaluator's own word; empty where it says nothing."""
+        """Return the evaluator's estimate of a request; empty if it gives none."""
         try:
             pair, text = self._open(unit)
             first, second = (pair.low, pair.high) if unit.order == "low_first" else (pair.high, pair.low)
             estimate = self.evaluator.estimate(pair.prompt, first, second, text)
-        except Exception as problem:  # noqa: BLE001 - what is wrong with the request is told when it is made
+        except Exception as problem:  # noqa: BLE001 - the request itself reports what is wrong
             log.info("%s cannot estimate pair %s: %s", self.name, unit.pair.pair_id, problem)
             return ()
         return [estimate] if isinstance(estimate, Estimate) else estimate or ()
@@ -145,19 +144,19 @@ class Judging(Kind[Request]):
         began = time.perf_counter()
         try:
             fields = self._fields(unit, pair, text)
-            # what an evaluator gave may be of a wrong type: that too is its own failure
+            # a result of a wrong type is a failure of the evaluator
             return [self._row(unit, {"seconds": time.perf_counter() - began, **fields})]
         except (PrerequisiteError, UserInputError) as problem:
             raise CannotGoOn(str(problem)) from problem
         except StoreError as problem:
             fields = {"failure": Failure.VIDEO_UNREADABLE, "message": str(problem)}
-        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a row, so that no other request is harmed
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a row, so that the other requests continue
             log.error("%s on pair %s failed:\n%s", self.name, unit.pair.pair_id, traceback.format_exc())
             fields = {"failure": Failure.INTERNAL_ERROR, "message": _in_words(problem)}
         return [self._row(unit, {"seconds": time.perf_counter() - began, "cost_usd": 0.0, **fields})]
 
     def failed(self, unit: Request, failure: Failure, message: str) -> list[Judgement]:
-        """Return the row of a request without an answer, for which nothing was paid."""
+        """Return the failure row of a request for which nothing was paid."""
         return [self._row(unit, {"failure": failure, "message": message, "cost_usd": 0.0})]
 
     def copied(self, row: Row, unit: Request, place: int) -> Judgement:
@@ -181,7 +180,7 @@ class Judging(Kind[Request]):
             return self._pairs[pair.pair_id], self._texts[pair.aspect]
 
     def _fields(self, request: Request, pair: Pair, text: AspectText) -> dict[str, Any]:
-        """Return what is known of an answer, or why the evaluator gives none."""
+        """Return the fields of an answer or of a failure."""
         try:
             return self._answer(request, pair, text)
         except NotJudged as problem:
@@ -209,7 +208,7 @@ class Judging(Kind[Request]):
         )
 
     def _failed_usage(self, request: Request, usage: Usage) -> dict[str, Any]:
-        """Return what a request took that has no answer; its estimate says whose price counts."""
+        """Return the cost of a failed request; its estimate names the model whose price counts."""
         estimates = self.estimates(request) if usage.tokens_in or usage.tokens_out else ()
         model = estimates[-1].model if estimates else ""
         return {"model": model, **usage_fields(self.work.prices, model, usage)}

@@ -1,4 +1,4 @@
-"""The table of evaluators, those that other packages add, and the choice of some with their settings."""
+"""The table of evaluators, those of other packages, and the choice of some with their settings."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 
 class EvaluatorChoice(Frozen):
-    """One evaluator that runs.
+    """A chosen evaluator.
 
     Parameters
     ----------
     use
         Its name in the table of evaluators.
     label
-        What tables call it; its own name where it is empty.
+        Its name in tables; its own name if empty.
     settings
-        What its factory is given.
+        Arguments of its factory.
     concurrency
-        Requests under way at once in one process; what the evaluator says by default.
+        Number of concurrent requests in one process; the evaluator's own by default.
     requests_per_minute, tokens_per_minute
-        Most of all processes together; None for no limit.
+        Limits for all processes together; None for no limit.
     """
 
     use: str
@@ -58,7 +58,7 @@ class EvaluatorChoice(Frozen):
         return value
 
 
-#: Settings that say how an evaluator runs, not what it answers: they are in no key.
+#: Settings that do not change answers, so are in no key.
 HOW_IT_RUNS = ("label", "concurrency", "requests_per_minute", "tokens_per_minute")
 
 
@@ -89,7 +89,7 @@ def choices_from_file(path: Path) -> list[EvaluatorChoice]:
     Raises
     ------
     UserInputError
-        If there is no such file, or it does not fit.
+        If the file is missing or invalid.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def choices_from_file(path: Path) -> list[EvaluatorChoice]:
 
 
 def check_labels(names: Iterable[str]) -> None:
-    """Raise UserInputError where two evaluators would have the same name in tables."""
+    """Raise UserInputError if two evaluators would have the same name in tables."""
     for name, count in Counter(names).items():
         if count > 1:
             raise UserInputError(
@@ -170,26 +170,26 @@ def added_evaluators() -> dict[str, EntryPoint]:
 
 
 def factory(name: str) -> Callable[..., Any]:
-    """Return what makes the evaluator of that name, importing its module; raises as :func:`load_factory`."""
+    """Return the factory of an evaluator, importing its module; raises as :func:`load_factory`."""
     return load_factory("evaluator", name, BUILT_IN, added_evaluators())
 
 
 def load_factory(
     what: str, name: str, built_in: Mapping[str, str], added: Mapping[str, EntryPoint]
 ) -> Callable[..., Any]:
-    """Return what makes the thing of that name, importing its module.
+    """Return a factory by its name, importing its module.
 
     Parameters
     ----------
     what
-        What such things are called: an evaluator, a suite.
+        What messages call it: evaluator or suite.
     built_in, added
         Ours, as ``module:factory``, and those of packages, by name.
 
     Raises
     ------
     UserInputError
-        If there is none, with the nearest names.
+        If the name is unknown, with the nearest names.
     PrerequisiteError
         If its module cannot be imported.
     """
@@ -219,14 +219,14 @@ def make_evaluator(choice: EvaluatorChoice, setup: Setup) -> Evaluator:
     Parameters
     ----------
     setup
-        What its factory may ask for by the names of its parameters: ``setup``, or what that has.
+        What its factory may take by the names of its parameters.
 
     Raises
     ------
     UserInputError
-        If there is none of that name, or its settings do not fit.
+        If the name is unknown or a setting is invalid.
     PrerequisiteError
-        If it cannot be imported, or is none.
+        If it cannot be imported or is not an evaluator.
     """
     made = made_with(f"evaluator {choice.use}", factory(choice.use), setup, choice.settings, HOW_IT_RUNS)
     if not isinstance(made, PairwiseJudge | PointwiseScorer):
@@ -287,9 +287,9 @@ def made_with(
 
 
 def check_different(evaluators: Iterable[tuple[str, Evaluator]]) -> None:
-    """Raise UserInputError where two labels stand for one evaluator with the same settings.
+    """Raise UserInputError if two labels stand for one evaluator with the same settings.
 
-    Their requests would be the same: each would be paid for twice, and kept under one of the labels.
+    Their requests would be equal: each would be paid for twice, and stored under one of the labels.
     """
     labels: dict[tuple[str, str], str] = {}
     for label, evaluator in evaluators:

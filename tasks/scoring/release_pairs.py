@@ -1,4 +1,4 @@
-"""The pairs of a release as evaluators are asked about them, and the choice of some of them."""
+"""The pairs of a release for evaluators, and the selection of some of them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tasks.scoring.request import PairFacts, prompt_digest
 
 
 class Selection(Frozen):
-    """Which pairs of a set are judged; what is empty takes all.
+    """Which pairs of a set are judged; empty fields select all.
 
     Parameters
     ----------
     pairs
-        Ids, or unambiguous beginnings of them.
+        Ids, or unambiguous prefixes of them.
     strengths, clips
         Points on the axes of severity.
     most_per_aspect
-        A keyed draw of so many pairs of each aspect; a smaller one lies within a larger one.
+        Number of pairs per aspect, drawn with a key; a smaller draw is part of a larger one.
     """
 
     aspects: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ class Selection(Frozen):
     most_per_aspect: int | None = Field(default=None, ge=1)
 
     def of(self, facts: Iterable[PairFacts]) -> list[PairFacts]:
-        """Return the pairs that are meant, by source, so that its frames are read once.
+        """Return the selected pairs, ordered by source, so that its frames are read once.
 
         Raises
         ------
         UserInputError
-            If something that is named is not there, or nothing is left.
+            If a name is unknown, or no pair is left.
         """
         given = list(facts)
         _require("aspect", self.aspects, {pair.aspect for pair in given})
@@ -107,16 +107,16 @@ class ReleasePairs(Frozen):
 
     @property
     def release(self) -> Release:
-        """The release, opened once a process."""
+        """The release, opened once per process."""
         return _open(self.store_path, self.name, self.version)
 
     @property
     def title(self) -> str:
-        """What a person reads."""
+        """Its title."""
         return f"release {self.name}, version {self.version}"
 
     def facts(self) -> list[PairFacts]:
-        """Return what is known of all pairs."""
+        """Return the facts of all pairs."""
         digests = {
             row.source_id: prompt_digest(self.release.prompt(row.source_id)) for row in self.release.sources()
         }
@@ -147,7 +147,7 @@ class ReleasePairs(Frozen):
         return aspect_text(aspect, dimension, folder)
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
-        """Check that the release is as it was written, and that the frames of some pairs are there.
+        """Check that the release is unchanged, and that the frames of some pairs exist.
 
         Raises
         ------
@@ -171,19 +171,19 @@ class ReleasePairs(Frozen):
 
 
 def pairs_of_release(store: Store, name: str | None, version: int | None) -> ReleasePairs:
-    """Return the pairs of a release, once its files are seen to be unchanged.
+    """Return the pairs of a release after checking that its files are unchanged.
 
     Parameters
     ----------
     name, version
-        The only release and the newest version where they are None.
+        The only release and the newest version if None.
 
     Raises
     ------
     StoreError, UserInputError
         If there is none.
     IntegrityError
-        If a file of it was changed.
+        If one of its files was changed.
     """
     release = Release.open(store, name, version)
     release.check()

@@ -1,4 +1,5 @@
-"""A request: one evaluator, one pair, one order, one repeat; its key says all that the answer depends on."""
+"""A request: one evaluator, one pair, one order, one repeat; its key covers all that the answer depends
+on."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ from tasks.scoring.instructions import text_digest
 
 
 def changed_texts(pairs: PairSet, folder: str | None) -> dict[str, str]:
-    """Return by aspect the checksums of the texts that a folder has in place of those of a set of pairs."""
+    """Return by aspect the checksums of a folder's texts that replace those of a set of pairs."""
     digests: dict[str, str] = {}
     if folder is None:
         return digests
     for name, dimension in sorted({(pair.aspect, pair.dimension) for pair in pairs.facts()}):
         try:
             ours = text_digest(pairs.text(name, dimension, None))
-        except PrerequisiteError:  # an aspect that a package adds may have the user's only
+        except PrerequisiteError:  # an aspect of another package may have only the user's text
             continue
         theirs = text_digest(pairs.text(name, dimension, folder))
         if theirs != ours:
@@ -34,7 +35,7 @@ def changed_texts(pairs: PairSet, folder: str | None) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class PairFacts:
-    """What is known of a pair before it is opened.
+    """Facts of a pair, known before it is opened.
 
     Parameters
     ----------
@@ -60,18 +61,18 @@ class PairFacts:
 
 
 class PairSet(Protocol):
-    """Pairs that evaluators are asked about; it may be sent to other processes."""
+    """Pairs for evaluators; it may be sent to other processes."""
 
     @property
     def name(self) -> str:
-        """What a run on them is called."""
+        """The name of a run on them."""
 
     @property
     def title(self) -> str:
-        """What a person reads."""
+        """Its title."""
 
     def facts(self) -> Sequence[PairFacts]:
-        """Return what is known of all pairs."""
+        """Return the facts of all pairs."""
 
     def open(self, pair_id: str) -> Pair:
         """Open a pair; no frame is read yet."""
@@ -80,7 +81,7 @@ class PairSet(Protocol):
         """Return an aspect as evaluators are told of it; a folder's ``ASPECT.txt`` comes first."""
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
-        """Check that the videos of some pairs are there, before anybody is asked."""
+        """Check that the videos of some pairs exist, before any request."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Request:
 
     @property
     def ids(self) -> tuple[RowId]:
-        """By which its row is known in the store."""
+        """The id of its row in the store."""
         return ((self.key, self.pair.pair_id),)
 
     @property
@@ -104,14 +105,14 @@ class Request:
 
 
 def settings_digest(evaluator: Evaluator) -> str:
-    """Return the checksum of an evaluator's settings and version: two of them are two evaluators."""
+    """Return the checksum of an evaluator's settings and version."""
     return digest_value({"version": evaluator.version, "settings": evaluator.settings()})[:16]
 
 
 def make_requests(evaluator: Evaluator, pair: PairFacts, text: AspectText, repeats: int = 1) -> list[Request]:
     """Return the requests of an evaluator on a pair: both orders for a judge that asks for them.
 
-    Where it asks for one, the order is drawn, the same for every evaluator.
+    A single order is drawn, the same for every evaluator.
     """
     orders: tuple[Order, ...] = ("apart",)
     if isinstance(evaluator, PairwiseJudge):

@@ -17,13 +17,13 @@ from tasks.pairs.view import Pair, Side
 from tasks.scoring.base import AspectText, PointwiseScorer, Score
 from tasks.scoring.request import PairFacts
 
-#: Scores that are kept: the high-quality video of a source serves all its pairs.
+#: Maximum number of cached scores; all pairs of a source share its high-quality video.
 _MOST = 4096
 
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """Fields of a judgement that follow from two scores, the model, and what was taken now."""
+    """Fields of a judgement that follow from two scores, the model, and the new usage."""
 
     fields: dict[str, Any]
     model: str
@@ -31,7 +31,7 @@ class ScoreComparison:
 
 
 class ScoreCache:
-    """Scores of videos, each computed once for the pairs that share the video; threads may share one."""
+    """Scores of videos, each computed once for all pairs that share the video; threads may share it."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Hashable, Future[Score]] = OrderedDict()
@@ -40,7 +40,7 @@ class ScoreCache:
     def compare(
         self, scorer: PointwiseScorer, facts: PairFacts, pair: Pair, text: AspectText
     ) -> ScoreComparison:
-        """Return what follows from the scores of both videos.
+        """Return the comparison of the scores of both videos.
 
         Raises
         ------
@@ -60,7 +60,7 @@ class ScoreCache:
             "model": high.model,
             "details": canonical_json({"high": dict(high.details), "low": dict(low.details)}),
         }
-        # what was known from another pair was paid for there
+        # a cached score was paid for with another pair
         return ScoreComparison(fields, high.model, tuple(score.usage for score in made))
 
     def _score(
@@ -72,7 +72,7 @@ class ScoreCache:
         prompt: str,
         text: AspectText,
     ) -> tuple[Score, bool]:
-        """Return a video's score, and whether it was computed now."""
+        """Return a video's score, and whether it is new."""
         aspect = text.name if scorer.by_aspect else ""
         key = (id(scorer), checksum, facts.fps, facts.prompt_digest, aspect)
         with self._lock:
@@ -91,7 +91,7 @@ class ScoreCache:
                 raise NotJudged(Failure.NO_ANSWER, "its score is no number (NaN)")
         except BaseException as problem:
             if not isinstance(problem, NotJudged):
-                # it may go better the next time
+                # the next attempt may succeed
                 with self._lock:
                     self._known.pop(key, None)
             mine.set_exception(problem)

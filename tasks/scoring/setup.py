@@ -1,4 +1,4 @@
-"""What evaluators are made with: the store, model folders, model servers; each made once a process."""
+"""What evaluators are made with: store, model folders, model servers; each is opened once per process."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class Setup(Frozen):
-    """What a site has; it may be sent to other processes.
+    """What a site provides; it may be sent to other processes.
 
-    A parameter of an evaluator's factory that is called ``setup``, or like one of the properties below, is
-    filled in; the others are its settings.
+    A parameter of a factory named ``setup``, or like one of the properties below, is filled in; the others
+    are settings.
 
     Parameters
     ----------
     store_path
         Folder of the store.
     model_folders
-        Folders in which weights are looked for.
+        Folders with the weights of models.
     model_servers
         Model servers by name.
     """
@@ -45,7 +45,7 @@ class Setup(Frozen):
 
     @cached_property
     def cache(self) -> FeatureCache:
-        """Numbers that were computed of frames."""
+        """Cached features of frames."""
         from tasks.scoring.features import FeatureCache
 
         return FeatureCache.of(self.store)
@@ -65,7 +65,7 @@ class Setup(Frozen):
         return model_hub(self.model_folders)
 
     def __getstate__(self) -> dict[object, object]:
-        """Leave behind what belongs to this process."""
+        """Drop what belongs to this process."""
         state = super().__getstate__()
         fields = {name: value for name, value in state["__dict__"].items() if name in type(self).model_fields}
         return {**state, "__dict__": fields}

@@ -1,7 +1,7 @@
-"""Units that are handed over many at once and collected later, as a provider's batch API has it.
+"""Units that are submitted in batches and collected later, as in a provider's batch API.
 
-What is handed over is written down first: after a kill, another process collects it, and nothing is paid
-for twice. A :class:`BatchService` speaks to the provider; everything else is the engine's.
+A batch is recorded before it is submitted: after a kill, another process collects it, and nothing is paid for
+twice. A :class:`BatchService` talks to the provider; the engine does the rest.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BatchAnswers:
-    """What a batch has given so far.
+    """Results of a batch so far.
 
     Parameters
     ----------
     rows
-        By key of a unit, its rows; a unit's own error is a row with a failure.
+        Rows by key of the unit; a unit's own error is a row with a failure.
     ended
-        Whether nothing more will come. Units without rows expired then: the next run hands them over anew.
+        Whether the batch is complete. Units without rows have expired; the next run submits them again.
     """
 
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
@@ -42,15 +42,15 @@ class BatchAnswers:
 
 
 class BatchService(ABC, Generic[U]):
-    """A provider that takes many units at once.
+    """A provider's batch interface.
 
     Class attributes
     ----------------
     most
-        Most units of one batch.
+        Maximum units per batch.
     patience_s, poll_s
-        How long a task waits for its batches, and how often it looks, in seconds. What has not come by then
-        is left, and collected by the next run.
+        Maximum wait of a task for its batches, and interval between looks, seconds. The next run collects
+        what is not ready by then.
     """
 
     most: ClassVar[int] = 10_000
@@ -64,7 +64,7 @@ class BatchService(ABC, Generic[U]):
         Parameters
         ----------
         name
-            A new name, which is on disk; the provider keeps it with the batch, for :meth:`find`.
+            A new name, already recorded; the provider stores it with the batch, for :meth:`find`.
 
         Raises
         ------
@@ -74,11 +74,11 @@ class BatchService(ABC, Generic[U]):
 
     @abstractmethod
     def find(self, name: str) -> str | None:
-        """Return the handle of the batch that was handed over under a name; None where none arrived."""
+        """Return the handle of the batch submitted under a name; None if none arrived."""
 
     @abstractmethod
     def collect(self, handle: str, units: Sequence[U]) -> BatchAnswers:
-        """Return what there is of some units of a batch; asked for again, it gives the same again."""
+        """Return the results of some units of a batch; repeated calls give the same results."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Batch:
 
 
 class BatchRecords:
-    """What was handed over and not collected yet: a file for each batch, beside the rows of a store.
+    """Records of submitted batches that are not collected yet: a file per batch, beside the rows of a store.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class BatchRecords:
         self.folder = rows / "submitted"
 
     def hand_over(self, service: BatchService[U], units: Sequence[U]) -> Batch:
-        """Hand units over; that it was tried is on disk before, and the handle before this returns."""
+        """Submit units; the attempt is recorded before, and the handle before this returns."""
         path = self.folder / f"{uuid.uuid4().hex}.json"
         keys = [unit.key for unit in units]
         self._write(path, {"handle": "", "keys": keys})
@@ -116,14 +116,14 @@ class BatchRecords:
         return Batch(path, handle, set(keys))
 
     def of(self, service: BatchService[U], keys: Collection[str]) -> list[Batch]:
-        """Return the batches in which some units were handed over, by whichever process."""
+        """Return the batches with which any process submitted some units."""
         batches = []
         for path in sorted(self.folder.glob("*.json")):
             record = SharedState(path).read()
             mine = set(keys) & set(record.get("keys", ()))
             if not mine:
                 continue
-            # a kill between the two notes: only the provider knows whether the batch arrived
+            # killed between the two records: only the provider knows whether the batch arrived
             handle = record["handle"] or service.find(path.stem)
             if handle is None:
                 self.forget(path, mine)
@@ -132,7 +132,7 @@ class BatchRecords:
         return batches
 
     def forget(self, path: Path, keys: Iterable[str]) -> None:
-        """Note that units of a batch are settled, or will not come; its record goes with the last one."""
+        """Remove settled or expired units from a batch's record; the record is deleted with the last one."""
         state = SharedState(path)
         with state.change() as record:
             left = set(record.get("keys", ())) - set(keys)
@@ -141,7 +141,7 @@ class BatchRecords:
             state.remove()
 
     def forget_settled(self, known: Callable[[], Mapping[RowId, str]]) -> None:
-        """Forget units that have rows; a process that was killed may have kept these and noted nothing.
+        """Forget units that have rows, which a killed process may have stored without a note.
 
         Parameters
         ----------
@@ -161,13 +161,13 @@ class BatchRecords:
 
 @dataclass(frozen=True)
 class Submitted(Form[U]):
-    """Hands units over in batches, after it has collected what an earlier process handed over."""
+    """Submits units in batches, after collecting those of earlier processes."""
 
     service: BatchService[U]
     paced: ClassVar[bool] = False
 
     def answer(self, units: Sequence[U], run: TaskRun[U]) -> None:
-        """Answer units as far as they come in time."""
+        """Answer the units that are ready in time."""
         records = BatchRecords(run.store.path)
         waiting = {unit.key: unit for unit in units}
         held: dict[str, Reservation] = {}
@@ -183,13 +183,13 @@ class Submitted(Form[U]):
         except CannotGoOn as problem:
             run.give_up(problem)
         finally:
-            # what has not come yet is counted by whoever collects it
+            # units that are not ready are counted by the process that collects them
             for one in held.values():
                 run.meter.release(one)
 
     @staticmethod
     def _reserved(units: Sequence[U], run: TaskRun[U], held: dict[str, Reservation]) -> list[U]:
-        """Return those of some units that the limits allow, with what is set aside for them."""
+        """Return the units that the limits allow; what is reserved for them goes into `held`."""
         reserved = []
         for unit in units:
             mine = run.reserve(unit)

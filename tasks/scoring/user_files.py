@@ -16,13 +16,13 @@ from typing import Any
 
 from storage_schemas.errors import UserInputError
 
-#: A row of the file does not have the form that its set publishes.
+#: A row that does not have the published form.
 MALFORMED = "malformed_row"
 
 
 @dataclass(frozen=True)
 class UnusedLine:
-    """A row, or a comparison of it, that cannot be used.
+    """An unusable row, or an unusable comparison in it.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class UnusedLine:
     reason
         A member of :class:`~storage_schemas.errors.Reason`, or one of this module's.
     message
-        What is wrong, for a person.
+        What is wrong.
     """
 
     where: str
@@ -40,7 +40,7 @@ class UnusedLine:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text, a mark at its beginning dropped.
+    """Return a file's text without a byte order mark.
 
     Raises
     ------
@@ -56,12 +56,12 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[tuple[int, Any]]:
-    """Return the values of a JSON Lines file with the numbers of their lines; empty lines are passed over.
+    """Return the values of a JSON Lines file with their line numbers; empty lines are skipped.
 
     Raises
     ------
     UserInputError
-        Naming the line, if one is no JSON.
+        Naming the line, if one is not JSON.
     """
     lines = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
@@ -79,7 +79,7 @@ def first_there(folder: Path, names: Sequence[str], what: str) -> Path:
     Raises
     ------
     UserInputError
-        If none does, or the folder is none.
+        If none does, or there is no such folder.
     """
     if not folder.is_dir():
         raise UserInputError(f"there is no folder {folder}")
@@ -98,12 +98,12 @@ def read_rows(path: Path, needed: Collection[str]) -> Iterator[tuple[str, Mappin
     Parameters
     ----------
     needed
-        Columns that a CSV has to have.
+        Required columns of a CSV.
 
     Raises
     ------
     UserInputError
-        If the file cannot be read, lacks a column, or has a line that is no object.
+        If the file cannot be read, lacks a column, or has a line that is not an object.
     """
     sign = _SIGNS.get(path.suffix.lower())
     if sign is None:

@@ -77,7 +77,7 @@ def evaluate(
         typer.Option(
             "--most-per-aspect",
             min=1,
-            help="Maximum number of pairs of each aspect, drawn at random; smaller draws are part of larger ones.",
+            help="Maximum number of pairs of each aspect, drawn at random; smaller draws are subsets.",
             rich_help_panel=PAIRS_PANEL,
         ),
     ] = None,

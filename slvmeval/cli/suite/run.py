@@ -156,7 +156,7 @@ def suite_command(name: str) -> Callable[..., None]:
             typer.Option(
                 "--mini",
                 min=1,
-                help="Number of prompts of each dimension, drawn at random; smaller draws are part of larger ones.",
+                help="Number of prompts of each dimension, drawn at random; smaller draws are subsets.",
                 rich_help_panel=WHICH_PANEL,
             ),
         ] = None,
