@@ -1,4 +1,4 @@
-"""What every suite is: dimensions, each of which scores one video, or all videos of one prompt together."""
+"""Base classes of suites: dimensions that score one video, or all videos of one prompt together."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Dimension(Frozen):
     Parameters
     ----------
     name, title, group
-        What commands, people and the suite's table of groups call it.
+        Names for commands, for people, and of its group in tables.
     low, high
-        Ends of its scale; more is better.
+        Ends of its scale; greater is better.
     needs
-        What a prompt must have for it besides its text, such as ``events`` or ``questions``.
+        Details that a prompt must have, such as ``events`` or ``questions``.
     about
         What the number means, in a sentence.
     behind
@@ -54,11 +54,11 @@ class SuitePrompt(Frozen):
     Parameters
     ----------
     dimensions
-        In which it is scored; in all where there are none.
+        Dimensions in which it is scored; empty for all.
     theme
-        Its theme, for tables by theme.
+        Theme, for tables by theme.
     details
-        What a suite wants to know besides: events, questions with their polarity, complexity.
+        Further data for suites: events, questions with their polarity, complexity.
     """
 
     prompt_id: str
@@ -96,9 +96,9 @@ class ScoredVideo:
 
 
 def not_readable(problem: SetAside | StoreError | OSError) -> NotJudged:
-    """Return why there is no score where a file could not be used.
+    """Return the failure for a file that could not be used.
 
-    A store that is full or read-only is no fault of the video: the next run scores it.
+    If the store is full or read-only, the next run scores the video.
     """
     passes = isinstance(problem, SetAside) and problem.reason in TRANSIENT_REASONS
     failure = Failure.INTERNAL_ERROR if passes else Failure.VIDEO_UNREADABLE
@@ -124,12 +124,12 @@ class Scorer(ABC):
 
     @property
     def concurrency(self) -> int:
-        """How many scores may be under way at once in one process; where a server is asked, what it takes."""
+        """Maximum number of concurrent scores in one process; with a server, its limit."""
         return 1
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return all that scores depend on besides videos and prompt, JSON-able."""
+        """Return everything that scores depend on besides videos and prompt, JSON-serialisable."""
 
     @abstractmethod
     def check(self) -> None:
@@ -138,24 +138,24 @@ class Scorer(ABC):
         Raises
         ------
         PrerequisiteError
-            If weights or a server are missing, with what to do.
+            If a model or a server is missing, with what to do.
         """
 
     @abstractmethod
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
     ) -> Sequence[ScoredVideo | NotJudged]:
-        """Return the scores of some videos of one prompt, in their order; one video where `batch` says so.
+        """Return the scores of videos of one prompt, in their order; a single video if `batch` is ``video``.
 
-        A video without a score gets the reason in its place and harms no other.
+        A failed video has its reason in its place; the others continue.
         """
 
     def estimate(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
     ) -> Sequence[Estimate]:
-        """Return what `score` will ask of models, without asking; empty where nothing is paid for.
+        """Return the estimated requests of `score`, without sending them; empty if nothing is paid for.
 
-        Work that several units share has one name (`Estimate.once`); a repeat asks anew, under other names.
+        Work that several units share has one name (`Estimate.once`); each repeat has names of its own.
         """
         return ()
 
@@ -192,8 +192,7 @@ class Suite(ABC):
     name, title
         What commands and people call it.
     fps, long_side
-        Frames a second at which videos are given to it, ``native`` for their own, and the longer side in
-        pixels, unless the user says otherwise.
+        Default sampling: frames per second (``native`` for the video's own rate) and longer side in pixels.
     """
 
     name: ClassVar[str]
@@ -234,7 +233,7 @@ class Suite(ABC):
     def read_prompts(self, path: Path) -> Sequence[SuitePrompt] | None:
         """Return the prompts of a file in the form that the suite's authors publish.
 
-        None where the file has another form: then it is read as a prompts file of ours.
+        None if the file has another form; it is then read as a prompts file of ours.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""The prompts that videos were made from: a file of the user, or one that a suite's authors publish."""
+"""The prompts that videos were generated from: a user's file, or one in a suite's published form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYS = ("prompt_id", "text", "dimensions", "theme", "details")
 
 @dataclass(frozen=True)
 class Prompts:
-    """The prompts of a file by their id, and what was left out."""
+    """The prompts of a file by id, and the rows that were left out."""
 
     by_id: Mapping[str, SuitePrompt]
     left_out: tuple[UnusedLine, ...] = ()
@@ -42,13 +42,13 @@ def load_prompts(path: Path, suite: Suite | None) -> Prompts:
     """Read prompts from CSV, JSON Lines, or a form that the suite's authors publish.
 
     A row has ``prompt_id`` and ``text``, and may have ``dimensions`` (in CSV separated by spaces, ``;`` or
-    ``|``), ``theme`` and ``details`` (an object; in CSV as JSON). A row that does not fit is left out.
-    Without a suite the file has our own form, and dimensions are not looked at.
+    ``|``), ``theme`` and ``details`` (an object; in CSV as JSON). Invalid rows are left out.
+    Without a suite the file has our own form, and dimensions are not checked.
 
     Raises
     ------
     UserInputError
-        If the file cannot be read, lacks a column, or holds no prompt at all.
+        If the file cannot be read, lacks a column, or has no prompt.
     """
     published = None if suite is None else suite.read_prompts(path)
     reading = _Reading()
@@ -76,7 +76,7 @@ def load_prompts(path: Path, suite: Suite | None) -> Prompts:
 
 
 def _prompt(row: Mapping[str, Any]) -> SuitePrompt:
-    """Return the prompt of a row; raise ValueError where it does not fit."""
+    """Return the prompt of a row; raise ValueError if it is invalid."""
     strange = [key for key in row if key not in _KEYS]
     if strange:
         raise ValueError(f"a prompt has no {', '.join(map(str, strange))}: it has {', '.join(_KEYS)}")

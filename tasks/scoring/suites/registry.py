@@ -34,7 +34,7 @@ def suite_names() -> tuple[str, ...]:
 
 
 def factory(name: str) -> Callable[..., Any]:
-    """Return what makes the suite of that name, importing its module; raises as `load_factory` does."""
+    """Return the factory of a suite, importing its module; raises as `load_factory`."""
     return load_factory("suite", name, BUILT_IN, {} if name in BUILT_IN else added_suites())
 
 

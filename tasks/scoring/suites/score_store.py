@@ -1,4 +1,4 @@
-"""Scores of suites: append-only files of the store, and tables that users bring."""
+"""Scores of suites: append-only files of the store, and users' tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tasks.scoring.user_files import read_rows
 
 
 class ScoresStore(RowStore):
-    """The scores of one store; nothing is written into it before the first score."""
+    """The scores of one store; nothing is written before the first score."""
 
     schema = SUITE_SCORES
     ids = ("key", "model", "prompt_id", "sample")
@@ -37,12 +37,13 @@ class ScoresStore(RowStore):
         super().__init__(store.root / "suites")
 
     def table(self, suite: str = "") -> pa.Table:
-        """Return one row a score as an Arrow table, by dimension, settings, model, prompt and sample.
+        """Return one row per score as an Arrow table, ordered by dimension, settings, model, prompt and
+        sample.
 
         Parameters
         ----------
         suite
-            Only of this one; of all where it is empty.
+            Only this suite; empty for all.
 
         Raises
         ------
@@ -66,14 +67,14 @@ class ScoresStore(RowStore):
             raise IntegrityError(f"a score in {self.path} does not fit: {problem}") from problem
 
     def export(self, path: Path, suite: str = "") -> int:
-        """Write all scores as one Parquet, CSV or JSON Lines file, by its ending; return how many.
+        """Write all scores as one Parquet, CSV or JSON Lines file, by its suffix; return their number.
 
         Raises
         ------
         StoreError
             If there are none.
         UserInputError
-            For another ending.
+            For another suffix.
         """
         table = self.table(suite)
         if not table.num_rows:
@@ -96,33 +97,33 @@ def _csv(table: pa.Table) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.column_names)
     for row in table.to_pylist():
-        # a spreadsheet takes a server's words for a formula where they begin like one
+        # a spreadsheet would run a server's text as a formula if it starts like one
         message = row["message"]
         row["message"] = f"'{message}" if message.startswith(("=", "+", "-", "@", "\t", "\r")) else message
         writer.writerow("" if value is None else value for value in row.values())
     return out.getvalue()
 
 
-#: What every row has to have; the score may be empty.
+#: Required columns; the score may be empty.
 NEEDED = ("model", "prompt_id", "dimension", "score")
 _TEXTS = ("model", "prompt_id", "dimension")
-#: What a table of other origin does not know.
+#: Values of columns that a user's table does not have.
 _UNKNOWN = {"key": "", "suite": "", "settings": "", "video": ""}
 
 
 def read_scores(path: Path, suite: str = "") -> list[SuiteScore]:
-    """Read scores from Parquet, CSV or JSON Lines, by the file's ending; other columns are passed over.
+    """Read scores from Parquet, CSV or JSON Lines, by the file's suffix; other columns are ignored.
 
     Parameters
     ----------
     suite
-        Only of this one; a row that names none belongs to it.
+        Only this suite; a row without a suite belongs to it.
 
     Raises
     ------
     UserInputError
-        If the file cannot be read, lacks a column, has a row that does not fit, or the same video and
-        dimension twice with nothing to tell them apart.
+        If the file cannot be read, lacks a column, has an invalid row, or has the same video and dimension
+        twice.
     IntegrityError
         If a Parquet file is damaged.
     """

@@ -1,8 +1,8 @@
 """Chain of query: five requests lead to a score of one video against its prompt (Video-Bench, section 4.2).
 
 A multimodal model describes the video without knowing the prompt. Two assistants, a language model, compare
-description and prompt and ask. The multimodal model looks again, describes anew and answers. It scores from
-the frames, both descriptions and the questions with their answers.
+description and prompt and ask questions. The multimodal model describes the video again and answers. It
+scores from the frames, both descriptions and the questions with their answers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
 _DESCRIBED = objects({"caption": _TEXT, "description": _TEXT})
 _ASKED = objects({"analysis": _TEXT, "questions": _TEXTS})
 _ANSWERED = objects({"description": _TEXT, "answers": _TEXTS})
-#: Answers of a usual length, about: guesses, used while nothing is known. 4.6 characters are a token.
+#: Assumed lengths of answers, used without measurements. 4.6 characters are a token.
 _LONG, _SHORT = "word " * 250, "word " * 30
 _NONE = "none"
 
@@ -36,7 +36,7 @@ class ChainOfQuery:
     Raises
     ------
     UserInputError
-        If its criteria do not fit.
+        If its criteria are invalid.
     """
 
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings) -> None:
@@ -110,13 +110,13 @@ class ChainOfQuery:
             schema=schema,
             check=check,
             assumed=assumed,
-            # both assistants may be told the same by a user
+            # a user may give both assistants the same instructions
             what={"step": name, "repeat": repeat},
         )
         return asker.ask(step)
 
     def _shape(self, name: str, questions: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return an answer's schema, and one of usual length."""
+        """Return an answer's schema, and an assumed answer."""
         if name == "describe":
             return _DESCRIBED, {"caption": _SHORT, "description": _LONG}
         if name == "answer":
@@ -145,7 +145,7 @@ class ChainOfQuery:
             return {"description": description, "reason": reason, "score": score}
         proposed = texts_in(value, "questions")
         most = self._settings.questions
-        # more than was allowed is not asked; it is kept for a reader
+        # surplus questions are stored for readers, not asked
         return {
             "analysis": str(value.get("analysis", "")),
             "questions": proposed[:most],

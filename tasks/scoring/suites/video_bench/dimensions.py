@@ -1,6 +1,4 @@
-"""The nine dimensions with their scales (Video-Bench, section 3.1), and the prompt file that the authors
-publish.
-"""
+"""The nine dimensions with their scales (Video-Bench, section 3.1), and the authors' prompt file."""
 
 from __future__ import annotations
 
@@ -97,7 +95,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
 #: By name.
 BY_NAME: Mapping[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}
 
-#: What the authors' files call them.
+#: Names in the authors' files.
 PUBLISHED_NAMES: Mapping[str, str] = {
     **{name: name for name in BY_NAME},
     "overall_consistency": "video_text_consistency",
@@ -126,7 +124,7 @@ def read_published(path: Path) -> Sequence[SuitePrompt] | None:
     Raises
     ------
     UserInputError
-        If the form is theirs but an entry does not fit.
+        If the form is theirs but an entry is invalid.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))

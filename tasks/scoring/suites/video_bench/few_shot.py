@@ -16,7 +16,7 @@ from tasks.scoring.suites.shown_videos import SampledVideo
 from tasks.scoring.suites.video_bench.instructions import BATCH_SECTIONS, PACKAGE, sections_of
 from tasks.scoring.suites.video_bench.settings import Rest, VideoBenchSettings
 
-#: What the reason of one score has, about: a guess.
+#: Assumed length of the reason of one score.
 _REASON = "word " * 40
 
 
@@ -29,7 +29,7 @@ class VideoGroup:
     counted
         Whose scores are taken.
     measures
-        Shown after them only as a measure.
+        Shown after them only for comparison.
     """
 
     counted: tuple[int, ...]
@@ -60,7 +60,7 @@ class FewShot:
     Raises
     ------
     UserInputError
-        If its criteria do not fit.
+        If its criteria are invalid.
     """
 
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings) -> None:
@@ -85,7 +85,7 @@ class FewShot:
     ) -> list[int | NotJudged]:
         """Return the scores of the videos of one request, in their order.
 
-        A score that is none takes the place of that video alone.
+        An invalid score is a failure of that video alone.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class FewShot:
             read[:] = [self._one(entry) for entry in scores_of(value, count)]
             odd = next((one for one in read if isinstance(one, NotJudged)), None)
             if odd is not None:
-                # such an answer is not kept: asked again, the model may do better
+                # such an answer is not stored: a new attempt may succeed
                 raise odd
             return list(read)
 
@@ -143,7 +143,7 @@ def scores_of(value: Any, count: int) -> list[Any]:
     Raises
     ------
     NotJudged
-        `not_understood` unless there is exactly one for each video: whose is missing, nobody guesses.
+        `not_understood` unless there is exactly one for each video; nothing is guessed.
     """
     entries = value.get("scores") if isinstance(value, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

@@ -1,6 +1,6 @@
-"""The texts that models are told: one file a dimension, in sections, and one for each step.
+"""The models' instructions: one file per dimension, in sections, and one per step.
 
-Ours lie in ``criteria/`` and ``prompts/`` beside this file. A user's folder replaces those that it has.
+Ours are in ``criteria/`` and ``prompts/`` beside this file. A user's folder may replace some of them.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class QualityScorer(VideoBenchScorer):
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
     ) -> Sequence[ScoredVideo | NotJudged]:
-        """Return the scores of all videos; what a request took is shared by the videos it scored."""
+        """Return the scores of all videos; the videos of a request share its cost."""
         films = [sampled(video) for video in videos]
         scores: dict[int, ScoredVideo | NotJudged] = {}
         usable = []
@@ -118,7 +118,7 @@ class QualityScorer(VideoBenchScorer):
     def _score_readable(
         self, prompt: str, films: Sequence[SampledVideo], batch: VideoGroup, repeat: int
     ) -> dict[int, ScoredVideo | NotJudged]:
-        """Return the scores of a batch; a video that turns out to be damaged harms no other."""
+        """Return the scores of a batch without damaged videos."""
         scores: dict[int, ScoredVideo | NotJudged] = {}
         while batch.counted:
             try:
@@ -141,7 +141,7 @@ class QualityScorer(VideoBenchScorer):
         Raises
         ------
         UnreadableVideo
-            If frames of one of them cannot be read; nothing was asked then.
+            If frames of one of them cannot be read; no request was made.
         """
         asker, shown = LiveAsker(self.roles), batch.shown
         values: Sequence[int | NotJudged]
@@ -180,7 +180,7 @@ class QualityScorer(VideoBenchScorer):
     def _order(self, places: Sequence[int], films: Sequence[SampledVideo]) -> list[int]:
         if self._settings.order == "given":
             return list(places)
-        # by content alone: neither the models' names nor their order in the manifest have a say
+        # by content alone, independent of the models' names and their order in the manifest
         ranked = sorted(places, key=lambda place: films[place].digest)
         return shuffled(ranked, "video-bench", *(films[place].digest for place in ranked))
 
@@ -203,7 +203,7 @@ class QualityScorer(VideoBenchScorer):
 
 
 def _shared(usage: Usage, count: int) -> list[Usage]:
-    """Return what a request took in `count` parts, as even as whole tokens can be."""
+    """Return a request's usage in `count` parts, as equal as whole tokens allow."""
 
     def part(total: int, at: int) -> int:
         return total * (at + 1) // count - total * at // count

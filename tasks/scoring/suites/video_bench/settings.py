@@ -1,4 +1,4 @@
-"""What a user can set, with the models of the two roles; what the paper leaves open is marked so."""
+"""Settings, with the models of the two roles; "not from the paper" marks what the paper leaves open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tasks.scoring.suites.base import suite_settings
 from tasks.scoring.suites.shown_videos import Grid, SampledVideo, VideoExhibit
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME
 
-#: How a prompt's videos are shared out where there are more of them than a batch holds.
+#: How a prompt's videos are divided if a batch cannot hold them.
 Rest = Literal["even", "short", "fill"]
 
 
@@ -24,31 +24,32 @@ class VideoBenchSettings(Frozen):
     Parameters
     ----------
     multimodal, language
-        Who looks at frames, and who asks questions: the name of a ready model, or a table of fields of
+        The model that sees frames, and the one that asks questions: the name of a predefined model, or fields
+        of
         :class:`~tasks.llm.vision_models.VlmModel`. Default: section 5.3.
     criteria
         A folder whose ``DIMENSION.txt`` and ``describe.txt``, ``ask_questions.txt``, ``answer.txt``,
         ``score.txt``, ``few_shot.txt`` replace ours; empty for ours. The wording is ours.
     fps
-        Frames a second that are shown, besides the last one (public code of the authors).
+        Frames per second that are shown, besides the last frame (public code of the authors).
     most_frames
-        Most frames of a video; of longer ones an even choice of these, the first and the last among them. Not
+        Maximum frames of a video; longer ones are sampled evenly, including the first and the last frame. Not
         from the paper, whose videos last seconds.
     grid
-        Frames in grids where it is given; by default each frame is an image of its own.
+        Frames in grids; by default each frame is an image.
     shots
-        Videos of one few-shot request; the most of table 7.
+        Videos of one few-shot request; the maximum of table 7.
     rest
-        What happens where a prompt has more videos. ``even``: batches as equal as can be. ``short``: full
-        ones and a smaller last one. ``fill``: videos that are scored already fill the last one as a measure.
+        If a prompt has more videos. ``even``: batches of about equal size. ``short``: full batches and a
+        smaller last one. ``fill``: videos that are already scored fill the last batch for comparison.
         Not from the paper.
     order
         ``drawn``: the videos of a prompt are shown in an order drawn by their content, so that no model is
-        always the first. ``given``: as they come, in a run by the models' names. Not from the paper.
+        always first. ``given``: in the given order, in a run by the models' names. Not from the paper.
     quality_prompt
         Whether few-shot requests have the prompt's text. Not from the paper.
     questions
-        Most questions of one assistant (appendix F).
+        Maximum questions of one assistant (appendix F).
     chained_questions
         Whether the second assistant sees the first one's questions. Not from the paper.
     """
