@@ -60,7 +60,7 @@ class FrameFeature(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """How many numbers a row has."""
+        """Length of a row."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:

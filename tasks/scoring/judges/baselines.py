@@ -228,7 +228,7 @@ class Coin(PairwiseJudge):
         return {"seed": self.seed}
 
     def check(self) -> None:
-        """Nothing is needed."""
+        """Check nothing: nothing is needed."""
 
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return the coin's answer; two videos that are the same to the frame are a tie."""

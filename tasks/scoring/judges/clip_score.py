@@ -84,7 +84,7 @@ class ClipScore(PointwiseScorer):
         }
 
     def check(self) -> None:
-        """Check that the model is there.
+        """Check that the model is present.
 
         Raises
         ------

@@ -22,7 +22,7 @@ from tasks.scoring.suites.locot2v.visual_settings import AestheticSettings
 
 
 class AestheticQuality(VisualScorer):
-    """The mean score of a frame a second, as a share of the upper bound."""
+    """The mean score at one frame per second, as a share of the upper bound."""
 
     pool: ClassVar[Pool] = "h100"
 
@@ -45,7 +45,7 @@ class AestheticQuality(VisualScorer):
         }
 
     def check(self) -> None:
-        """Check that both models are there.
+        """Check that both models are present.
 
         Raises
         ------
@@ -56,7 +56,7 @@ class AestheticQuality(VisualScorer):
         self._head.check()
 
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
-        """Return the mean over a frame a second."""
+        """Return the mean at one frame per second."""
         places = places_at(video.video, self._settings.fps)
         head: AestheticHead = self._head.loaded()
         scores: list[float] = []
@@ -74,7 +74,7 @@ class AestheticQuality(VisualScorer):
 
 
 def places_at(video: Side, fps: float) -> list[int]:
-    """Return the places of so many frames a second, from the first one on; of a slower video all."""
+    """Return the places of frames at a rate, from the first one on; all frames of a slower video."""
     step = max(1.0, video.fps / fps)
     count = math.ceil(len(video) / step)
     return [min(len(video) - 1, round(n * step)) for n in range(count)]

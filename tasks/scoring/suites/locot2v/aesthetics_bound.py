@@ -1,4 +1,4 @@
-"""The upper bound of aesthetic quality: how the predictor scores the best tenth of a folder of pictures.
+"""The upper bound of aesthetic quality: the predictor's mean score of the best tenth of a folder of pictures.
 
 ``python -m tasks.scoring.suites.locot2v.aesthetics_bound FOLDER --model-folder DIR`` prints it. The paper's
 pictures are
@@ -27,12 +27,12 @@ _ENDINGS = (".jpg", ".jpeg", ".png", ".webp")
 
 
 def picture_scores(folder: Path, encoder: Any, head: AestheticHead) -> Iterator[tuple[Path, float]]:
-    """Yield each picture of a folder, also below it, with its score; one is held at a time.
+    """Yield the score of each picture in a folder and its subfolders, one at a time.
 
     Raises
     ------
     UserInputError
-        If there is none, or one cannot be read.
+        If there are none, or one cannot be read.
     """
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _ENDINGS)
     if not paths:

@@ -17,14 +17,14 @@ from tasks.scoring.suites.locot2v.text_similarity import Group, Rows, TextSimila
 
 
 def roles_of(setup: Setup, settings: Locot2vSettings) -> Roles:
-    """Return the models in their roles; nobody is asked yet.
+    """Return the models in their roles; no server is asked yet.
 
     ``multimodal`` sees frames, ``language`` reads texts, ``locating`` says when events take place.
 
     Raises
     ------
     UserInputError
-        If a model does not fit.
+        If a model is invalid.
     """
     models = {
         "multimodal": settings.multimodal,
@@ -48,12 +48,12 @@ class Comparer(Asker, Protocol):
 
 @dataclass
 class LiveComparer(LiveAsker):
-    """Asks servers, also for embeddings."""
+    """Asks servers, including one for embeddings."""
 
     similarity: TextSimilarity | None = None
 
     def compare(self, groups: Sequence[Group]) -> tuple[Rows, ...]:
-        """Return cosines, kept or new."""
+        """Return cosines, stored or new."""
         try:
             cosines = compares(self.similarity).compare(groups)
         except NotJudged as problem:
@@ -67,7 +67,7 @@ class LiveComparer(LiveAsker):
 
 @dataclass
 class DryRunComparer(DryRunAsker):
-    """Asks nobody, also not for embeddings."""
+    """Sends no request, also not for embeddings."""
 
     similarity: TextSimilarity | None = None
 
@@ -80,7 +80,7 @@ class DryRunComparer(DryRunAsker):
 
 
 def compares(similarity: TextSimilarity | None) -> TextSimilarity:
-    """Return what compares; a measure that compares has it."""
+    """Return the comparison of texts, which a measure that compares always has."""
     if similarity is None:
         raise TypeError("this measure says that it does not compare")
     return similarity

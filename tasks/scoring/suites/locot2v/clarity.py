@@ -1,7 +1,7 @@
 """Content clarity: a model gives four dimensions 0 to 4 with a brief reason, in several rounds.
 
-All four come from one request a round, which is kept. The number is the mean of the rounds, over 4. A round
-that failed is missing, never zero.
+All four come from one stored request per round. The number is the mean of the rounds, divided by 4. A failed
+round is ignored, never zero.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _ROUND = objects(
 )
 SCHEMA = objects(dict.fromkeys(CLARITY_NAMES, _ROUND))
 _ASSUMED = {name: {"reason": "word " * 30, "score": 3} for name in CLARITY_NAMES}
-#: More than rounds there can be, so that each repeat has seeds of its own.
+#: More than the maximum number of rounds, so that each repeat has seeds of its own.
 _SEEDS_A_REPEAT = 1000
 
 
 def read_round(value: Any) -> dict[str, int | None]:
-    """Return the scores of a round; None where one is no whole number from 0 to 4.
+    """Return the scores of a round; None for one that is not a whole number from 0 to 4.
 
     Raises
     ------
     NotJudged
-        `not_understood` if there is none at all.
+        `not_understood` if there is none.
     """
     scores: dict[str, int | None] = dict.fromkeys(CLARITY_NAMES)
     for name in CLARITY_NAMES:
@@ -81,7 +81,7 @@ class Clarity(Measure):
             try:
                 scores.append(asker.ask(self._step(film, number, repeat))[self.dimension.name])
             except NotJudged as problem:
-                # a server that is away is asked again by the next run, for all rounds
+                # the next run asks an unavailable server again, for all rounds
                 if problem.failure in TRANSIENT_FAILURES:
                     raise
                 failed.append(problem)

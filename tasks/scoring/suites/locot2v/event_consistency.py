@@ -1,8 +1,7 @@
 """Consistency of subjects and backgrounds within events and between them (LoCoT2V-Bench, appendix B.7).
 
-Each subject (and each background) has features in frames of the events in which it was found. Within an
-event its features should stay, from one event to another they should be alike. Cosines are the paper's; how
-they are put together is not in its text, and is ours.
+Each subject and each background has features in the frames of its events. Within an event they should stay
+the same, and be similar from one event to another. The paper defines the cosines; their combination is ours.
 """
 
 from __future__ import annotations
@@ -44,9 +43,10 @@ def _unit(rows: Features) -> Features:
 
 
 def within_event(rows: NDArray[np.float64]) -> float | None:
-    """Return how stable a thing is in an event: mean cosine of each frame with the first and the one before.
+    """Return the stability of a thing in an event: mean cosine of each frame with the first and the previous
+    one.
 
-    That is VBench's subject consistency, here of one event. None for fewer than two frames.
+    This is VBench's subject consistency, for one event. None for fewer than two frames.
     """
     if len(rows) < 2:
         return None
@@ -76,14 +76,14 @@ def between_events(thing: ByEvent) -> float | None:
 
 
 def inter_event(things: Sequence[ByEvent]) -> Measured:
-    """Return the mean likeness over the things that were found in two events or more."""
+    """Return the mean similarity over the things found in at least two events."""
     similarities = [value for thing in things if (value := between_events(thing)) is not None]
     if not similarities:
         return Measured(None, 0, "nothing was found in two events")
     return Measured(math.fsum(similarities) / len(similarities), len(similarities))
 
 
-#: Dimension → what is looked at, and whether within events or between them.
+#: Dimension → subject or background, within events or between them.
 KINDS: Mapping[str, tuple[str, str]] = {
     "intra_event_subject": ("subject", "intra"),
     "intra_event_background": ("background", "intra"),
@@ -93,7 +93,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
 
 
 class EventConsistency(VideoScorer, ConversationScorer):
-    """How alike features of subjects, or of backgrounds, are."""
+    """Similarity of features of subjects or of backgrounds."""
 
     pool: ClassVar[Pool] = "h100"
 
@@ -130,7 +130,7 @@ class EventConsistency(VideoScorer, ConversationScorer):
         }
 
     def check(self) -> None:
-        """Check that the models are there, and ask the servers whether they have theirs.
+        """Check that the models are present, and ask the servers whether they have theirs.
 
         Raises
         ------
@@ -173,7 +173,7 @@ class EventConsistency(VideoScorer, ConversationScorer):
         return ScoredVideo(measured.value, usage, asker.calls, asker.model, details)
 
     def _things(self, video: Side, clips: Sequence[EventClip]) -> dict[str, dict[int, NDArray[np.float64]]]:
-        """Return the features of each thing by event: of each subject by its name, or of each background."""
+        """Return the features of each subject, by its name, or of each background, by event."""
         features: dict[str, dict[int, NDArray[np.float64]]] = {}
         for clip in clips:
             phrase = phrase_of(clip.event.subject)
@@ -194,7 +194,7 @@ class EventConsistency(VideoScorer, ConversationScorer):
 
 
 def phrase_of(text: str) -> str:
-    """Return a thing's name as it is compared and looked for; empty where an event names none.
+    """Return a thing's normalised name; empty if an event names none.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def phrase_of(text: str) -> str:
 
 
 def event_places(clip: EventClip, video_fps: float, fps: float, most: int) -> list[int]:
-    """Return the frames of an event that are looked at: so many a second, two at least where it has them."""
+    """Return the sampled frames of an event: at the rate, but at least two if it has them."""
     length = clip.end - clip.first
     wanted = round(length / video_fps * fps)
     count = min(length, most, max(2, wanted))

@@ -1,4 +1,4 @@
-"""Events of a text, and which frames of a video belong to each; models say both, and both are checked."""
+"""Events of a text, and the frames of a video that show each; models find both, and both are checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tasks.scoring.suites.locot2v.measure import base_of, entries_by_number, ins
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 from tasks.scoring.suites.shown_videos import SampledVideo
 
-#: What a field holds of which the text says nothing: two such fields are alike.
+#: Value of a field that the text does not mention; two such fields are equal.
 UNSPECIFIED = "unspecified"
 FIELDS = ("event", "subject", "setting", "action", "camera")
 _TEXT: Mapping[str, Any] = {"type": "string"}
@@ -78,7 +78,7 @@ def extract_events(
     name
         What messages call the step.
     repeat
-        Another one asks anew.
+        Another number asks again.
     """
 
     def check(value: Any) -> list[dict[str, str]]:
@@ -99,7 +99,7 @@ def extract_events(
 
 
 def events_instruction(settings: Locot2vSettings) -> str:
-    """Return how the language model is asked."""
+    """Return the language model's instructions."""
     return filled(instruction("events", settings.prompts), most=str(settings.most_events))
 
 
@@ -109,7 +109,7 @@ def events_of_prompt(asker: Asker, prompt: SuitePrompt, settings: Locot2vSetting
     Raises
     ------
     NotJudged
-        `no_answer` if it has none, `not_understood` if the detail does not fit.
+        `no_answer` if it has none, `not_understood` if the detail is invalid.
     """
     given = prompt.details.get("events")
     if given is None:
@@ -135,7 +135,7 @@ CLIP_SCHEMA = objects({"events": {"type": "array", "items": _FOUND}})
 
 @dataclass(frozen=True)
 class EventClip:
-    """Where an event is seen.
+    """The interval in which an event is visible.
 
     Parameters
     ----------
@@ -158,12 +158,12 @@ class EventClip:
 def event_clips(
     asker: Asker, prompt: SuitePrompt, film: SampledVideo, settings: Locot2vSettings, repeat: int = 0
 ) -> list[EventClip]:
-    """Return the clips of the prompt's events that are seen in a video, in the prompt's order.
+    """Return the clips of the prompt's events that are visible in a video, in the prompt's order.
 
     Raises
     ------
     NotJudged
-        If the prompt has no events, the video no frames, or the model gives no intervals that fit.
+        If the prompt has no events, the video no frames, or the model no valid intervals.
     """
     wanted = events_of_prompt(asker, prompt, settings)
     length = length_s(film)
@@ -185,12 +185,12 @@ def event_clips(
 
 
 def clip_instructions(settings: Locot2vSettings) -> Mapping[str, str]:
-    """Return how the models are asked."""
+    """Return the models' instructions."""
     return {"events": events_instruction(settings), "locate": instruction("locate", settings.prompts)}
 
 
 def length_s(film: SampledVideo) -> float:
-    """Return how long a video lasts, in seconds.
+    """Return the duration of a video, seconds.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def length_s(film: SampledVideo) -> float:
 
 
 def read_intervals(value: Any, count: int, length: float) -> list[list[float] | None]:
-    """Return the interval of each event in seconds, None where it is not seen.
+    """Return the interval of each event in seconds, None if it is not visible.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def _seconds(value: Any, what: str) -> float:
 def clips_of(
     wanted: Sequence[PromptEvent], intervals: Sequence[Sequence[float] | None], times_s: NDArray[np.float64]
 ) -> list[EventClip]:
-    """Return the frames that are on the screen in each interval; at least one for each that is seen.
+    """Return the frames of each interval, at least one for each visible event.
 
     Parameters
     ----------

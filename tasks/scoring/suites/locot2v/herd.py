@@ -1,7 +1,7 @@
 """Human expectation realization degree: binary questions about a video, whose good answer is known.
 
-The number is the share of answers that are the good one, among those that are yes or no: a question that is
-left unclear counts neither way. The model is told neither the prompt nor which answer is good.
+The number is the share of good answers among those that are yes or no; unclear answers are ignored. The model
+knows neither the prompt nor the good answers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def questions_of(prompt: SuitePrompt, attribute: str) -> list[HerdQuestion]:
     Raises
     ------
     NotJudged
-        `no_answer` if there are none, `not_understood` if one does not fit.
+        `no_answer` if there are none, `not_understood` if one is invalid.
     """
     by_attribute = prompt.details.get("questions")
     given = by_attribute.get(attribute) if isinstance(by_attribute, Mapping) else None
@@ -74,7 +74,7 @@ def questions_of(prompt: SuitePrompt, attribute: str) -> list[HerdQuestion]:
 
 
 def consistent_share(questions: Sequence[HerdQuestion], answers: Sequence[str]) -> float | None:
-    """Return the share of good answers among yes and no; None where all are unclear.
+    """Return the share of good answers among yes and no; None if all are unclear.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Herd(Measure):
     uses: ClassVar[frozenset[str]] = Measure.uses | {"questions_at_once"}
 
     def instructions(self) -> Mapping[str, str]:
-        """Return how questions are to be answered."""
+        """Return the instructions for answering questions."""
         return {"questions": instruction("questions", self.settings.prompts)}
 
     def value(self, asker: Comparer, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:

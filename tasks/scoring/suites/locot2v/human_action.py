@@ -1,8 +1,8 @@
 """Human action: do the actions of people in the prompt take place, and smoothly?
 
-That a language model extracts the actions and a multimodal one looks for them is the paper's (appendix C.4).
-How the answers become a number is ours: an action counts 1 where it is there and smooth, a setting (0.5)
-where it is there and not smooth, 0 where it is not there; the number is the mean.
+In the paper a language model extracts the actions and a multimodal one looks for them (appendix C.4). The
+number is ours: the mean over actions, where a smooth action counts 1, one that is not smooth a setting (0.5),
+and a missing one 0.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class HumanAction(Measure):
     uses: ClassVar[frozenset[str]] = Measure.uses | {"most_actions", "unsmooth_action"}
 
     def instructions(self) -> Mapping[str, str]:
-        """Return how the models are asked for actions."""
+        """Return the instructions of both steps."""
         actions = instruction("actions", self.settings.prompts)
         return {
             "actions": filled(actions, most=str(self.settings.most_actions)),

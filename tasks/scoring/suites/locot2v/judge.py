@@ -89,7 +89,7 @@ class Locot2vJudge(SuiteJudge, PointwiseScorer):
 
 
 class LoadedLocot2vJudge(Locot2vJudge):
-    """As above, where a dimension in use loads a model."""
+    """The judge if a dimension in use loads a model."""
 
     pool: ClassVar[Pool] = "h100"
 

@@ -1,4 +1,4 @@
-"""What every measurement by words is: instructions, steps that are asked, and one number between 0 and 1."""
+"""Base class of measurements by text: instructions, steps, and one number between 0 and 1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tasks.scoring.suites.shown_videos import SampledVideo
 
 @dataclass(frozen=True)
 class Value:
-    """A number, and what else is worth knowing."""
+    """A number with details."""
 
     value: float
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -78,12 +78,12 @@ def numbered(texts: Sequence[str]) -> str:
 
 
 def entries_by_number(value: Any, key: str, count: int) -> list[Mapping[str, Any]]:
-    """Return the entries of a list of an answer in the order of their numbers, which are 1 to `count`.
+    """Return the entries of a list in an answer in the order of their numbers, 1 to `count`.
 
     Raises
     ------
     NotJudged
-        `not_understood` if one is missing, or there twice, or there is another number.
+        `not_understood` if one is missing or duplicate, or has another number.
     """
     entries = value.get(key) if isinstance(value, dict) else None
     if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
@@ -99,12 +99,12 @@ def entries_by_number(value: Any, key: str, count: int) -> list[Mapping[str, Any
 
 
 def word_in(entry: Mapping[str, Any], key: str, words: Sequence[str]) -> str:
-    """Return a word of an answer that has to be one of some.
+    """Return a word of an answer that must be one of `words`.
 
     Raises
     ------
     NotJudged
-        `not_understood` if it is another one, or none.
+        `not_understood` if it is not.
     """
     word = entry.get(key)
     if not isinstance(word, str) or word not in words:

@@ -20,9 +20,9 @@ from tasks.scoring.suites.locot2v.visual_settings import PictureModel
 
 #: Kinds of model that give features of pictures.
 PICTURE_KINDS = ("picture-features", "clip")
-#: Frames of a video whose features are kept; of longer ones they are computed anew each time they are wanted.
+#: Maximum frames of a video whose features are stored; those of longer videos are computed each time.
 MOST_KEPT = 20_000
-#: Frames that are decoded, and held, at once.
+#: Number of frames that are decoded and held at once.
 BATCH = 32
 _AT_ONCE = 1024
 
@@ -103,7 +103,7 @@ class Pictures(VisualModel):
 
 
 class PictureRow(FrameFeature):
-    """The features of a whole frame; all dimensions that want the same model's share them."""
+    """The features of a whole frame, shared by all dimensions that use the same model."""
 
     name = "picture-features"
 
@@ -112,11 +112,11 @@ class PictureRow(FrameFeature):
 
     @cached_property
     def width(self) -> int:
-        """How many numbers a row has."""
+        """Length of a row."""
         return int(self._pictures.encoder().width)
 
     def settings(self) -> dict[str, Any]:
-        """Return the model, its dtype and the libraries that make pictures ready."""
+        """Return the model, its dtype and the libraries that preprocess pictures."""
         return {**self._pictures.settings(), "libraries": self._pictures.libraries(), "version": 1}
 
     def compute(self, side: Side, places: Sequence[int]) -> Rows:
@@ -132,8 +132,8 @@ def feature_rows(
 ) -> Iterator[Rows]:
     """Yield the features of frames in order, a few hundred rows at a time.
 
-    Up to `MOST_KEPT` frames come from the cache and go into it. Of more, none is kept: memory does not grow
-    with the length of a video.
+    Up to `MOST_KEPT` frames are cached. Longer videos are not, so that memory does not grow with their
+    length.
     """
     if len(places) <= MOST_KEPT:
         for start in range(0, len(places), _AT_ONCE):

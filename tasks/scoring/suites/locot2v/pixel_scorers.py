@@ -1,9 +1,7 @@
 """Scorers of the dimensions that are arithmetic on pixels.
 
-What flicker and the warping error take of each step, computed together: both need the same flow.
-
-Whichever of the two dimensions comes first computes both numbers of every step and keeps them in the store
-like features of frames; the other one, in this process or in another, reads them.
+Flicker and the warping error need the same flow. Whichever of the two comes first computes both numbers of
+every step and stores them like features of frames; the other one reads them, also in another process.
 """
 
 from __future__ import annotations
@@ -42,9 +40,9 @@ _FLICKER, _WARPING = 0, 1
 
 
 class FlowSteps(FrameFeature):
-    """Of a frame and the one before it: their difference if they are static, and their warping error.
+    """Features of a frame and the previous one: their difference if they are static, and their warping error.
 
-    A number that a step does not have is NaN.
+    Missing numbers are NaN.
     """
 
     name = "flow-steps"
@@ -87,7 +85,7 @@ class FlowSteps(FrameFeature):
 
 
 class KeptSteps:
-    """Flicker and warping error of videos, by steps that are kept."""
+    """Flicker and warping error of videos from stored steps."""
 
     def __init__(self, cache: FeatureCache, pixels: PixelSettings) -> None:
         self._cache, self._pixels, self._feature = cache, pixels, FlowSteps(pixels)
@@ -110,18 +108,19 @@ class KeptSteps:
 
 
 def _kept(video: Side) -> bool:
-    """Return whether the steps of a video are kept; of others each dimension computes only its own number."""
+    """Return whether the steps of a video are stored; for longer videos each dimension computes its own
+    number."""
     return len(video) - 1 <= picture_models.MOST_KEPT
 
 
 class Measurement:
-    """A value with details, or why there is none; what scorers of videos give."""
+    """The value of a video with details, or the reason for a missing value."""
 
     def __init__(self, measured: Measured, details: Mapping[str, Any] | None = None, model: str = "") -> None:
         self.measured, self.details, self.model = measured, dict(details or {}), model
 
     def scored(self, frames: int, seconds: float) -> ScoredVideo | NotJudged:
-        """Return it as a suite keeps it."""
+        """Return it as a score of a suite."""
         usage = Usage(frames=frames, seconds=seconds)
         if self.measured.value is None:
             return NotJudged(Failure.NO_ANSWER, self.measured.why, usage=usage)
@@ -161,7 +160,7 @@ class PixelScorer(VisualScorer):
         return {"pixels": self._pixels.model_dump(mode="json"), **worst, "version": 1}
 
     def check(self) -> None:
-        """Nothing is needed."""
+        """Check nothing: nothing is needed."""
 
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
         """Return the value of one video."""

@@ -1,11 +1,11 @@
-"""The prompt suite in the form that its authors publish, read from a copy of the user.
+"""The prompt suite in its authors' published form, read from the user's copy.
 
 The file ``locot2v_prompt_suite.json`` of github.com/XqZeppelinhead0702/LoCoT2V-Bench, commit
 2840ae6dc41aa156cb90d3cdbefb325506e24d8a, is an object of themes, each an object of prompts by id. A prompt
 has ``prompt``, ``main_content``, ``summary``, ``evaluation``, ``herd_questions``, ``events_info``,
-``human_actions``, ``frame_num_ref`` and ``duration_ref``. That ``main_content`` is the prompt without
-evaluation information is our reading. A later file of theirs, ``data/prompt.json``, has the same shell and,
-of these, ``prompt`` in a new wording; what else it has belongs to other measurements and is not read.
+``human_actions``, ``frame_num_ref`` and ``duration_ref``. We take ``main_content`` as the prompt without
+evaluation information. Their later file ``data/prompt.json`` has the same structure and a reworded
+``prompt``; its other fields belong to other measurements and are not read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.locot2v.events import FIELDS, read_events
 from tasks.scoring.user_files import read_text
 
-#: The seven attributes as that file calls them.
+#: Names of the seven attributes in that file.
 ATTRIBUTES: Mapping[str, str] = {
     "Emotional Response": "emotional_response",
     "Narrative Structure and Pacing": "narrative_flow",
@@ -33,7 +33,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "Openness and Interpretive Depth": "interpretive_depth",
     "Overall Evaluation": "overall_impression",
 }
-#: What a prompt can lack, with what is lost.
+#: Parts that a prompt may lack, and the consequence.
 LOST: Mapping[str, str] = {
     "base": "overall alignment is measured against the whole prompt",
     "events": "a language model is asked for them",
@@ -47,13 +47,13 @@ _MOST_EVENTS = 500
 
 @dataclass
 class PublishedPrompts:
-    """The prompts of such a file, and of how many something is missing or does not fit."""
+    """The prompts of such a file, and the number of prompts without each part."""
 
     prompts: list[SuitePrompt] = field(default_factory=list)
     missing: Counter[str] = field(default_factory=Counter)
 
     def in_words(self) -> list[str]:
-        """Say what is missing."""
+        """Return messages about the missing parts."""
         of = len(self.prompts)
         return [
             f"{count} of {of} prompts have no usable {what}: {LOST[what]}"
@@ -67,7 +67,7 @@ def read_published(path: Path) -> PublishedPrompts | None:
     Raises
     ------
     UserInputError
-        If it cannot be read, or is built in another way.
+        If it cannot be read, or has another structure.
     """
     if path.suffix.lower() != ".json":
         return None
@@ -135,7 +135,7 @@ def _events(given: Any) -> list[dict[str, str]]:
     try:
         events = read_events([{name: one.get(name, "") for name in FIELDS} for one in renamed], _MOST_EVENTS)
     except NotJudged:
-        # counted as missing: events that are half there would shift all that is matched with them
+        # counted as missing: incomplete events would shift all matches
         return []
     return [one.model_dump() for one in events]
 

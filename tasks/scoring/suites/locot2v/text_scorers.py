@@ -1,4 +1,4 @@
-"""Scorers of the dimensions that texts and language models decide."""
+"""Scorers of the dimensions measured by text and language models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tasks.scoring.suites.locot2v.text_alignment import EventAlignment, OverallA
 from tasks.scoring.suites.locot2v.text_similarity import TextSimilarity, embedding_model
 from tasks.scoring.suites.shown_videos import readable
 
-#: What measures each dimension.
+#: The measure of each dimension.
 MEASURES: Mapping[str, type[Measure]] = {
     "overall_alignment": OverallAlignment,
     "event_alignment": EventAlignment,
@@ -33,16 +33,16 @@ MEASURES: Mapping[str, type[Measure]] = {
 
 
 class WordsScorer(VideoScorer, ConversationScorer):
-    """Scores one video by steps that are asked of models.
+    """Scores one video by a conversation with models.
 
     Parameters
     ----------
     measure
-        The steps, and how they become a number.
+        The steps, and their value.
     roles
         The models.
     similarity
-        What compares texts, for a measure that does.
+        The comparison of texts, for measures that need it.
     """
 
     def __init__(self, measure: Measure, roles: Roles, similarity: TextSimilarity | None = None) -> None:
@@ -60,12 +60,12 @@ class WordsScorer(VideoScorer, ConversationScorer):
         return {**super().settings(), **constants, **embeddings}
 
     def check(self) -> None:
-        """Ask the servers whether they have their models, and look for the model of embeddings.
+        """Ask the servers whether they have their models, and check the model of embeddings.
 
         Raises
         ------
         PrerequisiteError
-            If something is not there.
+            If something is missing.
         """
         super().check()
         if self.similarity is not None:
@@ -89,7 +89,7 @@ class WordsScorer(VideoScorer, ConversationScorer):
 
 
 class LoadedWordsScorer(WordsScorer):
-    """As above, where the model of embeddings is loaded in this process."""
+    """The scorer if the model of embeddings is loaded in this process."""
 
     pool: ClassVar[Pool] = "h100"
 
@@ -100,7 +100,7 @@ def words_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) 
     Raises
     ------
     UserInputError
-        If a model or an instruction does not fit.
+        If a model or an instruction is invalid.
     PrerequisiteError
         If the profile does not name a model's server.
     """

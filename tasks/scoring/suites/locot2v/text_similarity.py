@@ -1,6 +1,4 @@
-"""How alike texts are in meaning: what embeds them, and the cosine of their embeddings, computed once and
-kept.
-"""
+"""Similarity of texts in meaning: models of embeddings, and stored cosines."""
 
 from __future__ import annotations
 
@@ -29,14 +27,14 @@ from tasks.scoring.setup import Setup
 
 Rows = NDArray[np.float64]
 
-#: Places of a CLIP's text that are left for its marks, and for words that a cut splits otherwise.
+#: Positions of a CLIP's text that are reserved for its marks, and for words that a cut splits differently.
 _CLIP_MARKS = 4
-#: What servers say of a text that is too long for the model.
+#: Servers' messages about a text that is too long for the model.
 _TOO_LONG = re.compile(r"context|too long|too large|maximum.{0,40}(length|tokens)|batch size", re.IGNORECASE)
 
 
 class EmbeddingModel(Frozen):
-    """What embeds texts.
+    """A model of text embeddings.
 
     Parameters
     ----------
@@ -48,9 +46,9 @@ class EmbeddingModel(Frozen):
     server
         Name of the server in the profile's ``[model_servers]``; empty for a CLIP that is loaded here.
     revision, code_revision
-        Of a served CLIP: what the server has to say of its version.
+        Of a served CLIP: the version that the server must report.
     most_tokens
-        Most tokens of a text at a server; a judge shortens long prompts to it.
+        Maximum tokens of a text at a server; judges shorten longer prompts.
     dtype
         Of a CLIP that is loaded here.
     characters_per_token
@@ -81,7 +79,7 @@ def embedding_model(setting: str | Mapping[str, Any]) -> EmbeddingModel:
     Raises
     ------
     UserInputError
-        If there is none of that name, or a field does not fit.
+        If the name is unknown or a field is invalid.
     """
     if isinstance(setting, str):
         if setting not in READY:
@@ -103,7 +101,7 @@ def embedding_model(setting: str | Mapping[str, Any]) -> EmbeddingModel:
 
 @dataclass(frozen=True)
 class Vectors:
-    """Rows of texts, ``(n, width)``, and what they took."""
+    """Rows of texts, ``(n, width)``, and their cost."""
 
     rows: Rows
     model: str
@@ -115,13 +113,13 @@ class Embedder(Protocol):
     """Embeds texts."""
 
     def settings(self) -> dict[str, Any]:
-        """Return what rows depend on, JSON-able."""
+        """Return what rows depend on, JSON-serialisable."""
 
     def check(self) -> None:
-        """Raise PrerequisiteError where it is not there."""
+        """Raise PrerequisiteError if it is missing."""
 
     def rows(self, texts: Sequence[str]) -> Vectors:
-        """Return the rows of texts; raise NotJudged where there are none."""
+        """Return the rows of texts; raise NotJudged if there are none."""
 
 
 class ServedEmbedder:
@@ -161,11 +159,11 @@ class ClipEmbedder:
         return {"kind": "clip", **self._source.settings()}
 
     def check(self) -> None:
-        """Check that the model is there."""
+        """Check that the model is present."""
         self._source.check()
 
     def rows(self, texts: Sequence[str]) -> Vectors:
-        """Return the rows of texts, pieces of long ones averaged."""
+        """Return the rows of texts; a long text's is the mean of its pieces."""
         start = time.perf_counter()
         with server_failures():
             encoder = self._source.encoder()
@@ -187,7 +185,7 @@ def pieces_of(text: str, ends: Sequence[int], most: int) -> list[tuple[str, int]
     Parameters
     ----------
     ends
-        Where each token ends, in characters, rising.
+        End of each token in characters, ascending.
 
     Examples
     --------
@@ -203,7 +201,7 @@ def pieces_of(text: str, ends: Sequence[int], most: int) -> list[tuple[str, int]
 
 
 def embedder_of(setup: Setup, model: EmbeddingModel) -> Embedder:
-    """Return what embeds; nothing is loaded or asked yet.
+    """Return the embedder; nothing is loaded or asked yet.
 
     Raises
     ------
@@ -221,12 +219,12 @@ def embedder_of(setup: Setup, model: EmbeddingModel) -> Embedder:
     return ClipEmbedder(source, model.model)
 
 
-#: Texts on the left and on the right: each of the one is compared with each of the other.
+#: Texts on the left and on the right, which are all compared with each other.
 Group = tuple[Sequence[str], Sequence[str]]
 
 
 def cosines(left: Rows, right: Rows) -> Rows:
-    """Return the cosine of each row with each row, ``(left, right)``; 0 where a row has no length."""
+    """Return the cosine of each row with each other row, ``(left, right)``; 0 for rows of length 0."""
     one, other = (
         rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12) for rows in (left, right)
     )
@@ -236,7 +234,7 @@ def cosines(left: Rows, right: Rows) -> Rows:
 
 @dataclass(frozen=True)
 class Compared:
-    """Cosines of several groups, and what they took; nothing where they were kept."""
+    """Cosines of several groups, and their cost; none if they were stored."""
 
     values: tuple[Rows, ...]
     model: str
@@ -300,7 +298,7 @@ class TextSimilarity:
         )
 
     def estimate(self, groups: Sequence[Group]) -> Estimate | None:
-        """Return the request that a comparison takes; None where it is kept, or no server is asked."""
+        """Return the estimated request of a comparison; None if it is stored, or no server is asked."""
         key = self._key(groups)
         texts = {text for left, right in groups if left and right for text in (*left, *right)}
         if self.model.kind == "clip" or not texts or self._answers.find(key) is not None:
@@ -320,12 +318,12 @@ def _read(values: Sequence[Any], groups: Sequence[Group]) -> tuple[Rows, ...]:
 
 
 def text_similarity(setup: Setup, setting: str | Mapping[str, Any], answers: AnswerStore) -> TextSimilarity:
-    """Return what compares texts; nothing is loaded or asked yet.
+    """Return the comparison of texts; nothing is loaded or asked yet.
 
     Raises
     ------
     UserInputError
-        If the model does not fit.
+        If the model is invalid.
     PrerequisiteError
         If the profile does not name its server.
     """

@@ -1,4 +1,4 @@
-"""Scorers that compare features of whole frames, and which scorer a dimension of pixels or features has."""
+"""Scorers that compare features of whole frames, and the scorer of each visual dimension."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tasks.scoring.suites.locot2v.technical_quality import TechnicalQuality
 from tasks.scoring.suites.locot2v.transitions import find_cuts, transition_smoothness, transitions
 from tasks.scoring.suites.locot2v.visual_settings import PictureModel, VisualSettings
 
-#: Cuts of which details are kept with a score.
+#: Maximum number of cuts in the details of a score.
 _MOST_CUTS = 200
 
 
 class FeatureScorer(VisualScorer):
-    """Loads a model of pictures."""
+    """Base of scorers with a model of pictures."""
 
     pool: ClassVar[Pool] = "h100"
 
@@ -49,7 +49,7 @@ class FeatureScorer(VisualScorer):
         return {"pictures": self._pictures.settings(), "version": 1}
 
     def check(self) -> None:
-        """Check that the model is there.
+        """Check that the model is present.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class SemanticConsistency(FeatureScorer):
 
 
 def neighbour_cosines(parts: Iterable[Rows]) -> Measured:
-    """Return the mean cosine of neighbouring rows that come in parts, at least 0."""
+    """Return the mean cosine of neighbouring rows, given in parts, at least 0."""
     last: Features | None = None
     values: list[float] = []
     for part in parts:
@@ -87,7 +87,7 @@ def neighbour_cosines(parts: Iterable[Rows]) -> Measured:
 
 
 class TransitionSmoothness(FeatureScorer):
-    """How smooth pixels, structure, features and motion are about each cut."""
+    """Smoothness of pixels, structure, features and motion around each cut."""
 
     def __init__(
         self, dimension: Dimension, models: Models, cache: FeatureCache, settings: VisualSettings
@@ -122,7 +122,7 @@ def visual_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings)
     Raises
     ------
     UserInputError
-        If a setting does not fit, or it is no dimension of pixels and features.
+        If it is not a visual dimension.
     PrerequisiteError
         If the profile does not name a model's server.
     """
