@@ -94,12 +94,14 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=4)
     parser.add_argument("--pause", type=float, default=10.0, help="mean seconds between a worker's tasks")
     parser.add_argument("--processes", type=int, default=2, help="of the server, on PostgreSQL")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     print(json.dumps({"cores": os.cpu_count(), "load": os.getloadavg()[0], "psutil": psutil.__version__}))
-    for kind in asked.database or ("sqlite", "postgresql"):
-        processes = asked.processes if kind == "postgresql" else 1
-        for pause_s in (0.0, asked.pause):
-            print(json.dumps(measure(kind, asked.workers, asked.tasks, pause_s, processes)), flush=True)
+    for kind in arguments.database or ("sqlite", "postgresql"):
+        processes = arguments.processes if kind == "postgresql" else 1
+        for pause_s in (0.0, arguments.pause):
+            print(
+                json.dumps(measure(kind, arguments.workers, arguments.tasks, pause_s, processes)), flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -86,8 +86,8 @@ def slow_server(text: str) -> Iterator[str]:
         process.stdin.close()
 
 
-def requests_a_second(kept: bool) -> dict[str, float]:
-    """Return what the client reaches, without or with an answer kept on the disk for each caption."""
+def requests_a_second(keep_answers: bool) -> dict[str, float]:
+    """Return the client's rate, with or without storing each caption's answer."""
     with slow_server(json.dumps(RED_BALL)) as url, TemporaryDirectory() as folder:
         entry = ModelServer(url=url, concurrency=CONCURRENCY)
         servers = Servers({"caption-analysis": entry})
@@ -98,7 +98,7 @@ def requests_a_second(kept: bool) -> dict[str, float]:
         )  # imports and connects
         store = Store.create(Path(folder) / "store")
         wall, cpu = time.monotonic(), time.process_time()
-        if kept:
+        if keep_answers:
             source_analyses(store, _source(REQUESTS), RECIPE, servers)
         else:
             ask_all(server, [ChatRequest(messages=messages)] * REQUESTS, lambda *_: None)
@@ -129,11 +129,11 @@ def under_faults() -> dict[str, Any]:
         analyses = source_analyses(store, source, RECIPE, Servers({"caption-analysis": entry}))
         (manifest,) = store.manifests(ANALYSIS)
         answers = read_dicts(store.artifact_path(ANALYSIS, manifest.id) / ANSWERS_FILE)
-        asked = len(server.seen)
+        requests = len(server.seen)
     return {
         "captions": CAPTIONS,
         "lost": CAPTIONS - len(analyses),
-        "requests": asked,
+        "requests": requests,
         "faults_met": sum(met.values()),
         "share_asked_again": round(sum(row["tries"] > 1 for row in answers) / CAPTIONS, 3),
         "share_that_met_a_fault": round(sum(row["calls"] > 1 for row in answers) / CAPTIONS, 3),
@@ -151,8 +151,8 @@ if __name__ == "__main__":
         asyncio.run(serve(sys.argv[2]))
     else:
         figures = {
-            "client": requests_a_second(kept=False),
-            "captions_kept": requests_a_second(kept=True),
+            "client": requests_a_second(keep_answers=False),
+            "captions_kept": requests_a_second(keep_answers=True),
             "under_faults": under_faults(),
         }
         print(json.dumps(figures, indent=1))

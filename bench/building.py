@@ -53,8 +53,10 @@ def build7_over_ingest(settings: Settings) -> Measured:
         lambda: ingested(settings, settings.films.bunny),
         settings.times(3),
     )
-    said = compared.runs[0]["numerator"]["said"]
-    inner = [run["numerator"]["said"]["cpu_s"] / run["denominator"]["said"]["cpu_s"] for run in compared.runs]
+    output = compared.runs[0]["numerator"]["output"]
+    inner = [
+        run["numerator"]["output"]["cpu_s"] / run["denominator"]["output"]["cpu_s"] for run in compared.runs
+    ]
     return Measured(
         compared.ratio,
         compared.numerator,
@@ -62,7 +64,7 @@ def build7_over_ingest(settings: Settings) -> Measured:
         "CPU s",
         f"a process that builds a release of {SEVEN} into a new store over one that only ingests the film",
         [settings.films.bunny.name],
-        {"pairs": said["pairs"], "ratio_without_start": round(statistics.median(inner), 4)},
+        {"pairs": output["pairs"], "ratio_without_start": round(statistics.median(inner), 4)},
         compared.runs,
     )
 
@@ -95,7 +97,7 @@ def build7_over_script(settings: Settings) -> Measured:
     videos_cpu_s = 0.0
     for record in release.pairs():
         with settings.scratch() as scratch:
-            videos_cpu_s += child("materialise", release.store.root, record.pair_id, scratch).said["cpu_s"]
+            videos_cpu_s += child("materialise", release.store.root, record.pair_id, scratch).output["cpu_s"]
     return Measured(
         compared.ratio,
         compared.numerator,
@@ -198,7 +200,7 @@ def one_new_over_alone(settings: Settings) -> Measured:
             for file in new.iterdir():
                 os.link(file, folder / file.name)
             usage = child("build", scratch / "store", folder)
-        if usage.said["version"] != 2:
+        if usage.output["version"] != 2:
             raise RuntimeError("the new source made no new version")
         return usage
 
@@ -215,8 +217,8 @@ def one_new_over_alone(settings: Settings) -> Measured:
         "the fourth alone into a new store",
         [f"parts of {films.bunny.name}, {seconds:g} s each"],
         {
-            "pairs_among": compared.runs[0]["numerator"]["said"]["pairs"],
-            "pairs_alone": compared.runs[0]["denominator"]["said"]["pairs"],
+            "pairs_among": compared.runs[0]["numerator"]["output"]["pairs"],
+            "pairs_alone": compared.runs[0]["denominator"]["output"]["pairs"],
         },
         compared.runs,
     )

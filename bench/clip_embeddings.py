@@ -29,8 +29,8 @@ def embeddings(pairs: Sequence[Pair], scorer: ClipScore) -> Iterator[dict[str, A
     for pair in pairs:
         text = AspectText(name=pair.aspect, dimension=pair.aspect, description="…")
         for side, video in (("high", pair.high), ("low", pair.low)):
-            found = scorer.score(pair.prompt, video, text)
-            yield {"aspect": pair.aspect, "side": side, "score": found.value, **found.details["features"]}
+            score = scorer.score(pair.prompt, video, text)
+            yield {"aspect": pair.aspect, "side": side, "score": score.value, **score.details["features"]}
 
 
 def main(store_path: str, release_name: str = "demo") -> None:
@@ -46,14 +46,14 @@ def main(store_path: str, release_name: str = "demo") -> None:
         )
         scorer = ClipScore(HubClip(ModelHub([Path(folder) / "weights"]), "tiny", "float32"), FeatureCache())
         start = time.perf_counter()
-        found = list(embeddings(pairs, scorer))
+        rows = list(embeddings(pairs, scorer))
         seconds = time.perf_counter() - start
-    for high, low in zip(found[::2], found[1::2], strict=True):
+    for high, low in zip(rows[::2], rows[1::2], strict=True):
         print(
             f"{high['aspect']:24} high {high['computed']:4} of {high['needed']:4}   "
             f"low {low['computed']:4} of {low['needed']:4}"
         )
-    needed, computed = (sum(row[name] for row in found) for name in ("needed", "computed"))
+    needed, computed = (sum(row[name] for row in rows) for name in ("needed", "computed"))
     print(f"{computed} embeddings computed, {needed} needed: {computed / needed:.3f} ({seconds:.1f} s)")
 
 

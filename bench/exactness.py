@@ -28,10 +28,10 @@ def _same_pixels(name: str, video: Path, sampler: FrameSampler) -> dict[int, boo
         expected = _scaled_command_frames(video, width, height)
     else:
         expected = filtered_frames(video, width, height, TURNED.get(name, []))
-    found = {frame.index: frame.planes for frame in sampler}
-    numbers = {number for number in expected if number >= 0} | set(found)
+    decoded = {frame.index: frame.planes for frame in sampler}
+    numbers = {number for number in expected if number >= 0} | set(decoded)
     return {
-        number: number in found and number in expected and np.array_equal(found[number], expected[number])
+        number: number in decoded and number in expected and np.array_equal(decoded[number], expected[number])
         for number in numbers
     }
 
@@ -43,25 +43,25 @@ def _scaled_command_frames(video: Path, width: int, height: int) -> dict[int, Pl
     graph = told_graph(image, Fraction(1), [f"scale={width}:{height}:flags=lanczos", "format=yuv420p"])
     data = np.frombuffer(command_frames("ffmpeg", video), np.uint8)
     numbers = [number for number, _ in command_choice("ffmpeg", video)]
-    found = {}
+    frames = {}
     for number, planes in zip(numbers, data.reshape(-1, image.height * 3 // 2, image.width), strict=True):
         chosen = VideoFrame.from_ndarray(np.ascontiguousarray(planes), format="yuv420p")
         chosen.pts = number
         chosen.colorspace, chosen.color_range = image.colorspace, image.color_range
         graph.vpush(chosen)
-        found[number] = graph.vpull().to_ndarray()
-    return found
+        frames[number] = graph.vpull().to_ndarray()
+    return frames
 
 
 def _same_choice(video: Path, sampler: FrameSampler) -> dict[int, bool]:
     """Return by frame whether it is the image that the ffmpeg command chooses."""
     chosen = dict(command_choice("ffmpeg", video))
-    found = {frame.index: frame.pts_s for frame in sampler}
+    decoded = {frame.index: frame.pts_s for frame in sampler}
     return {
-        number: number in found
+        number: number in decoded
         and number in chosen
-        and min(abs(found[number] - time) for time in chosen[number]) < _SAME_TIME_S
-        for number in set(found) | set(chosen)
+        and min(abs(decoded[number] - time) for time in chosen[number]) < _SAME_TIME_S
+        for number in set(decoded) | set(chosen)
     }
 
 

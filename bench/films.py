@@ -50,13 +50,13 @@ class Films:
         if given is None:
             files = fetch_demo(demo)
             return cls(files.videos / BUNNY, files.videos / CITY, files.u2netp.parent, work)
-        found = {}
+        films = {}
         for film, names in _NAMES.items():
             paths = [given / name for name in names if (given / name).is_file()]
             if not paths:
                 raise FileNotFoundError(f"{given} has no {' or '.join(names)}")
-            found[film] = paths[0].resolve()
-        return cls(found[BUNNY], found[CITY], given.resolve(), work)
+            films[film] = paths[0].resolve()
+        return cls(films[BUNNY], films[CITY], given.resolve(), work)
 
     def _made(self, name: str, *arguments: str | Path) -> Path:
         """Return a file that ffmpeg makes with these arguments, once."""

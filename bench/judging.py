@@ -50,17 +50,17 @@ def judgements_a_second() -> dict[str, float]:
         servers = Servers({"qwen3-vl": ModelServer(url=url, concurrency=CONCURRENCY)})
         judge = video_judge(FeatureCache(), servers, "qwen3-vl", frames="scenes")
         pairs = [(Kept(2 * n, n), Kept(2 * n + 1, n)) for n in range(PAIRS)]
-        asked: list[tuple[Side, Side]] = [order for a, b in pairs for order in ((a, b), (b, a))]
-        judge.compare(PROMPT, *asked[0], ASPECT)
+        orders: list[tuple[Side, Side]] = [order for a, b in pairs for order in ((a, b), (b, a))]
+        judge.compare(PROMPT, *orders[0], ASPECT)
         figures = {"bound_by_concurrency": CONCURRENCY / DELAY_S}
         for name in ("first", "again"):
             wall, cpu = time.monotonic(), time.process_time()
             with ThreadPoolExecutor(CONCURRENCY) as pool:
-                answers = list(pool.map(lambda two: judge.compare(PROMPT, *two, ASPECT), asked))
+                answers = list(pool.map(lambda two: judge.compare(PROMPT, *two, ASPECT), orders))
             wall, cpu = time.monotonic() - wall, time.process_time() - cpu
             assert all(answer.choice == "first" for answer in answers)
-            figures[f"{name}_a_second"] = round(len(asked) / wall, 1)
-            figures[f"{name}_cpu_ms"] = round(cpu / len(asked) * 1000, 2)
+            figures[f"{name}_a_second"] = round(len(orders) / wall, 1)
+            figures[f"{name}_cpu_ms"] = round(cpu / len(orders) * 1000, 2)
         # the server ends with this block
         judge.close()
     return figures

@@ -34,14 +34,14 @@ class Usage:
         Seconds from start to end.
     peak_mb
         Largest resident set of the process itself or of one of its children, 10⁶ bytes.
-    said
-        What the process says about itself: the last line of its standard output, if that is JSON.
+    output
+        The process's own report: the last line of its standard output, if that is JSON.
     """
 
     cpu_s: float
     wall_s: float
     peak_mb: float
-    said: dict[str, Any] = field(default_factory=dict)
+    output: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def run(command: Sequence[str | Path], environment: dict[str, str] | None = None
     Raises
     ------
     RuntimeError
-        If it fails, with the end of what it said.
+        If it fails, with the end of its output.
     """
     words = [str(word) for word in command]
     variables = {**os.environ, **SINGLE_THREADED, **PYTHON, **(environment or {})}
@@ -76,9 +76,9 @@ def run(command: Sequence[str | Path], environment: dict[str, str] | None = None
             errors.seek(0)
             tail = "\n".join([*lines[-5:], *errors.read().strip().splitlines()[-25:]])
             raise RuntimeError(f"{' '.join(words)} ended with {process.returncode}:\n{tail}")
-    said = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
+    report = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
     kilobyte = 1 if sys.platform == "darwin" else 1024
-    return Usage(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * kilobyte / 1e6, said)
+    return Usage(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * kilobyte / 1e6, report)
 
 
 def child(*arguments: str | Path, environment: dict[str, str] | None = None) -> Usage:

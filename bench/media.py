@@ -31,16 +31,16 @@ def _ingest_over_ffmpeg(
     settings: Settings, video: Path, decoder: str, runs: int
 ) -> tuple[Comparison, dict[str, Any]]:
     compared = compare(lambda: ingested(settings, video), lambda: _sampled_by_ffmpeg(video), runs)
-    said = compared.runs[0]["numerator"]["said"]
-    if said["decoder"] != decoder:
-        raise RuntimeError(f"{video.name} was decoded by {said['decoder']}, not by {decoder}")
-    inner = [run["numerator"]["said"]["cpu_s"] / run["denominator"]["cpu_s"] for run in compared.runs]
+    output = compared.runs[0]["numerator"]["output"]
+    if output["decoder"] != decoder:
+        raise RuntimeError(f"{video.name} was decoded by {output['decoder']}, not by {decoder}")
+    inner = [run["numerator"]["output"]["cpu_s"] / run["denominator"]["cpu_s"] for run in compared.runs]
     details = {
         "ratio": round(compared.ratio, 4),
         "ratio_without_start": round(float(np.median(inner)), 4),
-        "frames": said["frames"],
+        "frames": output["frames"],
         "decoder": decoder,
-        "fallback_reason": said["fallback_reason"],
+        "fallback_reason": output["fallback_reason"],
     }
     return compared, details
 
@@ -102,6 +102,6 @@ def memory_3h_over_10min(settings: Settings) -> Measured:
         "MB",
         "largest resident memory of a process that ingests the film 18 times in a row (3 h) over it once",
         [films.three_hours().name, films.bunny.name],
-        {"frames": [compared.runs[0][side]["said"]["frames"] for side in ("numerator", "denominator")]},
+        {"frames": [compared.runs[0][side]["output"]["frames"] for side in ("numerator", "denominator")]},
         compared.runs,
     )

@@ -32,13 +32,13 @@ def orchestrated_over_direct(settings: Settings) -> Measured:
         lambda: built("flow"),
         lambda: built("direct"),
         settings.times(3),
-        lambda usage: float(usage.said["work_wall_s"]),
+        lambda usage: float(usage.output["work_wall_s"]),
     )
     sides = [(run["numerator"], run["denominator"]) for run in compared.runs]
-    if any(flow["said"]["low_checksums"] != direct["said"]["low_checksums"] for flow, direct in sides):
+    if any(flow["output"]["low_checksums"] != direct["output"]["low_checksums"] for flow, direct in sides):
         raise RuntimeError("the two ways did not build the same pairs")
     for side in (side for pair in sides for side in pair):
-        del side["said"]["low_checksums"]
+        del side["output"]["low_checksums"]
     return Measured(
         compared.ratio,
         compared.numerator,
@@ -48,7 +48,7 @@ def orchestrated_over_direct(settings: Settings) -> Measured:
         "workers ready to the release written: start of server, cluster and processes apart",
         [f"{len(STARTS)} parts of {settings.films.bunny.name}, {SECONDS:g} s each"],
         {
-            "pairs": sides[0][0]["said"]["pairs"],
+            "pairs": sides[0][0]["output"]["pairs"],
             "ratio_of_cpu": _median(sides, "work_cpu_s"),
             "ratio_with_start": _median(sides, "wall_s"),
         },
@@ -65,7 +65,7 @@ def overhead_growth(settings: Settings) -> Measured:
                 run(
                     [sys.executable, "-m", "bench.simulated", way, str(sources), WORKERS],
                     _quiet(scratch / "prefect"),
-                ).said
+                ).output
                 for way in ("flow", "direct")
             )
         over = flow["wall_s"] - direct["wall_s"]
@@ -97,4 +97,6 @@ def _quiet(home: Path) -> dict[str, str]:
 
 
 def _median(sides: list[tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]], name: str) -> float:
-    return round(statistics.median(flow["said"][name] / direct["said"][name] for flow, direct in sides), 4)
+    return round(
+        statistics.median(flow["output"][name] / direct["output"][name] for flow, direct in sides), 4
+    )

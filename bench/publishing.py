@@ -24,8 +24,8 @@ def _over_encoding_whole(settings: Settings, release: Release, records: list[Pai
         ratios = []
         for _ in range(settings.times(3)):
             with settings.scratch() as scratch:
-                ours = child("materialise", store, record.pair_id, scratch).said
-                whole = child("encode_whole", store, record.pair_id, scratch).said
+                ours = child("materialise", store, record.pair_id, scratch).output
+                whole = child("encode_whole", store, record.pair_id, scratch).output
             ratios.append(ours["cpu_s"] / whole["cpu_s"])
             runs.append({"numerator": ours, "denominator": whole})
         aspects[record.aspect] = round(statistics.median(ratios), 4)

@@ -87,7 +87,7 @@ def machine() -> dict[str, Any]:
     import psutil
 
     libraries = {name: ".".join(map(str, number)) for name, number in av.library_versions.items()}
-    said = subprocess.run(["ffmpeg", "-version"], check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(["ffmpeg", "-version"], check=True, capture_output=True, text=True).stdout
     return {
         "cpu": _cpu_model(),
         "cores": psutil.cpu_count(),
@@ -96,7 +96,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: version(name) for name in PACKAGES},
         "pyav_libraries": dict(sorted(libraries.items())),
-        "ffmpeg": said.splitlines()[0].split(" Copyright")[0].removeprefix("ffmpeg version "),
+        "ffmpeg": printed.splitlines()[0].split(" Copyright")[0].removeprefix("ffmpeg version "),
     }
 
 

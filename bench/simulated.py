@@ -88,15 +88,15 @@ def in_flow(sources: int, workers: int) -> dict[str, Any]:
         return through(PrefectExecutor(workers, cluster), sources)
 
     with prefect_server():
-        said: dict[str, Any] = simulated()
+        result: dict[str, Any] = simulated()
         with get_client(sync_client=True) as client:
-            wanted = said["tasks"] + 2 * workers
+            wanted = result["tasks"] + 2 * workers
             deadline = time.monotonic() + 120
             while (recorded := _completed(client)) < wanted:
                 if time.monotonic() > deadline:
                     break
                 time.sleep(1)
-    return said | {"recorded": recorded - 2 * workers}
+    return result | {"recorded": recorded - 2 * workers}
 
 
 def _completed(client: Any) -> int:

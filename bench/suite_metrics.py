@@ -38,8 +38,8 @@ def _pixels(name: str) -> Callable[[Side], Any]:
     def measure(video: Side) -> Any:
         from tasks.scoring.suites.locot2v import pixel_metrics
 
-        found = getattr(pixel_metrics, name)(video)
-        return {"value": found.value, "steps": found.steps}
+        metric = getattr(pixel_metrics, name)(video)
+        return {"value": metric.value, "steps": metric.steps}
 
     return measure
 
@@ -52,8 +52,8 @@ def _both_of_flow(video: Side) -> Any:
     with TemporaryDirectory() as folder:
         # as two tasks of a run have it: what the first one kept lies on the disk
         flicker, warping = (KeptSteps(FeatureCache(Path(folder)), PixelSettings()) for _ in range(2))
-        found = flicker.flicker(video), warping.warping(video)
-    return [{"value": one.value, "steps": one.steps} for one in found]
+        metrics = flicker.flicker(video), warping.warping(video)
+    return [{"value": one.value, "steps": one.steps} for one in metrics]
 
 
 def _cuts(video: Side) -> Any:
@@ -68,8 +68,8 @@ def _transitions(video: Side) -> Any:
     def features(places: Sequence[int]) -> Any:
         return np.stack([video.rgb(place).mean((0, 1)) for place in places]).astype(np.float64)
 
-    found = transition_smoothness(transitions(video, find_cuts(video), features))
-    return {"value": found.value, "cuts": found.steps}
+    metric = transition_smoothness(transitions(video, find_cuts(video), features))
+    return {"value": metric.value, "cuts": metric.steps}
 
 
 def _dover_views(video: Side) -> Any:
@@ -101,7 +101,7 @@ def measure(name: str, film: Path) -> dict[str, Any]:
     cv2.setNumThreads(1)
     video = FileVideo(film, FrameRate(long_side=WIDTH))
     began = time.process_time()
-    found = METRICS[name](video)
+    result = METRICS[name](video)
     taken = time.process_time() - began
     minutes = len(video) / video.fps / 60
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
@@ -110,7 +110,7 @@ def measure(name: str, film: Path) -> dict[str, Any]:
         "cpu_s_a_minute": round(taken / minutes, 2),
         "peak_mb": round(peak),
         "frames": len(video),
-        "found": found,
+        "result": result,
     }
 
 
@@ -150,8 +150,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     film = film_of(Films.find(chosen.films, out / "films", ROOT / "build" / "demo"), chosen.minutes)
     for name in chosen.only or METRICS:
         used = run([sys.executable, "-m", "bench.suite_metrics", "--only", name, "--here", film])
-        keep(out / f"suite_metrics_{chosen.minutes}_min.json", used.said)
-        print(f"{name:40} {used.said['cpu_s_a_minute']:8.2f} s  {used.said['peak_mb']:5} MB", flush=True)
+        keep(out / f"suite_metrics_{chosen.minutes}_min.json", used.output)
+        print(f"{name:40} {used.output['cpu_s_a_minute']:8.2f} s  {used.output['peak_mb']:5} MB", flush=True)
     return 0
 
 

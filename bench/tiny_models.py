@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
         return 0
     for name in arguments or MODELS:
         usage = run([sys.executable, "-m", "bench.tiny_models", "--here", name])
-        print(json.dumps({**usage.said, "peak_mb": round(usage.peak_mb)}), flush=True)
+        print(json.dumps({**usage.output, "peak_mb": round(usage.peak_mb)}), flush=True)
     return 0
 
 

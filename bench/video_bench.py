@@ -97,7 +97,7 @@ def videos(seconds: float) -> list[SuiteVideo]:
 def figures(seconds: float, **settings: Any) -> dict[str, dict[str, float]]:
     """Return by dimension what one video took, and how far off the dry run was."""
     prices = load_prices(None)
-    found = {}
+    measured = {}
     with counted(**settings) as (suite, plan):
         films = videos(seconds)
         for dimension in suite.dimensions:
@@ -110,7 +110,7 @@ def figures(seconds: float, **settings: Any) -> dict[str, dict[str, float]]:
             calls, images, tokens_in, tokens_out = plan.counted[dimension.name]
             dollars = sum(_dollars(prices, one.usage) for one in scored)
             assert calls == len(expected)
-            found[dimension.name] = {
+            measured[dimension.name] = {
                 "calls": round(calls / VIDEOS, 2),
                 "images": round(images / VIDEOS, 1),
                 "tokens_in": round(tokens_in / VIDEOS),
@@ -120,7 +120,7 @@ def figures(seconds: float, **settings: Any) -> dict[str, dict[str, float]]:
                 "dry_run_in": round(sum(one.tokens_in for one in expected) / tokens_in, 3),
                 "dry_run_out": round(sum(one.tokens_out for one in expected) / tokens_out, 3),
             }
-    return found
+    return measured
 
 
 def _dollars(prices: Any, usage: Usage) -> float:

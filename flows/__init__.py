@@ -1,5 +1,5 @@
-"""In which order it runs: Prefect flows and their thin task wrappers.
+"""Order of execution: Prefect flows and their thin task wrappers.
 
-One shell for all (parameters, options, executor, result, artifacts) stands here; `build`, `score`,
-`annotate` and `prompts` hold what differs.
+The shell shared by all flows (parameters, options, executor, result, artifacts) is here; `build`, `score`,
+`annotate` and `prompts` contain what is specific to each.
 """

@@ -1,4 +1,4 @@
-"""Requests to Prefect's server that a build does not wait for, and that fail without harm to it."""
+"""Background requests to Prefect's server, whose failures do not affect a build."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 log = logging.getLogger(__name__)
 
-#: How long the end of a build waits for a server that is away, in seconds.
+#: Seconds that the end of a build waits for an unavailable server.
 WAIT_S = 600.0
 _RETRY_S = 3.0
 
-#: What a request raises when the server is away or will not have it.
+#: Errors of a request when the server is unavailable or rejects it.
 SERVER_ERRORS = (httpx.HTTPError, PrefectException, RuntimeError, OSError)
 
 
 class RunBoard:
-    """Makes requests in a thread of its own, in the order of their slots, until the server has taken them.
+    """Makes requests in its own thread, in the order of their slots, until the server accepts them.
 
-    A request that waits is replaced by a later one of its slot: only the latest state is of interest.
+    A waiting request is replaced by a later one of the same slot: only the latest state matters.
 
     Parameters
     ----------
     wait_s
-        How long :meth:`close` waits at most.
+        Maximum time that :meth:`close` waits, seconds.
     retry_s
-        How long it waits before it tries again, in seconds.
+        Pause before another attempt, seconds.
     """
 
     def __init__(self, wait_s: float = WAIT_S, retry_s: float = _RETRY_S) -> None:
@@ -42,18 +42,18 @@ class RunBoard:
         self._changed = threading.Condition()
         self._until: float | None = None
         self._away = False
-        # the thread has to know which run it speaks for
+        # the thread needs the context of the run
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._work,), name="board", daemon=True)
 
     def post(self, slot: str, request: Callable[[], object]) -> None:
-        """Let a request be made soon; it replaces one of the same slot that still waits."""
+        """Queue a request; it replaces a waiting one of the same slot."""
         with self._changed:
             self._requests[slot] = request
             self._changed.notify()
 
     def close(self, wait_s: float | None = None) -> bool:
-        """Wait until all requests are made, or the time is over; return whether all were made."""
+        """Wait until all requests are made or the time is up; return whether all were made."""
         with self._changed:
             self._until = time.monotonic() + (self._wait_s if wait_s is None else wait_s)
             self._changed.notify()
@@ -61,19 +61,21 @@ class RunBoard:
         return not self._requests and not self._thread.is_alive()
 
     def __enter__(self) -> RunBoard:
-        """Start to take requests."""
+        """Start accepting requests."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Make what still waits; after an error that is not worth much waiting."""
+        """Make the waiting requests; after an error, wait only briefly."""
         if not self.close(None if kind is None else self._retry_s):
-            log.warning("Prefect's server was away until the end: its pages do not show all of this build")
+            log.warning(
+                "Prefect's server was unavailable at the end: its pages do not show all of this build"
+            )
 
     def _work(self) -> None:
-        # it tries again itself, and soon
+        # this thread retries itself, and sooner than Prefect's client
         with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
             self._make_requests()
 
@@ -89,21 +91,21 @@ class RunBoard:
                 request()
             except SERVER_ERRORS as problem:
                 if _refused(problem):
-                    log.warning("Prefect's server does not take %s: %s", slot, problem)
+                    log.warning("Prefect's server rejected %s: %s", slot, problem)
                 elif not self._wait_and_keep(slot, request, problem):
                     return
                 continue
             if self._away:
                 self._away = False
-                log.warning("Prefect's server is back")
+                log.warning("Prefect's server is available again")
 
     def _wait_and_keep(self, slot: str, request: Callable[[], object], problem: Exception) -> bool:
-        """Keep a request that failed, and wait a little; return whether there is time for another try."""
+        """Keep a failed request and wait; return whether there is time for another attempt."""
         if not self._away:
             self._away = True
-            log.warning("Prefect's server is away (%s); the build goes on without it", problem)
+            log.warning("Prefect's server is unavailable (%s); the build continues without it", problem)
         with self._changed:
-            # first in line again, unless there is a later one
+            # first in the queue again, unless replaced by a later one
             self._requests = {slot: self._requests.pop(slot, request)} | self._requests
             self._changed.wait_for(self._over, self._retry_s)
             return not self._over()
@@ -113,5 +115,5 @@ class RunBoard:
 
 
 def _refused(problem: Exception) -> bool:
-    """Return whether the server answered that it will not have a request, so that asking again is no use."""
+    """Return whether the server rejected a request, so that a retry is useless."""
     return isinstance(problem, httpx.HTTPStatusError) and problem.response.status_code < 500

@@ -1,7 +1,4 @@
-"""Run a declared flow for a command, in its own process.
-
-Prefect is imported only where there is work for it.
-"""
+"""Run a declared flow for a command, in the command's process; Prefect is imported only if needed."""
 
 from __future__ import annotations
 
@@ -24,23 +21,23 @@ def run_flow(
     direct: bool = False,
     quiet: bool = False,
 ) -> ResultT:
-    """Run a flow in this process, prepared once.
+    """Prepare a flow once and run it in this process.
 
-    Where there is work it runs on the Prefect server that is set, else on one that ends with it.
+    If there is work, it runs on the configured Prefect server, or on one that ends with the run.
 
     Parameters
     ----------
     site
-        Where it runs.
+        The site's profile.
     direct
-        Run it in processes of this machine, without Prefect and Dask.
+        Use local processes, without Prefect and Dask.
     quiet
-        Draw no progress bars.
+        Do not draw progress bars.
 
     Raises
     ------
     SlvmevalError
-        If the run cannot start or go on.
+        If the run cannot start or continue.
     """
     log_to_stderr(quiet)
     if direct:
@@ -53,7 +50,7 @@ def run_flow(
             result: ResultT = run.run(partial(flow.processes, site.workers))
             return result
         if run.idle():
-            # importing the orchestrator alone takes seconds, and no worker has anything to do
+            # importing the orchestrator takes seconds, and there is no work for workers
             result = run.run(_inline)
             return result
         if site.pools:

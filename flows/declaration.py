@@ -1,7 +1,7 @@
-"""What a flow is, declared once: what it is given, what runs, what its pages show.
+"""Declaration of a flow: its parameters, its run and its artifacts.
 
 :mod:`flows.command_runs` runs it for a command, :mod:`flows.shell` for a deployment and on a Prefect server.
-Nothing here imports Prefect, which takes seconds.
+This module does not import Prefect, which takes seconds.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from infra.progress import BuildProgress
 
 
 class Result(Protocol):
-    """What a run made."""
+    """Result of a run."""
 
     def in_words(self) -> str:
-        """Return it in a sentence or two."""
+        """Return a summary in a sentence or two."""
 
 
 class Run(Protocol):
-    """A run that is prepared."""
+    """A prepared run."""
 
     def idle(self) -> bool:
-        """Return whether there is no work for any worker."""
+        """Return whether there is no work for workers."""
 
     @property
     def run(self) -> Callable[..., Any]:
-        """Do the work; called with what opens an executor, which some runs tell the pools that they need."""
+        """Do the work; called with a function that opens an executor, optionally for given pools."""
 
 
 class NothingToDo(Exception):
-    """A run ends before it begins, and says why; nothing is wrong."""
+    """There is no reason to run, which is not an error; the message says why."""
 
 
 @dataclass(frozen=True)
 class RunLabel:
-    """What a run is called.
+    """Names of a run.
 
     Parameters
     ----------
     name
-        For a person.
+        Display name.
     tags
-        To look for in Prefect's UI, each ``KEY:VALUE``.
+        Tags in Prefect's UI, each ``KEY:VALUE``.
     jobs
-        What its SLURM jobs are named after.
+        Name for its SLURM jobs.
     """
 
     name: str
@@ -61,12 +61,12 @@ class RunLabel:
 
 @dataclass(frozen=True)
 class Artifact:
-    """Something to show with a run in Prefect's UI: text, rows of a table, or a link; one of the three.
+    """An artifact of a run in Prefect's UI: either text, table rows or a link.
 
     Parameters
     ----------
     key
-        Lower case letters, digits and dashes; see :func:`artifact_key`.
+        Lower-case letters, digits and dashes; see :func:`artifact_key`.
     """
 
     key: str
@@ -77,7 +77,7 @@ class Artifact:
 
 
 def artifact_key(text: str) -> str:
-    """Return a name as Prefect wants an artifact's key: lower case letters, digits and dashes."""
+    """Convert a name to an artifact key: lower-case letters, digits and dashes."""
     return "".join(c if c.isascii() and c.isalnum() else "-" for c in text.lower())
 
 
@@ -87,20 +87,20 @@ ResultT = TypeVar("ResultT", bound=Result)
 
 
 class FlowDeclaration(ABC, Generic[OptionsT, RunT, ResultT]):
-    """One flow; a subclass says what differs from the others.
+    """One flow; subclasses define what is specific to it.
 
     Class attributes
     ----------------
     name
-        Of the flow and of its main deployment.
+        Name of the flow and of its main deployment.
     parameters
-        What a deployment's form asks for.
+        Fields of a deployment's form.
     progress
-        Counts what is done.
+        Class that counts progress.
     counted
-        What is counted, for a person.
+        Noun for what is counted.
     one_loads
-        Without worker pools, let one process alone load models.
+        Without worker pools, only one process loads models.
     """
 
     name: ClassVar[str]
@@ -111,32 +111,32 @@ class FlowDeclaration(ABC, Generic[OptionsT, RunT, ResultT]):
 
     @abstractmethod
     def prepared(self, options: OptionsT, progress: BuildProgress) -> AbstractContextManager[RunT]:
-        """Give a run that is prepared: everything is read, and model servers have been asked.
+        """Yield a prepared run: all inputs are read and model servers checked.
 
         Raises
         ------
         SlvmevalError
-            If it cannot start; nothing was done then.
+            If it cannot start; nothing has been done.
         NothingToDo
             If there is no reason to start.
         """
 
     @abstractmethod
     def label(self, run: RunT) -> RunLabel:
-        """Return what a prepared run is called."""
+        """Return the names of a prepared run."""
 
     @abstractmethod
     def artifacts(self, run: RunT, result: ResultT) -> Iterable[Artifact]:
-        """Give what is shown of a run that has ended."""
+        """Return the artifacts of a finished run."""
 
     def finish_on_worker(self, result: ResultT, site: Profile) -> tuple[str, Sequence[Artifact]]:
-        """Do what only a deployment's run does after the end; return what to say and show of it."""
+        """Run the final steps of a deployment's run; return additional text and artifacts."""
         return "", ()
 
     def without_cluster(self, options: OptionsT) -> OptionsT:
-        """Return the options of a run in processes of this machine."""
+        """Return the options for a run in local processes."""
         return options
 
     def processes(self, workers: int, pools: Collection[str] = ()) -> Executor:
-        """Return processes of this machine that do the work of some worker pools."""
+        """Return local processes that replace some worker pools."""
         return ProcessExecutor(workers)

@@ -1,4 +1,4 @@
-"""The flows that ``infra/prefect.yaml`` deploys, where a Prefect worker finds them."""
+"""The flows deployed by ``infra/prefect.yaml``; Prefect workers import them from here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of the deployments: start one by its bare name, and watch it."""
+"""Start a run of a deployment by its short name, and follow it."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from storage_schemas.errors import UserInputError
 
 _LOOK_EVERY_S = 2.0
 _LINES_AT_ONCE = 200
-#: So much later than a newer one may a log line come.
+#: Maximum delay of a log line behind newer ones.
 _LATE = timedelta(seconds=30)
 
 
 def find_deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse:
-    """Return a deployment of our flows; the name may be bare.
+    """Return a deployment of our flows by its full or short name.
 
     Raises
     ------
     UserInputError
-        If there is none of that name, with those there are.
+        If there is none of that name, with the existing ones.
     """
     for full in [name] if "/" in name else [f"{flow}/{name}" for flow in FLOW_NAMES]:
         try:
@@ -54,17 +54,17 @@ def find_deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse:
     names = sorted(deployment.name for deployment in ours)
     near = difflib.get_close_matches(name.rpartition("/")[2], names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    have = f"there are {', '.join(names)}" if names else "`slvmeval deploy --profile FILE` makes them"
-    raise UserInputError(f"there is no deployment {name!r} on that server: {have}.{hint}")
+    have = f"it has {', '.join(names)}" if names else "`slvmeval deploy --profile FILE` creates them"
+    raise UserInputError(f"no deployment {name!r} on that server: {have}.{hint}")
 
 
 def parameters_from(texts: Sequence[str], deployment: DeploymentResponse) -> dict[str, Any]:
-    """Return the parameters that ``KEY=VALUE`` texts mean, each value JSON, text or one item of a list.
+    """Parse ``KEY=VALUE`` texts into parameters; each value is JSON, text or one item of a list.
 
     Raises
     ------
     UserInputError
-        For a text of another form, and for a parameter that the flow does not have.
+        For an invalid text or an unknown parameter.
     """
     known = (deployment.parameter_openapi_schema or {}).get("properties", {})
     values: dict[str, Any] = {}
@@ -76,7 +76,7 @@ def parameters_from(texts: Sequence[str], deployment: DeploymentResponse) -> dic
             near = difflib.get_close_matches(key, known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise UserInputError(
-                f"--param {text}: there is no parameter {key!r}.{hint} Parameters: {', '.join(known)}"
+                f"--param {text}: unknown parameter {key!r}.{hint} Parameters: {', '.join(known)}"
             )
         try:
             values[key] = json.loads(value)
@@ -93,7 +93,7 @@ def start(client: SyncPrefectClient, deployment: DeploymentResponse, parameters:
     Raises
     ------
     UserInputError
-        If a parameter's value does not fit.
+        For an invalid parameter value.
     """
     try:
         return client.create_flow_run_from_deployment(deployment.id, parameters=parameters)
@@ -105,25 +105,25 @@ def start(client: SyncPrefectClient, deployment: DeploymentResponse, parameters:
 
 
 def page(run: FlowRun) -> str:
-    """Return the address of a run's page in Prefect's UI, or its id where there is none."""
+    """Return the URL of a run's page in Prefect's UI, or its id without a UI."""
     return url_for(run) or str(run.id)
 
 
 def nobody_takes_it(client: SyncPrefectClient, deployment: DeploymentResponse) -> str | None:
-    """Return what to do where no worker is there that would take a run, else None."""
+    """Return advice if no worker would take a run, else None."""
     pool = deployment.work_pool_name
     if pool is None:
         return f"deployment {deployment.name} has no work pool: run `slvmeval deploy` again"
     online = WorkerFilter(status=WorkerFilterStatus(any_=["ONLINE"]))
     if client.read_workers_for_work_pool(pool, worker_filter=online):
         return None
-    return f"no worker is there to take it: start one with `prefect worker start --pool {pool}`"
+    return f"no worker can take it: start one with `prefect worker start --pool {pool}`"
 
 
 def watch(client: SyncPrefectClient, run_id: UUID, say: Callable[[str], None]) -> FlowRun:
-    """Say the log lines of a run and its states as they come, until it is over; return it as it is then.
+    """Print the log lines and states of a run until it ends; return the finished run.
 
-    A server that is away for a while is asked again.
+    Requests to an unavailable server are repeated.
     """
     lines, state, away, over = _Lines(run_id), "", False, False
     while True:
@@ -132,7 +132,7 @@ def watch(client: SyncPrefectClient, run_id: UUID, say: Callable[[str], None]) -
             new = lines.new(client)
         except httpx.HTTPError as problem:
             if not away:
-                say(f"the server is away ({problem}); waiting for it")
+                say(f"the server is unavailable ({problem}); waiting for it")
             away = True
             time.sleep(_LOOK_EVERY_S)
             continue
@@ -144,13 +144,13 @@ def watch(client: SyncPrefectClient, run_id: UUID, say: Callable[[str], None]) -
             say(f"{line.timestamp:%H:%M:%S} {logging.getLevelName(line.level):<7} {line.message}")
         if over:
             return run
-        # the server keeps the last lines a little later
+        # the server stores the last lines with a delay
         over = run.state is not None and run.state.is_final()
         time.sleep(_LOOK_EVERY_S)
 
 
 class _Lines:
-    """The log lines of a run, each once. They come from several processes, so a later one may be older."""
+    """The log lines of a run, each once; lines from several processes may arrive out of order."""
 
     def __init__(self, run_id: UUID) -> None:
         self._run = LogFilterFlowRunId(any_=[run_id])
@@ -158,19 +158,19 @@ class _Lines:
         self._from = datetime.min.replace(tzinfo=UTC)
 
     def new(self, client: SyncPrefectClient) -> list[Log]:
-        """Return the lines that came since the last time, in the order of their times."""
-        found: list[Log] = []
+        """Return the lines received since the last call, ordered by time."""
+        lines: list[Log] = []
         while True:
             since = LogFilter(flow_run_id=self._run, timestamp=LogFilterTimestamp(after_=self._from))
             some = client.read_logs(
-                since, limit=_LINES_AT_ONCE, offset=len(found), sort=LogSort.TIMESTAMP_ASC
+                since, limit=_LINES_AT_ONCE, offset=len(lines), sort=LogSort.TIMESTAMP_ASC
             )
-            found += some
+            lines += some
             if len(some) < _LINES_AT_ONCE:
                 break
-        if found:
-            self._from = found[-1].timestamp - _LATE
-        new = [line for line in found if line.id not in self._seen]
+        if lines:
+            self._from = lines[-1].timestamp - _LATE
+        new = [line for line in lines if line.id not in self._seen]
         self._seen.update(line.id for line in new)
-        # that each of many small tasks ended is no news
+        # the end of each small task is not worth a line
         return [line for line in new if line.name != "prefect.task_runs" or line.level > logging.INFO]

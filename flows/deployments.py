@@ -1,6 +1,6 @@
-"""The deployments of the flows on a Prefect server, their work pool, and what ends dead runs.
+"""The deployments of the flows on a Prefect server, their work pool, and the automation for dead runs.
 
-What they are stands in ``infra/prefect.yaml``, from which ``prefect deploy`` can make them too.
+They are defined in ``infra/prefect.yaml``, which also works with ``prefect deploy``.
 """
 
 from __future__ import annotations
@@ -35,40 +35,40 @@ from infra.profile import Profile
 from storage_schemas.errors import PrerequisiteError, UserInputError
 
 NIGHTLY = "nightly"
-#: Ends runs that say nothing any more.
+#: Name of the automation that ends silent runs.
 AUTOMATION = "slvmeval: a run that is silent has crashed"
 
 
 @functools.cache
 def deployment_file() -> dict[str, Any]:
-    """Return what ``infra/prefect.yaml`` says."""
+    """Return the content of ``infra/prefect.yaml``."""
     text = resources.files("infra").joinpath("prefect.yaml").read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.safe_load(text)
-    return found
+    content: dict[str, Any] = yaml.safe_load(text)
+    return content
 
 
 def deployment(name: str) -> dict[str, Any]:
-    """Return what ``infra/prefect.yaml`` says of one deployment."""
-    found: dict[str, Any] = next(entry for entry in deployment_file()["deployments"] if entry["name"] == name)
-    return found
+    """Return the entry of one deployment in ``infra/prefect.yaml``."""
+    entry: dict[str, Any] = next(entry for entry in deployment_file()["deployments"] if entry["name"] == name)
+    return entry
 
 
 @contextmanager
 def server(address: str | None) -> Iterator[SyncPrefectClient]:
-    """Give a client of the server at an address, else of the one that Prefect's own settings name.
+    """Yield a client of the server at an address, by default of the one in Prefect's own settings.
 
     Raises
     ------
     UserInputError
-        If no server is named.
+        If no server is configured.
     PrerequisiteError
         If it does not answer.
     """
     given = address or get_current_settings().api.url
     if not given:
         raise UserInputError(
-            "no Prefect server is named: set prefect_api_url in the profile, or PREFECT_API_URL, such as "
-            "http://127.0.0.1:4200/api; `prefect server start` starts one there"
+            "no Prefect server is configured: set prefect_api_url in the profile, or PREFECT_API_URL, such "
+            "as http://127.0.0.1:4200/api; `prefect server start` starts one there"
         )
     with temporary_settings({PREFECT_API_URL: given}):
         try:
@@ -77,19 +77,19 @@ def server(address: str | None) -> Iterator[SyncPrefectClient]:
         except (httpx.HTTPError, RuntimeError, ValueError) as problem:
             raise PrerequisiteError(
                 f"the Prefect server at {given} does not answer ({problem}): start it with `prefect server "
-                "start`, or mend the address in the profile (prefect_api_url) or in PREFECT_API_URL"
+                "start`, or correct the address in the profile (prefect_api_url) or in PREFECT_API_URL"
             ) from problem
         with get_client(sync_client=True) as client:
             yield client
 
 
 def make_work_pool(client: SyncPrefectClient, name: str) -> bool:
-    """Make the work pool unless it is there; return whether it was made.
+    """Create the work pool unless it exists; return whether it was created.
 
     Raises
     ------
     UserInputError
-        If there is one of that name and another type.
+        If a work pool of that name has another type.
     """
     try:
         pool = client.read_work_pool(name)
@@ -99,14 +99,14 @@ def make_work_pool(client: SyncPrefectClient, name: str) -> bool:
         return True
     if pool.type != "process":
         raise UserInputError(
-            f"there is a work pool {name!r} of the type {pool.type!r} on that server, and it has to be "
-            f"'process': rename or delete it (prefect work-pool delete {name})"
+            f"the work pool {name!r} on that server has the type {pool.type!r} instead of 'process': rename "
+            f"or delete it (prefect work-pool delete {name})"
         )
     return False
 
 
 def make_nightly_queue(client: SyncPrefectClient) -> bool:
-    """Make the queue of the nightly runs, from which one is taken at a time; return whether it was made."""
+    """Create the queue of nightly runs, which run one at a time; return whether it was created."""
     place = deployment(NIGHTLY)["work_pool"]
     try:
         queue = client.read_work_queue_by_name(place["work_queue_name"], work_pool_name=place["name"])
@@ -124,22 +124,22 @@ def make_deployment(
     cron: str | None = None,
     timezone: str | None = None,
 ) -> bool:
-    """Make a deployment of ``infra/prefect.yaml``, or bring it up to date; return whether it was made.
+    """Create or update a deployment of ``infra/prefect.yaml``; return whether it was created.
 
-    What is not given stays as it is on the server; where it is new there, it is as the file says.
+    Values that are not given keep their state on the server, or for a new deployment come from the file.
 
     Parameters
     ----------
     cron, timezone
-        When it runs, if it is one that has a schedule.
+        Its schedule, if it has one.
 
     Raises
     ------
     UserInputError
-        If the schedule cannot be read, or the server does not take the deployment.
+        If the schedule is invalid, or the server rejects the deployment.
     """
-    asked = deployment(name)
-    flow: Flow[..., Any] = load_flow_from_entrypoint(asked["entrypoint"])
+    entry = deployment(name)
+    flow: Flow[..., Any] = load_flow_from_entrypoint(entry["entrypoint"])
     try:
         before = client.read_deployment_by_name(f"{flow.name}/{name}")
     except ObjectNotFound:
@@ -147,23 +147,23 @@ def make_deployment(
     made = RunnerDeployment.from_flow(
         flow,
         name=name,
-        schedules=_schedules(asked, before, cron, timezone),
-        parameters={**asked["parameters"], **(before.parameters if before else {}), **parameters},
-        description=asked["description"],
-        work_pool_name=asked["work_pool"]["name"],
-        work_queue_name=asked["work_pool"].get("work_queue_name"),
-        job_variables=asked["work_pool"]["job_variables"],
+        schedules=_schedules(entry, before, cron, timezone),
+        parameters={**entry["parameters"], **(before.parameters if before else {}), **parameters},
+        description=entry["description"],
+        work_pool_name=entry["work_pool"]["name"],
+        work_queue_name=entry["work_pool"].get("work_queue_name"),
+        job_variables=entry["work_pool"]["job_variables"],
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     try:
         made.apply()
     except (DeploymentApplyError, PrefectException) as problem:
-        raise UserInputError(f"the server does not take deployment {name}: {problem}") from problem
+        raise UserInputError(f"the server rejected deployment {name}: {problem}") from problem
     return before is None
 
 
 def check_schedule(cron: str | None, timezone: str | None) -> None:
-    """Raise UserInputError where a time of a schedule cannot be read."""
+    """Raise UserInputError if a schedule is invalid."""
     for what, schedule in (("--cron", {"cron": cron}), ("--timezone", {"timezone": timezone})):
         try:
             CronSchedule.model_validate({"cron": "0 0 * * *"} | {k: v for k, v in schedule.items() if v})
@@ -173,18 +173,18 @@ def check_schedule(cron: str | None, timezone: str | None) -> None:
 
 
 def _schedules(
-    asked: dict[str, Any], before: DeploymentResponse | None, cron: str | None, timezone: str | None
+    declared: dict[str, Any], before: DeploymentResponse | None, cron: str | None, timezone: str | None
 ) -> list[DeploymentScheduleCreate]:
-    """Return the schedule as it is given, else as it is on the server, else as the file says."""
+    """Return the schedules: as given, or else as on the server, or else from the file."""
     made = []
-    for entry in asked.get("schedules", ()):
+    for entry in declared.get("schedules", ()):
         there = before.schedules[0] if before is not None and before.schedules else None
         old = there.schedule if there is not None and isinstance(there.schedule, CronSchedule) else None
         schedule = CronSchedule(
             cron=cron or (old.cron if old else entry["cron"]),
             timezone=timezone or (old.timezone if old else entry["timezone"]),
         )
-        # one that is off at first is switched on by giving its time
+        # giving its time activates a schedule that is inactive by default
         on = entry.get("active", True)
         active = True if cron and not on else there.active if there else on
         made.append(DeploymentScheduleCreate(schedule=schedule, active=active))
@@ -194,7 +194,7 @@ def _schedules(
 def run_parameters(name: str, given: dict[str, Any], site: Profile) -> dict[str, Any]:
     """Return the parameters of a deployment.
 
-    How long files have to rest before the nightly one takes them is left to a profile that says so.
+    For the nightly one a profile's `settle_s` takes precedence.
     """
     if name == NIGHTLY and site.settle_s > 0:
         return {**given, "settle_s": 0}
@@ -202,10 +202,10 @@ def run_parameters(name: str, given: dict[str, Any], site: Profile) -> dict[str,
 
 
 def nightly_schedule(client: SyncPrefectClient) -> str:
-    """Return in words when the nightly deployment runs."""
-    found = client.read_deployment_by_name(f"{FLOW_NAME}/{NIGHTLY}")
+    """Describe the nightly deployment's schedule."""
+    deployed = client.read_deployment_by_name(f"{FLOW_NAME}/{NIGHTLY}")
     words = []
-    for entry in found.schedules or ():
+    for entry in deployed.schedules or ():
         if isinstance(entry.schedule, CronSchedule):
             off = "" if entry.active else ", switched off"
             words.append(f"{entry.schedule.cron} ({entry.schedule.timezone or 'UTC'}{off})")
@@ -213,17 +213,17 @@ def nightly_schedule(client: SyncPrefectClient) -> str:
 
 
 def make_automation(client: SyncPrefectClient, silent_s: int = SILENT_S) -> bool:
-    """Make what ends a run whose process is gone, or bring it up to date; return whether it was made.
+    """Create or update the automation that ends runs without a process; return whether it was created.
 
-    A running flow says regularly that it lives. When it does not for `silent_s` seconds the server sets it
-    to Crashed; should it live after all, it is Completed when it ends. A run that is over is left alone.
+    A running flow sends heartbeats. Without one for `silent_s` seconds the server sets the run to Crashed; if
+    it is alive after all, it becomes Completed when it ends. Finished runs are not affected.
     """
     lives = "prefect.flow-run.heartbeat"
     ends = (f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed"))
     automation = AutomationCore(
         name=AUTOMATION,
-        description=f"Sets a run of {' or '.join(FLOW_NAMES)} to Crashed that has not said for {silent_s} s "
-        "that it lives.",
+        description=f"Sets a run of {' or '.join(FLOW_NAMES)} to Crashed that has sent no heartbeat for "
+        f"{silent_s} s.",
         trigger=EventTrigger(
             posture=Posture.Proactive,
             match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
@@ -239,7 +239,7 @@ def make_automation(client: SyncPrefectClient, silent_s: int = SILENT_S) -> bool
         actions=[
             ChangeFlowRunState(
                 state=StateType.CRASHED,
-                message=f"The process of this run has not been heard of for {silent_s} s.",
+                message=f"The process of this run has sent no heartbeat for {silent_s} s.",
             )
         ],
     )

@@ -1,4 +1,4 @@
-"""What a worker process imports before it is given work, so that its first item does not wait for it."""
+"""Imports of a worker process before it gets work, so that its first item starts without delay."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from infra.prefect_server import RUN_SETTINGS, log_level, set_in_environment
 
 
 def prepare() -> None:
-    """Set Prefect up and import what the stages need; log lines of ours go to the run that they belong to.
+    """Set up Prefect and import what the stages need; our log lines go to their flow run.
 
-    In a job they stand in its log too, however quiet the build is in its own terminal.
+    In a SLURM job they also go to the job's log, even if the build is quiet in its own terminal.
     """
     set_in_environment(RUN_SETTINGS)
     for module in ("flows.prefect_executor", "tasks.pairs.stages"):
         importlib.import_module(module)
     from prefect.settings import get_current_settings
 
-    asked = logging.getLevelNamesMapping()[get_current_settings().logging.level]
-    log_level(min(asked, logging.INFO) if os.environ.get("SLURM_JOB_ID") else asked)
+    level = logging.getLevelNamesMapping()[get_current_settings().logging.level]
+    log_level(min(level, logging.INFO) if os.environ.get("SLURM_JOB_ID") else level)
 
 
 prepare()

@@ -1,12 +1,12 @@
-"""What a flow is given: parameters as a person writes them, and the options that are made of them.
+"""Parameters of a flow, as users write them, and the options resolved from them.
 
-A deployment's form and a command fill the same parameters; :meth:`FlowParameters.options` resolves both.
+A deployment's form and a command fill in the same parameters; :meth:`FlowParameters.options` resolves both.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
@@ -17,29 +17,36 @@ from infra.profile import Profile, load_profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen, ModelServer
 from storage_schemas.store import Store
+from tasks.llm.prompt_files import require_prompts
 
 _Model = TypeVar("_Model", bound=Frozen)
 
 ModelFolders = Annotated[tuple[str, ...], Field(description="Folders with downloaded weights.")]
 Workers = Annotated[
     int | None,
-    Field(ge=1, description="How many tasks run at once where the profile has no worker pools."),
+    Field(ge=1, description="Number of parallel tasks if the profile has no worker pools."),
 ]
-Retry = Annotated[bool, Field(description="Try again what failed before.")]
-MostDollars = Annotated[float | None, Field(ge=0, description="End the run before it costs more.")]
-MostTokens = Annotated[int | None, Field(ge=0, description="End the run before it takes more.")]
-PriceList = Annotated[str | None, Field(description="Path of a price list in place of ours.")]
+Retry = Annotated[bool, Field(description="Retry what failed before.")]
+MostDollars = Annotated[float | None, Field(ge=0, description="Stop the run before it costs more.")]
+MostTokens = Annotated[int | None, Field(ge=0, description="Stop the run before it uses more.")]
+PriceList = Annotated[str | None, Field(description="Path of a price list that replaces the built-in one.")]
+OwnPrompts = Annotated[
+    str | None,
+    Field(
+        description="Folder of prompts that replace the built-in ones; `slvmeval prompts export` makes one."
+    ),
+]
 
 
 class RunOptions(Frozen):
-    """What a run does, with everything resolved; each flow adds its own.
+    """Resolved options of a run; each flow adds its own.
 
     Parameters
     ----------
     store
         Folder of the store.
     model_servers
-        Model servers by name, as the profile says.
+        Model servers by name, from the profile.
     """
 
     store: str
@@ -47,12 +54,12 @@ class RunOptions(Frozen):
 
     @classmethod
     def at(cls, site: Profile, **fields: Any) -> Self:
-        """Return options with what the site has.
+        """Return options with the site's settings.
 
         Raises
         ------
         UserInputError
-            If a value does not fit.
+            If a value is invalid.
         """
         of_site = {
             "store": _full(site.store),
@@ -66,19 +73,19 @@ class RunOptions(Frozen):
         )
 
     def open_store(self) -> Store:
-        """Open the store, making it if there is none."""
+        """Open the store, creating it if necessary."""
         return Store.create(Path(self.store))
 
 
 class FlowParameters(Frozen):
-    """What a person asks a flow for, as text, numbers and switches; None is not given.
+    """User input of a flow as text, numbers and switches; None means not given.
 
     Class attributes
     ----------------
     paths_in
-        Fields that are paths, beside those of the profile.
+        Fields that are paths, in addition to those of the profile.
     site_fields
-        Fields that go over those of the profile.
+        Fields that override those of the profile.
     """
 
     paths_in: ClassVar[tuple[str, ...]] = ()
@@ -89,36 +96,36 @@ class FlowParameters(Frozen):
         default=None,
         description="Path of the site's settings, a .toml file with store, model servers and worker pools.",
     )
-    quiet: bool = Field(default=True, description="Draw no progress bars in the worker's own terminal.")
+    quiet: bool = Field(default=True, description="Do not draw progress bars in the worker's terminal.")
 
     @abstractmethod
     def options(self, site: Profile) -> RunOptions:
-        """Return what a run of this does at a site.
+        """Resolve these parameters into options for a site.
 
         Raises
         ------
         UserInputError
-            For anything that does not exist or fit, before any work.
+            For invalid or missing values, before any work.
         """
 
     def options_on_worker(self, site: Profile) -> RunOptions:
-        """Return what a run of this does on a Prefect worker."""
+        """Resolve these parameters into options for a Prefect worker."""
         return self.options(site)
 
     def paths(self) -> Mapping[str, Sequence[str]]:
-        """Return the paths that are given, by field."""
+        """Return the given paths by field."""
         given = {name: getattr(self, name) for name in ("profile", *self.paths_in)}
         return {name: [path] for name, path in given.items() if path}
 
     def site(self) -> Profile:
-        """Return the settings of the worker's site: the profile, and what goes over it.
+        """Return the settings of the worker's site: the profile with these parameters' overrides.
 
-        A run on a worker starts in no folder that anybody knows, so every path has to be absolute.
+        The working folder of a worker is arbitrary, so every path must be absolute.
 
         Raises
         ------
         UserInputError
-            For a profile that does not exist or fit, and for a relative path.
+            For a missing or invalid profile, or a relative path.
         """
         for what, paths in self.paths().items():
             for path in paths:
@@ -137,12 +144,12 @@ class FlowParameters(Frozen):
 
     @classmethod
     def of_form(cls, given: Mapping[str, Any]) -> Self:
-        """Return the parameters of a filled form: what is optional and empty or 0 there is not given.
+        """Return the parameters of a filled-in form, where empty or 0 means not given for optional fields.
 
         Raises
         ------
         UserInputError
-            If a value does not fit.
+            If a value is invalid.
         """
         return validated(
             cls,
@@ -155,9 +162,9 @@ class FlowParameters(Frozen):
 
     @classmethod
     def form(cls) -> dict[str, tuple[Any, Any, str]]:
-        """Return type, default and description of each field of the form, the flow's own fields first.
+        """Return type, default and description of each form field, the flow's own fields first.
 
-        A form has one plain field for each parameter: for one that may be None, empty or 0 stands for it.
+        A form has one plain field per parameter: empty or 0 represents None.
         """
         levels = [level for level in cls.__mro__ if issubclass(level, FlowParameters)]
         names = dict.fromkeys(name for level in levels for name in level.__annotations__)
@@ -173,12 +180,12 @@ class FlowParameters(Frozen):
 
 
 def validated(model: type[_Model], fields: Mapping[str, Any]) -> _Model:
-    """Return a model of some fields.
+    """Validate fields with a model.
 
     Raises
     ------
     UserInputError
-        With the first field that does not fit.
+        With the first invalid field.
     """
     try:
         return model.model_validate(dict(fields))
@@ -190,16 +197,16 @@ def validated(model: type[_Model], fields: Mapping[str, Any]) -> _Model:
 
 
 def check_absolute(what: str, path: str) -> None:
-    """Raise UserInputError for a relative path, which names nothing on a worker."""
+    """Raise UserInputError for a relative path, which is meaningless on a worker."""
     if not Path(path).expanduser().is_absolute():
         raise UserInputError(
-            f"{what}: {path!r} is not an absolute path: a run on a worker has no folder from which others "
-            f"count; write it in full, or name the {what} in the profile"
+            f"{what}: {path!r} is not an absolute path: the working folder of a worker is arbitrary; give "
+            f"the full path, or set the {what} in the profile"
         )
 
 
 def required(what: str, path: str | None) -> str:
-    """Return a path that has to be given, in full.
+    """Return a required path in full.
 
     Raises
     ------
@@ -211,8 +218,25 @@ def required(what: str, path: str | None) -> str:
     return _full(path)
 
 
+def checked_prompts(folder: str | None, aspects: Collection[str] = ()) -> str:
+    """Return a user's folder of prompts in full, empty where none is given.
+
+    Parameters
+    ----------
+    aspects
+        Aspects besides ours, of which it may have descriptions.
+
+    Raises
+    ------
+    UserInputError
+        If something in it is wrong; nothing is sent before that is mended.
+    """
+    require_prompts(folder, aspects)
+    return full_or_none(folder) or ""
+
+
 def full_or_none(path: str | None) -> str | None:
-    """Return a path in full, or None where none is given."""
+    """Return a path in full, or None if not given."""
     return _full(path) if path else None
 
 

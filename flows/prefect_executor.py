@@ -1,6 +1,6 @@
-"""Stages as Prefect tasks on Dask: one task a source and stage, nothing of the work in here.
+"""Run stages as Prefect tasks on Dask, one task per source and stage or batch of sources.
 
-Which cluster a flow's tasks run on: jobs in the site's pools, or processes of this machine.
+The Dask cluster consists of SLURM jobs in the site's pools, or of local processes.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from infra.profile import Profile
 
 @task(name="stage", task_run_name="{name}", persist_result=False, cache_policy=NO_CACHE, retries=0)
 def run_stage(name: str, call: Callable[[], Any]) -> Any:
-    """Run one stage of one source; its result says what was set aside, it does not raise."""
+    """Run one stage of one source; failures are in the result, not raised."""
     return call()
 
 
 class PrefectExecutor(Executor):
-    """Submits stages to the task runner of the flow that is running.
+    """Submits stages to the task runner of the running flow.
 
     Parameters
     ----------
     workers
-        How many items run at once on this machine.
+        Number of items that run at once on this machine.
     cluster
-        Starts the Dask cluster: one on this machine, or one in pools (:class:`infra.pool.WorkerPools`).
+        Starts the Dask cluster: a local one, or one with pools (:class:`infra.pool.WorkerPools`).
     ended
-        Is told how each task run ended: where its worker died, it cannot say so itself.
+        Called with the end of each task run, which cannot report it itself if its worker died.
     one_loads
-        Without pools, give what loads models to one process alone; its cluster has to be made so.
+        Without pools, only one process loads models; the cluster must be created accordingly.
     """
 
-    #: A Dask worker has a process of its own, but what waited in the one that died dies with it.
+    #: Each Dask worker is a process, but items waiting in one that died fail with it.
     deaths_before_alone = 2
 
     def __init__(
@@ -68,10 +68,10 @@ class PrefectExecutor(Executor):
         self._pools: WorkerPools | None = None
 
     def __enter__(self) -> PrefectExecutor:
-        """Start the cluster, which Prefect would do with the first task."""
+        """Start the cluster, rather than with the first task."""
         context = FlowRunContext.get()
         if context is None or not isinstance(context.task_runner, DaskTaskRunner):
-            raise RuntimeError("a PrefectExecutor is opened in a flow whose task runner is a DaskTaskRunner")
+            raise RuntimeError("a PrefectExecutor needs a running flow with a DaskTaskRunner")
         runner = context.task_runner
         runner.cluster_class = self._start
         connected = runner.client.cluster
@@ -79,41 +79,41 @@ class PrefectExecutor(Executor):
         return self
 
     def _start(self) -> Cluster:
-        # Prefect asks for its qualified name, which a partial has not
+        # a method, since Prefect needs a qualified name, which a partial lacks
         return self._open()
 
     def room(self, pool: str, wanted: int) -> int:
-        """Return how many items may be in flight in a pool now."""
+        """Return the number of items that may be in flight in a pool now."""
         if self._pools is not None:
             return self._pools.room(pool, wanted)
         return WINDOW if self._one_loads and pool == LOADED else super().room(pool, wanted)
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """Return how many jobs and workers each pool has."""
+        """Return the number of jobs and workers of each pool."""
         return {} if self._pools is None else self._pools.state()
 
     def submit(self, name: str, pool: str, function: Callable[..., Any], *arguments: Any) -> Handle:
         """Start a stage as a Prefect task in a worker pool."""
         with self._in_pool(pool):
-            # a partial: the arguments are frozen models, Prefect need not look for futures in them. No tags:
-            # for each tag of a task run the worker asks the server for a place, which takes up to seconds.
+            # a partial, so that Prefect does not search the arguments for futures. No tags: for each tag the
+            # worker requests a concurrency slot from the server, which takes up to seconds.
             stage = run_stage.with_options(name=name.split(" ", 1)[0])
             return stage.submit(name, partial(function, *arguments))
 
     def _in_pool(self, pool: str) -> AbstractContextManager[Any]:
-        """Pin what is submitted to a pool's workers; the only place where that is said.
+        """Restrict submitted items to a pool's workers; the only place that does so.
 
-        On one machine there is one kind of worker. Naming it would tie an item to the worker that it was
-        first given to, however long that one is busy: Dask moves no item that asks for a resource. Only
-        where one worker shall load models alone, what loads them asks for that one's.
+        A local cluster has one kind of worker. Requesting its resource would tie an item to the worker first
+        assigned, however busy: Dask does not move items with resources. So locally only items that load
+        models request one, if a single worker loads them.
         """
         if pool not in RESOURCES:
-            raise ValueError(f"there is no worker pool {pool!r}, only {', '.join(RESOURCES)}")
+            raise ValueError(f"no worker pool {pool!r}, only {', '.join(RESOURCES)}")
         pinned = self._pools is not None or (self._one_loads and pool == LOADED)
         return annotate(resources={RESOURCES[pool]: 1}) if pinned else nullcontext()
 
     def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
-        """Block until at least one is done, or the time is over."""
+        """Block until at least one is done or the time is up."""
         by_future = {handle.wrapped_future: handle for handle in handles}
         client = next(iter(by_future)).client
         with client.as_current(), suppress(TimeoutError):
@@ -133,14 +133,14 @@ class PrefectExecutor(Executor):
             raise WorkerDied(f"the worker that ran it died ({problem})") from problem
         finally:
             self._ended(handle.task_run_id, state)
-            # a worker that holds a result is not idle
+            # release the result: a worker that holds one does not count as idle
             handle.wrapped_future.release()
 
 
 def link_dask(board: RunBoard, dashboard: str) -> None:
-    """Link the pages of the Dask cluster, given the address of its dashboard ``…/status``."""
+    """Link the Dask cluster's pages in Prefect's UI, given its dashboard's URL ``…/status``."""
     if importlib.util.find_spec("bokeh") is None:
-        # without it there are no graphs, but tables of workers and of what they do
+        # without bokeh there are no graphs, only tables of workers and tasks
         dashboard = dashboard.removesuffix("/status") + "/info/main/workers.html"
     board.post(
         "link to Dask",
@@ -154,21 +154,21 @@ def link_dask(board: RunBoard, dashboard: str) -> None:
     )
 
 
-#: What a worker imports while the cluster starts.
+#: Imported by workers while the cluster starts.
 PRELOAD = ["flows.on_worker"]
 
 
 def site_cluster(
     board: RunBoard, site: Profile, store: str, name: str, run: str, one_loads: bool = False
 ) -> Callable[[], Cluster]:
-    """Return what starts the workers of a run, and links their pages.
+    """Return a function that starts the workers of a run and links their pages.
 
     Parameters
     ----------
     name, run
-        What its jobs are named after, and the run's id; several runs may go on at once.
+        Name for its jobs, and the run's id; several runs may be active at once.
     one_loads
-        On this machine, let one process load models for all; the executor is told so too.
+        Locally, only one process loads models; the executor must have the same setting.
     """
     if site.pools:
         from infra.slurm.cluster import SlurmCluster

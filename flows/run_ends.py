@@ -1,4 +1,4 @@
-"""How tasks and runs ended, told to Prefect's server where their own word got lost."""
+"""Report ends of tasks and runs to Prefect's server if they could not do so themselves."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
 
-#: How long the server may take to record the events of the last tasks, in seconds.
+#: Maximum time for the server to record the last tasks' events, seconds.
 RECORDED_S = 15.0
-#: A run that ended so long ago has no events under way, in seconds.
+#: Time after which an ended run has no pending events, seconds.
 OVER_S = 30.0
 _OPEN = TaskRunFilter(
     state=TaskRunFilterState(
@@ -50,14 +50,14 @@ _OPEN = TaskRunFilter(
 
 
 class TaskEnds:
-    """Notes how the tasks of a flow run ended, and sees to it that the server knows.
+    """Tracks the ends of a flow run's tasks and makes sure that the server records them.
 
     Parameters
     ----------
     board
         Makes the requests.
     run_id
-        The flow run, or None where there is none.
+        The flow run, or None without one.
     """
 
     def __init__(self, board: RunBoard, run_id: UUID | None) -> None:
@@ -65,21 +65,21 @@ class TaskEnds:
         self._states: dict[UUID, State[Any]] = {}
 
     def note(self, task_run_id: UUID, state: State[Any]) -> None:
-        """Note how a task ended; that its worker died is told at once, the rest it says itself."""
+        """Record a task's end; a worker's death is reported immediately, other ends report themselves."""
         self._states[task_run_id] = state
         if state.is_crashed():
             self._board.post(f"end of task {task_run_id}", partial(_set_states, {task_run_id: state}))
 
     def __enter__(self) -> TaskEnds:
-        """Begin to take notes."""
+        """Start tracking."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Tell the server of all tasks that it thinks are under way: none is.
+        """Report the end of all tasks that the server still considers active.
 
-        After an error, also where the run is terminated, what still runs is ended with the cluster.
+        After an error or termination, tasks that still run end with the cluster.
         """
         if self._run_id is not None:
             wait_s = RECORDED_S if kind is None else 0.0
@@ -98,21 +98,21 @@ class TaskEnds:
 
 
 def open_tasks(client: SyncPrefectClient, runs: FlowRunFilter) -> list[TaskRun]:
-    """Return the task runs of some flow runs that have not ended, at most 200 of them."""
+    """Return up to 200 unfinished task runs of some flow runs."""
     name = FlowFilter(name=FlowFilterName(any_=list(FLOW_NAMES)))
     return client.read_task_runs(flow_filter=name, flow_run_filter=runs, task_run_filter=_OPEN)
 
 
 def end_left_over_tasks(client: SyncPrefectClient, wait_s: float = 0.0) -> None:
-    """Set the task runs of flow runs that are over for some time, but have not ended, to Crashed.
+    """Set unfinished task runs of flow runs that ended some time ago to Crashed.
 
     Parameters
     ----------
     client
         Makes the requests.
     wait_s
-        How long to wait, in seconds, for tasks of runs that have only just ended: a run that is started
-        again at once may be done before those of the run that was ended are due, and no other may follow.
+        Time to wait, seconds, for tasks of runs that have just ended: a run restarted immediately may finish
+        before those of the previous run are due, and no other run may follow.
     """
     gone: State[Any] = Crashed(message="Its flow run ended before it.")
     until = time.monotonic() + wait_s
@@ -126,7 +126,7 @@ def end_left_over_tasks(client: SyncPrefectClient, wait_s: float = 0.0) -> None:
 
 
 def _over(ago_s: float) -> FlowRunFilter:
-    """Return the filter of flow runs that ended so many seconds ago."""
+    """Return a filter for flow runs that ended at least `ago_s` seconds ago."""
     return FlowRunFilter(
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(TERMINAL_STATES))),
         end_time=FlowRunFilterEndTime(before_=datetime.now(UTC) - timedelta(seconds=ago_s)),
@@ -134,10 +134,10 @@ def _over(ago_s: float) -> FlowRunFilter:
 
 
 def end_dead_runs(board: RunBoard, store: Store) -> None:
-    """Set the flow runs of builds that were killed on this machine, and their tasks, to Crashed.
+    """Set the flow runs of builds killed on this machine, and their tasks, to Crashed.
 
-    Of those on other machines nothing is known here: they end by their silence (the automation that
-    ``slvmeval deploy`` makes).
+    Runs on other machines are unknown here: the automation created by ``slvmeval deploy`` ends them when
+    they are silent.
     """
     died = {
         UUID(run["flow_run"]) for run in read_runs(store.cache) if run["status"] == "died" and run["flow_run"]
@@ -151,7 +151,7 @@ def _end_runs(ids: Iterable[UUID]) -> None:
             try:
                 run = client.read_flow_run(id_)
             except ObjectNotFound:
-                continue  # that was on another server
+                continue  # a run of another server
             if run.state is None or not run.state.is_final():
                 client.set_flow_run_state(id_, Crashed(message="Its process was killed."), force=True)
                 gone: State[Any] = Crashed(message="The process of its flow run was killed.")

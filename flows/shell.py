@@ -1,4 +1,4 @@
-"""Run a declared flow under Prefect: for a deployment on a worker, for a command in its own process."""
+"""Run a declared flow under Prefect: for a deployment on a worker, or for a command in its process."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _LONGEST_NAME = 200
 
 
 def deployed(declared: FlowDeclaration[Any, Any, Any], function: str, module: str) -> Flow[..., Any]:
-    """Return the Prefect flow whose runs a deployment starts.
+    """Return the Prefect flow for a deployment.
 
-    Its parameters, and with them the form in Prefect's UI, are the fields of the declared parameters.
+    Its parameters, and thus the form in Prefect's UI, are the fields of the declared parameters.
 
     Parameters
     ----------
     function, module
-        The name that the flow is assigned to, and its module: a worker finds it there.
+        Variable and module that hold the flow, where a worker finds it.
     """
 
     def run(**given: Any) -> State[Any]:
@@ -56,7 +56,7 @@ def deployed(declared: FlowDeclaration[Any, Any, Any], function: str, module: st
             with keep_termination(), RunBoard() as board:
                 return _run_on_worker(declared, board, options, site, parameters.quiet)
         except SlvmevalError as problem:
-            # the message says what to do; how the program came to it helps nobody
+            # the message says what to do; a traceback would not help
             log.error("%s", problem)
             return Failed(message=str(problem))
 
@@ -75,14 +75,14 @@ def deployed(declared: FlowDeclaration[Any, Any, Any], function: str, module: st
 
 
 def _form_text(parameters: type[FlowParameters]) -> str:
-    """Return a docstring in Google's style, the only one of which Prefect reads what parameters are."""
+    """Return a docstring in Google style, the only one from which Prefect reads parameter descriptions."""
     words = inspect.getdoc(parameters) or ""
     fields = (f"    {name}: {text}" for name, (_, _, text) in parameters.form().items())
     return "\n".join([words, "", "Args:", *fields])
 
 
 def _prefect_flow(name: str, function: Callable[..., State[Any]]) -> Flow[..., Any]:
-    # PrefectExecutor tells the task runner which cluster to start, if it is to start one
+    # PrefectExecutor sets the task runner's cluster, if one is needed
     runner: Any = DaskTaskRunner()
     return flow(name=name, task_runner=runner, validate_parameters=True, persist_result=False)(function)
 
@@ -94,31 +94,31 @@ def run_on_server(
     options: OptionsT,
     site: Profile,
 ) -> ResultT:
-    """Run what is prepared as a flow of this process, on the server that is set, else on one of its own.
+    """Run a prepared run as a flow of this process, on the configured server or an embedded one.
 
     Parameters
     ----------
     run
-        Of the declaration, prepared with the options and the progress.
+        A prepared run of the declaration.
     site
-        Where it runs.
+        The site's profile.
     """
     with prefect_server():
         given = _of_command.set(lambda board: _run(declared, board, run, progress, options, site))
         try:
-            # what a flow gives is the data of the state that it returns
+            # a flow's result is the data of its returned state
             return cast(ResultT, _prefect_flow(declared.name, _run_of_command)(options, site))
         finally:
             _of_command.reset(given)
 
 
-#: What the flow of this process's command does. Prefect sends the flow's function to the workers with each
-#: stage, so the function itself holds nothing that belongs to this process, such as locks.
+#: The body of this process's flow. Prefect sends the flow's function to the workers with each stage, so the
+#: function itself must not hold objects of this process, such as locks.
 _of_command: ContextVar[Callable[[RunBoard], Any]] = ContextVar("_of_command")
 
 
 def _run_of_command(options: Any, site: Any) -> State[Any]:
-    """Run what :func:`run_on_server` was given; the parameters are for Prefect to show."""
+    """Run the flow set by :func:`run_on_server`; the parameters are only displayed by Prefect."""
     quiet_libraries()
     with keep_termination(), RunBoard() as board:
         end_dead_runs(board, options.open_store())
@@ -156,7 +156,7 @@ def _run(
     options: Any,
     site: Profile,
 ) -> ResultT:
-    """Run what is prepared, and show it: its name, tags and progress, and what became of it."""
+    """Run a prepared run and show its name, tags, progress and artifacts."""
     run_id = _run_id()
     label = declared.label(run)
     if run_id is not None:
@@ -182,7 +182,7 @@ def _run_id() -> UUID | None:
 
 
 def _post_name(board: RunBoard, run_id: UUID, name: str, tags: list[str]) -> None:
-    """Give a flow run a name and tags."""
+    """Set the name and tags of a flow run."""
 
     def request() -> None:
         with get_client(sync_client=True) as client:

@@ -1,4 +1,4 @@
-"""Progress in Prefect's UI: one artifact a stage."""
+"""Progress in Prefect's UI: one artifact per stage."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SHOW_EVERY_S = 2.0
 
 
 class StageArtifacts:
-    """Listens to a run's progress and shows it.
+    """Listens to a run's progress and shows it in Prefect's UI.
 
     Parameters
     ----------
     board
         Makes the requests.
     counted
-        What is counted, for a person.
+        Noun for what is counted.
     """
 
     def __init__(self, board: RunBoard, counted: str) -> None:
@@ -33,9 +33,9 @@ class StageArtifacts:
         self._state: dict[str, tuple[int, int]] = {}
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show how many items of a stage are done."""
+        """Show the number of completed items of a stage."""
         self._state[stage] = done, total
-        # an update is a request: not one for every source of thousands
+        # each update is a request: limit them
         soon = time.monotonic() - self._shown.get(stage, -_SHOW_EVERY_S) < _SHOW_EVERY_S
         if soon and done < total:
             return

@@ -1,4 +1,4 @@
-"""Sources on their way through the stages: a bounded number at once, each stage in its worker pool."""
+"""Move sources through the stages, a bounded number at once, each stage in its worker pool."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tasks.pairs.stages import BuildWork, Stage, StageResult
 
 log = logging.getLogger(__name__)
 
-#: How often a worker may die while it has one source alone, before that source is set aside.
+#: Number of worker deaths with a single source after which that source is set aside.
 MOST_DEATHS = 2
-#: How long the driver waits at most before it looks again how many workers there are, in seconds.
+#: Maximum interval between the driver's checks of the number of workers, seconds.
 LOOK_EVERY_S = 1.0
 
 
 class Named(Protocol):
-    """What goes through stages, such as a source."""
+    """An object that passes through stages, such as a source."""
 
     @property
     def id(self) -> str:
@@ -31,11 +31,11 @@ class Named(Protocol):
 
     @property
     def title(self) -> str:
-        """What a person calls it."""
+        """Its name for messages."""
 
 
 class Ended(Protocol):
-    """What a stage did for one source."""
+    """Outcome of a stage for one source."""
 
     @property
     def source_id(self) -> str:
@@ -43,7 +43,7 @@ class Ended(Protocol):
 
     @property
     def rows(self) -> Sequence[object]:
-        """What was set aside."""
+        """The rows set aside."""
 
 
 W = TypeVar("W")
@@ -53,7 +53,7 @@ E = TypeVar("E", bound=Ended)
 
 @dataclass(eq=False)
 class Item(Generic[W, S, E]):
-    """One source, the aspects that it is built for, and the stages that it still has before it."""
+    """One source, the aspects it is built for, and its remaining stages."""
 
     source: S
     aspects: tuple[str, ...]
@@ -63,7 +63,7 @@ class Item(Generic[W, S, E]):
 
     @property
     def next(self) -> Stage[W, S, E]:
-        """The stage that comes now."""
+        """The next stage."""
         return self.stages[0]
 
 
@@ -80,22 +80,22 @@ class StageBatch(Generic[W, S, E]):
 
     @property
     def stage(self) -> Stage[W, S, E]:
-        """The stage of all of them."""
+        """Their common stage."""
         return self.items[0].next
 
     @property
     def name(self) -> str:
-        """What a person reads."""
+        """Display name."""
         more = f" and {len(self.items) - 1} more" if len(self.items) > 1 else ""
         return f"{self.stage.name} {self.items[0].source.title}{more}"
 
 
 @dataclass
 class _Queues(Generic[W, S, E]):
-    """The batches that wait, by pool, and those that were running when a worker died.
+    """The waiting batches by pool, and those that were running when a worker died.
 
-    A dying worker can take what runs beside it along, so nobody knows whose fault it was: each source is
-    tried again, in the end alone, and only deaths while alone count.
+    A dying worker may take other items with it, so the cause is unknown: each source is retried, finally on
+    its own, and only deaths on its own count.
     """
 
     batch: int
@@ -104,7 +104,7 @@ class _Queues(Generic[W, S, E]):
     running: dict[Handle, StageBatch[W, S, E]] = field(default_factory=dict)
 
     def add(self, items: Iterable[Item[W, S, E]], first: bool = False) -> None:
-        """Let items wait for their next stage, in batches of one stage each, in the items' order."""
+        """Queue items for their next stage, in order, in batches of one stage each."""
         open_: dict[str, StageBatch[W, S, E]] = {}
         by_pool: dict[str, list[StageBatch[W, S, E]]] = {}
         for item in items:
@@ -125,7 +125,7 @@ class _Queues(Generic[W, S, E]):
         return bool(self.suspects or self.running or any(self.ready.values()))
 
     def startable(self, executor: Executor) -> Iterable[StageBatch[W, S, E]]:
-        """Yield the batches to start now; each has to be started before the next is asked for."""
+        """Yield the batches to start now; start each before requesting the next."""
         if any(batch.alone for batch in self.running.values()):
             return
         in_flight: Counter[str] = Counter(batch.stage.pool for batch in self.running.values())
@@ -153,11 +153,11 @@ def through_stages(
     Parameters
     ----------
     goes_on
-        Called with each outcome as it comes; says whether the source goes on to its next stage.
+        Called with each outcome; returns whether the source continues to its next stage.
     died
-        Called with an item that ended its worker again and again, and a message; says what becomes of it.
+        Called with an item that repeatedly killed its worker, and a message; returns its outcome.
     batch
-        How many sources run as one task.
+        Number of sources per task.
     """
     queues = _Queues[W, S, E](batch)
     queues.add(items)
@@ -169,7 +169,7 @@ def through_stages(
             queues.running[handle] = started
         progress.note_pools(executor.state())
         if not queues.running:
-            time.sleep(LOOK_EVERY_S)  # until there are workers
+            time.sleep(LOOK_EVERY_S)  # until workers are available
             continue
         for handle in executor.wait_any(queues.running, LOOK_EVERY_S):
             ended = queues.running.pop(handle)
@@ -194,7 +194,7 @@ def _go_on(
     progress: BuildProgress,
     goes_on: Callable[[E], bool],
 ) -> None:
-    """Take the outcomes of a batch, and let what goes on wait for its next stage."""
+    """Process the outcomes of a batch, and queue continuing items for their next stage."""
     by_source = {item.source.id: item for item in ended.items}
     further = []
     for outcome in outcomes:
@@ -206,7 +206,7 @@ def _go_on(
     if ended.alone:
         queues.suspects.extendleft(StageBatch([item], alone=True) for item in further)
     else:
-        # what has begun goes first, so that frames are used while they are warm
+        # started items go first, so that their frames are used while still cached
         queues.add(further, first=True)
 
 
@@ -217,7 +217,7 @@ def _after_death(
     before_alone: int,
     died: Callable[[Item[W, S, E], str], E],
 ) -> list[E]:
-    """Let what ran on a worker that died be tried again; return outcomes of what may not be."""
+    """Queue the items of a dead worker for a retry; return the outcomes of those that exceeded the limit."""
     log.warning("%s: %s", ended.name, problem)
     outcomes = []
     for item in ended.items:

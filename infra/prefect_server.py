@@ -7,8 +7,14 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 
 from infra.exit_guard import ExitGuard
 from storage_schemas.errors import PrerequisiteError
@@ -99,31 +105,76 @@ def prefect_server() -> Iterator[str]:
         yield given
         return
     prefect_environment()
-    from prefect.server.api.server import SubprocessASGIServer
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    with _embedded_server() as url:
+        os.environ["PREFECT_API_URL"] = url
+        try:
+            from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    server = SubprocessASGIServer()
+            with temporary_settings({PREFECT_API_URL: url}):
+                try:
+                    yield url
+                finally:
+                    _drain()
+        finally:
+            del os.environ["PREFECT_API_URL"]
+
+
+@contextmanager
+def _embedded_server() -> Iterator[str]:
+    """Run a Prefect server without its pages as a process, and yield the URL of its API.
+
+    Prefect's own class for this imports the whole server into this process, which takes seconds.
+    """
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = str(found.getsockname()[1])
+    package = find_spec("prefect")
+    assert package is not None and package.origin is not None
+    # the folder of packages comes first on its path, where otherwise the current folder would
+    command = [sys.executable, "-m", "uvicorn", "--app-dir", str(Path(package.origin).parents[1])]
+    command += ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", port]
+    command += ["--log-level", "error", "--lifespan", "on"]
+    process = subprocess.Popen(command, env={**os.environ, **_EMBEDDED})
+    guard = ExitGuard(_END, str(process.pid))
+    url = f"http://127.0.0.1:{port}/api"
     try:
-        server.start(timeout=START_TIMEOUT_S)
-    except RuntimeError as problem:
-        server.stop()
-        raise PrerequisiteError(
-            f"the embedded Prefect server did not start ({problem}): try again, set PREFECT_API_URL to a "
-            "running server, or build with --direct, which needs none"
-        ) from problem
-    os.environ["PREFECT_API_URL"] = server.api_url
-    guard = ExitGuard(_END, str(server.server_process.pid)) if server.server_process is not None else None
-    try:
-        with temporary_settings({PREFECT_API_URL: server.api_url}):
-            try:
-                yield server.api_url
-            finally:
-                _drain()
+        _wait_for(process, url)
+        yield url
     finally:
-        del os.environ["PREFECT_API_URL"]
-        server.stop()
-        if guard is not None:
-            guard.dismiss()
+        process.terminate()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        guard.dismiss()
+
+
+#: What Prefect sets for such a server, too.
+_EMBEDDED = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+
+
+def _wait_for(process: subprocess.Popen[bytes], url: str) -> None:
+    """Wait until a server answers; PrerequisiteError if it ends or is silent for too long."""
+    import httpx
+
+    until = time.monotonic() + START_TIMEOUT_S
+    problem = f"no answer after {START_TIMEOUT_S} s"
+    with httpx.Client() as client:
+        while time.monotonic() < until:
+            if process.poll() is not None:
+                problem = f"it ended with code {process.returncode}"
+                break
+            try:
+                if client.get(f"{url}/health").is_success:
+                    return
+            except httpx.HTTPError:
+                pass
+            time.sleep(0.1)
+    raise PrerequisiteError(
+        f"the embedded Prefect server did not start ({problem}): try again, set PREFECT_API_URL to a "
+        "running server, or build with --direct, which needs none"
+    )
 
 
 #: Ends the process with the given id.

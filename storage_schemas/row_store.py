@@ -205,11 +205,11 @@ class RowStore:
         """Return of every row why there is no answer, empty where there is one."""
 
         def read() -> dict[RowId, str]:
-            found: dict[RowId, str] = {}
+            failures: dict[RowId, str] = {}
             for rows in [*map(self._of_lines, self.lines_files()), *map(self._of_part, self.part_files())]:
                 for id_, failure in rows.items():
-                    self._note(found, id_, failure)
-            return found
+                    self._note(failures, id_, failure)
+            return failures
 
         return retry_read(read)
 
@@ -226,39 +226,39 @@ class RowStore:
             return maker == task or maker.partition("-")[0] != run
 
         def read() -> dict[RowId, str]:
-            found: dict[RowId, str] = {}
+            failures: dict[RowId, str] = {}
             lines = [path for path in self.lines_files() if task_of(path) == task]
             parts = [self.parts / name for name in names_of_parts(self.parts) if concerns(name)]
             for rows in [*map(self._of_lines, lines), *map(self._of_part, parts)]:
                 for id_ in ids:
                     if id_ in rows:
-                        self._note(found, id_, rows[id_])
-            return found
+                        self._note(failures, id_, rows[id_])
+            return failures
 
         return retry_read(read)
 
-    def _note(self, found: dict[RowId, str], id_: RowId, failure: str | None) -> None:
+    def _note(self, failures: dict[RowId, str], id_: RowId, failure: str | None) -> None:
         """Note a row; an answer counts more than a failure, a lasting one more than a transient one."""
-        before = found.get(id_)
+        before = failures.get(id_)
         if before is None or not failure or (before and before in self.transient):
-            found[id_] = failure or ""
+            failures[id_] = failure or ""
 
     def _of_part(self, path: Path) -> dict[RowId, str]:
         if path.name not in self._parts_read:
             rows = read_part(path, [*self.ids, "failure"]).select([*self.ids, "failure"]).to_pydict()
-            found: dict[RowId, str] = {}
+            failures: dict[RowId, str] = {}
             for *id_, failure in zip(*rows.values(), strict=True):
-                self._note(found, tuple(id_), failure)
-            self._parts_read[path.name] = found
+                self._note(failures, tuple(id_), failure)
+            self._parts_read[path.name] = failures
         return self._parts_read[path.name]
 
     def _of_lines(self, path: Path) -> dict[RowId, str]:
-        begin, found = self._lines_read.get(path, (0, {}))
+        begin, failures = self._lines_read.get(path, (0, {}))
         rows, upto = lines_since(path, begin)
         for row in rows:
-            self._note(found, tuple(row[name] for name in self.ids), row["failure"])
-        self._lines_read[path] = upto, found
-        return found
+            self._note(failures, tuple(row[name] for name in self.ids), row["failure"])
+        self._lines_read[path] = upto, failures
+        return failures
 
     @contextmanager
     def writer(self, task: str) -> Iterator[LinesFile]:

@@ -23,6 +23,7 @@ from storage_schemas.model import Frozen
 from tasks.aspects.base import CUSTOM, Operation, Parameters
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.captions.analyser import AnalyserRecipe
+from tasks.llm.prompt_files import own_prompts
 from tasks.models.base import Models
 from tasks.votes.filter import FilterRule
 
@@ -358,6 +359,37 @@ def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
         raise UserInputError(f"{where}: {first['msg']} (got {first['input']!r:.200})") from problem
     recipe.check()
     return recipe
+
+
+def with_prompts(recipe: Recipe, prompts: str | Path | None) -> Recipe:
+    """Return a recipe with the user's prompts in place of its own, called ``NAME-prompts`` if any is sent.
+
+    Parameters
+    ----------
+    prompts
+        The user's folder of prompts, areas ``operations`` and ``caption-analysis``; None for none.
+
+    Raises
+    ------
+    UserInputError
+        If the folder cannot be used, or the recipe pins its pairs and a prompt would change them.
+    """
+    texts = own_prompts(prompts)
+    fields = recipe.model_dump(mode="json")
+    changed = False
+    if recipe.caption_analysis.name == "llm" and (text := texts.get("caption-analysis/caption_analysis")):
+        fields["caption_analysis"]["parameters"]["prompt"] = text
+        changed = True
+    for aspect in recipe.aspects:
+        for parameter, key in recipe.operation(aspect).prompts.items():
+            if text := texts.get(key):
+                fields["aspects"][aspect]["parameters"][parameter] = text
+                changed = True
+    if not changed:
+        return recipe
+    if recipe.pins:
+        raise UserInputError(f"recipe {recipe.name} pins its pairs: its prompts cannot be replaced")
+    return recipe_from({**fields, "name": f"{recipe.name}-prompts"})
 
 
 def check_recipe(recipe: Recipe, check: Models) -> None:

@@ -104,7 +104,8 @@ class AskingScorer(Scorer):
 
         # a conversation of two
         seen = self.asked().ask({**what, "step": 1, "repeat": repeat}, "Look.", parts, SCHEMA)
-        answer = self.asked().ask({**what, "step": 2, "seen": seen.kept.text}, "Score.", parts, SCHEMA, check)
+        more = {"step": 2, "seen": seen.stored.text}
+        answer = self.asked().ask({**what, **more}, "Score.", parts, SCHEMA, check)
         both = (seen.usage, answer.usage)
         usage = Usage(tokens_in=sum(u.tokens_in for u in both), tokens_out=sum(u.tokens_out for u in both))
         calls = seen.calls + answer.calls

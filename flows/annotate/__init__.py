@@ -1,1 +1,1 @@
-"""People look at pairs, as far as it is due. Others use `options` and `run`."""
+"""Annotation of a release by people. Public modules: `options` and `run`."""

@@ -1,4 +1,4 @@
-"""The flow `annotate-slvmeval`: translate, publish, collect, filter, each as far as it is due."""
+"""The flow `annotate-slvmeval`: translate, publish, collect, filter; each step only if it is due."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from infra.progress import BuildProgress
 
 
 class AnnotateFlow(FlowDeclaration[AnnotateOptions, Annotation, AnnotationResult]):
-    """Puts a release before people and takes over their votes."""
+    """Publishes a release for annotation and collects the votes."""
 
     name = ANNOTATE_FLOW_NAME
     parameters = AnnotateParameters
@@ -22,17 +22,17 @@ class AnnotateFlow(FlowDeclaration[AnnotateOptions, Annotation, AnnotationResult
     def prepared(
         self, options: AnnotateOptions, progress: BuildProgress
     ) -> AbstractContextManager[Annotation]:
-        """Give a prepared annotation; its database is open."""
+        """Yield a prepared annotation with an open database."""
         return annotation(options, progress)
 
     def label(self, run: Annotation) -> RunLabel:
-        """Name the campaign, and count its pairs."""
+        """Return the campaign's name and number of pairs."""
         campaign = run.campaign.name
         tags = (f"release:{run.release.name}", f"campaign:{campaign}")
         return RunLabel(f"{campaign} · {len(run.shown.records)} pairs", tags, f"annotate-{campaign}")
 
     def artifacts(self, run: Annotation, result: AnnotationResult) -> Iterator[Artifact]:
-        """Show in words and as a table what was done."""
+        """Yield a summary and a table of the result."""
         campaign, says = run.campaign.name, result.in_words()
         key = artifact_key(campaign)
         yield Artifact(f"annotated-{key}", says, markdown=says)

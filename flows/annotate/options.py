@@ -7,36 +7,37 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, ValidationError
 
-from flows.parameters import FlowParameters, RunOptions, Workers
+from flows.parameters import FlowParameters, OwnPrompts, RunOptions, Workers, checked_prompts
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from tasks.annotation.installation import database_url
-from tasks.annotation.translation import TranslationParameters, read_translation_prompt
+from tasks.annotation.translation import TRANSLATION, TranslationParameters
+from tasks.llm.prompt_files import prompt_text
 
-#: When the release is filtered: as soon as every pair has its votes, now by what there is, or not at all.
+#: When to filter the release: when every pair has its votes, now with the existing votes, or never.
 FilterTime = Literal["complete", "now", "never"]
 
 
 class AnnotateOptions(RunOptions):
-    """Which release is put before people, and what is done of: publish, translate, collect, filter.
+    """The release to annotate, and the steps to run: publish, translate, collect, filter.
 
     Parameters
     ----------
     database
         Address of the desk's database.
     release, version
-        The release; without a name the only one, without a version the newest.
+        The release; by default the only one, in its newest version.
     campaign
         Name of the campaign; ``RELEASE-VERSION`` by default.
     campaign_settings
-        A TOML file with settings of the campaign.
+        A TOML file with the campaign's settings.
     private_audience
-        Whether all who come may see sources that may not be redistributed.
+        Whether all visitors may see sources that must not be redistributed.
     translation
-        How captions are translated before they are shown; None where they are not.
+        How to translate captions; None for no translation.
     filter
-        When the release is filtered.
+        When to filter the release.
     filtered
         Name of the filtered release; ``RELEASE-filtered`` by default.
     """
@@ -52,59 +53,59 @@ class AnnotateOptions(RunOptions):
     filtered: str = ""
 
     def open_store(self) -> Store:
-        """Open the store; only of one that is there can anything be shown."""
+        """Open the store, which must exist."""
         return Store.open(Path(self.store))
 
 
 class AnnotateParameters(FlowParameters):
-    """Put a release before people, take over their votes, and filter the release when they are complete.
+    """Publish a release for annotation, collect the votes, and filter the release when they are complete.
 
-    What is done already is not done again, so it may run every hour. What is empty or 0 is as the profile
-    says. Paths are absolute, on the machine of the Prefect worker.
+    Completed steps are not repeated, so it may run every hour. Empty or 0 means the profile's value. Paths
+    are absolute, on the machine of the Prefect worker.
     """
 
-    paths_in: ClassVar[tuple[str, ...]] = ("settings", "translation_prompt")
+    paths_in: ClassVar[tuple[str, ...]] = ("settings", "prompts")
 
     release: str | None = Field(
-        default=None, description="Name of the release; may be left out if there is one."
+        default=None, description="Name of the release; may be omitted if there is only one."
     )
     version: int | None = Field(
         default=None, ge=1, description="Version of the release; the newest by default."
     )
-    campaign: str = Field(default="", description="Name of the campaign, RELEASE-VERSION by default.")
+    campaign: str = Field(default="", description="Name of the campaign; RELEASE-VERSION by default.")
     settings: str | None = Field(
-        default=None, description="Path of a .toml file with settings of the campaign."
+        default=None, description="Path of a .toml file with the campaign's settings."
     )
     database: str | None = Field(
-        default=None, description="Address of the database behind the pages; SQLite in the store by default."
+        default=None, description="Address of the annotation database; SQLite in the store by default."
     )
     private_audience: bool = Field(
         default=False,
-        description="Also show sources that may not be redistributed: all who come are under your agreement.",
+        description="Also show sources that must not be redistributed: all visitors accept your agreement.",
     )
     translate_into: str = Field(
         default="",
-        description="Language into which captions are translated, such as ja; empty translates nothing.",
+        description="Language to translate captions into, such as ja; empty for no translation.",
     )
-    translation_model: str = Field(default="", description="The model that translates.")
+    translation_model: str = Field(default="", description="Translation model.")
     translation_server: str = Field(
-        default="", description="Its server in the profile's model_servers, by default translation."
+        default="", description="Name of its server in the profile's model_servers; translation by default."
     )
-    translation_prompt: str | None = Field(default=None, description="Path of a prompt in place of ours.")
+    prompts: OwnPrompts = None
     plain_sampling: bool = Field(
-        default=False, description="Send the translating server nothing that only vLLM knows."
+        default=False, description="Do not send vLLM-specific parameters to the translation server."
     )
     filter_when: FilterTime = Field(
         default="complete",
-        description="When the release is filtered, complete (every pair has its votes), now or never.",
+        description="When to filter the release: complete (every pair has its votes), now or never.",
     )
     filtered: str = Field(
-        default="", description="Name of the filtered release, RELEASE-filtered by default."
+        default="", description="Name of the filtered release; RELEASE-filtered by default."
     )
     workers: Workers = None
 
     def options(self, site: Profile) -> AnnotateOptions:
-        """Return what an annotation of this does."""
+        """Resolve these parameters into options."""
         store = Path(site.store).expanduser().resolve()
         return AnnotateOptions.at(
             site,
@@ -118,7 +119,7 @@ class AnnotateParameters(FlowParameters):
                 self.translate_into,
                 self.translation_model,
                 self.translation_server,
-                self.translation_prompt or "",
+                self.prompts,
                 self.plain_sampling,
             ),
             filter=self.filter_when,
@@ -127,24 +128,24 @@ class AnnotateParameters(FlowParameters):
 
 
 def translation_parameters(
-    language: str, model: str = "", server: str = "", prompt: str = "", plain_sampling: bool = False
+    language: str, model: str = "", server: str = "", prompts: str | None = None, plain_sampling: bool = False
 ) -> TranslationParameters | None:
-    """Return how captions are translated; what is empty is as we have it, no language is none.
+    """Return the translation's parameters, with defaults for empty values; None without a language.
 
     Raises
     ------
     UserInputError
-        If the prompt cannot be read, or a value does not fit.
+        If the folder of prompts cannot be used, or a value does not fit.
     """
     if not language:
         return None
     given = {"language": language, "model": model, "server": server}
-    words = {"prompt": read_translation_prompt(Path(prompt))} if prompt else {}
+    prompt = prompt_text(TRANSLATION, checked_prompts(prompts))
     try:
         return TranslationParameters.model_validate(
             {
                 **{key: value for key, value in given.items() if value},
-                **words,
+                "prompt": prompt,
                 "send_top_k": not plain_sampling,
             }
         )

@@ -1,4 +1,4 @@
-"""An annotation, whoever runs its tasks: translate, publish, collect, filter, as far as it is not done."""
+"""An annotation run on any executor: translate, publish, collect, filter; completed steps are skipped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TRANSLATE = "translate"
 
 @dataclass(frozen=True)
 class AnnotationResult:
-    """What a run did, step by step; a step that was not asked for, or not yet due, is None."""
+    """Result of each step of a run; None for a step that was not requested or not yet due."""
 
     published: PublishResult
     collected: Collected
@@ -51,7 +51,7 @@ class AnnotationResult:
 
     @property
     def complete(self) -> bool:
-        """Whether all that was asked for is done, but for votes that people have still to give."""
+        """Whether all requested steps are done, apart from votes still to come."""
         return self.published.complete and not self.translation_problem and not self._untranslated
 
     @property
@@ -59,7 +59,7 @@ class AnnotationResult:
         return 0 if self.translated is None else len(self.translated.failed)
 
     def in_words(self) -> str:
-        """Return what it did, for a person."""
+        """Return a summary of what was done."""
         words = [self.published.in_words()]
         if self.translated is not None:
             words.append(self.translated.in_words())
@@ -84,46 +84,46 @@ class Annotation:
     shown: Showing = field(init=False)
 
     def prepare(self) -> None:
-        """Find the release, the campaign, and what of it is shown.
+        """Find the release, the campaign and the pairs to show.
 
         Raises
         ------
         UserInputError, StoreError
-            If something does not exist or fit; nothing was done then.
+            If something does not exist or is invalid; nothing has been changed.
         """
-        asked = self.options
-        settings = Path(asked.campaign_settings) if asked.campaign_settings else None
+        options = self.options
+        settings = Path(options.campaign_settings) if options.campaign_settings else None
         self.release, self.campaign = choose_campaign(
-            Store.open(Path(asked.store)),
+            Store.open(Path(options.store)),
             self.desk.campaigns.all(),
-            asked.release,
-            asked.version,
-            asked.campaign,
+            options.release,
+            options.version,
+            options.campaign,
             settings,
         )
         newest = Release.open(self.release.store, self.release.name).version
-        if newest != self.release.version and asked.version is None:
+        if newest != self.release.version and options.version is None:
             self.progress.say(
                 f"campaign {self.campaign.name} shows version {self.release.version} of release "
-                f"{self.release.name}, and there is version {newest}: --version {newest} publishes that one"
+                f"{self.release.name}, but version {newest} exists: --version {newest} publishes that one"
             )
-        self.shown = showing(self.release, self.campaign, self.key, asked.private_audience)
+        self.shown = showing(self.release, self.campaign, self.key, options.private_audience)
 
     def missing(self) -> list[MediaTask]:
-        """Return the sources of which a video is missing."""
+        """Return the sources with missing videos."""
         return [task for task in self.shown.media if not is_written(self.release.store.root, task)]
 
     def idle(self) -> bool:
-        """Return whether no video has to be written."""
+        """Return whether no video needs writing."""
         return not self.missing()
 
     def run(self, open_executor: Callable[[], Executor]) -> AnnotationResult:
-        """Do all that is asked for and due.
+        """Run all steps that are requested and due.
 
         Parameters
         ----------
         open_executor
-            Called once, if videos have to be written.
+            Called once, if videos need writing.
         """
         translated, problem = self.translate()
         published = self.publish(open_executor)
@@ -133,9 +133,9 @@ class Annotation:
         return AnnotationResult(published, collected, translated, problem, filtered)
 
     def translate(self) -> tuple[TranslationResult | None, str]:
-        """Translate the captions of the sources that are shown, if that is asked for.
+        """Translate the captions of the shown sources, if requested.
 
-        A server that cannot be used is said, and stops nothing: workers read captions as they are.
+        If the server is unavailable, this is reported and workers see the original captions.
         """
         parameters = self.options.translation
         if parameters is None:
@@ -145,34 +145,36 @@ class Annotation:
         servers = Servers(self.options.model_servers, self.release.store.root)
         try:
             with TranslationStore(self.release.store.root) as translations:
-                result = translate_captions(captions, parameters, servers, translations, self._asked())
+                result = translate_captions(
+                    captions, parameters, servers, translations, self._count_requests()
+                )
         except PrerequisiteError as problem:
             self.progress.say(f"captions are not translated: {problem}")
             return None, str(problem)
         self.progress.say(result.in_words())
         return result, ""
 
-    def _asked(self) -> Callable[[int, int, str], None]:
+    def _count_requests(self) -> Callable[[int, int, str], None]:
         expected = False
 
-        def asked(_done: int, total: int, note: str) -> None:
+        def count(_done: int, total: int, note: str) -> None:
             nonlocal expected
             if not expected:
                 expected = True
                 self.progress.expect(_TRANSLATE, total)
             self.progress.done(_TRANSLATE, note, int(bool(note)))
 
-        return asked
+        return count
 
     def publish(self, open_executor: Callable[[], Executor]) -> PublishResult:
-        """Write the videos that are missing, and put the pairs before people."""
+        """Write the missing videos and publish the pairs."""
         failed = self._write_videos(open_executor)
         result = publish(self.desk, self.release, self.campaign, self.shown, failed)
         self.progress.say(result.in_words())
         return result
 
     def _write_videos(self, open_executor: Callable[[], Executor]) -> dict[str, str]:
-        """Return by source id why its videos could not be written."""
+        """Write the missing videos; return the reasons of failures by source id."""
         tasks = self.missing()
         if not tasks:
             return {}
@@ -197,7 +199,7 @@ class Annotation:
         return failed
 
     def filter(self, collected: Collected) -> str:
-        """Filter the release if that is asked for and due, and return what came of it, for a person."""
+        """Filter the release if that is requested and due; return a summary."""
         when = self.options.filter
         if when == "never" or (when == "complete" and not collected.complete):
             return ""
@@ -208,11 +210,11 @@ class Annotation:
         if people is None:
             return f"Nobody has voted on a pair of release {self.release.name} yet, so nothing is filtered."
         made = write_filtered(self.release, people, self.options.filtered or None)
-        kept = sum(bool(one.kept) for one in people.outcomes)
-        verb = "is written" if made.new else "was there already"
+        remaining = sum(bool(one.kept) for one in people.outcomes)
+        verb = "is written" if made.new else "already exists"
         says = (
-            f"Release {made.release.name} version {made.release.version} {verb}: {kept} of "
-            f"{len(people.outcomes)} pairs stay."
+            f"Release {made.release.name} version {made.release.version} {verb}: {remaining} of "
+            f"{len(people.outcomes)} pairs remain."
         )
         self.progress.say(says)
         return says
@@ -220,7 +222,7 @@ class Annotation:
 
 @contextmanager
 def annotation(options: AnnotateOptions, progress: BuildProgress) -> Iterator[Annotation]:
-    """Open the desk and give a run that is prepared.
+    """Open the desk and yield a prepared run.
 
     Raises
     ------
@@ -228,7 +230,7 @@ def annotation(options: AnnotateOptions, progress: BuildProgress) -> Iterator[An
         If it cannot start.
     """
     root = Store.open(Path(options.store)).root
-    # the key first: it refuses where a database is there and its key is gone
+    # the key first: this raises if a database exists without its key
     key = installation_key(root)
     with Desk.open(options.database, key) as desk:
         made = Annotation(options, desk, key, progress)
@@ -237,11 +239,11 @@ def annotation(options: AnnotateOptions, progress: BuildProgress) -> Iterator[An
 
 
 def table(result: AnnotationResult) -> list[dict[str, Any]]:
-    """Return what a run did as rows of a table, for Prefect's UI."""
+    """Return the result as table rows, for Prefect's UI."""
     one, votes = result.published, result.collected
     return [
         {"what": "pairs shown", "count": one.shown, "new": one.new},
-        {"what": "pairs left out by licence", "count": one.withheld_pairs, "new": ""},
+        {"what": "pairs withheld by licence", "count": one.withheld_pairs, "new": ""},
         {"what": "pairs without videos", "count": one.failed_pairs, "new": ""},
         {"what": "pairs with all their votes", "count": votes.done, "new": ""},
         {"what": "votes", "count": "", "new": votes.votes},

@@ -1,1 +1,1 @@
-"""The build. Others use `options`, `run` and the flow in `flow`."""
+"""The build. Public modules: `options`, `run` and the flow in `flow`."""

@@ -1,4 +1,4 @@
-"""Pairs that are not drawn: kept of the version that is extended, or pinned by the recipe."""
+"""Pairs that are not drawn: kept from the parent version, or pinned by the recipe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tasks.recipe import Pin, Recipe
 
 @dataclass(frozen=True)
 class KeptPairs:
-    """What is taken over from the parent as it is, and the places that its candidates hold."""
+    """Pairs taken unchanged from the parent release, and the ranks that its candidates keep."""
 
     parent: Release | None = None
     records: tuple[PairRecord, ...] = ()
@@ -27,22 +27,22 @@ class KeptPairs:
 
     @property
     def version(self) -> int | None:
-        """Number of the version that is extended."""
+        """Version number of the parent."""
         return self.parent.version if self.parent is not None else None
 
     @cached_property
     def keys(self) -> set[tuple[str, str]]:
-        """The (source id, aspect) whose pairs are taken over as they are."""
+        """The (source id, aspect) whose pairs are taken unchanged."""
         return {(record.source_id, record.aspect) for record in self.records}
 
     def has(self, source_id: str, aspect: str) -> bool:
-        """Return whether the pairs of a source and aspect are taken over as they are."""
+        """Return whether the pairs of a source and aspect are taken unchanged."""
         return (source_id, aspect) in self.keys
 
     def candidates(
         self, reports: Mapping[str, SourceReport], excluded: Collection[tuple[str, str]]
     ) -> list[Candidate]:
-        """Return the places that are held: of pairs taken over, and of sources that can still give a pair."""
+        """Return the parent's candidates that keep their ranks: those kept or still possible."""
         return [
             place
             for place in self.places
@@ -55,7 +55,7 @@ class KeptPairs:
         ]
 
     def tables(self) -> tuple[list[SourceRow], list[ClipRow]]:
-        """Return the parent's rows of the sources whose pairs are taken over."""
+        """Return the parent's source and clip rows for the kept pairs."""
         sources: list[SourceRow] = []
         clips: list[ClipRow] = []
         if self.parent is not None:
@@ -66,12 +66,12 @@ class KeptPairs:
 
 
 def kept_pairs(store: Store, parent: Release | None, recipe: Recipe, present: Collection[str]) -> KeptPairs:
-    """Return what a release keeps of its parent.
+    """Return the pairs that a release keeps from its parent.
 
     Parameters
     ----------
     present
-        Ids of the sources that can be used now.
+        Ids of the currently usable sources.
     """
     if parent is None or recipe.pins:
         return KeptPairs()
@@ -91,7 +91,7 @@ def kept_pairs(store: Store, parent: Release | None, recipe: Recipe, present: Co
 
 
 def pinned_candidates(recipe: Recipe, reports: Mapping[str, SourceReport]) -> list[Candidate]:
-    """Return the candidates that the pins name, of the sources that are there."""
+    """Return the pinned candidates whose sources exist."""
     wanted = dict.fromkeys((pin.source_id, pin.aspect) for pin in recipe.pins)
     return [
         Candidate(
@@ -110,16 +110,16 @@ def pin_problems(
     known_sources: Iterable[str],
     rows_so_far: Iterable[SetAsideRow],
 ) -> list[SetAsideRow]:
-    """Return a row for every pinned pair that was not made again, checksum by checksum.
+    """Return a row for every pinned pair that was not reproduced with equal checksums.
 
-    A pair or source that has a row of its own already needs no other.
+    Pairs and sources that already have a row get no other.
     """
     made = {record.pair_id: record for record in records}
     sources = set(known_sources)
-    told = {row.key for row in rows_so_far} | {row.source_id for row in rows_so_far if not row.aspect}
+    reported = {row.key for row in rows_so_far} | {row.source_id for row in rows_so_far if not row.aspect}
     rows = []
     for pin in pins:
-        if pin.pair_id in told or pin.source_id in told:
+        if pin.pair_id in reported or pin.source_id in reported:
             continue
         record = made.get(pin.pair_id)
         if record is None:
@@ -127,13 +127,13 @@ def pin_problems(
             message = (
                 f"source {pin.source_id} of the pinned {pin.aspect} pair is not among the sources"
                 if pin.source_id not in sources
-                else f"the pinned {pin.aspect} pair {pin.pair_id[:12]} does not follow from these sources: "
-                "their captions, clip boundaries or model weights are not those of the pinned release"
+                else f"the pinned {pin.aspect} pair {pin.pair_id[:12]} does not result from these sources: "
+                "their captions, clip boundaries or model weights differ from those of the pinned release"
             )
         elif (record.high_checksum, record.low_checksum) != (pin.high_checksum, pin.low_checksum):
             reason = Reason.CHECKSUM_MISMATCH
             message = (
-                f"the {pin.aspect} pair {pin.pair_id[:12]} was made, but its frames differ from the pinned "
+                f"the {pin.aspect} pair {pin.pair_id[:12]} was built, but its frames differ from the pinned "
                 "ones: build with the versions of the lock file on the same class of processor"
             )
         else:

@@ -1,4 +1,4 @@
-"""The flow `build-slvmeval`: what it is given, what runs, what its pages show."""
+"""The flow `build-slvmeval`: its options, its run and its artifacts in Prefect's UI."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
 
     @contextmanager
     def prepared(self, options: BuildOptions, progress: BuildProgress) -> Iterator[Build]:
-        """Give a prepared build, and keep its options for `slvmeval retry`."""
-        # first of all: nothing is written into a folder that turns out to be no store
+        """Yield a prepared build, and store its options for `slvmeval retry`."""
+        # first, so that nothing is written to a folder that is not a store
         remember(options.open_store(), options)
         build = Build(options, progress)
         build.prepare()
         yield build
 
     def label(self, run: Build) -> RunLabel:
-        """Name release, sources and recipe."""
+        """Return the label: release, sources and recipe."""
         release, recipe = run.options.release, run.recipe.name
         name = " · ".join((release, counted(len(run.sources), "source"), recipe))
         return RunLabel(name, (f"recipe:{recipe}", f"release:{release}"), release)
 
     def artifacts(self, run: Build, result: BuildResult) -> Iterator[Artifact]:
-        """Show what was made: in words, as a table with reasons, its folder, a contact sheet an aspect."""
+        """Yield a summary, a table with reasons, the folder, and a contact sheet per aspect."""
         release = result.release
         name, summary = release.name, release.summary()
         key, says, path = artifact_key(name), result.in_words(), str(release.path)
         version = f"{name}, version {release.version}"
         yield Artifact(f"result-{key}", says, markdown=says)
         yield Artifact(f"summary-{key}", f"Release {version}", rows=summary_rows(summary))
-        # no link: from a page of a server, browsers open no files
+        # not a link: browsers do not open local files from a web page
         folder = f"```\n{path}\n```\n"
         yield Artifact(f"release-{key}", f"Folder of release {version}: {path}", markdown=folder)
         for aspect in summary:
-            # frames of an older source may have been evicted since
+            # frames of an older source may have been evicted
             records = [r for r in release.pairs(aspect) if run.store.has(FRAMES, r.frames_id)]
             if not records:
                 continue
@@ -64,7 +64,7 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
                 clips = release.clips(records[0].source_id)
                 sheet = data_uri(contact_sheet(run.store, records[0], clips))
             except StoreError:
-                # the release is written: a picture of it that fails is no failed build
+                # the release is written: a failed picture does not fail the build
                 log.exception("%s has no contact sheet", aspect)
                 continue
             yield Artifact(
@@ -74,16 +74,16 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
             )
 
     def finish_on_worker(self, result: BuildResult, site: Profile) -> tuple[str, Sequence[Artifact]]:
-        """Write the gallery that the profile names, and link it."""
+        """Write the gallery to the profile's folder, and link it."""
         if site.gallery is None:
             return "", ()
         folder = Path(site.gallery).expanduser()
         try:
             page = gallery_once(result.release, folder)
         except (SlvmevalError, OSError):
-            # the release is written, and only that must not be lost
-            log.exception("the gallery could not be written into %s", folder)
-            return f" The gallery could not be written into {folder}, see the log.", ()
+            # the release is written: a failed gallery does not fail the build
+            log.exception("the gallery could not be written to %s", folder)
+            return f" The gallery could not be written to {folder}, see the log.", ()
         return "", (gallery_link(page, site.gallery_url),)
 
 
@@ -91,7 +91,7 @@ BUILD = BuildFlow()
 
 
 def summary_rows(summary: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of the table, from ``Release.summary``."""
+    """Return table rows from ``Release.summary``."""
     return [
         {
             "aspect": aspect,
@@ -105,10 +105,10 @@ def summary_rows(summary: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def gallery_link(page: Path, url: str | None) -> Artifact:
-    """Link a gallery where it is served, else say where its first page is."""
-    words = "Pages to look at the release: "
+    """Return a link to a served gallery, or else the path of its first page."""
+    words = "Pages of the release: "
     if url:
         link = f"{url.rstrip('/')}/{page.name}"
         return Artifact("gallery", words + link, link=link)
-    says = f"```\n{page}\n```\n`gallery_url` in the profile makes this a link.\n"
+    says = f"```\n{page}\n```\nSet `gallery_url` in the profile to get a link.\n"
     return Artifact("gallery", f"{words}{page}", markdown=says)

@@ -1,4 +1,4 @@
-"""Parameters and options of a build, and the file in which the store keeps the last ones."""
+"""Parameters and options of a build, and the file that stores the last ones."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from typing import Any, ClassVar, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
-from flows.parameters import FlowParameters, ModelFolders, Retry, RunOptions, Workers
+from flows.parameters import (
+    FlowParameters,
+    ModelFolders,
+    OwnPrompts,
+    Retry,
+    RunOptions,
+    Workers,
+    checked_prompts,
+)
 from infra.profile import Profile
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
 from tasks.aspects.base import Pool
-from tasks.recipe import Recipe, load_recipe, own_name, recipe_from
+from tasks.recipe import Recipe, load_recipe, own_name, recipe_from, with_prompts
 from tasks.sources.base import SourceAdapter
 from tasks.sources.registry import ADAPTERS
 
@@ -28,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class SourceRoot(Frozen):
-    """One data set: the kind of its adapter, its folder, and options of the adapter."""
+    """One data set: kind of adapter, folder, and the adapter's options."""
 
     kind: str = "folder"
     path: str
@@ -36,7 +44,7 @@ class SourceRoot(Frozen):
 
 
 class BuildOptions(RunOptions):
-    """What to build, from what, and where it is kept.
+    """What to build, from which sources, in which store.
 
     Parameters
     ----------
@@ -45,21 +53,21 @@ class BuildOptions(RunOptions):
     release
         Name of the release; a new version extends the newest one of the same name.
     model_folders
-        Folders in which weights are looked for.
+        Model folders, in order of precedence.
     fresh
-        Extend nothing: draw all candidates anew.
+        Extend no older version: draw all candidates again.
     retry
-        Try again what failed in earlier builds.
+        Retry what failed in earlier builds.
     settle_s
-        Leave files alone that changed less than this many seconds ago.
+        Ignore files that changed less than this many seconds ago.
     leave_unsettled
-        Take no note of files that are still being written: the next run finds them. Else they are set aside.
+        Leave files that are still being written to the next run; otherwise they are set aside.
     quota_bytes
-        Most bytes the store may have, or None.
+        Maximum bytes of the store, or None.
     placement
-        Worker pools of single aspects, in place of those that their operations ask for.
+        Pools by aspect, overriding those that the operations request.
     allow_cpu_models
-        Whether work of the pool ``h100`` may run on a worker that sees no GPU.
+        Whether work of the GPU pool may run on a worker without a visible GPU.
     """
 
     sources: tuple[SourceRoot, ...]
@@ -78,20 +86,20 @@ class BuildOptions(RunOptions):
     @classmethod
     def _plain_name(cls, value: str) -> str:
         if not _NAME.fullmatch(value):
-            raise ValueError("a release's name is letters, digits, '.', '_' and '-', at most 64")
+            raise ValueError("a release's name has at most 64 letters, digits, '.', '_' and '-'")
         return value
 
 
 def source_root(text: str) -> SourceRoot:
-    """Return the data set that ``KIND:PATH?KEY=VALUE&KEY=VALUE`` means; a plain path is a folder.
+    """Parse ``KIND:PATH?KEY=VALUE&KEY=VALUE`` into a data set; a plain path is a folder.
 
-    What follows a ``?`` are options of the adapter, each value JSON or text. Where a folder has that literal
-    name, the ``?`` belongs to it.
+    The adapter's options follow the ``?``, each value JSON or text. If a folder has that literal name, the
+    ``?`` belongs to it.
 
     Raises
     ------
     UserInputError
-        For a kind or an option that does not exist, or a value that does not fit.
+        For an unknown kind or option, or an invalid value.
     """
     kind, colon, rest = text.partition(":")
     if not colon or Path(text).exists() or Path(_split_options(text)[0]).is_dir():
@@ -104,12 +112,12 @@ def source_root(text: str) -> SourceRoot:
     near = difflib.get_close_matches(kind, ADAPTERS, n=1)
     hint = f" Did you mean {near[0]}:{rest}?" if near else ""
     raise UserInputError(
-        f"--sources {text}: there is no kind of source {kind!r}.{hint} Kinds: {', '.join(ADAPTERS)}"
+        f"--sources {text}: unknown kind of source {kind!r}.{hint} Kinds: {', '.join(ADAPTERS)}"
     )
 
 
 def _split_options(text: str) -> tuple[str, str]:
-    """Return path and options; the path ends at the first ``?`` before which there is a folder."""
+    """Return path and options; the path ends at the first ``?`` that follows an existing folder."""
     if Path(text).exists():
         return text, ""
     ends = [place for place, letter in enumerate(text) if letter == "?"]
@@ -131,12 +139,12 @@ def _adapter_options(kind: str, given: str, text: str) -> dict[str, Any]:
 
 
 def typed_options(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an adapter's options with their values as the adapter takes them, from JSON values.
+    """Convert an adapter's options from JSON values to the adapter's types.
 
     Raises
     ------
     UserInputError
-        For an option that the adapter does not have, or a value that does not fit.
+        For an unknown option or an invalid value.
     """
     adapter = ADAPTERS[kind]
     common = inspect.signature(SourceAdapter).parameters
@@ -153,7 +161,9 @@ def typed_options(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
             if is_dataclass(part) and isinstance(value, dict):
                 names = [field.name for field in fields(part)]
                 if strange := [name for name in value if name not in names]:
-                    raise UserInputError(f"option {key}: no {strange[0]!r}, its keys are {', '.join(names)}")
+                    raise UserInputError(
+                        f"option {key}: unknown key {strange[0]!r}, its keys are {', '.join(names)}"
+                    )
         try:
             typed[key] = TypeAdapter(hints[key]).validate_python(value)
         except ValidationError as problem:
@@ -164,15 +174,15 @@ def typed_options(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def recipe_with(name_or_path: str, changes: Sequence[str] = ()) -> Recipe:
-    """Return a recipe with single values changed, each ``dotted.key=value`` with a JSON value or text.
+    """Return a recipe with changed values, each ``dotted.key=value`` with a JSON value or text.
 
-    A changed recipe is not what its name says any more, so it is called ``NAME-changed`` unless the
-    changes name it.
+    A changed recipe no longer matches its name, so it is called ``NAME-changed`` unless the changes set its
+    name.
 
     Raises
     ------
     UserInputError
-        For a change that cannot be read or does not fit.
+        For an invalid change.
     """
     recipe = load_recipe(name_or_path)
     if not changes:
@@ -204,7 +214,7 @@ def _put(fields: dict[str, Any], path: Sequence[str], value: Any, change: str) -
         if not isinstance(below, dict):
             raise UserInputError(f"--set {change}: {'.'.join(path[: depth + 1])} has no keys below it")
         here = below
-    # parameters are those of the operation, which are not spelled out here: its own model checks them
+    # parameters that are not spelled out here: the operation's own model checks them
     if "parameters" not in path[:-1]:
         _known(here, path[-1], path[:-1], change)
     here[path[-1]] = value
@@ -219,16 +229,17 @@ def _known(here: dict[str, Any], key: str, above: Sequence[str], change: str) ->
     raise UserInputError(f"--set {change}: {where} has no {key!r}.{hint} Keys: {', '.join(here)}")
 
 
-#: The recipe of a build that names none.
+#: Default recipe.
 DEFAULT_RECIPE = "cpu-approx"
 
 
 class BuildParameters(FlowParameters):
-    """Build an SLVMEval release, or bring it up to date: only what is missing is made.
+    """Build or update an SLVMEval release: only missing pairs are built.
 
-    What is empty or 0 is as the profile says. Paths are absolute, on the machine of the Prefect worker.
+    Empty or 0 means the profile's value. Paths are absolute, on the machine of the Prefect worker.
     """
 
+    paths_in: ClassVar[tuple[str, ...]] = ("prompts",)
     site_fields: ClassVar[tuple[str, ...]] = (
         *FlowParameters.site_fields,
         "release",
@@ -244,37 +255,38 @@ class BuildParameters(FlowParameters):
         description="cpu-approx, paper, paper-eight, paper-lightning, or the path of a .toml or .json file.",
     )
     changes: tuple[str, ...] = Field(
-        default=(), description="Single values of the recipe, each KEY=VALUE such as clips_per_pair=3."
+        default=(), description="Changed values of the recipe, each KEY=VALUE such as clips_per_pair=3."
     )
     release: str | None = Field(
-        default=None, description="Name of the release; a new version extends the newest one of it."
+        default=None, description="Name of the release; a new version extends its newest one."
     )
-    fresh: bool = Field(default=False, description="Extend no older version, draw all candidates anew.")
+    fresh: bool = Field(default=False, description="Extend no older version: draw all candidates again.")
     retry: Retry = False
     settle_s: float | None = Field(
         default=None,
         ge=0,
-        description="Leave files for the next run that changed less than this many seconds ago.",
+        description="Leave files that changed less than this many seconds ago to the next run.",
     )
-    gallery: str | None = Field(default=None, description="Folder into which the gallery is written.")
+    gallery: str | None = Field(default=None, description="Folder to write the gallery to.")
+    prompts: OwnPrompts = None
     model_folders: ModelFolders = ()
     workers: Workers = None
 
     def paths(self) -> Mapping[str, Sequence[str]]:
-        """Return the paths that are given, by field."""
+        """Return the given paths by field."""
         return {**super().paths(), "sources": [source_root(text).path for text in self.sources]}
 
     def options(self, site: Profile) -> BuildOptions:
-        """Return what a build of this does; where no source is named, those of the site are built."""
+        """Resolve these parameters into options; the site's sources are the default."""
         named = self.sources or site.sources
         if not named:
             raise UserInputError(
-                "no sources are named: give folder:PATH or vript:PATH, or `sources` in the profile"
+                "no sources: give folder:PATH or vript:PATH, or set `sources` in the profile"
             )
         return BuildOptions.at(
             site,
             sources=tuple(source_root(text) for text in named),
-            recipe=recipe_with(self.recipe, self.changes),
+            recipe=with_prompts(recipe_with(self.recipe, self.changes), checked_prompts(self.prompts)),
             release=site.release,
             fresh=self.fresh,
             retry=self.retry,
@@ -284,36 +296,36 @@ class BuildParameters(FlowParameters):
         )
 
     def options_on_worker(self, site: Profile) -> BuildOptions:
-        """Return what a build of this does on a Prefect worker, which runs again and again."""
+        """Resolve these parameters into options for a Prefect worker, whose builds are repeated."""
         return self.options(site).model_copy(update={"leave_unsettled": True})
 
 
 def remember(store: Store, options: BuildOptions) -> None:
-    """Keep what a build is asked to do."""
-    write_atomic(asked_path(store, options.release), options.model_dump_json(indent=1).encode())
+    """Store a build's options."""
+    write_atomic(request_path(store, options.release), options.model_dump_json(indent=1).encode())
 
 
 def last_options(store: Store, release: str) -> BuildOptions:
-    """Return what the last build of a release was asked to do.
+    """Return the options of a release's last build.
 
     Raises
     ------
     UserInputError
-        If none is known.
+        If there was none.
     """
-    path = asked_path(store, release)
+    path = request_path(store, release)
     try:
-        asked = BuildOptions.model_validate_json(path.read_bytes())
-        # in JSON they have lost their types
+        options = BuildOptions.model_validate_json(path.read_bytes())
+        # JSON loses the options' types
         sources = tuple(
             root.model_copy(update={"options": typed_options(root.kind, root.options)})
-            for root in asked.sources
+            for root in options.sources
         )
-        return asked.model_copy(update={"sources": sources})
+        return options.model_copy(update={"sources": sources})
     except FileNotFoundError as problem:
         raise UserInputError(
             f"no build of release {release!r} was started in {store.root}: run `slvmeval build` first, or "
-            "name another --release"
+            "choose another --release"
         ) from problem
     except ValidationError as problem:
         raise UserInputError(
@@ -322,6 +334,6 @@ def last_options(store: Store, release: str) -> BuildOptions:
         ) from problem
 
 
-def asked_path(store: Store, release: str) -> Path:
-    """Return the file that says it."""
-    return store.cache / f"asked-{release}.json"
+def request_path(store: Store, release: str) -> Path:
+    """Return the path of the file with the options of a release's last build."""
+    return store.cache / f"build-request-{release}.json"

@@ -1,13 +1,8 @@
-"""The build, whoever runs its stages: scan, inspect, draw, then ingest → degrade → verify, then release.
+"""The build, on any executor: scan, inspect, draw, then ingest → degrade → verify, then release.
 
-New work is what the plan wants minus what has a manifest. That is resume, incremental build and scheduled
-re-build; where it is empty nothing is started.
-
-From what a build made to a version of its release.
-
-All weights that a build loads are looked at before it starts.
-
-The server that analyses captions, asked before a build starts.
+New work is what the plan needs minus what has a manifest. This covers resuming, incremental builds and
+scheduled rebuilds; if there is none, nothing is started. Model weights and the caption analyser's server are
+checked before a build starts.
 """
 
 from __future__ import annotations
@@ -60,35 +55,35 @@ from tasks.votes.release_votes import filtered_from
 
 
 def check_server(store: Store, sources: Iterable[Source], recipe: AnalyserRecipe, servers: Servers) -> None:
-    """Ask the caption analyser's server once; where all captions are analysed none is needed.
+    """Check the caption analyser's server; none is needed if all captions are analysed.
 
     Parameters
     ----------
     sources
-        Those that are going to be inspected.
+        The sources to be inspected.
 
     Raises
     ------
     PrerequisiteError
-        If captions are to be analysed and the server is not there, or does not have the model.
+        If captions must be analysed and the server is unavailable or lacks the model.
     """
     if any(not is_analysed(store, source, recipe) for source in sources):
         make_analyser(recipe, servers).check_server()
 
 
-#: A model with fewer bytes is read in no time.
+#: Smaller models are read without showing progress.
 _WORTH_A_LINE = 1_000_000_000
 
 
 def check_models(recipe: Recipe, folders: Sequence[str], say: Callable[[str], None]) -> None:
-    """Find and verify all models of a recipe; what is missing or wrong is said at once.
+    """Find and verify all models of a recipe, reporting all problems together.
 
-    Large files are read once and then remembered while they do not change.
+    Checksums of large files are remembered while the files do not change.
 
     Raises
     ------
     PrerequisiteError, IntegrityError, UserInputError
-        With what each model lacks, and the command that fetches it.
+        With each model's problem and the command that fetches it.
     """
 
     def reading(done: int, total: int, path: str) -> None:
@@ -102,14 +97,14 @@ def check_models(recipe: Recipe, folders: Sequence[str], say: Callable[[str], No
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What a build made: its release version, whether that is new, and the plan it followed.
+    """Result of a build: the release version, whether it is new, and the plan.
 
     Parameters
     ----------
     set_aside, lost
-        What could not be made, and how many sources and planned pairs that are.
+        What could not be built, and the number of sources and planned pairs affected.
     unsettled
-        Files that are left for the next run, since they are still being written.
+        Number of files left to the next run because they are still being written.
     """
 
     release: Release
@@ -121,11 +116,11 @@ class BuildResult:
 
     @property
     def exit_code(self) -> int:
-        """0: all that was planned is built; 3: some sources or planned pairs were set aside."""
+        """0: everything planned is built; 3: some sources or planned pairs were set aside."""
         return 3 if self.lost else 0
 
     def in_words(self) -> str:
-        """Return in a sentence or two what was made."""
+        """Return a summary in a sentence or two."""
         release = self.release
         made = release.manifest.content
         counts = f"{counted(made['pairs'], 'pair')} of {counted(made['sources'], 'source')}"
@@ -136,22 +131,22 @@ class BuildResult:
         if self.lost:
             says += f"; {counted(self.lost, 'source or planned pair')} set aside"
         if self.unsettled:
-            says += f"; {counted(self.unsettled, 'file')} still being written, left for the next run"
+            says += f"; {counted(self.unsettled, 'file')} still being written, left to the next run"
         return says + "."
 
 
 def counted(count: int, what: str) -> str:
-    """Return a count and what is counted, for a person."""
+    """Return a count with its noun, for messages."""
     return f"{count} {what}" if count == 1 else f"{count} {what.replace(' or ', 's or ')}s"
 
 
 def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
-    """Write what a build made as a version of its release, unless the newest one is just that.
+    """Write the built pairs as a release version, unless the newest version equals it.
 
     Raises
     ------
     ReleaseMoved
-        If another build wrote a version meanwhile.
+        If another build has written a version in the meantime.
     """
     records = list(build.kept.records)
     used: set[str] = set()
@@ -194,11 +189,11 @@ def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
 
 
 def _read(build: Build, pair: PlannedPair, source_id: str, records: list[PairRecord]) -> bool:
-    """Add a pair that is in the store to the records; a damaged one becomes a row."""
+    """Add a stored pair to the records; a damaged one becomes a row."""
     try:
         records.append(read_pair(build.store, pair.pair_id))
     except IntegrityError as problem:
-        message = f"{problem}. `slvmeval verify --repair` removes it, so that it is made again"
+        message = f"{problem}. `slvmeval verify --repair` removes it, so that it is rebuilt"
         row = source_row(build.sources[source_id], "verify", Reason.CHECKSUM_MISMATCH, message)
         build.rows.append(row.model_copy(update={"aspect": pair.aspect}))
         return False
@@ -228,11 +223,11 @@ def _source_tables(build: Build, used: set[str]) -> tuple[list[SourceRow], list[
 
 
 def summary_rows(release: Release) -> list[dict[str, Any]]:
-    """Return what became of each aspect of a release: planned, built, set aside and why."""
+    """Return a row per aspect of a release: planned, built, set aside and why."""
     return [{"aspect": aspect, **counts} for aspect, counts in release.summary().items()]
 
 
-#: Most tasks of one run: with many more, the server's recorder falls behind and loses some.
+#: Maximum number of tasks per run: with many more, the server's recorder falls behind and loses some.
 MOST_TASKS = 2000
 
 
@@ -260,7 +255,7 @@ class Build:
 
     @property
     def work(self) -> BuildWork:
-        """What the stages need to know."""
+        """Context of the stages."""
         return BuildWork(
             store=str(self.store.root),
             recipe=self.options.recipe,
@@ -272,18 +267,18 @@ class Build:
 
     @property
     def batch(self) -> int:
-        """How many sources run as one task, so that a run has no more tasks than a server takes well."""
+        """Number of sources per task, which limits the number of tasks of a run."""
         return math.ceil(len(self.sources) * (1 + len(STAGES)) / MOST_TASKS) or 1
 
     def prepare(self) -> None:
-        """Open the store, scan the sources, and inspect those that earlier builds know.
+        """Open the store, scan the sources, and inspect those known from earlier builds.
 
         Raises
         ------
         UserInputError, StoreError, PrerequisiteError
-            If the build cannot start at all; nothing was done then.
+            If the build cannot start; nothing has been done.
         NothingToDo
-            If everything there is is still being written, and that is left for the next run.
+            If all sources are still being written and are left to the next run.
         """
         self.recipe.check()
         self.store = self.options.open_store()
@@ -298,7 +293,7 @@ class Build:
             if not ingested:
                 known = failures.get(ingest_key(source, self.recipe)) or known
             if ingested and is_analysed(self.store, source, analyser):
-                # whatever failed before; to inspect it again costs next to nothing
+                # inspecting again is cheap, whatever failed before
                 self._take(inspect_stage(self.work, source, tuple(self.recipe.aspects)))
             elif known is not None:
                 self._lose_source(source, known)
@@ -309,18 +304,18 @@ class Build:
             self._leave_unsettled()
 
     def _leave_unsettled(self) -> None:
-        kept = [row for row in self.rows if row.reason is not Reason.STILL_BEING_WRITTEN]
-        self.unsettled, self.rows = len(self.rows) - len(kept), kept
+        remaining = [row for row in self.rows if row.reason is not Reason.STILL_BEING_WRITTEN]
+        self.unsettled, self.rows = len(self.rows) - len(remaining), remaining
         if self.unsettled and not (self.sources or self.rows or self.newest):
             files = counted(self.unsettled, "file")
-            raise NothingToDo(f"Nothing to build yet: {files} still being written, left for the next run.")
+            raise NothingToDo(f"Nothing to build yet: {files} still being written, left to the next run.")
 
     def idle(self) -> bool:
-        """Return whether nothing has to be inspected or made."""
+        """Return whether there is nothing to inspect or build."""
         return not self._unknown() and not self._missing()
 
     def run(self, open_executor: Callable[[], Executor]) -> BuildResult:
-        """Inspect what is new, make what is missing, and write the release.
+        """Inspect new sources, build missing pairs, and write the release.
 
         Parameters
         ----------
@@ -342,16 +337,16 @@ class Build:
                     self.progress.note_summary(summary_rows(result.release))
                     return result
                 except ReleaseMoved:
-                    self.progress.say("another build wrote a version of this release: extending that one")
+                    self.progress.say("another build wrote a version of this release: extending it")
                     self._draw()
 
     def inspect(self, executor: Callable[[], Executor]) -> None:
-        """Inspect the sources that no earlier build knows, and draw the candidates.
+        """Inspect the sources unknown to earlier builds, and draw the candidates.
 
         Parameters
         ----------
         executor
-            Called if there are any.
+            Called if there are such sources.
         """
         unknown = self._unknown()
         if unknown:
@@ -362,7 +357,7 @@ class Build:
             self._draw()
 
     def plan(self) -> ReleasePlan:
-        """Return the plan: all pairs of the release to be, and what making the missing ones takes."""
+        """Return the plan: all pairs of the release, and the cost of the missing ones."""
         return plan_release(
             self.store, self.reports, self.candidates, tuple(self.recipe.aspects), self.kept.keys
         )
@@ -382,7 +377,7 @@ class Build:
                 else:
                     self.sources[item.id] = item
         if not self.sources and not self.rows and not self.options.sources:
-            raise UserInputError("no sources were given: use --sources folder:PATH or --sources vript:PATH")
+            raise UserInputError("no sources: use --sources folder:PATH or --sources vript:PATH")
 
     def _parent(self) -> Release | None:
         try:
@@ -392,7 +387,7 @@ class Build:
         origin = filtered_from(parent)
         if origin is not None:
             raise UserInputError(
-                f"release {parent.name} is what people left of {origin['name']}: build {origin['name']}, and "
+                f"release {parent.name} was filtered from {origin['name']}: build {origin['name']}, and "
                 "filter it again"
             )
         return parent
@@ -421,7 +416,7 @@ class Build:
             self.excluded.add((row.source_id, row.aspect))
 
     def _take(self, outcome: StageResult) -> bool:
-        """Note what a stage said; return whether the source goes on to the next stage."""
+        """Record a stage's outcome; return whether the source continues to the next stage."""
         source = self.sources.get(outcome.source_id)
         if source is None:
             return False
@@ -441,7 +436,7 @@ class Build:
         return True
 
     def pairs_of(self, source_id: str) -> tuple[PlannedPair, ...]:
-        """Return the pairs that could be made of a source, or those that the recipe pins."""
+        """Return the pairs that a source can provide, or those that the recipe pins."""
         report = self.reports.get(source_id)
         pairs = report.pairs if report is not None else ()
         if self.recipe.pins:
@@ -466,18 +461,18 @@ class Build:
             seed=self.recipe.seed,
             bin_seconds=self.recipe.bin_seconds,
             pairs_per_bin=self.recipe.pairs_per_bin,
-            kept=self.kept.candidates(self.reports, self.excluded),
+            inherited=self.kept.candidates(self.reports, self.excluded),
             excluded=self.excluded,
         )
 
     def _missing(self) -> dict[str, tuple[str, ...]]:
-        """Return, by source, the aspects that still miss a pair."""
+        """Return, by source, the aspects without a pair."""
         missing: dict[str, list[str]] = {}
         for candidate in self.candidates:
             if self.kept.has(candidate.source_id, candidate.aspect):
                 continue
             for pair in self.pairs_of(candidate.source_id):
-                # a pair that is there needs its source's timeline too, which only ingest makes
+                # an existing pair also needs its source's timeline, which only ingest makes
                 there = pair.done and self.reports[candidate.source_id].exact
                 if pair.aspect == candidate.aspect and not there and pair.pair_id not in self.settled:
                     missing.setdefault(candidate.source_id, []).append(candidate.aspect)
@@ -502,7 +497,7 @@ class Build:
         for source_id, aspects in missing.items():
             for pair in self.pairs_of(source_id):
                 if pair.aspect in aspects and not pair.done and pair.pair_id not in self.settled:
-                    # made, and yet not there under the id that the plan says: never try for ever
+                    # made, but not under the planned id: do not retry forever
                     message = f"{pair.aspect} of {source_id} was made but is not in the store"
                     row = source_row(self.sources[source_id], "verify", Reason.INTERNAL_ERROR, message)
                     self._lose_pair(pair, row.model_copy(update={"aspect": pair.aspect}))
@@ -511,14 +506,14 @@ class Build:
         through_stages(executor, self.work, items, self.progress, self._take, self._died, self.batch)
 
     def _died(self, item: StageItem, message: str) -> StageResult:
-        """Return the rows of a source that ended its worker; their keys keep the next build from it."""
+        """Return the rows of a source that killed its worker; their keys make the next build skip it."""
         stage, source = item.next.name, item.source
         row = source_row(source, stage, Reason.WORKER_DIED, message)
         keys = {"inspect": inspect_key, "ingest": ingest_key}
         if stage in keys:
             rows = [row.model_copy(update={"key": keys[stage](source, self.recipe)})]
         else:
-            # it was ingested: what cannot be made are these pairs
+            # the source was ingested: only these pairs fail
             rows = [
                 row.model_copy(update={"aspect": pair.aspect, "key": pair.pair_id})
                 for pair in self.pairs_of(source.id)

@@ -1,1 +1,1 @@
-"""Prompts from a user's own videos. Others use `flow`."""
+"""Prompts from a user's own videos. Public module: `flow`."""

@@ -1,4 +1,4 @@
-"""The flow `prompts-slvmeval`: what it is given, what runs, what its pages show."""
+"""The flow `prompts-slvmeval`: its options, its run and its artifacts in Prefect's UI."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from infra.progress import BuildProgress
 
 
 class PromptsFlow(FlowDeclaration[PromptsOptions, PromptsRun, PromptsResult]):
-    """Makes prompts of videos."""
+    """Makes prompts from videos."""
 
     name = PROMPTS_FLOW_NAME
     parameters = PromptsParameters
@@ -20,17 +20,17 @@ class PromptsFlow(FlowDeclaration[PromptsOptions, PromptsRun, PromptsResult]):
 
     @contextmanager
     def prepared(self, options: PromptsOptions, progress: BuildProgress) -> Iterator[PromptsRun]:
-        """Give a prepared run."""
+        """Yield a prepared run."""
         run = PromptsRun(options, progress)
         run.prepare()
         yield run
 
     def label(self, run: PromptsRun) -> RunLabel:
-        """Count the videos."""
+        """Return the label with the number of videos."""
         return RunLabel(f"prompts · {len(run.videos)} videos", (), "prompts")
 
     def artifacts(self, run: PromptsRun, result: PromptsResult) -> Iterator[Artifact]:
-        """Show in words and as a table what became of the videos."""
+        """Yield a summary and a table of the videos."""
         says = result.in_words()
         yield Artifact("prompts-made", says, markdown=says)
         if rows := result.rows():

@@ -1,4 +1,4 @@
-"""Prompts from a user's own videos, as far as people looked at them."""
+"""Make prompts from a user's own videos, as far as people have reviewed the drafts."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ _STATES = {
 
 
 class PromptsOptions(RunOptions):
-    """Of which videos prompts are made, how, and where they are written.
+    """The videos to make prompts from, the settings, and the output folder.
 
     Parameters
     ----------
     videos
-        A folder of videos, or a file that lists them.
+        A folder of videos, or a file listing them.
     out
         Folder of drafts, reviews and prompts.
     settings
-        How they are made.
+        Settings of prompt making.
     without_review
-        Take drafts that nobody looked at as they are.
+        Accept drafts without review.
     concurrency
-        Videos at once.
+        Number of videos processed at once.
     dry_run
-        Only estimate what it would take.
+        Only estimate the cost.
     """
 
     videos: str
@@ -71,11 +71,11 @@ class PromptsOptions(RunOptions):
 
 
 class PromptsParameters(FlowParameters):
-    """Make prompts of videos: drafts first, then the rest of what a person accepted.
+    """Make prompts from videos: drafts first, then the remaining steps for accepted drafts.
 
-    Answers are kept, so it may run as often as one likes. It only asks model servers, and starts no cluster.
-    What is empty or 0 is as the profile says, or has no limit. Paths are absolute, on the machine of the
-    Prefect worker.
+    Answers are kept, so it may run any number of times. It only calls model servers and starts no cluster.
+    Empty or 0 means the profile's value, or no limit. Paths are absolute, on the machine of the Prefect
+    worker.
     """
 
     paths_in: ClassVar[tuple[str, ...]] = ("videos", "out", "prices")
@@ -85,18 +85,18 @@ class PromptsParameters(FlowParameters):
     )
     out: str | None = Field(
         default=None,
-        description="Folder of drafts, reviews and prompts; a person looks at it with suite prompts review.",
+        description="Folder of drafts, reviews and prompts; review it with `slvmeval suite prompts review`.",
     )
     settings: tuple[str, ...] = Field(default=(), description="Settings, each KEY=VALUE.")
-    without_review: bool = Field(default=False, description="Take drafts that nobody looked at as they are.")
-    concurrency: int = Field(default=4, description="Videos at once.")
+    without_review: bool = Field(default=False, description="Accept drafts without review.")
+    concurrency: int = Field(default=4, description="Number of videos processed at once.")
     most_dollars: MostDollars = None
     most_tokens: MostTokens = None
     prices: PriceList = None
-    dry_run: bool = Field(default=False, description="Only say what it would take; nobody is asked.")
+    dry_run: bool = Field(default=False, description="Only estimate the cost; no requests are made.")
 
     def options(self, site: Profile) -> PromptsOptions:
-        """Return what a run of this does."""
+        """Resolve these parameters into options."""
         return PromptsOptions.at(
             site,
             videos=required("videos", self.videos),
@@ -111,7 +111,7 @@ class PromptsParameters(FlowParameters):
 
 
 class PromptsResult(Frozen):
-    """What became of the videos; after a dry run, what it would take."""
+    """Result for each video; after a dry run, the estimated cost."""
 
     out: str
     made: tuple[Made, ...]
@@ -119,17 +119,17 @@ class PromptsResult(Frozen):
     expected: Expected | None = None
 
     def in_words(self) -> str:
-        """Say it in a sentence."""
+        """Return a summary in a sentence."""
         if self.expected is not None:
             would = self.expected
             dollars = "unknown dollars" if would.usd is None else f"{would.usd:.2f} dollars"
             return (
                 f"{would.videos} videos would take at most {would.calls} calls with {would.images} images, "
-                f"{would.tokens_in} tokens in and {would.tokens_out} out, {dollars}; nobody was asked"
+                f"{would.tokens_in} tokens in and {would.tokens_out} out, {dollars}; no requests were made"
             )
         counts = Counter[str](one.state for one in self.made)
         states = ", ".join(f"{counts[state]} {words}" for state, words in _STATES.items() if counts[state])
-        more = f", {len(self.left_out)} of videos that cannot be used" if self.left_out else ""
+        more = f", {len(self.left_out)} of unusable videos" if self.left_out else ""
         ended = next((f"; {one.message}" for one in self.made if one.state == "unfinished"), "")
         return f"Prompts in {self.out}: {states}{more}{ended}"
 
@@ -176,11 +176,11 @@ class PromptsRun:
         self.videos, self.left_out = tuple(given.videos), tuple(given.left_out)
 
     def idle(self) -> bool:
-        """Return that there is no work for any worker: model servers do it."""
+        """Return True: there is no work for workers, only for model servers."""
         return True
 
     def run(self, _open_executor: object = None) -> PromptsResult:
-        """Make what can be made; in a dry run, only estimate."""
+        """Make all possible prompts; in a dry run, only estimate."""
         expected, made = None, []
         if self.options.dry_run:
             expected = self.maker.estimate(self.videos)

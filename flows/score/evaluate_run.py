@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
 from flows.score.options import EvaluateOptions, EvaluateParameters
@@ -25,11 +25,11 @@ from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.rng import keyed_rank
 from storage_schemas.row_store import RowId
 from storage_schemas.store import Store
+from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring.base import Evaluator
 from tasks.scoring.engine import reason_of
 from tasks.scoring.estimates import Cost, not_counted
-from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult, proxy_result
 from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 from tasks.scoring.judging import Judging, JudgingWork
 from tasks.scoring.registry import EvaluatorChoice, check_different, check_labels, make_evaluator
@@ -43,6 +43,9 @@ from tasks.scoring.request import (
     settings_digest,
 )
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy
+
+if TYPE_CHECKING:
+    from tasks.scoring.judges.meta_sets.proxy_result import ProxyResult
 
 
 @dataclass
@@ -101,6 +104,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         self.pairs = options.pairs_from or pairs_of_release(self.store, options.release, options.version)
         self.prices = load_prices(options.prices)
         self.wanted = options.selection.of(self.pairs.facts())
+        require_prompts(options.prompts, {pair.aspect for pair in self.wanted})
         self.pairs.check(self.wanted)
         if not options.evaluators:
             raise UserInputError("no evaluator is named: `slvmeval evaluators` lists them")
@@ -116,8 +120,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             pairs=self.pairs,
             prices=self.prices,
             limits=options.limits,
-            descriptions=options.descriptions,
-            changed_texts=changed_texts(self.pairs, options.descriptions),
+            changed_texts=changed_texts(self.pairs, options.prompts),
             evaluators={judge.label: judge.choice for judge in self.judges},
             retry=options.retry,
             allow_cpu_models=options.allow_cpu_models,
@@ -275,6 +278,9 @@ def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = 
     ties
         What an evaluator's tie counts.
     """
+    # it imports SciPy's statistics, for which every flow and every command on deployments would wait
+    from tasks.scoring.judges.meta_sets.proxy_result import proxy_result
+
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
     wanted = {(request.key, request.pair.pair_id) for judge in evaluation.judges for request in judge.units}

@@ -14,6 +14,7 @@ from flows.parameters import (
     ModelFolders,
     MostDollars,
     MostTokens,
+    OwnPrompts,
     PriceList,
     RunOptions,
     Workers,
@@ -94,8 +95,8 @@ class EvaluateOptions(ScoringOptions):
         Other pairs in place of a release's: a meta-evaluation set, a user's own, the proxy study's.
     selection
         Which pairs.
-    descriptions
-        A folder with texts on aspects in place of ours.
+    prompts
+        A folder of prompts in place of ours.
     """
 
     evaluators: tuple[EvaluatorChoice, ...]
@@ -103,7 +104,7 @@ class EvaluateOptions(ScoringOptions):
     version: int | None = None
     pairs_from: MetaSetPairs | ProxyPairs | None = Field(default=None, discriminator="kind")
     selection: Selection = Selection()
-    descriptions: str | None = None
+    prompts: str = ""
 
     def open_store(self) -> Store:
         """Open the store; it is created if the pairs are not a release's.
@@ -120,7 +121,10 @@ class EvaluateOptions(ScoringOptions):
     def setup(self) -> Setup:
         """What evaluators are made with."""
         return Setup(
-            store_path=self.store, model_folders=self.model_folders, model_servers=self.model_servers
+            store_path=self.store,
+            model_folders=self.model_folders,
+            model_servers=self.model_servers,
+            prompts=self.prompts,
         )
 
 
@@ -131,7 +135,7 @@ class EvaluateParameters(ScoringParameters):
     the Prefect worker.
     """
 
-    paths_in: ClassVar[tuple[str, ...]] = ("evaluators_file", "prices", "descriptions")
+    paths_in: ClassVar[tuple[str, ...]] = ("evaluators_file", "prices", "prompts")
 
     evaluators: tuple[str, ...] = Field(
         default=(), description="Evaluators, each NAME or NAME?key=value&key=value."
@@ -155,9 +159,7 @@ class EvaluateParameters(ScoringParameters):
     most_per_aspect: int | None = Field(
         default=None, ge=1, description="Maximum number of pairs of each aspect, drawn at random."
     )
-    descriptions: str | None = Field(
-        default=None, description="Folder with texts on aspects in place of ours."
-    )
+    prompts: OwnPrompts = None
 
     def paths(self) -> Mapping[str, Sequence[str]]:
         """Return the given paths by field."""
@@ -191,7 +193,7 @@ class EvaluateParameters(ScoringParameters):
                 "clips": self.clips,
                 "most_per_aspect": self.most_per_aspect,
             },
-            descriptions=full_or_none(self.descriptions),
+            prompts=full_or_none(self.prompts) or "",
         )
 
 

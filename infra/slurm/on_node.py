@@ -25,12 +25,12 @@ PATIENCE_S = 20.0
 _INTERFACE_ADDRESS = 0x8915  # SIOCGIFADDR
 
 
-def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     """Inspect this node.
 
     Parameters
     ----------
-    asked
+    request
         ``token_file``: a file whose text is read; ``readable`` and ``writable``: folders; ``distributions``
         and ``modules``: names; ``interface``: on which workers listen, or None; ``driver``: host and port of
         the machine that asks; ``secret``: a word that proves to it who calls.
@@ -42,17 +42,17 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         the file is not there), ``folder_errors`` by folder, ``scratch_error``, ``interfaces``, ``gpus``,
         and ``driver_error`` and ``worker_error`` (None if the connection there and back works).
     """
-    driver_error, worker_error = _connect(asked)
+    driver_error, worker_error = _connect(request)
     return {
         "node": os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
         "python": platform.python_version(),
         "executable": sys.executable,
-        "versions": {name: _version(name) for name in asked["distributions"]},
-        "import_errors": _import_errors(asked["modules"]),
-        "token": _text(asked["token_file"]),
+        "versions": {name: _version(name) for name in request["distributions"]},
+        "import_errors": _import_errors(request["modules"]),
+        "token": _text(request["token_file"]),
         "folder_errors": {
-            **{folder: _problem(folder, os.R_OK) for folder in asked["readable"]},
-            **{folder: _problem(folder, os.R_OK | os.W_OK) for folder in asked["writable"]},
+            **{folder: _problem(folder, os.R_OK) for folder in request["readable"]},
+            **{folder: _problem(folder, os.R_OK | os.W_OK) for folder in request["writable"]},
         },
         "scratch_error": _scratch_problem(os.environ.get("SLVMEVAL_SCRATCH", "")),
         "interfaces": [name for _, name in socket.if_nameindex()],
@@ -129,20 +129,20 @@ def _scratch_problem(folder: str) -> str | None:
     return None if os.access(folder, os.W_OK) else f"{folder}: cannot be written"
 
 
-def _connect(asked: Mapping[str, Any]) -> tuple[str | None, str | None]:
+def _connect(request: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Call the driver, and have it call back at the address where a worker would listen."""
     try:
-        calling = socket.create_connection(tuple(asked["driver"]), PATIENCE_S)
+        calling = socket.create_connection(tuple(request["driver"]), PATIENCE_S)
     except OSError as problem:
         return str(problem), None
     with calling:
-        interface = asked["interface"]
+        interface = request["interface"]
         try:
             address = address_of(interface) if interface else calling.getsockname()[0]
         except OSError:
             return None, f"there is no interface {interface!r} with an address"
         with socket.create_server((address, 0)) as listening, calling.makefile("rw") as lines:
-            word = {"secret": asked["secret"], "address": list(listening.getsockname()[:2])}
+            word = {"secret": request["secret"], "address": list(listening.getsockname()[:2])}
             lines.write(json.dumps(word) + "\n")
             lines.flush()
             reply = lines.readline().strip()
@@ -157,4 +157,4 @@ def address_of(interface: str) -> str:
 
 
 if __name__ == "__main__":
-    print(MARK + json.dumps(answer(json.loads(os.environ["SLVMEVAL_ASKED"]))), flush=True)
+    print(MARK + json.dumps(answer(json.loads(os.environ["SLVMEVAL_PROBE_REQUEST"]))), flush=True)

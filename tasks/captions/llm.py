@@ -27,7 +27,7 @@ from tasks.llm.prompt_files import prompt_text
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text, without_marks
 from tasks.llm.servers import Servers, check_server
 
-#: The paper's model, and the revision that pinned by this project.
+#: The paper's model, and the revision pinned by this project.
 MODEL, REVISION = "Qwen/Qwen3-8B", "b968826d9c46dd6066d109eabc6255188de91218"
 
 _ADVICE = "change that parameter of caption_analysis, or use a server that supports it (vLLM does)"
@@ -39,7 +39,7 @@ _SPACE = re.compile(r"\s")
 
 def default_prompt() -> str:
     """Return the default instruction."""
-    return prompt_text("tasks.captions", "caption_analysis")
+    return prompt_text("caption-analysis/caption_analysis")
 
 
 class LlmParameters(Frozen):
@@ -208,7 +208,7 @@ class _CaptionQuestion(Question[CaptionAnswer]):
             sampling=Sampling(
                 temperature=parameters.temperature,
                 top_p=parameters.top_p,
-                # by the caption and the try alone, so that no result depends on the order of the answers
+                # from caption and attempt alone, so that results do not depend on the order of answers
                 seed=derived_seed("caption-analysis", self.digest, len(self.unfit)) % 2**31,
                 most_tokens=parameters.most_tokens,
             ),

@@ -5,7 +5,9 @@ The rules for actions are here; those for other entities are in :mod:`tasks.capt
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -250,13 +252,26 @@ class RulesAnalyser(CaptionAnalyser):
 @lru_cache(maxsize=1)
 def _language_model() -> Any:
     """Load the language model, once per process."""
-    import spacy
-
+    spacy = _spacy_alone()
     try:
         # The lemmatiser and the named-entity recogniser are not used; excluding them halves the time.
         return spacy.load(MODEL, exclude=["ner", "lemmatizer"])
     except OSError as problem:
         raise _not_installed(MODEL_PACKAGE) from problem
+
+
+def _spacy_alone() -> Any:
+    """Import spaCy without torch, which it would import wherever that is installed.
+
+    The language model has no use for it, and it costs each process seconds and hundreds of megabytes.
+    """
+    if "torch" in sys.modules:
+        return importlib.import_module("spacy")
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        return importlib.import_module("spacy")
+    finally:
+        del sys.modules["torch"]
 
 
 def _version(package: str) -> str:

@@ -1,3 +1,4 @@
-"""Everything that asks a model server. Others use servers, chat, answers, requests, usage, limits and
-vision_models.
+"""Requests to model servers.
+
+Other rooms use servers, chat, answers, conversation, questions, requests, usage, limits and vision_models.
 """

@@ -1,7 +1,7 @@
-"""Answers of models that are kept: each is paid for once, also where several processes want it.
+"""Kept answers of models: each is paid for once, even if several processes request it.
 
-Those of suites lie in ``suites/answers/`` of the store, descriptions that judges read in
-``judgements/captions/``, a line each.
+Suites' answers are in ``suites/answers/`` of the store, descriptions that judges read in
+``judgements/captions/``, one line each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from storage_schemas.ids import digest_text
 from storage_schemas.json_lines import LinesFolder
 from storage_schemas.model import Frozen
 
-#: How often a process looks whether another one has the answer that both want, in seconds.
+#: How often a process checks whether another one has made the answer that both need, in seconds.
 _LOOK_EVERY_S = 0.1
 
 
@@ -32,17 +32,17 @@ class StoredAnswer(Frozen):
     Parameters
     ----------
     key
-        Checksum of all that it depends on.
+        Checksum of everything it depends on.
     text
-        The answer as it came.
+        The raw answer.
     model
-        Who answered, as its server names it.
+        The model that answered, as its server names it.
     asked_by, about
-        Checksum of the settings of who asked, and the aspect, where that is noted.
+        Checksum of the evaluator's settings, and the aspect, if recorded.
     frames, tokens_in, tokens_out, seconds, tries
-        What it took.
+        Cost of the answer.
     expected_in
-        The tokens in that were estimated before it was asked for, where that is noted.
+        Estimated tokens of the request, if recorded.
     """
 
     key: str
@@ -58,24 +58,24 @@ class StoredAnswer(Frozen):
     expected_in: int = 0
 
 
-#: Threads of this process that want one answer wait for each other, also where they serve several who ask.
+#: Locks for threads of this process that need the same answer, shared by all stores of a folder.
 _making: dict[tuple[Path, str], threading.Lock] = defaultdict(threading.Lock)
 
 
 class AnswerStore:
-    """The answers in a folder, shared by threads and processes, on one machine or on several."""
+    """The answers in a folder, shared by threads and processes of one or several machines."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
         self._known: dict[str, StoredAnswer] | None = None
-        self._lines = LinesFolder(folder, StoredAnswer, "that answer is asked for again")
+        self._lines = LinesFolder(folder, StoredAnswer, "that answer is requested again")
         self._held: int | None = None
 
     def get_or_make(self, key: str, make: Callable[[], StoredAnswer]) -> tuple[StoredAnswer, bool]:
-        """Return the answer to a key, and whether it was made now.
+        """Return the answer of a key, and whether it was made now.
 
-        Two threads or processes that want the same one make it once. What `make` raises is raised here.
+        Threads and processes that need the same answer make it once. Errors of `make` are raised here.
         """
         with self._lock:
             known = self._read().get(key)
@@ -83,7 +83,7 @@ class AnswerStore:
             return known, False
         with _making[self._folder, key], self._alone(key):
             with self._lock:
-                # what another thread or process made meanwhile
+                # another thread or process may have made it meanwhile
                 known = self._read_on().get(key)
             if known is not None:
                 return known, False
@@ -95,12 +95,12 @@ class AnswerStore:
 
     @contextmanager
     def _alone(self, key: str) -> Iterator[None]:
-        """Hold a key: no other process makes its answer meanwhile; one that dies lets go of it."""
+        """Lock a key, so that no other process makes its answer; the lock of a dead process is released."""
         path = self._folder.with_name(f"{self._folder.name}.lock")
         with self._lock, storage_errors(path.parent):
             if self._held is None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                # it stays open: a process that closes it lets go of all that it holds
+                # it stays open, because closing it would release all locks of this process
                 self._held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         held, place = self._held, int(digest_text(key)[:15], 16)
         while True:
@@ -110,7 +110,7 @@ class AnswerStore:
             except OSError as problem:
                 if problem.errno not in (errno.EACCES, errno.EAGAIN):
                     raise
-            # waiting in the kernel would look like a deadlock to it where two processes hold one each
+            # not by a blocking lock: the kernel reports a deadlock if two processes hold one key each
             time.sleep(_LOOK_EVERY_S)
         try:
             yield
@@ -118,23 +118,23 @@ class AnswerStore:
             fcntl.lockf(held, fcntl.LOCK_UN, 1, place)
 
     def find(self, key: str) -> StoredAnswer | None:
-        """Return the answer to a key; None where it is not there."""
+        """Return the answer of a key, or None."""
         with self._lock:
             return self._read().get(key)
 
     def made_for(self, asked_by: str) -> list[StoredAnswer]:
-        """Return the answers that were asked for with some settings."""
+        """Return the answers that an evaluator with these settings requested."""
         with self._lock:
-            return [found for found in self._read().values() if found.asked_by == asked_by]
+            return [answer for answer in self._read().values() if answer.asked_by == asked_by]
 
     def _read(self) -> dict[str, StoredAnswer]:
         return self._read_on() if self._known is None else self._known
 
     def _read_on(self) -> dict[str, StoredAnswer]:
-        """Read what was added since."""
+        """Read the answers added since the last read."""
         known = self._known = {} if self._known is None else self._known
-        for found in self._lines.new_rows():
-            known.setdefault(found.key, found)
+        for answer in self._lines.new_rows():
+            known.setdefault(answer.key, answer)
         return known
 
 
@@ -143,9 +143,9 @@ _opening = threading.Lock()
 
 
 def open_answers(folder: Path) -> AnswerStore:
-    """Return this process's store of a folder: all who use it hold its answers in memory once."""
+    """Return this process's store of a folder, so that its answers are in memory once."""
     with _opening:
-        found = _open.get(folder)
-        if found is None:
-            found = _open[folder] = AnswerStore(folder)
-        return found
+        store = _open.get(folder)
+        if store is None:
+            store = _open[folder] = AnswerStore(folder)
+        return store

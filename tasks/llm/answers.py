@@ -1,7 +1,4 @@
-"""Asking a language model once, and reading its JSON answer; nothing is guessed.
-
-What answers look like, and how their parts are read; nothing is guessed.
-"""
+"""Ask a language model once, and read the parts of its JSON answer; nothing is guessed."""
 
 from __future__ import annotations
 
@@ -26,43 +23,43 @@ _THOUGHT = "</think>"
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
-# halves of characters, and marks that turn the direction of the text around them
+# lone surrogates, and marks that change the direction of the surrounding text
 _UNSEEN = re.compile("[\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class NotFitting(ValueError):
-    """An answer that is no analysis; the message is for whoever answers, a model or a person."""
+    """An answer is invalid; the message is written for whoever answers, a model or a person."""
 
 
 def split_thinking(text: str) -> tuple[str, str]:
-    """Return the thoughts at the head of an answer, where the server left them there, and the rest.
+    """Return the reasoning at the start of an answer, if the server left it there, and the rest.
 
     Raises
     ------
     NotFitting
-        If the thinking never ends.
+        If the reasoning does not end.
     """
     stripped = text.strip()
-    # templates that open the thinking themselves leave only its end in the answer
+    # with chat templates that open the reasoning, the answer has only its end
     if not stripped.startswith(_THINKING) and (stripped.startswith("{") or _THOUGHT not in stripped):
         return "", stripped
     thoughts, end, rest = stripped.removeprefix(_THINKING).partition(_THOUGHT)
     if not end:
-        raise NotFitting("the thinking was not ended, and nothing came after it")
+        raise NotFitting("the reasoning did not end, and nothing came after it")
     return thoughts.strip(), rest.strip()
 
 
 def clean_text(text: str) -> str:
-    """Return a text without control characters, halves of characters and turning marks, on one line."""
+    """Return a text on one line, without control characters, lone surrogates and direction marks."""
     return " ".join(_UNSEEN.sub("", _CONTROL.sub(" ", text)).split())
 
 
 def has_text(text: str) -> bool:
-    """Return whether there is anything in a text that one could see."""
+    """Return whether a text has any visible character."""
     return any(letter.isprintable() and not letter.isspace() for letter in text)
 
 
-#: What servers say of a request that is too long for the model.
+#: Servers' messages for a request that is too long for the model.
 _TOO_LONG = re.compile(
     r"context|too long|too many (tokens|images)|maximum.{0,40}(length|tokens)", re.IGNORECASE
 )
@@ -74,7 +71,7 @@ _SHOWN = 120
 def ask(
     client: ChatClient, model: VlmModel, system: str, user: list[dict[str, Any]], schema: Mapping[str, Any]
 ) -> ChatAnswer:
-    """Return a model's answer that ended by itself, its thoughts apart.
+    """Return a model's complete answer, with its reasoning split off.
 
     Parameters
     ----------
@@ -104,22 +101,25 @@ def ask(
     if answer.error is not None:
         too_long = _TOO_LONG.search(answer.error)
         raise NotJudged(Failure.CONTEXT_TOO_LONG if too_long else Failure.REFUSED, answer.error, usage=usage)
-    kept = {"raw": answer.text, "finish_reason": answer.finish_reason or "", "usage": usage}
+
+    def failed(failure: Failure, message: str) -> NotJudged:
+        return NotJudged(failure, message, answer.text, answer.finish_reason or "", usage)
+
     if answer.finish_reason == "length":
-        raise NotJudged(Failure.CUT_OFF, f"cut off after {answer.tokens_out} tokens", **kept)  # type: ignore[arg-type]
+        raise failed(Failure.CUT_OFF, f"cut off after {answer.tokens_out} tokens")
     if answer.finish_reason == "content_filter":
-        raise NotJudged(Failure.REFUSED, "the server's filter held the answer back", **kept)  # type: ignore[arg-type]
+        raise failed(Failure.REFUSED, "the server's filter held the answer back")
     try:
         thoughts, text = split_thinking(answer.text)
     except NotFitting as problem:
-        raise NotJudged(Failure.CUT_OFF, str(problem), **kept) from problem  # type: ignore[arg-type]
+        raise failed(Failure.CUT_OFF, str(problem)) from problem
     if not text:
-        raise NotJudged(Failure.NO_ANSWER, "the answer is empty", **kept)  # type: ignore[arg-type]
+        raise failed(Failure.NO_ANSWER, "the answer is empty")
     return answer.model_copy(update={"text": text, "reasoning": answer.reasoning or thoughts})
 
 
 def usage_of(answer: ChatAnswer, frames: int = 0) -> Usage:
-    """Return what an answer took."""
+    """Return the cost of an answer."""
     return Usage(
         frames=frames,
         tokens_in=answer.tokens_in or 0,
@@ -130,32 +130,32 @@ def usage_of(answer: ChatAnswer, frames: int = 0) -> Usage:
 
 
 def read_value(answer: ChatAnswer, key: str) -> str:
-    """Return the text of the one key of a JSON answer.
+    """Return the text of a JSON answer's only key.
 
     Raises
     ------
     NotJudged
-        `not_understood` for anything else: prose, more than one object, another key, a key twice.
+        `not_understood` for anything else: prose, several objects, another key, a key twice.
     """
     try:
         value = json.loads(answer.text, object_pairs_hook=once)
     except (ValueError, RecursionError):
         value = None
     if not (isinstance(value, dict) and set(value) == {key} and isinstance(value[key], str)):
-        raise not_understood(answer, f'no JSON object {{"{key}": …}}')
+        raise not_understood(answer, f'not a JSON object {{"{key}": …}}')
     return whole_characters(value[key])
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members of a JSON object; raise ValueError if a key stands twice."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key stands twice: which of the two is meant, nobody knows")
-    return found
+    """Return the members of a JSON object; raise ValueError if a key appears twice."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a key appears twice, which is ambiguous")
+    return members
 
 
 def not_understood(answer: ChatAnswer, why: str) -> NotJudged:
-    """Return the error of an answer that does not say what was asked."""
+    """Return the error for an answer that cannot be interpreted."""
     shown = answer.text[:_SHOWN] + ("…" if len(answer.text) > _SHOWN else "")
     return NotJudged(
         Failure.NOT_UNDERSTOOD,
@@ -187,26 +187,26 @@ def text_in(value: Any, key: str) -> str:
     Raises
     ------
     NotJudged
-        `not_understood` if it is missing, no text, or empty.
+        `not_understood` if it is missing, not a text, or empty.
     """
-    found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, str) or not found.strip():
+    text = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(text, str) or not text.strip():
         raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no text {key!r}")
-    return whole_characters(found.strip())
+    return whole_characters(text.strip())
 
 
 def texts_in(value: Any, key: str) -> list[str]:
-    """Return a list of texts of an answer, the empty ones left out.
+    """Return a list of texts of an answer, without empty ones.
 
     Raises
     ------
     NotJudged
-        `not_understood` if it is missing or holds something else.
+        `not_understood` if it is missing or has anything else.
     """
-    found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+    texts = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no list of texts {key!r}")
-    return [whole_characters(one.strip()) for one in found if one.strip()]
+    return [whole_characters(text.strip()) for text in texts if text.strip()]
 
 
 def score_in(value: Any, low: int, high: int) -> int:
@@ -215,13 +215,13 @@ def score_in(value: Any, low: int, high: int) -> int:
     Raises
     ------
     NotJudged
-        `not_understood` if it is missing, no whole number, or outside the scale.
+        `not_understood` if it is missing, not a whole number, or outside the scale.
     """
-    found = value.get("score") if isinstance(value, dict) else None
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no number 'score' but {found!r:.60}")
-    if not low <= found <= high:
-        raise NotJudged(Failure.NOT_UNDERSTOOD, f"a score of {found} is outside the scale {low} to {high}")
-    if found != int(found):
-        raise NotJudged(Failure.NOT_UNDERSTOOD, f"a score of {found} is no whole number")
-    return int(found)
+    score = value.get("score") if isinstance(value, dict) else None
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no number 'score' but {score!r:.60}")
+    if not low <= score <= high:
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"a score of {score} is outside the scale {low} to {high}")
+    if score != int(score):
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"a score of {score} is not a whole number")
+    return int(score)

@@ -1,7 +1,4 @@
-"""Chat completions of an OpenAI-compatible server: requests and answers, many at once, or single ones from
-any
-thread.
-"""
+"""Chat completions of an OpenAI-compatible server: many concurrently, or single ones from any thread."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from tasks.llm.servers import ChatServer, ServerDown, is_near, no_such_model, re
 
 
 class Sampling(Frozen):
-    """How the answer's words are drawn; None leaves it to the server."""
+    """Sampling parameters; None leaves a value to the server."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -37,13 +34,13 @@ class ChatRequest(Frozen):
     Parameters
     ----------
     messages
-        As the interface has them: ``{"role": …, "content": …}``, content a text or a list of parts.
+        In the interface's form: ``{"role": …, "content": …}``, where content is a text or a list of parts.
     answer_schema
-        JSON Schema that the answer has to fit, or None for free text.
+        JSON Schema of the answer, or None for free text.
     sampling
-        How the words are drawn.
+        Sampling parameters.
     extra_body
-        Fields that only some servers know, such as vLLM's ``top_k``.
+        Fields that only some servers support, such as vLLM's ``top_k``.
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -53,9 +50,9 @@ class ChatRequest(Frozen):
 
 
 class ChatAnswer(Frozen):
-    """What came of a request: the answer, or in `error` why there is none.
+    """The answer to a request, or the reason in `error` if there is none.
 
-    `seconds` is the time of the call that was answered, `tries` the number of calls that it took.
+    `seconds` is the duration of the last call, `tries` the number of calls.
     """
 
     text: str = ""
@@ -75,7 +72,7 @@ class _Loose(Frozen):
 
 class _Message(_Loose):
     content: str | None = None
-    # vLLM's name of it is `reasoning`; before that it was `reasoning_content`
+    # vLLM calls it `reasoning`, earlier versions `reasoning_content`
     reasoning: str | None = None
     reasoning_content: str | None = None
 
@@ -102,48 +99,48 @@ def read_answer(body: bytes) -> ChatAnswer:
     Raises
     ------
     ValueError
-        If it is no chat completion.
+        If it is not a chat completion.
     """
     try:
-        found = _Completion.model_validate(json.loads(body))
+        completion = _Completion.model_validate(json.loads(body))
     except (ValidationError, ValueError, RecursionError) as problem:
-        raise ValueError(f"what came is no chat completion: {body[:80]!r}") from problem
-    choice, usage = found.choices[0], found.usage or _Usage()
+        raise ValueError(f"the response is not a chat completion: {body[:80]!r}") from problem
+    choice, usage = completion.choices[0], completion.usage or _Usage()
     return ChatAnswer(
         text=choice.message.content or "",
         reasoning=choice.message.reasoning or choice.message.reasoning_content or "",
         finish_reason=choice.finish_reason,
-        model=found.model,
+        model=completion.model,
         tokens_in=usage.prompt_tokens,
         tokens_out=usage.completion_tokens,
     )
 
 
 _CONNECT_S = 10.0
-#: First and longest pause of the back-off, seconds.
+#: First and longest pause between attempts, in seconds.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
-_PASSING = frozenset({408, 409, 429})
+_TRANSIENT = frozenset({408, 409, 429})
 
 
-#: Called with a request's place and its answer, in the order of arrival; returns what is to be asked next in
-#: its place, if anything.
+#: Called with a request's index and its answer, in the order of arrival; returns the next request at this
+#: index, if any.
 OnAnswer = Callable[[int, ChatAnswer], ChatRequest | None]
 
 
 def ask_all(server: ChatServer, requests: Iterable[ChatRequest], on_answer: OnAnswer) -> None:
-    """Ask a server all requests, at most ``server.concurrency`` of them at once.
+    """Send all requests to a server, at most ``server.concurrency`` concurrently.
 
     Raises
     ------
     PrerequisiteError
         If the server cannot be used: it is down for longer than its patience, refuses the key or does not
-        have the model. `on_answer` has had every answer that came before.
+        have the model. `on_answer` was called with every answer received before.
     """
     asyncio.run(ServerAsking(server, on_answer).all(requests))
 
 
-class _Passing(Exception):
-    """A fault that may pass."""
+class _TransientFault(Exception):
+    """A fault that a new attempt may not have."""
 
     def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
         super().__init__(reason)
@@ -151,11 +148,11 @@ class _Passing(Exception):
 
 
 class _Refused(Exception):
-    """The server will not answer this request, however often it is asked."""
+    """The server rejected this request; a new attempt would be rejected too."""
 
 
 class ServerAsking:
-    """Asks one server, within one event loop."""
+    """Sends requests to one server, within one event loop."""
 
     def __init__(self, server: ChatServer, on_answer: OnAnswer) -> None:
         self._server = server
@@ -163,7 +160,7 @@ class ServerAsking:
         self._client: Any = None
 
     async def all(self, requests: Iterable[ChatRequest]) -> None:
-        """Ask all requests and close the client."""
+        """Send all requests and close the client."""
         waiting = deque(enumerate(requests))
         async with _client(self._server) as self._client:
             count = min(self._server.concurrency, len(waiting))
@@ -195,7 +192,7 @@ class ServerAsking:
                 request = self._on_answer(place, await self._ask(request))
 
     async def _ask(self, request: ChatRequest) -> ChatAnswer:
-        """Return the answer to a request, trying again as long as the server's patience lasts."""
+        """Return the answer to a request; transient faults are retried within the server's patience."""
         tries, failing_since = 0, None
         while True:
             tries += 1
@@ -206,16 +203,16 @@ class ServerAsking:
                 return answer.model_copy(update={"tries": tries, "seconds": seconds})
             except _Refused as problem:
                 return ChatAnswer(tries=tries, error=str(problem))
-            except _Passing as problem:
+            except _TransientFault as problem:
                 failing_since = failing_since or time.monotonic()
                 pause = _pause(tries, problem.retry_after_s)
                 if time.monotonic() + pause - failing_since > self._server.patience_s:
                     return await self._given_up(problem, tries, time.monotonic() - failing_since)
                 await asyncio.sleep(pause)
 
-    async def _given_up(self, problem: _Passing, tries: int, seconds: float) -> ChatAnswer:
-        """Return the failure of one request, or raise where the server answers nothing at all."""
-        said = f"{problem} ({tries} tries in {seconds:.0f} s)"
+    async def _given_up(self, problem: _TransientFault, tries: int, seconds: float) -> ChatAnswer:
+        """Return the failure of one request; raise ServerDown if the server answers nothing else either."""
+        error = f"{problem} ({tries} attempts in {seconds:.0f} s)"
         harmless = ChatRequest(
             messages=({"role": "user", "content": "Say yes."},), sampling=Sampling(most_tokens=1)
         )
@@ -223,13 +220,13 @@ class ServerAsking:
             await self._once(harmless)
         except _Refused:
             pass
-        except _Passing as still:
+        except _TransientFault as still:
             raise ServerDown(
-                f"model server {self._server.name} at {self._server.base} does not answer: {said}; {still}. "
-                "Start it or wait until it has time for us, then run the same command again: what it has "
-                "answered is kept"
+                f"model server {self._server.name} at {self._server.base} does not answer: {error}; {still}. "
+                "Start it, or wait until it is less busy, then run the same command again: answers received "
+                "so far are stored"
             ) from still
-        return ChatAnswer(tries=tries, error=said)
+        return ChatAnswer(tries=tries, error=error)
 
     async def _once(self, request: ChatRequest) -> ChatAnswer:
         import openai
@@ -243,34 +240,34 @@ class ServerAsking:
         except openai.APIStatusError as problem:
             raise self._status(problem) from problem
         except (openai.APITimeoutError, TimeoutError) as problem:
-            raise _Passing(f"no answer within {self._server.timeout_s:g} s") from problem
+            raise _TransientFault(f"no answer within {self._server.timeout_s:g} s") from problem
         except openai.APIConnectionError as problem:
             cause = problem.__cause__ or problem
-            raise _Passing(str(cause) or type(cause).__name__) from problem
+            raise _TransientFault(str(cause) or type(cause).__name__) from problem
         try:
             return read_answer(raw.http_response.content)
         except ValueError as problem:
-            # a gateway's page, or cut off
-            raise _Passing(str(problem)) from problem
+            # a gateway's page, or a truncated body
+            raise _TransientFault(str(problem)) from problem
 
     def _status(self, problem: Any) -> Exception:
-        """Return what an error status means: it passes, it is this request's, or nothing can be asked."""
-        status, said = problem.status_code, _said(problem.body)
-        if status in _PASSING or status >= 500:
-            return _Passing(f"HTTP {status}{said}", _retry_after(problem.response.headers))
+        """Return the error of a status: transient, of this request, or of the server as a whole."""
+        status, text = problem.status_code, _error_text(problem.body)
+        if status in _TRANSIENT or status >= 500:
+            return _TransientFault(f"HTTP {status}{text}", _retry_after(problem.response.headers))
         if status in (401, 403):
             return refused_key(self._server)
         if status == 404:
             return no_such_model(self._server)
-        return _Refused(f"the server refused the request: HTTP {status}{said}")
+        return _Refused(f"the server refused the request: HTTP {status}{text}")
 
 
 def _client(server: ChatServer) -> Any:
-    """Return the library's client, with its own retries off: :class:`ServerAsking` retries, and counts."""
+    """Return the library's client without retries: :class:`ServerAsking` retries and counts attempts."""
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
     http = DefaultAsyncHttpxClient(
-        # a proxy of the environment has no business between us and a server of our own network
+        # the environment's proxy does not lead to servers of the local network
         trust_env=not is_near(server.url),
         limits=_limits(server.concurrency),
     )
@@ -304,7 +301,7 @@ def _arguments(request: ChatRequest) -> dict[str, Any]:
         "seed": sampling.seed,
         "max_completion_tokens": sampling.most_tokens,
     }
-    # as a part of the extra body it is sent as it is; the library would walk through the whole schema
+    # in the extra body it is sent unchanged; the library would traverse the whole schema
     extra = dict(request.extra_body)
     if request.answer_schema is not None:
         extra["response_format"] = {
@@ -316,7 +313,7 @@ def _arguments(request: ChatRequest) -> dict[str, Any]:
 
 
 def _pause(tries: int, retry_after_s: float | None) -> float:
-    """Return how long to wait, in seconds: twice as long each time, with jitter, or as the server says."""
+    """Return the pause before the next attempt, in seconds: exponential with jitter, or the server's."""
     if retry_after_s is not None:
         return retry_after_s + random.uniform(0, 0.1)
     pause: float = min(_FIRST_PAUSE_S * 2.0 ** min(tries - 1, 10), _LONGEST_PAUSE_S)
@@ -324,7 +321,7 @@ def _pause(tries: int, retry_after_s: float | None) -> float:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return what ``Retry-After`` says, in seconds: it is a number of them, or a date."""
+    """Return the value of ``Retry-After`` in seconds; the header is a number or a date."""
     text = headers.get("retry-after", "")
     try:
         return max(0.0, float(text))
@@ -336,16 +333,16 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _said(body: object) -> str:
+def _error_text(body: object) -> str:
     message = body.get("message") or body if isinstance(body, dict) else body
     return f" ({message!s:.300})" if message else ""
 
 
 class ChatClient:
-    """Asks one server single questions, from any thread; its connections stay open between them.
+    """Sends single requests to one server, from any thread; connections stay open in between.
 
-    It bounds nothing: whoever calls from `n` threads has `n` requests in flight. One that nobody holds any
-    more closes its connections too.
+    It sets no limit: `n` threads have `n` requests in flight. Connections are closed when the client is
+    garbage-collected.
     """
 
     def __init__(self, server: ChatServer) -> None:
@@ -367,7 +364,7 @@ class ChatClient:
             if self._running is None:
                 loop = asyncio.new_event_loop()
                 thread = threading.Thread(target=_run, args=(loop,), name="chat", daemon=True)
-                # as long as the process lives: at its end the system closes what is open
+                # at the end of the process, the system closes connections
                 end = weakref.finalize(self, _end, loop, self._asking)
                 end.atexit = False
                 self._running = loop, thread, end
@@ -376,7 +373,7 @@ class ChatClient:
         return asyncio.run_coroutine_threadsafe(self._asking.one(request), loop).result()
 
     def close(self) -> None:
-        """Close the connections; a later question opens new ones."""
+        """Close the connections; a later request opens new ones."""
         with self._lock:
             running, self._running = self._running, None
         if running is not None:
@@ -386,7 +383,7 @@ class ChatClient:
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped, and close it."""
+    """Run an event loop until it is stopped, then close it."""
     try:
         loop.run_forever()
     finally:
@@ -394,7 +391,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _end(loop: asyncio.AbstractEventLoop, asking: ServerAsking) -> None:
-    """Close the connections of a loop of another thread, then stop it; wait for neither."""
+    """Close the connections of another thread's loop, then stop it, without waiting."""
 
     async def close() -> None:
         try:
@@ -410,6 +407,6 @@ _clients_lock = threading.Lock()
 
 
 def client_of(server: ChatServer) -> ChatClient:
-    """Return this process's client of a server: all who ask it share its connections."""
+    """Return this process's client of a server, whose connections all callers share."""
     with _clients_lock:
         return _clients.setdefault(server, ChatClient(server))

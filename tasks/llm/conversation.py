@@ -1,7 +1,7 @@
-"""A conversation with models: its steps, the models in their roles, and who answers.
+"""A conversation with models: its steps, the models in their roles, and how steps are answered.
 
-A step is answered by servers (:class:`LiveAsker`), or by nobody, to estimate what servers would take
-(:class:`DryRunAsker`). What a step shows besides its text is an :class:`Exhibit`: this module knows no video.
+:class:`LiveAsker` sends steps to servers; :class:`DryRunAsker` sends nothing and estimates the requests. What
+a step shows besides its text is an :class:`Exhibit`, so this module does not know videos.
 """
 
 from __future__ import annotations
@@ -20,65 +20,67 @@ from tasks.llm.servers import Servers, check_server
 from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
 from tasks.llm.vision_models import MARK_TOKENS, VlmModel
 
-#: What a model is asked for, such as ``multimodal`` or ``language``.
+#: The part a model plays, such as ``multimodal`` or ``language``.
 Role = str
 
 
 class Shown(Protocol):
-    """What one request shows of an exhibit, chosen for one model."""
+    """The part of an exhibit that one request shows to one model."""
 
     @property
     def frames(self) -> int:
-        """How many frames are looked at."""
+        """Number of frames examined."""
 
     @property
     def images(self) -> int:
-        """How many images are sent."""
+        """Number of images sent."""
 
     @property
     def tokens(self) -> int:
-        """How many tokens they take, about."""
+        """Approximate number of tokens of the images."""
 
     def key(self) -> Mapping[str, Any]:
-        """Return what the images depend on besides the model's settings, JSON-able; raise NotJudged."""
+        """Return what the images depend on besides the model's settings, JSON-serialisable.
+
+        Raises NotJudged if that cannot be determined.
+        """
 
     def parts(self) -> Parts:
-        """Return the parts of a message; raise NotJudged where something cannot be read."""
+        """Return the parts of a message; raise NotJudged if something cannot be read."""
 
     def details(self) -> dict[str, Any]:
-        """Return what was shown, JSON-able."""
+        """Return a JSON-serialisable description of what was shown."""
 
 
 class Exhibit(Protocol):
     """What a step shows besides its text."""
 
     def fit(self, model: VlmModel, text_tokens: int) -> Shown:
-        """Choose as much as fits beside a text of so many tokens; raise NotJudged where nothing does."""
+        """Return as much as fits beside a text of `text_tokens` tokens; raise NotJudged if nothing does."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A request before it is made.
+    """One request of a conversation.
 
     Parameters
     ----------
     name, role
-        What messages call it, and which model answers.
+        Name of the step in messages, and role of the model that answers.
     system, text
-        What the model is told.
+        System message and text of the user's message.
     schema
         JSON Schema of the answer.
     assumed
-        An answer of usual length, for estimates.
+        An answer of typical length, for estimates.
     check
-        Takes the JSON value of an answer and returns what stands for it; raises NotJudged if it does not fit.
-        None takes any.
+        Converts the JSON value of an answer; raises NotJudged if it is invalid. None accepts any value.
     exhibit
-        What the model is shown; None for a text alone.
+        What the model is shown; None for text alone.
     what
-        What else the answer depends on, JSON-able: the repeat.
+        Further values that the answer depends on, JSON-serialisable, such as the repeat.
     temperature, seed
-        In place of the model's own, where there is a seed.
+        Replace the model's own if a seed is given.
     """
 
     name: str
@@ -96,31 +98,31 @@ class Step:
 
 @dataclass(frozen=True)
 class Roles:
-    """The models in their roles; a model's server is looked up when it is asked.
+    """The models in their roles; servers are looked up when a request is made.
 
     Parameters
     ----------
     name
-        Whose conversation it is; part of the key of every answer.
+        Name of the conversation; part of the key of every answer.
     models
         The model of each role.
     servers
-        Where their servers are found.
-    kept
-        Where answers are kept.
+        The model servers.
+    answers
+        The store of kept answers.
     """
 
     name: str
     models: Mapping[Role, VlmModel]
     servers: Servers
-    kept: AnswerStore
+    answers: AnswerStore
 
     def model(self, role: Role) -> VlmModel:
         """Return the model of a role."""
         return self.models[role]
 
     def calls(self, role: Role) -> Calls:
-        """Return who answers.
+        """Return the client of a role's model.
 
         Raises
         ------
@@ -128,10 +130,10 @@ class Roles:
             If the profile does not name the model's server.
         """
         model = self.models[role]
-        return Calls(model, client_of(self.servers.find(model.server, model.model)), self.kept)
+        return Calls(model, client_of(self.servers.find(model.server, model.model)), self.answers)
 
     def calls_of(self, step: Step) -> Calls:
-        """Return who answers a step, with its temperature and seed."""
+        """Return the client for a step, with the step's temperature and seed."""
         calls = self.calls(step.role)
         if step.seed is None:
             return calls
@@ -140,31 +142,31 @@ class Roles:
         return replace(calls, model=model)
 
     def concurrency(self, role: Role) -> int:
-        """Return how many requests the profile allows at once for a role's server."""
+        """Return the number of concurrent requests that the profile allows for a role's server."""
         return self.calls(role).client.server.concurrency
 
     def settings(self, roles: Iterable[Role]) -> dict[str, Any]:
-        """Return what the answers of some roles depend on, by role."""
+        """Return the settings that the answers of some roles depend on, by role."""
         return {role: self.models[role].settings() for role in roles}
 
     def check(self, roles: Iterable[Role]) -> None:
-        """Ask the servers of some roles whether they have their models.
+        """Check that the servers of some roles are available and have their models.
 
         Raises
         ------
         PrerequisiteError
-            If one does not answer, refuses the key, or has other models only.
+            If one does not answer, refuses the key, or lacks the model.
         """
         for server in dict.fromkeys(self.calls(role).client.server for role in roles):
             check_server(server)
 
     def fit(self, step: Step) -> tuple[Shown | None, int]:
-        """Return what a step shows, and the tokens of the whole request, about.
+        """Return what a step shows, and the approximate number of tokens of the whole request.
 
         Raises
         ------
         NotJudged
-            `context_too_long` where the request does not fit, or what the exhibit raises.
+            `context_too_long` if the request does not fit, or what the exhibit raises.
         """
         model = self.models[step.role]
         tokens = model.text_tokens(step.system + step.text) + MARK_TOKENS + model.schema_tokens
@@ -179,7 +181,7 @@ class Roles:
         return shown, tokens + shown.tokens
 
     def key_of(self, step: Step, shown: Shown | None) -> dict[str, Any]:
-        """Return all that the answer to a step depends on besides model, system text and schema."""
+        """Return everything that a step's answer depends on besides model, system message and schema."""
         return {
             "conversation": self.name,
             "text": step.text,
@@ -189,26 +191,26 @@ class Roles:
 
 
 class Asker(Protocol):
-    """Gives the answer to a step."""
+    """Answers steps."""
 
     def ask(self, step: Step) -> Any:
-        """Return the answer as the step's check returns it; raise NotJudged where there is none."""
+        """Return the answer, converted by the step's check; raise NotJudged if there is none."""
 
 
 @dataclass
 class LiveAsker:
-    """Asks servers, and notes what was said and what it took.
+    """Sends steps to servers, and records the conversation and its cost.
 
     Parameters
     ----------
     conversation
-        What was said, step by step, JSON-able; also answers that did not fit, as they came.
+        All steps and answers, JSON-serialisable; invalid answers as raw text.
     shown
-        What was shown last, JSON-able.
+        What was shown last, JSON-serialisable.
     model
-        The first model that was shown something; until then the first that answered.
+        The first model that was shown something; until then, the first that answered.
     calls
-        Requests that were paid for; kept answers count nothing.
+        Number of requests paid for; kept answers are free.
     """
 
     roles: Roles
@@ -225,9 +227,9 @@ class LiveAsker:
         Raises
         ------
         NotJudged
-            If there is none; its message names the step, and it holds what was paid and said until then.
+            If there is none; it names the step, and has the conversation and its cost so far.
         NotKept
-            If it cannot be kept.
+            If the answer cannot be stored.
         """
         calls, expected = self.roles.calls_of(step), 0
         try:
@@ -253,11 +255,11 @@ class LiveAsker:
             self.add(calls.model.model, problem.usage, 1)
             raise
         if shown is not None:
-            self.model = self.model if self.shown else answer.kept.model
+            self.model = self.model if self.shown else answer.stored.model
             self.shown, self._frames = shown.details(), shown.frames
-        self.model = self.model or answer.kept.model
-        self.add(answer.kept.model, answer.usage, answer.calls)
-        self._note(step, answer.kept.model, answer.value, not answer.calls, expected, answer.usage)
+        self.model = self.model or answer.stored.model
+        self.add(answer.stored.model, answer.usage, answer.calls)
+        self._note(step, answer.stored.model, answer.value, not answer.calls, expected, answer.usage)
         return answer.value
 
     def _note(self, step: Step, model: str, answer: Any, kept: bool, expected: int, usage: Usage) -> None:
@@ -273,12 +275,12 @@ class LiveAsker:
         )
 
     def add(self, model: str, usage: Usage, calls: int) -> None:
-        """Count what a request to a model took."""
+        """Count the cost of a request to a model."""
         self._usages.append((model, usage))
         self.calls += calls
 
     def usage(self) -> Usage:
-        """Return what all steps took until now; models other than `model` stand apart."""
+        """Return the cost of all steps so far; models other than `model` are listed separately."""
         own = [usage for model, usage in self._usages if model == self.model]
         others = tuple(
             ModelUsage(model, usage.tokens_in, usage.tokens_out)
@@ -295,35 +297,35 @@ class LiveAsker:
         )
 
     def failed(self, problem: NotJudged) -> NotJudged:
-        """Return why there is no result, whatever step it lies with, with all that was paid and said.
+        """Add the conversation and its cost to the error of any step.
 
-        Every model stands apart, each with a price of its own: what failed names no model.
+        Models are listed separately, because a failure does not name a model and each has its own price.
         """
         problem.usage = self.usage().by_model(self.model)
         problem.calls, problem.details = self.calls, self.details()
         return problem
 
     def details(self) -> dict[str, Any]:
-        """Return the conversation and what was shown last, JSON-able."""
+        """Return the conversation and what was shown last, JSON-serialisable."""
         return {"conversation": self.conversation, "frames": self.shown}
 
 
 @dataclass
 class DryRunAsker:
-    """Asks nobody: takes answers that are kept, assumes the others, and notes those as estimates."""
+    """Sends nothing: uses kept answers, assumes the others, and records these as estimates."""
 
     roles: Roles
     estimates: list[Estimate] = field(default_factory=list)
     _assumed: list[str] = field(default_factory=list)
 
     def ask(self, step: Step) -> Any:
-        """Return the kept answer, else one of usual length."""
+        """Return the kept answer, or else the assumed one."""
         calls = self.roles.calls_of(step)
         shown, tokens_in = self.roles.fit(step)
         key = calls.key(self.roles.key_of(step, shown), step.system, step.schema)
-        kept = calls.kept.find(key)
-        if kept is not None:
-            return read(kept.text, None, step.check)
+        answer = calls.answers.find(key)
+        if answer is not None:
+            return read(answer.text, None, step.check)
         assumed, model = dict(step.assumed), calls.model
         self.assume(
             Estimate(
@@ -331,7 +333,7 @@ class DryRunAsker:
                 tokens_in=tokens_in,
                 tokens_out=model.thinking_tokens + model.text_tokens(str(assumed)),
                 model=model.model,
-                # what is shown is in the key; a text may hold assumed words, which are those of all videos
+                # the key has what is shown; a text may contain assumed words, which all videos share
                 once=key if shown is not None else self.once(key),
             ),
             key,
@@ -339,11 +341,11 @@ class DryRunAsker:
         return assumed if step.check is None else step.check(assumed)
 
     def once(self, key: str) -> str:
-        """Return a name of work on texts alone: what rests on assumed answers is not another video's."""
+        """Return the name of a request with text alone; if it depends on assumed answers, it has its own."""
         return digest_value([key, *self._assumed]) if self._assumed else key
 
     def assume(self, estimate: Estimate, key: str) -> None:
-        """Note a request whose answer is assumed."""
+        """Record a request whose answer is assumed."""
         self.estimates.append(estimate)
         self._assumed.append(key)
 
@@ -352,9 +354,9 @@ AnyAsker = TypeVar("AnyAsker", bound=DryRunAsker)
 
 
 def dry_run(asker: AnyAsker, talk: Callable[[AnyAsker], Any]) -> list[Estimate]:
-    """Return the requests of a conversation whose answers are not kept.
+    """Return estimates of the requests of a conversation that have no kept answer.
 
-    What is wrong with it is said when it is held; what is asked until then is paid for all the same.
+    A step that would fail ends the estimate: the requests before it are still made and paid for.
     """
     with suppress(NotJudged):
         talk(asker)

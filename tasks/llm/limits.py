@@ -1,6 +1,4 @@
-"""Limits of a run that all its processes share: requests, dollars, failures in a row, and requests a
-minute.
-"""
+"""Limits that all processes of a run share: dollars, tokens, and requests and tokens per minute."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen
 from tasks.llm.shared_state import SharedState
 
-#: How often counts are written down where nothing is limited, in seconds.
+#: How often counts are written if there is no limit, in seconds.
 _FLUSH_EVERY_S = 0.5
 
 
 class Counted(Protocol):
-    """What a request took: a judgement, the score of a suite, or an answer of another kind."""
+    """The cost of a request: of a judgement, a suite's score, or another answer."""
 
     @property
     def failure(self) -> Failure | None:
@@ -28,7 +26,7 @@ class Counted(Protocol):
 
     @property
     def cost_usd(self) -> float | None:
-        """Dollars; None where they are not known."""
+        """Dollars; None if unknown."""
 
     @property
     def tokens_in(self) -> int:
@@ -40,17 +38,17 @@ class Counted(Protocol):
 
 
 class Limits(Frozen):
-    """Most dollars and tokens of one run, all evaluators together; None for no limit."""
+    """Maximum dollars and tokens of one run, over all evaluators; None for no limit."""
 
     usd: float | None = None
     tokens: int | None = None
 
 
 class Spending:
-    """Counts what a run does, by evaluator, and keeps it within its limits.
+    """Counts the requests of a run by evaluator, and keeps them within the limits.
 
-    Before a request is made, what it is expected to take is set aside; afterwards what it took is counted.
-    So a limit is passed by no more than requests turn out dearer than expected.
+    The estimated cost of a request is reserved before it is made; its actual cost is counted afterwards. So a
+    limit is exceeded only as far as estimates were too low.
 
     Parameters
     ----------
@@ -67,14 +65,13 @@ class Spending:
 
     @property
     def limited(self) -> bool:
-        """Whether there is a limit at all."""
+        """Whether there is any limit."""
         return self.limits.usd is not None or self.limits.tokens is not None
 
     def reserve(self, name: str, usd: float, tokens: int) -> bool:
-        """Set aside what a request of an evaluator is expected to take; return False where it is too much.
+        """Reserve the estimated cost of a request; return False if a limit does not allow it.
 
-        An evaluator of which nothing is expected is stopped by a limit that is reached, once it has spent
-        something.
+        An evaluator without estimates is stopped once a limit is reached, if it has spent anything.
         """
         if not self.limited:
             return True
@@ -94,7 +91,7 @@ class Spending:
                 limit = f"{self.limits.usd} dollars" if over_usd else f"{self.limits.tokens} tokens"
                 why = (
                     self._too_small(usd, tokens)
-                    or f"the limit of {limit} is reached: the same command goes on"
+                    or f"the limit of {limit} is reached: run the same command again to continue"
                 )
                 mine["stopped"] = mine["stopped"] or why
                 return False
@@ -103,7 +100,7 @@ class Spending:
             return True
 
     def _too_small(self, usd: float, tokens: int) -> str:
-        """Return which limit does not even hold one request of so much; empty where all do."""
+        """Return which limit is too small for a single request of this cost; empty if none is."""
         for limit, needed, unit, shown in (
             (self.limits.usd, usd, "dollars", f"{usd:.6f}"),
             (self.limits.tokens, tokens, "tokens", f"{tokens}"),
@@ -116,22 +113,22 @@ class Spending:
         return ""
 
     def release(self, name: str, usd: float, tokens: int) -> None:
-        """Give back what was set aside for a request that was not made."""
+        """Release the reservation of a request that was not made."""
         if self.limited:
             with self._state.change() as state:
                 _give_back(_counts(state, name), usd, tokens)
 
     def count(self, name: str, row: Counted, usd: float, tokens: int) -> None:
-        """Count a request that was made, for which so much was set aside; see :meth:`flush`."""
+        """Count a request that was made, and release its reservation; see :meth:`flush`."""
         with self._lock:
             self._waiting.append((name, row, usd, tokens))
-            soon = time.monotonic() - self._flushed < _FLUSH_EVERY_S
-        # where nothing is limited nobody needs it at once
-        if self.limited or not soon:
+            recent = time.monotonic() - self._flushed < _FLUSH_EVERY_S
+        # without a limit, no process needs the count at once
+        if self.limited or not recent:
             self.flush()
 
     def flush(self) -> None:
-        """Write down what was counted."""
+        """Write the counts."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
             self._flushed = time.monotonic()
@@ -148,22 +145,22 @@ class Spending:
                 mine["unpriced"] += row.cost_usd is None and row.tokens_in + row.tokens_out > 0
 
     def stop(self, name: str, message: str) -> None:
-        """Let an evaluator make no more requests; the first message stays."""
+        """Stop an evaluator's requests; the first message is kept."""
         with self._state.change() as state:
             mine = _counts(state, name)
             mine["stopped"] = mine["stopped"] or message
 
     def stopped(self, name: str) -> str:
-        """Return why an evaluator makes no more requests; empty where it goes on."""
+        """Return why an evaluator's requests were stopped; empty if they were not."""
         return str(self.counts().get(name, {}).get("stopped", ""))
 
     def counts(self) -> dict[str, dict[str, Any]]:
         """Return by evaluator: asked, failed, usd, tokens, unpriced, stopped."""
-        found: dict[str, dict[str, Any]] = self._state.read().get("evaluators", {})
-        return found
+        counts: dict[str, dict[str, Any]] = self._state.read().get("evaluators", {})
+        return counts
 
     def remove(self) -> None:
-        """Remove the file."""
+        """Remove the run's file."""
         self._state.remove()
 
 
@@ -189,24 +186,24 @@ def _give_back(mine: dict[str, Any], usd: float, tokens: int) -> None:
     mine["reserved_tokens"] = max(0, mine["reserved_tokens"] - tokens)
 
 
-#: How much may gather while nothing is asked, in seconds of the rate.
+#: Capacity of a bucket, in seconds of its rate.
 _BURST_S = 5.0
 _MINUTE = 60.0
 
 
 class RateLimit:
-    """Most requests and tokens a minute.
+    """Maximum requests and tokens per minute, as token buckets in a shared file.
 
     Parameters
     ----------
     folder
-        Where the bucket's file lies.
+        Folder of the bucket's file.
     name
-        Whose limit it is.
+        Name of what is limited.
     requests_per_minute, tokens_per_minute
         None for no limit.
     clock, sleep
-        Wall-clock seconds, the same on all machines within about a second; and what waits.
+        Wall clock in seconds, equal on all machines within about a second; and the function that waits.
     """
 
     def __init__(
@@ -224,16 +221,16 @@ class RateLimit:
 
     @property
     def limited(self) -> bool:
-        """Whether there is a limit at all."""
+        """Whether there is any limit."""
         return any(self._rates.values())
 
     def wait(self, tokens: int, stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until a request may be made that takes about so many tokens; return False where it may not.
+        """Wait until a request of about `tokens` tokens may be made; return False if waiting was stopped.
 
         Parameters
         ----------
         stopped
-            Asked now and then whether waiting has no more sense.
+            Called from time to time; True ends the wait.
         """
         while self.limited:
             if stopped():
@@ -247,16 +244,16 @@ class RateLimit:
         return not stopped()
 
     def correct(self, expected: int, taken: int) -> None:
-        """Note that a request took another number of tokens than was expected."""
+        """Correct the bucket for a request whose tokens differ from the estimate."""
         if self._rates["tokens"] and expected != taken:
             with self._state.change() as bucket:
                 self._flow_in(bucket)
                 self._take(bucket, 0, taken - expected)
 
     def _flow_in(self, bucket: dict[str, Any]) -> float:
-        """Fill the bucket up to now; return how long a request has to wait, in seconds."""
+        """Fill the bucket up to now; return how long a request must wait, in seconds."""
         now = self._clock()
-        # clocks of two machines may differ: time never runs backwards here
+        # clocks of two machines may differ; time must not run backwards here
         passed = max(0.0, now - bucket.get("at", now))
         wait_s = 0.0
         for name, per_minute in self._rates.items():

@@ -1,6 +1,6 @@
-"""The accounting of paid requests: estimate, reserve, wait for the rate, count, and stop when a rule says so.
+"""The accounting of paid requests: reserve the estimate, wait for the rate, count, and stop by rule.
 
-One :class:`Meter` serves every kind of request: judgements, scores of suites, and the prompts of a suite.
+One :class:`Meter` serves every kind of request: judgements, suites' scores, and the prompts of a suite.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tasks.llm.usage import Estimate, Prices
 
 log = logging.getLogger(__name__)
 
-#: So many transient failures in a row stop all further requests under a name.
+#: Number of consecutive transient failures that stop the requests of a name.
 MOST_IN_A_ROW = 20
-#: How long a process may not notice that another one stopped the requests, in seconds.
+#: How often a process checks whether another one stopped the requests, in seconds.
 _LOOK_EVERY_S = 1.0
-_NO_PRICE = "the limit in dollars cannot be kept: {} has no price; add it with --prices"
+_NO_PRICE = "the limit in dollars cannot be enforced: {} has no price; add it with --prices"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Reservation:
-    """What was set aside for a request: dollars, tokens, and the names of work that it pays for once."""
+    """What is reserved for a request: dollars, tokens, and names of shared work that it pays for."""
 
     usd: float = 0.0
     tokens: int = 0
@@ -44,26 +44,26 @@ class Reservation:
 
 
 class CountedRow(Counted, Protocol):
-    """A row that says what a request took and, without an answer, why."""
+    """A row with the cost of a request and, if it has no answer, the reason."""
 
     @property
     def message(self) -> str:
-        """What happened, for a person."""
+        """Why there is no answer."""
 
 
 class Meter:
-    """Keeps the requests of one name within the limits of a run; threads may share one.
+    """Keeps the requests of one name within the limits of a run; thread-safe.
 
     Parameters
     ----------
     name
-        Under which the run counts: an evaluator's label, a dimension, ``prompts``.
+        Name that the run counts under: an evaluator's label, a dimension, ``prompts``.
     spending
-        What the run spends; its processes share it.
+        The run's counts, which its processes share.
     prices
-        What tokens cost.
+        Prices of tokens.
     rate
-        Requests and tokens a minute; None for no limit.
+        Requests and tokens per minute; None for no limit.
     """
 
     def __init__(self, name: str, spending: Spending, prices: Prices, rate: RateLimit | None = None) -> None:
@@ -76,12 +76,12 @@ class Meter:
 
     @property
     def limited(self) -> bool:
-        """Whether a limit needs estimates; making them costs time."""
+        """Whether a limit needs estimates, which cost time."""
         return self.spending.limited or (self.rate is not None and self.rate.limited)
 
     @property
     def stopped(self) -> Stop | None:
-        """Why no more requests are made, here or by another process; None while they are."""
+        """Why requests were stopped, here or by another process; None if they were not."""
         if self._stop is None and time.monotonic() - self._looked > _LOOK_EVERY_S:
             self._looked = time.monotonic()
             if elsewhere := self.spending.stopped(self.name):
@@ -89,7 +89,7 @@ class Meter:
         return self._stop
 
     def stop(self, message: str, failure: Failure = Failure.INTERNAL_ERROR) -> None:
-        """Let no more requests be made; the first reason stays."""
+        """Stop the requests; the first reason is kept."""
         with self._lock:
             if self._stop is not None:
                 return
@@ -98,21 +98,22 @@ class Meter:
         try:
             self.spending.stop(self.name, message)
         except SetAside as problem:
-            # other processes cannot write there either, so each finds out for itself
+            # other processes cannot write there either, so each stops by itself
             log.warning("%s: the stop cannot be written: %s", self.name, problem.message)
 
     def reserve(self, estimates: Sequence[Estimate]) -> Reservation | None:
-        """Set aside what a request is expected to take, and wait until the rate allows it.
+        """Reserve the estimated cost of a request, and wait until the rate allows it.
 
         Parameters
         ----------
         estimates
-            What the request takes; parts that an earlier request pays for (``once``) are left out.
+            Estimated cost of the request; shared work (``once``) that an earlier request pays for is left
+            out.
 
         Returns
         -------
         Reservation | None
-            None where no request may be made any more; :attr:`stopped` says why.
+            None if requests were stopped; :attr:`stopped` has the reason.
         """
         with self._lock:
             new = [one for one in estimates if not one.once or one.once not in self._once]
@@ -134,14 +135,14 @@ class Meter:
         return held
 
     def release(self, held: Reservation) -> None:
-        """Give back what was set aside for a request that was not made."""
+        """Release the reservation of a request that was not made."""
         self._forget_once(held)
         self.spending.release(self.name, held.usd, held.tokens)
 
     def refuses(self, held: Reservation, rows: Sequence[CountedRow]) -> bool:
-        """Tell whether a limit of the model's own refused a request: then it is no answer, and left.
+        """Return whether the model's own limit refused a request, which then has no row.
 
-        What was set aside is given back, and no more requests are made.
+        If so, its reservation is released and requests are stopped.
         """
         for row in rows:
             if row.failure is Failure.LIMIT_REACHED:
@@ -151,12 +152,12 @@ class Meter:
         return False
 
     def count(self, held: Reservation, rows: Sequence[CountedRow]) -> None:
-        """Count a request that was made; it may have given several rows.
+        """Count a request that was made, with all its rows.
 
         Raises
         ------
         SetAside
-            If the count cannot be written; no more requests are made then.
+            If the count cannot be written; requests are stopped then.
         """
         try:
             for place, row in enumerate(rows):
@@ -181,12 +182,12 @@ class Meter:
         if many:
             last = transient[-1]
             self.stop(
-                f"{MOST_IN_A_ROW} requests in a row failed; once that is fixed the same command goes on; "
-                f"the last one: {last.message}",
+                f"{MOST_IN_A_ROW} requests in a row failed, the last with: {last.message}; "
+                "correct the cause, then run the same command again to continue",
                 last.failure or Failure.INTERNAL_ERROR,
             )
 
     def _forget_once(self, held: Reservation) -> None:
-        """Shared work that may not have been done is set aside again by the next request."""
+        """Let the next request reserve shared work again that may not have been done."""
         with self._lock:
             self._once -= held.once

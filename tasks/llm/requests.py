@@ -1,4 +1,4 @@
-"""Requests to language models whose answers are kept at once, so that none is paid for twice."""
+"""Requests to language models; each answer is stored at once, so that it is paid for once."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tasks.llm.vision_models import VlmModel
 
 #: Parts of a user's message: texts and images.
 Parts = list[dict[str, Any]]
-#: Takes the JSON value of an answer and returns what stands for it; raises NotJudged if it does not fit.
+#: Converts the JSON value of an answer; raises NotJudged if it is invalid.
 Check = Callable[[Any], Any]
 
 
 class NotKept(SetAside):
-    """An answer that was paid for and cannot be kept: the store is full or cannot be written.
+    """An answer was paid for but cannot be stored: the store is full or cannot be written.
 
     Parameters
     ----------
     usage
-        What it took.
+        Cost of the answer.
     """
 
     def __init__(self, reason: Reason, message: str, usage: Usage | None = None) -> None:
@@ -37,10 +37,10 @@ class NotKept(SetAside):
 
 @dataclass(frozen=True)
 class JsonAnswer:
-    """An answer: its JSON value, how it is kept, and what it took now; nothing where it was kept before."""
+    """An answer: its JSON value, its stored form, and its cost, which is zero if it was stored before."""
 
     value: Any
-    kept: StoredAnswer
+    stored: StoredAnswer
     reasoning: str = ""
     usage: Usage = field(default_factory=Usage)
     calls: int = 0
@@ -48,22 +48,22 @@ class JsonAnswer:
 
 @dataclass
 class Calls:
-    """Asks one model with one sampling.
+    """Asks one model with one sampling setting.
 
     Parameters
     ----------
     model, client
-        The model, and its server.
-    kept
-        Where answers are kept.
+        The model, and the client of its server.
+    answers
+        The store of kept answers.
     """
 
     model: VlmModel
     client: ChatClient
-    kept: AnswerStore
+    answers: AnswerStore
 
     def key(self, what: Mapping[str, Any], system: str, schema: Mapping[str, Any]) -> str:
-        """Return the key under which an answer is kept, see :meth:`ask`."""
+        """Return the key of an answer, see :meth:`ask`."""
         return digest_value(
             {
                 "asked": dict(what),
@@ -87,32 +87,32 @@ class Calls:
         Parameters
         ----------
         what
-            All that the answer depends on, JSON-able: texts, identities of videos, places of frames, repeat.
+            Everything the answer depends on, JSON-serialisable: texts, identities of videos, frame
+            positions, repeat.
         parts
-            Makes the user's message; called only where the answer is not kept yet.
+            Makes the user's message; called only if there is no kept answer.
         schema
             JSON Schema of the answer.
         check
-            Called with the value before it is kept; what it raises (NotJudged) is raised here and the answer
-            is not kept. Its return value takes the place of the value.
+            Converts the value. If it raises NotJudged, that is raised here and the answer is not stored.
         notes
-            Further fields of the :class:`StoredAnswer`; called after `parts`, where something is asked.
+            Further fields of the :class:`StoredAnswer`; called after `parts`, if a request is made.
 
         Raises
         ------
         NotJudged
             If there is no answer.
         NotKept
-            If there is one, and the store does not take it.
+            If there is one, and it cannot be stored.
         SetAside
-            If that is known before anybody is asked, or a video cannot be read.
+            If it is clear before the request that the store cannot be written, or a video cannot be read.
         """
         key = self.key(what, system, schema)
-        asked: list[ChatAnswer] = []
+        received: list[ChatAnswer] = []
 
         def make() -> StoredAnswer:
             answer = ask(self.client, self.model, system, parts(), schema)
-            asked.append(answer)
+            received.append(answer)
             read(answer.text, answer, check)
             return StoredAnswer(
                 key=key,
@@ -126,15 +126,15 @@ class Calls:
             )
 
         try:
-            kept, made = self.kept.get_or_make(key, make)
+            stored, made = self.answers.get_or_make(key, make)
         except SetAside as problem:
-            if not asked:
+            if not received:
                 raise
-            raise NotKept(problem.reason, problem.message, usage_of(asked[0])) from problem
-        paid = asked[0] if made else None
+            raise NotKept(problem.reason, problem.message, usage_of(received[0])) from problem
+        paid = received[0] if made else None
         return JsonAnswer(
-            value=read(kept.text, paid, check),
-            kept=kept,
+            value=read(stored.text, paid, check),
+            stored=stored,
             reasoning=paid.reasoning if paid else "",
             usage=usage_of(paid) if paid else Usage(tries=0),
             calls=int(made),
@@ -142,18 +142,18 @@ class Calls:
 
 
 def read(text: str, answer: ChatAnswer | None, check: Check | None) -> Any:
-    """Return the JSON value of an answer, checked.
+    """Return the JSON value of an answer, converted by `check`.
 
     Raises
     ------
     NotJudged
-        `not_understood` if it is no JSON, or what `check` raises, with what the answer took.
+        `not_understood` if it is not JSON, or what `check` raises, with the cost of the answer.
     """
     whole = answer or ChatAnswer(text=text)
     try:
         value = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as problem:
-        raise not_understood(whole, "no JSON, or a key stands twice in it") from problem
+        raise not_understood(whole, "not JSON, or has a key twice") from problem
     if check is None:
         return value
     try:

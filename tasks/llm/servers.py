@@ -1,4 +1,4 @@
-"""Model servers by name: where each one answers, and which models it has."""
+"""Model servers by name: their addresses, and the models they have."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _PATIENCE_S = 10.0
 
 
 class ServerDown(PrerequisiteError):
-    """A model server does not answer, for longer than its patience."""
+    """A model server has not answered within its patience."""
 
 
 class NotAllowed(PrerequisiteError):
-    """A model server will answer nothing of ours: it refuses the key, or does not have the model."""
+    """A model server rejects all requests: it refuses the key, or does not have the model."""
 
 
 class ChatServer(Frozen):
-    """A server that is asked for chat completions of one model; the fields are those of a profile's."""
+    """A server with the model to request from it; the other fields are those of the profile."""
 
     name: str
     url: str
@@ -42,31 +42,31 @@ class ChatServer(Frozen):
 
     @property
     def base(self) -> str:
-        """The address below which the interface lies: it ends in ``/v1``."""
+        """The base address of the interface, which ends in ``/v1``."""
         return base_address(self.url)
 
     def secret(self) -> str | None:
-        """Return the server's key, if it wants one.
+        """Return the server's key, if it has one.
 
         Raises
         ------
         PrerequisiteError
-            If the variable that has it is not set in this process.
+            If its environment variable is not set in this process.
         """
         if self.key_variable is None:
             return None if self.key is None else self.key.get_secret_value()
-        found = os.environ.get(self.key_variable)
-        if not found:
+        key = os.environ.get(self.key_variable)
+        if not key:
             raise NotAllowed(
                 f"the key of model server {self.name} is in the variable {self.key_variable} (key_variable "
                 "in model_servers), which is not set: export it where the build runs, and in the jobs of the "
                 "worker pools"
             )
-        return found
+        return key
 
 
 class _Announced(Frozen):
-    """The part of a server's own file that is needed to ask it; see ``slvmeval serve-llm``."""
+    """The fields of a server's announcement that a client needs; see ``slvmeval serve-llm``."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -74,27 +74,27 @@ class _Announced(Frozen):
     key: SecretStr | None = None
 
 
-#: OpenAI's own servers, where the profile says nothing else of ``openai``.
+#: OpenAI's own servers, used if the profile does not define ``openai``.
 OPENAI = ChatServer(name="openai", url="https://api.openai.com/v1", model="", key_variable="OPENAI_API_KEY")
 
 
 @dataclass(frozen=True)
 class Servers:
-    """Finds servers by name: among the profile's, else among those that announced themselves in the store.
+    """Finds servers by name: in the profile, else among those announced in the store.
 
-    ``openai`` is OpenAI's own where neither has one.
+    ``openai`` is OpenAI's own server if neither defines it.
     """
 
     named: Mapping[str, ModelServer] = field(default_factory=dict)
     store: Path | None = None
 
     def find(self, name: str, model: str) -> ChatServer:
-        """Return the server of a name, to be asked for a model.
+        """Return the server of a name, for requests to a model.
 
         Raises
         ------
         PrerequisiteError
-            If there is none, with the lines to add to the profile.
+            If there is none; the message has the lines to add to the profile.
         """
         entry = self.named.get(name)
         if entry is not None:
@@ -102,30 +102,30 @@ class Servers:
         announced = None if self.store is None else self.store / "servers" / f"{name}.json"
         if announced is not None and announced.is_file():
             try:
-                found = _Announced.model_validate_json(announced.read_bytes())
+                announcement = _Announced.model_validate_json(announced.read_bytes())
             except (OSError, ValidationError) as problem:
                 raise PrerequisiteError(
-                    f"{announced} does not say where model server {name} answers ({problem}): start it "
+                    f"{announced} does not have the address of model server {name} ({problem}): start it "
                     "again, or name it in the profile"
                 ) from problem
-            return ChatServer(name=name, url=found.url, key=found.key, model=model)
+            return ChatServer(name=name, url=announcement.url, key=announcement.key, model=model)
         if name == OPENAI.name:
             return OPENAI.model_copy(update={"model": model})
         others = f" (it has {', '.join(sorted(self.named))})" if self.named else ""
         raise PrerequisiteError(
-            f"the recipe asks model server {name!r} for {model}, and the profile names none{others}. Start "
-            "one, `slvmeval serve-llm --help` says how, and add to the profile:\n"
+            f"model server {name!r}, for {model}, is not in the profile{others}. Start one "
+            "(see `slvmeval serve-llm --help`), and add to the profile:\n"
             f'[model_servers]\n{name} = "http://HOST:8000/v1"'
         )
 
 
 def base_address(url: str) -> str:
-    """Return an address with exactly one ``/v1`` at its end."""
+    """Return an address that ends in exactly one ``/v1``."""
     return url.rstrip("/").removesuffix("/v1").rstrip("/") + "/v1"
 
 
 def is_near(url: str) -> bool:
-    """Return whether an address lies on this machine or in its own network, where no proxy leads."""
+    """Return whether an address is on this machine or its local network, which proxies do not serve."""
     host = urlsplit(url).hostname or ""
     try:
         address = ipaddress.ip_address(host)
@@ -135,22 +135,22 @@ def is_near(url: str) -> bool:
 
 
 def list_models(url: str, key: str | None = None, patience_s: float = _PATIENCE_S) -> list[str]:
-    """Return the models that a server says it has.
+    """Return the models that a server lists.
 
     Raises
     ------
     OSError, ValueError
-        If it does not answer, or not as such a server does; see :func:`why`.
+        If it does not answer, or with something else; see :func:`why`.
     """
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    asked = urllib.request.Request(f"{base_address(url)}/models", headers=headers)
+    request = urllib.request.Request(f"{base_address(url)}/models", headers=headers)
     near = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     opener = near if is_near(url) else urllib.request.build_opener()
     try:
-        with opener.open(asked, timeout=patience_s) as answer:
+        with opener.open(request, timeout=patience_s) as answer:
             values = json.loads(answer.read().decode("utf-8"))
     except urllib.error.HTTPError as problem:
-        problem.close()  # it holds the connection
+        problem.close()  # releases the connection
         raise
     try:
         return [str(model["id"]) for model in values["data"]]
@@ -159,7 +159,7 @@ def list_models(url: str, key: str | None = None, patience_s: float = _PATIENCE_
 
 
 def why(problem: Exception) -> str:
-    """Return why a server did not answer, for a person."""
+    """Return a readable reason why a server did not answer."""
     if isinstance(problem, urllib.error.HTTPError):
         return f"HTTP {problem.code}"
     if isinstance(problem, urllib.error.URLError):
@@ -168,12 +168,12 @@ def why(problem: Exception) -> str:
 
 
 def check_server(server: ChatServer) -> None:
-    """Ask a server once whether it is there and has its model.
+    """Check once that a server is available and has its model.
 
     Raises
     ------
     PrerequisiteError
-        If it does not answer, refuses the key, or has other models only.
+        If it does not answer, refuses the key, or lacks the model.
     """
     where = f"model server {server.name} at {server.base}"
     try:
@@ -184,7 +184,7 @@ def check_server(server: ChatServer) -> None:
         raise PrerequisiteError(f"{where} answers {why(problem)}: is it another kind of server?") from problem
     except (OSError, ValueError) as problem:
         raise PrerequisiteError(
-            f"{where} does not answer as it should ({why(problem)}): start it (`slvmeval serve-llm --help`), "
+            f"{where} does not answer as expected ({why(problem)}): start it (`slvmeval serve-llm --help`), "
             f"or change model_servers.{server.name} in the profile"
         ) from problem
     if server.model not in models:
@@ -192,18 +192,18 @@ def check_server(server: ChatServer) -> None:
 
 
 def refused_key(server: ChatServer) -> NotAllowed:
-    """Return the error of a server that does not know our key."""
+    """Return the error for a server that refuses the key."""
     given = "none was given" if server.secret() is None else "it is wrong or may not use this model"
     return NotAllowed(
         f"model server {server.name} at {server.base} refused the key ({given}): set key_variable of "
-        f"model_servers.{server.name} in the profile to the variable that has it"
+        f"model_servers.{server.name} in the profile to the variable that contains it"
     )
 
 
 def no_such_model(server: ChatServer, models: list[str] | None = None) -> NotAllowed:
-    """Return the error of a server that has other models."""
+    """Return the error for a server that lacks the model."""
     has = "" if models is None else f"; it has {', '.join(models) or 'none'}"
     return NotAllowed(
         f"model server {server.name} at {server.base} does not serve {server.model}{has}: serve that model, "
-        f"or say in model_servers.{server.name} what it is called there (model = …)"
+        f"or set its name there in model_servers.{server.name} (model = …)"
     )

@@ -1,4 +1,4 @@
-"""A small JSON file that several processes change in turn, on one machine or on a shared file system."""
+"""A small JSON file that several processes modify in turn, on one machine or a shared file system."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _in_process = threading.Lock()
 
 
 class SharedState:
-    """A JSON object in a file; whoever changes it has it alone.
+    """A JSON object in a file, which one process at a time modifies.
 
-    A process that dies lets go of it (POSIX locks, which NFS and Lustre know too) and leaves it whole.
+    A process that dies releases its lock (a POSIX lock, which NFS and Lustre support too) and leaves the file
+    intact.
 
     Parameters
     ----------
     path
-        The file; a second one beside it is what is locked.
+        The file; the lock is on a second file beside it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,14 +34,14 @@ class SharedState:
 
     @contextmanager
     def change(self) -> Iterator[dict[str, Any]]:
-        """Give the object, and write it back when the block ends without an error.
+        """Yield the object, and write it back if the block ends without an error.
 
         Raises
         ------
         SetAside
             If there is no space for it, or its folder cannot be written.
         """
-        # a POSIX lock is the process's, not the thread's
+        # a POSIX lock belongs to the process, not the thread
         with _in_process:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._lock_path.open("a") as lock:
@@ -48,30 +49,30 @@ class SharedState:
                 state = self.read()
                 yield state
                 draft = self.path.with_name(f".{self.path.name}.draft")
-                # what the block itself raises is not about this folder
+                # errors of the block itself do not concern this folder
                 with storage_errors(self.path.parent):
                     draft.write_text(json.dumps(state), encoding="utf-8")
                     draft.replace(self.path)
 
     def read(self) -> dict[str, Any]:
-        """Return the object as it was last written; empty where there is none."""
+        """Return the object as last written; empty if there is none."""
         try:
-            found: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
+            state: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
-        return found
+        return state
 
     def remove(self) -> None:
-        """Remove it."""
+        """Remove the file and its lock."""
         self.path.unlink(missing_ok=True)
         self._lock_path.unlink(missing_ok=True)
 
 
 @contextmanager
 def only_one(path: Path) -> Iterator[bool]:
-    """Hold a file alone while the block runs; give False where another process holds it.
+    """Lock a file while the block runs; yield False if another process holds the lock.
 
-    A process that dies lets go of it.
+    A process that dies releases it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as lock:

@@ -1,4 +1,4 @@
-"""What requests to models take, measured and estimated, and what it costs."""
+"""Usage of models by requests, measured and estimated, and its price."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import statistics
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
@@ -23,7 +23,7 @@ from storage_schemas.model import Frozen
 
 @dataclass(frozen=True)
 class ModelUsage:
-    """Tokens of another model that a request needed, such as a captioner's."""
+    """Tokens of a further model that a request needed, such as a captioner's."""
 
     model: str
     tokens_in: int = 0
@@ -32,20 +32,20 @@ class ModelUsage:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a request took.
+    """Cost of a request, without its price.
 
     Parameters
     ----------
     frames
-        Frames that were looked at.
+        Number of frames examined.
     tokens_in, tokens_out
-        Tokens of a model behind a server.
+        Tokens of the request and of the answer, for a model behind a server.
     seconds
         Wall time.
     tries
-        How often it was sent.
+        Number of attempts.
     others
-        What further models took besides, each with a price of its own.
+        Tokens of further models, each with its own price.
     """
 
     frames: int = 0
@@ -56,7 +56,7 @@ class Usage:
     others: tuple[ModelUsage, ...] = ()
 
     def by_model(self, model: str) -> Usage:
-        """Return the same with every model apart: the own tokens become those of `model` among `others`."""
+        """Return the same usage with its tokens listed under `model` in `others`."""
         if not self.tokens_in and not self.tokens_out:
             return self
         own = ModelUsage(model, self.tokens_in, self.tokens_out)
@@ -70,22 +70,34 @@ class Usage:
         )
 
 
+def total_usage(usages: Sequence[Usage]) -> Usage:
+    """Return what several requests took together; attempts are those of the request with the most."""
+    return Usage(
+        frames=sum(usage.frames for usage in usages),
+        tokens_in=sum(usage.tokens_in for usage in usages),
+        tokens_out=sum(usage.tokens_out for usage in usages),
+        seconds=sum(usage.seconds for usage in usages),
+        tries=max((usage.tries for usage in usages), default=0),
+        others=tuple(other for usage in usages for other in usage.others),
+    )
+
+
 @dataclass(frozen=True)
 class Estimate:
-    """What a request will take, estimated before it is sent.
+    """Estimated cost of a request.
 
     Parameters
     ----------
     requests
-        Requests to a server.
+        Number of requests to a server.
     images
-        Images that are sent.
+        Number of images sent.
     tokens_in, tokens_out
         Tokens of the model.
     model
-        The model whose price counts, as the price list names it.
+        The model whose price applies, as in the price list.
     once
-        A name of work that further requests reuse, also another evaluator's: it is paid for once.
+        Name of work that other requests reuse, also those of other evaluators; it is paid for once.
     """
 
     requests: int = 1
@@ -97,20 +109,20 @@ class Estimate:
 
 
 class NotJudged(SlvmevalError):
-    """This request has no answer; it becomes a row with the reason and harms no other.
+    """A request has no answer; it becomes a row with the reason and does not affect other requests.
 
     Parameters
     ----------
     failure
         A member of :class:`~storage_schemas.judgements.Failure`.
     message
-        What happened, for a person.
+        A readable reason.
     raw, finish_reason, usage
-        What came back all the same.
+        The text, finish reason and cost of an unusable answer.
     calls
-        Requests to servers that were paid for until then; None where that was not counted.
+        Number of requests paid for until then; None if not counted.
     details
-        What was said until then, JSON-able.
+        The conversation until then, JSON-serialisable.
     """
 
     def __init__(
@@ -133,7 +145,7 @@ class NotJudged(SlvmevalError):
 
 
 class Price(Frozen):
-    """Dollars for a million tokens."""
+    """Dollars per million tokens."""
 
     input_per_million: float = Field(ge=0)
     output_per_million: float = Field(ge=0)
@@ -145,11 +157,11 @@ class Prices(Frozen):
     Parameters
     ----------
     as_of
-        The day on which the prices were looked up.
+        Date on which the prices were looked up.
     source
-        Where.
+        Where they were looked up.
     models
-        By the name that the model's server uses.
+        Prices by the model's name at its server.
     """
 
     as_of: str = ""
@@ -157,7 +169,7 @@ class Prices(Frozen):
     models: dict[str, Price] = Field(default_factory=dict)
 
     def cost(self, model: str, tokens_in: int, tokens_out: int) -> float | None:
-        """Return the dollars of some tokens, None where the model has no price."""
+        """Return the price of tokens in dollars; None if the model has no price."""
         if not tokens_in and not tokens_out:
             return 0.0
         price = self.models.get(model)
@@ -166,18 +178,18 @@ class Prices(Frozen):
         return (tokens_in * price.input_per_million + tokens_out * price.output_per_million) / 1e6
 
     def of(self, estimates: Iterable[Estimate]) -> float | None:
-        """Return the dollars of estimates, None where one of them has no price."""
+        """Return the price of estimates in dollars; None if one of them has no price."""
         costs = [self.cost(e.model, e.tokens_in, e.tokens_out) for e in estimates]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
 def load_prices(path: str | None = None) -> Prices:
-    """Return the price list of a TOML file; ours by default.
+    """Return the price list of a TOML file; by default, the one of this package.
 
     Raises
     ------
     UserInputError
-        If it cannot be read or does not fit.
+        If it cannot be read or is invalid.
     """
     place = resources.files("tasks.llm").joinpath("prices.toml") if path is None else Path(path)
     try:
@@ -185,7 +197,7 @@ def load_prices(path: str | None = None) -> Prices:
     except OSError as problem:
         raise UserInputError(f"prices: {place} cannot be read: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"prices: {place} is no TOML: {problem}") from problem
+        raise UserInputError(f"prices: {place} is not TOML: {problem}") from problem
     except ValidationError as problem:
         first = problem.errors()[0]
         key = ".".join(map(str, first["loc"]))
@@ -193,7 +205,7 @@ def load_prices(path: str | None = None) -> Prices:
 
 
 def usage_fields(prices: Prices, model: str, *usages: Usage) -> dict[str, Any]:
-    """Return the fields of a row that say what it took, all models and videos together."""
+    """Return a row's fields for the cost of its request, over all models and videos."""
     parts = [(model, usage.tokens_in, usage.tokens_out) for usage in usages]
     parts += [(one.model, one.tokens_in, one.tokens_out) for usage in usages for one in usage.others]
     costs = [prices.cost(*part) for part in parts]
@@ -206,9 +218,9 @@ def usage_fields(prices: Prices, model: str, *usages: Usage) -> dict[str, Any]:
     }
 
 
-#: From so many answers on, an aspect has a mean of its own; before that all aspects share one.
+#: Minimum number of answers for an aspect's own mean; below it, the mean of all aspects is used.
 OWN_MEAN = 30
-#: A normal distribution's two-sided 95 %.
+#: Two-sided 95 % quantile of the normal distribution.
 _Z = 1.96
 
 
@@ -219,11 +231,11 @@ class TokenCounts:
     Parameters
     ----------
     aspect
-        The aspect that was asked about.
+        The aspect of the request.
     tokens_out
-        Tokens of the answer with its thoughts.
+        Tokens of the answer, including its reasoning.
     tokens_in, expected_in
-        Tokens of the request as the server counted them, and as estimated before; 0 where one is not known.
+        Tokens of the request as counted by the server and as estimated; 0 if unknown.
     """
 
     aspect: str
@@ -234,7 +246,7 @@ class TokenCounts:
 
 @dataclass(frozen=True)
 class MeasuredTokens:
-    """What some answers took, on the mean; without answers it says nothing."""
+    """Mean tokens of answers; without answers, estimates are unchanged."""
 
     answers: tuple[TokenCounts, ...] = ()
     _by_aspect: dict[str, list[int]] = field(init=False, default_factory=lambda: defaultdict(list))
@@ -244,14 +256,14 @@ class MeasuredTokens:
             self._by_aspect[one.aspect].append(one.tokens_out)
 
     def tokens_out(self, aspect: str, otherwise: float) -> int:
-        """Return the mean length of an answer on an aspect, in tokens; of all aspects where it has few."""
+        """Return the mean length of an answer in tokens, on an aspect or, if that has few, on all aspects."""
         own = self._by_aspect.get(aspect, [])
         if len(own) >= OWN_MEAN:
             return round(statistics.fmean(own))
         return round(self._mean_out if self.answers else otherwise)
 
     def tokens_in(self, expected: float) -> int:
-        """Return the tokens of a request by those that were estimated."""
+        """Return the estimated tokens of a request, corrected by the measured ratio."""
         return round(expected * self._ratio_in)
 
     @cached_property
@@ -265,32 +277,31 @@ class MeasuredTokens:
         return sum(one.tokens_in for one in known) / expected if expected else 1.0
 
     def says(self, what: str) -> str:
-        """Return for a person on what an estimate rests; there has to be an answer.
+        """Return a readable basis of an estimate; requires at least one answer.
 
-        The share after ± is half of the mean's 95 % interval, by the normal distribution.
+        The percentage after ± is the half-width of the mean's 95 % interval, by the normal distribution.
         """
         lengths = [one.tokens_out for one in self.answers]
-        wide = ""
+        half_width = ""
         if len(lengths) > 1 and self._mean_out:
             share = _Z * statistics.stdev(lengths) / math.sqrt(len(lengths)) / self._mean_out
-            wide = f" ± {share:.0%}"
+            half_width = f" ± {share:.0%}"
         return (
-            f"by {len(lengths)} {what} in the store: {self._mean_out:,.0f} tokens out each{wide}, "
+            f"by {len(lengths)} {what} in the store: {self._mean_out:,.0f} tokens out each{half_width}, "
             f"tokens in {self._ratio_in:.2f} times the estimate"
         )
 
 
 def of_judgements(rows: Iterable[Judgement]) -> MeasuredTokens:
-    """Return what the answers of a judge took that notes it in the details' ``tokens``.
+    """Return the measured tokens of a judge whose rows have them in ``tokens`` of the details.
 
-    A request that failed was paid for as well, so its answer counts; how many tokens it was expected to have
-    is not kept.
+    Failed requests were paid for too, so their answers count; their estimated tokens are not recorded.
     """
-    found = []
+    counts = []
     for row in rows:
-        noted = json.loads(row.details).get("tokens", {})
-        if noted:
-            found.append(TokenCounts(row.aspect, noted["out"], noted["in"], noted["expected_in"]))
+        tokens = json.loads(row.details).get("tokens", {})
+        if tokens:
+            counts.append(TokenCounts(row.aspect, tokens["out"], tokens["in"], tokens["expected_in"]))
         elif row.failure is not None and row.tokens_out:
-            found.append(TokenCounts(row.aspect, row.tokens_out))
-    return MeasuredTokens(tuple(found))
+            counts.append(TokenCounts(row.aspect, row.tokens_out))
+    return MeasuredTokens(tuple(counts))

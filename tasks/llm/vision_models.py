@@ -1,4 +1,4 @@
-"""Vision-language models: what each takes and how it is asked; those that judge (SLVMEval, appendix G.1)."""
+"""Vision-language models: limits and request settings, and the paper's judges (SLVMEval, appendix G.1)."""
 
 from __future__ import annotations
 
@@ -11,58 +11,59 @@ from pydantic import Field
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
 
-#: Qwen3-VL's processor enlarges images with fewer pixels (``shortest_edge`` of its preprocessor's file).
+#: Qwen3-VL enlarges images with fewer pixels (``shortest_edge`` in its preprocessor configuration).
 QWEN_LEAST_PIXELS = 65_536
-#: Tokens of the marks around a system message, a user message and the beginning of an answer, about.
+#: Approximate tokens of the markers around a system message, a user message and the start of an answer.
 MARK_TOKENS = 15
 #: Tokens of the line before a video's frames.
 LINE_TOKENS = 8
-#: Tokens of a choice as JSON, with the mark of the answer's end.
+#: Tokens of a choice as JSON, including the end marker.
 CHOICE_TOKENS = 7
 
 _IN_NO_KEY = {"server", "schema_tokens", "thinking_tokens", "description_tokens"}
 
 
 class VlmModel(Frozen):
-    """A model behind an OpenAI-compatible server, as judges and suites ask it.
+    """A model behind an OpenAI-compatible server, as judges and suites use it.
 
     Parameters
     ----------
     model
-        Its id at the server.
+        Id of the model at the server.
     server
         Name of the server in the profile's ``[model_servers]``.
     context_tokens, answer_tokens
-        Most tokens of a request with its answer, and of the answer with its thoughts.
+        Maximum tokens of a request with its answer, and of the answer with its reasoning.
     most_images
-        Most images of one request.
+        Maximum images of one request.
     frames
-        ``scenes``: the centre frame of each detected scene; ``all``: every frame, and scenes only where the
+        ``scenes``: the centre frame of each detected scene; ``all``: every frame, and scenes only if the
         context is too short.
     image_side
-        Longer side to which frames are reduced, in pixels; larger frames are never made.
+        Longer side to which frames are reduced, in pixels; frames are never enlarged.
     jpeg_quality
         Quality of the JPEG files that are sent.
     images
-        How the model counts images, see :meth:`image_tokens`.
+        How the model counts the tokens of images, see :meth:`image_tokens`.
     detail
-        In which detail the server is to look at images; None says nothing of it.
+        Level of detail requested from the server; None leaves it to the server.
     low_tokens, tile_tokens
-        Where images count in tiles: what an image counts (in low detail alone), and each tile of 512 px
-        besides. The defaults are GPT-5's (OpenAI's guide on vision).
+        For ``tiles``: tokens of an image (all of them in low detail), and of each tile of 512 px in addition.
+        The defaults are GPT-5's (OpenAI's guide on vision).
     square_px
-        Where images count in merged patches: side of the square that counts one token; None for Qwen3-VL's.
+        For ``merged-patches``: side of the square that counts as one token; None for Qwen3-VL's.
     characters_per_token
-        Mean of English text, for estimates and the check of the context. On our prompts, descriptions of
-        aspects and captions of films it is 4.4 to 4.8 with the vocabularies of GPT-5 and of Qwen alike.
+        Mean for English text, for estimates and the context check. For our prompts, descriptions of aspects
+        and captions it is 4.4 to 4.8, with the vocabularies of both GPT-5 and Qwen.
     schema_tokens
-        Tokens of the answer's JSON Schema where the server writes it into the prompt, as OpenAI's published
-        format of messages (harmony) has it; vLLM does not. In no key.
+        Tokens of the answer's JSON Schema if the server writes it into the prompt, as in OpenAI's published
+        message format (harmony); vLLM does not. Part of no key.
     thinking_tokens, description_tokens
-        Tokens of thoughts before one answer, and of a description that a text-based judge reads: what
-        estimates assume while the store has no answers that tell. They change no answer, so are in no key.
+        Tokens of the reasoning before an answer, and of a description that a text-based judge reads; assumed
+        by estimates while the store has no answers to measure. They do not affect answers, so they are part
+        of no key.
     temperature, top_p, extra_body
-        Sampling; `extra_body` is what only some servers know.
+        Sampling; `extra_body` is for fields that only some servers support.
     """
 
     model: str
@@ -87,17 +88,17 @@ class VlmModel(Frozen):
     extra_body: Mapping[str, Any] = Field(default_factory=dict)
 
     def settings(self) -> dict[str, Any]:
-        """Return what answers depend on."""
+        """Return the settings that answers depend on."""
         return self.model_dump(mode="json", exclude=_IN_NO_KEY)
 
     def image_tokens(self, width: int, height: int) -> int:
-        """Return what an image of this size counts, in tokens.
+        """Return the tokens of an image of this size.
 
-        ``tiles``: `low_tokens`, and `tile_tokens` for each tile of 512 px, once the image fits into 2,048 px
-        and its short side into 768 px (GPT-4o, GPT-5). ``patches``: 1.62 for each square of 32 px, at most
-        1,536 squares (GPT-5 mini). Both are as OpenAI's guide on vision had it; low detail counts
-        `low_tokens` alone. ``merged-patches``: one for each square of 32 px, and two marks (Qwen3-VL: patches
-        of 16 px, merged two by two; smaller images are enlarged first), or for each of `square_px`.
+        ``tiles``: `low_tokens`, plus `tile_tokens` for each tile of 512 px, after the image is reduced to
+        2,048 px and its short side to 768 px (GPT-4o, GPT-5). ``patches``: 1.62 for each square of 32 px, at
+        most 1,536 squares (GPT-5 mini). Both follow OpenAI's guide on vision; an image in low detail has
+        `low_tokens` alone. ``merged-patches``: one for each square of 32 px, plus two markers (Qwen3-VL:
+        patches of 16 px, merged two by two; smaller images are enlarged first), or for each of `square_px`.
         """
         if self.detail == "low":
             return self.low_tokens
@@ -118,23 +119,23 @@ class VlmModel(Frozen):
         return across * down + 2
 
     def request_tokens(self) -> int:
-        """Return what is left for a request beside its longest answer."""
+        """Return the maximum tokens of a request, which leaves room for the longest answer."""
         return self.context_tokens - self.answer_tokens
 
     def assumes(self) -> str:
-        """Return for a person what estimates assume while nothing is measured."""
+        """Return a readable statement of what estimates assume without measurements."""
         return (
-            f"no answer of {self.model} is in the store: {self.thinking_tokens:,} tokens of thoughts each "
+            f"the store has no answer of {self.model}: {self.thinking_tokens:,} reasoning tokens per answer "
             "are assumed (thinking_tokens)"
         )
 
     def text_tokens(self, text: str) -> int:
-        """Return about how many tokens a text has."""
+        """Return the approximate number of tokens of a text."""
         return math.ceil(len(text) / self.characters_per_token)
 
 
 def model_from(
-    said: str | Mapping[str, Any],
+    value: str | Mapping[str, Any],
     setting: str,
     ready: Mapping[str, VlmModel],
     otherwise: Mapping[str, Any],
@@ -143,22 +144,22 @@ def model_from(
 
     Parameters
     ----------
-    said
-        Name of a ready model, or its fields: ``model`` (which may be a ready one's) and what is to differ;
-        ``server`` for one that is not ready.
+    value
+        Name of a predefined model, or fields: ``model`` (possibly a predefined one) and fields that differ;
+        ``server`` is required unless the model is predefined.
     setting
-        The setting's name, for messages.
+        Name of the setting, for messages.
     ready
-        Models by name.
+        Predefined models by name.
     otherwise
-        Of a model that is not ready, what a user does not say.
+        Defaults of the fields of other models.
 
     Raises
     ------
     UserInputError
-        If there is none of that name and no server is given, or for a field that there is not.
+        If the name is unknown and no server is given, or for an unknown field.
     """
-    fields = {"model": said} if isinstance(said, str) else dict(said)
+    fields = {"model": value} if isinstance(value, str) else dict(value)
     name = fields.get("model")
     if not isinstance(name, str) or not name:
         raise UserInputError(f"{setting}: give the model's name, or a table with model and server")
@@ -170,14 +171,14 @@ def model_from(
         return VlmModel(**{**ready[name].model_dump(), **fields, "model": ready[name].model})
     if "server" not in fields:
         raise UserInputError(
-            f"{setting}: {name!r} is no ready model ({', '.join(ready)}): give a table with model and "
-            "server, the server's name in model_servers of the profile"
+            f"{setting}: {name!r} is not a predefined model ({', '.join(ready)}): give a table with model "
+            "and server, the server's name in model_servers of the profile"
         )
     return VlmModel(**{**otherwise, **fields})
 
 
-#: The paper's three models (SLVMEval, appendix G.1); the GPT-5 family takes temperature 1 and no other. How
-#: long they think nobody says beforehand: `thinking_tokens` are guesses.
+#: The paper's three models (SLVMEval, appendix G.1). The GPT-5 family accepts only temperature 1.
+#: `thinking_tokens` are guesses.
 VLM_MODELS: Mapping[str, VlmModel] = {
     "gpt-5": VlmModel(
         model="gpt-5-2025-08-07",

@@ -43,7 +43,7 @@ def draw_candidates(
     seed: int,
     bin_seconds: int,
     pairs_per_bin: int,
-    kept: Collection[Candidate] = (),
+    inherited: Collection[Candidate] = (),
     excluded: Collection[tuple[str, str]] = (),
 ) -> list[Candidate]:
     """Draw the candidates of every aspect; return them by aspect and rank.
@@ -52,14 +52,14 @@ def draw_candidates(
     ----------
     summaries
         The sources, in any order.
-    kept
+    inherited
         Candidates of a parent release; each keeps its place, even if its source no longer exists.
     excluded
         (source id, aspect) combinations that cannot be built; the next in rank takes their places.
     """
     chosen: list[Candidate] = []
     for aspect in aspects:
-        held: Mapping[str, Candidate] = {c.source_id: c for c in kept if c.aspect == aspect}
+        held: Mapping[str, Candidate] = {c.source_id: c for c in inherited if c.aspect == aspect}
         bins: dict[int, list[str]] = defaultdict(list)
         for summary in summaries:
             if aspect not in summary.aspects or (summary.source_id, aspect) in excluded:
@@ -90,11 +90,11 @@ def plan_release(
     reports: Mapping[str, SourceReport],
     candidates: Sequence[Candidate],
     aspects: Sequence[str],
-    kept: Collection[tuple[str, str]] = (),
+    inherited: Collection[tuple[str, str]] = (),
 ) -> ReleasePlan:
     """Return the plan of a release: all its pairs, and the cost of making the missing ones.
 
-    `kept` are the (source id, aspect) whose pairs come unchanged from a parent release.
+    `inherited` are the (source id, aspect) whose pairs come unchanged from a parent release.
     """
     chosen = {(c.source_id, c.aspect) for c in candidates}
     missing_sources: set[str] = set()
@@ -111,7 +111,7 @@ def plan_release(
             if (source_id, pair.aspect) not in chosen:
                 continue
             planned[pair.aspect] += 1
-            if pair.done or (source_id, pair.aspect) in kept:
+            if pair.done or (source_id, pair.aspect) in inherited:
                 continue
             missing += 1
             missing_sources.add(source_id)

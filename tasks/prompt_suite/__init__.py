@@ -1,4 +1,4 @@
-"""A prompt suite from a user's own videos: drafts, a person's correction, and what the suite needs. Others
-use
-maker and project.
+"""A prompt suite made from a user's videos: drafts, a person's corrections, events and questions.
+
+Other rooms use maker, project, settings and videos.
 """

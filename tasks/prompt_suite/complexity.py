@@ -1,4 +1,4 @@
-"""Complexity of prompts: rated by a language model, and as a table like the paper's Table 1."""
+"""Complexity of prompts, rated by a language model, and tables like the paper's Table 1."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ COLUMNS = (
     Column("with_questions", "with questions", "count", shown=False),
 )
 _NOTE = (
-    "Words are what stands between spaces. Complexity is rated 0 to 10 by a language model; the mean is over "
-    "the three kinds, of those prompts that are rated."
+    "Words are separated by white space. Complexity is rated from 0 to 10 by a language model; the mean is "
+    "over the three kinds, for rated prompts."
 )
 
 
 def words_in(text: str) -> int:
-    """Return how many words a text has.
+    """Return the number of words of a text.
 
     Examples
     --------
@@ -56,8 +56,8 @@ def words_in(text: str) -> int:
 
 
 def statistics_row(name: str, prompts: Sequence[SuitePrompt]) -> dict[str, Any]:
-    """Return the row of one suite; what nobody rated is missing, never zero."""
-    rated = [found for prompt in prompts if (found := complexity_in(prompt)) is not None]
+    """Return the row of one suite; without ratings, complexity is missing rather than zero."""
+    rated = [scores for prompt in prompts if (scores := complexity_in(prompt)) is not None]
     kinds = {kind: mean_of([one[kind] for one in rated]) for kind in COMPLEXITIES}
     return {
         "suite": name,
@@ -72,21 +72,21 @@ def statistics_row(name: str, prompts: Sequence[SuitePrompt]) -> dict[str, Any]:
 
 
 def complexity_in(prompt: SuitePrompt) -> dict[str, float] | None:
-    """Return the three scores of a prompt's details; None where they are not all there and 0 to 10."""
+    """Return the three scores in a prompt's details; None unless all are present and 0 to 10."""
     given = prompt.details.get("complexity")
     if not isinstance(given, Mapping):
         return None
-    found = {}
+    scores = {}
     for kind in COMPLEXITIES:
         value = given.get(kind)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_COMPLEX:
             return None
-        found[kind] = float(value)
-    return found
+        scores[kind] = float(value)
+    return scores
 
 
 def mean_of(values: Sequence[float]) -> float | None:
-    """Return the mean; None of nothing."""
+    """Return the mean; None without values."""
     return math.fsum(values) / len(values) if values else None
 
 
@@ -96,7 +96,7 @@ def statistics_tables(suites: Mapping[str, Sequence[SuitePrompt]], paper: bool =
     Parameters
     ----------
     paper
-        Whether the rows that the paper has are put before.
+        Whether to put the paper's rows first.
     """
     rows: list[dict[str, Any]] = []
     if paper:
@@ -133,7 +133,7 @@ def rated(
     Parameters
     ----------
     step
-        Called with (done, all, which) after each.
+        Called with (done, total, prompt id) after each.
 
     Raises
     ------
@@ -147,20 +147,20 @@ def rated(
         if complexity_in(prompt) is not None:
             return prompt
         try:
-            found = complexity_of(Attempts(LiveAsker(roles), settings), prompt.text)
+            scores = complexity_of(Attempts(LiveAsker(roles), settings), prompt.text)
         except NotJudged as problem:
             return UnusedLine(prompt.prompt_id, problem.failure.value, problem.message)
-        return prompt.model_copy(update={"details": {**prompt.details, "complexity": found}})
+        return prompt.model_copy(update={"details": {**prompt.details, "complexity": scores}})
 
     made: list[SuitePrompt] = []
     failed: list[UnusedLine] = []
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as threads:
-        for number, (prompt, found) in enumerate(zip(prompts, threads.map(rate, prompts), strict=True), 1):
-            if isinstance(found, UnusedLine):
+        for number, (prompt, result) in enumerate(zip(prompts, threads.map(rate, prompts), strict=True), 1):
+            if isinstance(result, UnusedLine):
                 # it still counts for lengths
                 made.append(prompt)
-                failed.append(found)
+                failed.append(result)
             else:
-                made.append(found)
+                made.append(result)
             step(number, len(prompts), prompt.prompt_id)
     return made, failed

@@ -1,4 +1,4 @@
-"""A draft of a prompt: a video described, then criticised and rewritten in rounds."""
+"""Drafts of prompts: a video is described; then the description is criticised and rewritten in rounds."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tasks.llm.conversation import Step
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.prompt_suite.requests import Attempts
-from tasks.prompt_suite.settings import PACKAGE, PromptSuiteSettings
+from tasks.prompt_suite.settings import PromptSuiteSettings
 from tasks.scoring.suites.locot2v.measure import numbered
 from tasks.scoring.suites.shown_videos import SampledVideo
 
 DESCRIBED = objects({"description": {"type": "string"}})
 FAULTS = objects({"faults": {"type": "array", "items": {"type": "string"}}})
-#: A description that is further off than this from the wished length does not fit at all: a model that
-#: answers with one sentence, or never ends, is asked anew.
+#: Factor by which a description's length may differ from the settings; beyond it, the model is asked again,
+#: because it answered with one sentence or did not stop.
 _SLACK = 2.0
 
 
 class Version(Frozen):
-    """A text on the way, and what was found wrong with it."""
+    """A version of the text, and its faults."""
 
     text: str
     faults: tuple[str, ...] = ()
@@ -43,23 +43,23 @@ class Drafting:
         Raises
         ------
         NotJudged
-            If a step has no answer that fits.
+            If a step has no valid answer.
         """
         text = attempts.ask(self._step("describe", "make_describe", "Describe this video.", film), self._read)
-        found: list[Version] = []
+        versions: list[Version] = []
         for number in range(1, self.settings.rounds + 1):
             faults = self._faults(attempts, film, text, number)
-            found.append(Version(text=text, faults=tuple(faults)))
+            versions.append(Version(text=text, faults=tuple(faults)))
             if not faults:
-                return found
-            said = f"The description:\n{text}\n\nWhat is wrong with it:\n{numbered(faults)}"
-            step = self._step(f"rewrite, round {number}", "make_rewrite", said, film)
+                return versions
+            message = f"The description:\n{text}\n\nWhat is wrong with it:\n{numbered(faults)}"
+            step = self._step(f"rewrite, round {number}", "make_rewrite", message, film)
             text = attempts.ask(step, self._read)
-        return [*found, Version(text=text)]
+        return [*versions, Version(text=text)]
 
     def _faults(self, attempts: Attempts, film: SampledVideo, text: str, number: int) -> list[str]:
-        said = f"The description:\n{text}"
-        step = self._step(f"criticise, round {number}", "make_criticise", said, film, FAULTS)
+        message = f"The description:\n{text}"
+        step = self._step(f"criticise, round {number}", "make_criticise", message, film, FAULTS)
         return attempts.ask(step, lambda value: texts_in(value, "faults"))
 
     def _read(self, value: Any) -> str:
@@ -67,12 +67,12 @@ class Drafting:
         count, least, most = len(text.split()), self.settings.least_words, self.settings.most_words
         if not least / _SLACK <= count <= most * _SLACK:
             raise NotJudged(
-                Failure.NOT_UNDERSTOOD, f"the description has {count} words, {least} to {most} are wanted"
+                Failure.NOT_UNDERSTOOD, f"the description has {count} words instead of {least} to {most}"
             )
         return text
 
     def _step(
-        self, name: str, told: str, text: str, film: SampledVideo, schema: Mapping[str, Any] = DESCRIBED
+        self, name: str, prompt: str, text: str, film: SampledVideo, schema: Mapping[str, Any] = DESCRIBED
     ) -> Step:
         settings = self.settings
         words = {"least": str(settings.least_words), "most": str(settings.most_words)}
@@ -81,7 +81,7 @@ class Drafting:
         return Step(
             name=name,
             role="multimodal",
-            system=filled(prompt_text(PACKAGE, told, settings.prompts), **words),
+            system=filled(prompt_text(f"prompt-suite/{prompt}", settings.prompts), **words),
             text=text,
             schema=schema,
             assumed=assumed,

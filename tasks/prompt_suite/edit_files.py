@@ -1,4 +1,4 @@
-"""Drafts as files that a person edits in any editor, and back."""
+"""Drafts as text files for any editor, and reading them back."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from storage_schemas.errors import UserInputError
 from tasks.prompt_suite.project import Draft, Project, Review
 from tasks.scoring.user_files import UnusedLine, read_text
 
-#: Between what is said of the text and the text.
+#: Separates the header from the text.
 LINE = "---"
-#: Nobody has decided yet.
+#: Verdict of a draft that nobody has decided on.
 OPEN = "open"
 _KEYS = ("prompt", "draft", "video", "verdict", "by", "note")
-#: A file that cannot be taken over.
+#: A file that cannot be imported.
 UNFIT = "unfit"
 
 
 @dataclass(frozen=True)
 class TakenOver:
-    """What became of the files.
+    """Result of importing the files.
 
     Parameters
     ----------
     reviews
-        What they say and what counts.
+        Reviews of the files that are now current.
     open
-        Prompts that nobody decided on.
+        Prompts without a verdict.
     unfit
-        Files that do not fit.
+        Invalid files.
     replaced
-        Prompts whose file was taken over before, and of which something else was said since, which stays.
+        Prompts whose file was imported before and has been replaced by a newer review, which stays current.
     """
 
     reviews: tuple[Review, ...]
@@ -42,26 +42,26 @@ class TakenOver:
 
 
 def write_edit_files(project: Project) -> tuple[list[Path], list[Path]]:
-    """Write a file for each draft that nobody looked at yet.
+    """Write a file for each draft without a review.
 
     Returns
     -------
     tuple of lists
-        Files that were written, and files that were there already and were left as they are: a person may
-        have worked on them.
+        Files that were written, and files that existed already and were not changed, because a person may
+        have edited them.
     """
     project.need()
-    written, there = [], []
+    written, existing = [], []
     for draft in project.drafts():
         path = project.edit_folder / f"{draft.prompt_id}.md"
         if project.approved(draft) is not None:
             continue
         if path.exists():
-            there.append(path)
+            existing.append(path)
             continue
         write_atomic(path, edit_text(draft).encode())
         written.append(path)
-    return written, there
+    return written, existing
 
 
 def edit_text(draft: Draft) -> str:
@@ -79,12 +79,12 @@ def edit_text(draft: Draft) -> str:
 
 
 def take_over(project: Project) -> TakenOver:
-    """Take over all files in which a person wrote a verdict; the files stay.
+    """Import all files with a verdict as reviews; the files stay.
 
     Raises
     ------
     UserInputError
-        If there is no file.
+        If there are no files.
     """
     project.need()
     reviews: list[Review] = []
@@ -98,51 +98,51 @@ def take_over(project: Project) -> TakenOver:
         )
     for path in paths:
         try:
-            said, text = read_edit_file(path)
-            if said["verdict"] == OPEN:
-                open_.append(said["prompt"])
+            header, text = read_edit_file(path)
+            if header["verdict"] == OPEN:
+                open_.append(header["prompt"])
                 continue
             reviews.append(
                 project.review(
-                    said["prompt"],
-                    said["draft"],
-                    said["verdict"],
+                    header["prompt"],
+                    header["draft"],
+                    header["verdict"],
                     text,
-                    said["by"],
-                    said["note"],
+                    header["by"],
+                    header["note"],
                     saved_at=path.stat().st_mtime,
                 )
             )
         except UserInputError as problem:
             unfit.append(UnusedLine(path.name, UNFIT, str(problem)))
-    counting = {one.id for one in project.current().values()}
+    current = {review.id for review in project.current().values()}
     return TakenOver(
-        tuple(one for one in reviews if one.id in counting),
+        tuple(review for review in reviews if review.id in current),
         tuple(open_),
         tuple(unfit),
-        tuple(one.prompt_id for one in reviews if one.id not in counting),
+        tuple(review.prompt_id for review in reviews if review.id not in current),
     )
 
 
 def read_edit_file(path: Path) -> tuple[dict[str, str], str]:
-    """Return what is said of a text, and the text.
+    """Return the header and the text of a file.
 
     Raises
     ------
     UserInputError
-        If the file cannot be read or is not built like ours.
+        If the file cannot be read or does not have the format.
     """
     lines = read_text(path).replace("\r\n", "\n").split("\n")
     if LINE not in (line.strip() for line in lines):
         raise UserInputError(f"{path} has no line {LINE} before the text")
     at = next(number for number, line in enumerate(lines) if line.strip() == LINE)
-    said = dict.fromkeys(_KEYS, "")
+    header = dict.fromkeys(_KEYS, "")
     for line in filter(str.strip, lines[:at]):
         key, colon, value = line.partition(":")
-        if not colon or key.strip() not in said:
+        if not colon or key.strip() not in header:
             raise UserInputError(f"{path}: {line[:80]!r} is none of {', '.join(_KEYS)}, each with a colon")
-        said[key.strip()] = value.strip()
+        header[key.strip()] = value.strip()
     for key in ("prompt", "draft", "verdict"):
-        if not said[key]:
+        if not header[key]:
             raise UserInputError(f"{path} has no {key}")
-    return said, "\n".join(lines[at + 1 :])
+    return header, "\n".join(lines[at + 1 :])

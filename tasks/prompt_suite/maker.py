@@ -1,4 +1,4 @@
-"""Make prompts of videos as far as they can be made: drafts first, and what a person approved to its end."""
+"""Make prompts from videos: drafts first, then complete prompts from the texts that a person approved."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ State = Literal["waiting", "left_out", "ready", "failed", "unfinished"]
 
 @dataclass(frozen=True)
 class Made:
-    """What became of one video.
+    """Result for one video.
 
     Parameters
     ----------
     state
-        ``waiting`` for a person, ``left_out`` by one, ``ready``, ``failed``, or ``unfinished`` where the run
-        ended before: the next one goes on.
+        ``waiting`` for a person, ``left_out`` by one, ``ready``, ``failed``, or ``unfinished`` if the run
+        ended first: the next run continues.
     failure, message
         Why there is no prompt.
     calls, tokens_in, tokens_out, usd
-        What was asked now; kept answers count nothing. No dollars where a model has no price.
+        Cost of this run; kept answers are free. `usd` is None if a model has no price.
     """
 
     prompt_id: str
@@ -60,7 +60,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Expected:
-    """What prompts would take; no dollars where a model has no price."""
+    """Estimated cost of prompts; `usd` is None if a model has no price."""
 
     videos: int
     calls: int
@@ -77,13 +77,13 @@ class Maker:
     Parameters
     ----------
     project
-        Where drafts and prompts are kept.
+        The folder of drafts and prompts.
     without_review
-        Whether drafts nobody looked at are taken as they are.
+        Whether drafts without a review count as approved.
     limits
-        Most dollars and tokens of one run.
+        Maximum dollars and tokens of one run.
     prices
-        What tokens cost.
+        Prices of tokens.
     """
 
     setup: Setup
@@ -96,7 +96,7 @@ class Maker:
     videos: OpenVideos = field(init=False)
 
     def __post_init__(self) -> None:
-        # frozen: both are made once of what is given
+        # the class is frozen
         object.__setattr__(self, "roles", roles_of(self.setup, self.settings.of_suite()))
         object.__setattr__(self, "videos", OpenVideos(FrameRate()))
 
@@ -106,56 +106,58 @@ class Maker:
         concurrency: int = 4,
         step: Callable[[int, int, str], None] = lambda done, total, note: None,
     ) -> list[Made]:
-        """Make what can be made, and write the prompts that are ready; nothing is paid for twice.
+        """Make prompts as far as possible, and write those that are ready; nothing is paid for twice.
 
         Parameters
         ----------
         concurrency
-            Videos that are worked on at once.
+            Number of videos processed concurrently.
         step
-            Called with (done, all, which) after each.
+            Called with (done, total, prompt id and state) after each.
 
         Raises
         ------
         UserInputError
-            If another run works in the same folder.
+            If another run uses the same folder.
         PrerequisiteError
             If a model's server is not in the profile.
         StoreError
-            If a draft or what people said cannot be read.
+            If a draft or a review cannot be read.
         """
         for role in ("multimodal", "language"):
             self.roles.calls(role)
-        # what is broken is said before anything is paid
+        # a damaged file is reported before anything is paid
         self.project.drafts()
         self.project.reviews()
         self.project.prepare()
         with only_one(self.project.folder / ".making") as alone:
             if not alone:
-                raise UserInputError(f"another run makes prompts in {self.project.folder}: wait for its end")
+                raise UserInputError(
+                    f"another run makes prompts in {self.project.folder}: wait until it has finished"
+                )
             spending = Spending(self.project.folder / ".spending.json", self.limits)
-            # what a run that was killed left: limits are those of one run
+            # left by a killed run; limits apply to a single run
             spending.remove()
             meter = Meter("prompts", spending, self.prices)
-            found: list[Made] = []
+            results: list[Made] = []
             try:
                 with ThreadPoolExecutor(max_workers=concurrency) as threads:
                     try:
-                        for one in threads.map(partial(self.make, meter=meter), videos):
-                            found.append(one)
-                            step(len(found), len(videos), f"{one.prompt_id} {one.state}")
+                        for made in threads.map(partial(self.make, meter=meter), videos):
+                            results.append(made)
+                            step(len(results), len(videos), f"{made.prompt_id} {made.state}")
                     except BaseException:
-                        # only what is under way is waited for: it is paid for
+                        # wait only for requests in flight, which are paid for
                         meter.stop("the run was ended")
                         threads.shutdown(cancel_futures=True)
                         raise
             finally:
                 spending.remove()
-            self.project.keep_prompts([one.prompt for one in found if one.prompt is not None])
-        return found
+            self.project.keep_prompts([made.prompt for made in results if made.prompt is not None])
+        return results
 
     def make(self, video: SourceVideo, meter: Meter) -> Made:
-        """Make one prompt as far as it can be made."""
+        """Make one prompt as far as possible."""
         asking = LiveAsker(self.roles)
         paying = Paying(asking, meter)
         state: State = "failed"
@@ -189,24 +191,25 @@ class Maker:
         )
 
     def estimate(self, videos: Sequence[SourceVideo]) -> Expected:
-        """Return what all prompts would take to their ends, in answers of usual length; nobody is asked.
+        """Return the estimated cost of completing all prompts, with answers of typical length.
 
-        A video that cannot be read, or whose kept answers never fit, counts as far as one comes with it.
+        No request is made. A video that cannot be read, or whose kept answers are invalid, counts up to that
+        point.
         """
-        found: list[Estimate] = []
+        estimates: list[Estimate] = []
         paid: set[str] = set()
         for video in videos:
             own = self._estimates(video)
-            # the same video twice is paid for once
-            found += [one for one in own if one.once not in paid]
+            # a video that occurs twice is paid for once
+            estimates += [one for one in own if one.once not in paid]
             paid |= {one.once for one in own}
         return Expected(
             videos=len(videos),
-            calls=sum(one.requests for one in found),
-            images=sum(one.images for one in found),
-            tokens_in=sum(one.tokens_in for one in found),
-            tokens_out=sum(one.tokens_out for one in found),
-            usd=self.prices.of(found),
+            calls=sum(one.requests for one in estimates),
+            images=sum(one.images for one in estimates),
+            tokens_in=sum(one.tokens_in for one in estimates),
+            tokens_out=sum(one.tokens_out for one in estimates),
+            usd=self.prices.of(estimates),
         )
 
     def _estimates(self, video: SourceVideo) -> list[Estimate]:
@@ -214,14 +217,14 @@ class Maker:
         try:
             attempts = Attempts(asker, self.settings)
             film = SampledVideo(video.digest, self.videos.open(video.path))
-            kept = self.project.draft(video.prompt_id)
+            draft = self.project.draft(video.prompt_id)
             text = Drafting(self.settings).versions(attempts, film)[-1].text
-            review = None if kept is None else self.project.approved(kept)
+            review = None if draft is None else self.project.approved(draft)
             if review is None or review.verdict == "accepted":
                 base = text if review is None else review.text
                 finished_prompt(attempts, video.prompt_id, video.theme, base, film)
         except (NotJudged, SetAside) as problem:
-            log.info("%s cannot be estimated to its end: %s", video.prompt_id, problem)
+            log.info("%s cannot be estimated completely: %s", video.prompt_id, problem)
         return asker.estimates
 
     def _draft(self, attempts: Attempts, video: SourceVideo, film: SampledVideo) -> Draft:

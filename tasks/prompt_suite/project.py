@@ -1,4 +1,4 @@
-"""The folder in which a prompt suite comes to be: drafts, and what people said of them."""
+"""The folder of a prompt suite in the making: drafts, and people's reviews of them."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from tasks.prompt_suite.videos import SourceVideo
 from tasks.scoring.suites.base import SuitePrompt
 
 Verdict = Literal["accepted", "left_out"]
-#: How each line begins.
+#: Start of each line.
 _BEGINNING = b'{"prompt_id":'
 
 
 def _moment(at: str) -> str:
-    """Return a time that can be read; raise ValueError for another one."""
+    """Return a valid time; raise ValueError for any other text."""
     if datetime.fromisoformat(at).tzinfo is None:
-        raise ValueError("a time has its zone")
+        raise ValueError("a time needs its time zone")
     return at
 
 
 class Review(Frozen):
-    """What a person said of a draft.
+    """A person's verdict on a draft.
 
     Parameters
     ----------
     draft
-        Which one: its digest.
+        Digest of the draft.
     text
-        The text as the person wants it; empty where the prompt is left out.
+        The corrected text; empty if the prompt is left out.
     by, note
-        Who it was, as far as they say, and what else they say.
+        Optional name of the reviewer, and a note.
     at
-        When, ISO 8601 with UTC.
+        Time of the review, ISO 8601 with UTC.
     """
 
     prompt_id: str
@@ -62,50 +62,50 @@ class Review(Frozen):
 
     @cached_property
     def id(self) -> str:
-        """What tells this record from another one."""
+        """Identifies the review."""
         return digest_text(self.model_dump_json())
 
     @property
     def seconds(self) -> float:
-        """When, in seconds since the epoch."""
+        """Time of the review in seconds since the epoch."""
         return datetime.fromisoformat(self.at).timestamp()
 
     def says_as(self, other: Review) -> bool:
-        """Return whether both say the same, at whatever time."""
+        """Return whether both are equal except for their times."""
         return self.model_dump(exclude={"at"}) == other.model_dump(exclude={"at"})
 
 
 def is_torn(line: bytes) -> bool:
-    """Return whether a line is the beginning of one of ours, without its end."""
+    """Return whether a line is a truncated record."""
     plain = line.replace(b" ", b"")
     return (plain.startswith(_BEGINNING) or _BEGINNING.startswith(plain)) and not plain.endswith(b"}")
 
 
 def said_meanwhile(prompt_id: str, before: Review | None) -> str:
-    """Say that somebody else was quicker."""
+    """Return the message for a review that another one preceded."""
     if before is None:
-        return f"{prompt_id}: what was said of it has been taken away meanwhile: look at it again"
+        return f"{prompt_id}: its review has been removed meanwhile: look at it again"
     what = "accepted a text of it" if before.verdict == "accepted" else "left it out"
     who = before.by or "somebody"
     return f"{prompt_id}: {who} has {what} meanwhile ({before.at}): save again to replace that"
 
 
 def one_line(text: str) -> str:
-    """Return what a person wrote as one line."""
+    """Return a person's text as one line."""
     return " ".join(whole_characters(text).split())
 
 
-#: Longest text that a person may give, in characters: many times what a prompt has.
+#: Maximum length of a person's text in characters, many times that of a prompt.
 MOST_TEXT = 50_000
 
 
 class Draft(Frozen):
-    """What models made of a video.
+    """A prompt that models wrote about a video.
 
     Parameters
     ----------
     versions
-        All texts on the way with what was found wrong with them; the last one counts.
+        All versions of the text with their faults; the last one is the draft's text.
     """
 
     video: SourceVideo
@@ -113,27 +113,27 @@ class Draft(Frozen):
 
     @property
     def prompt_id(self) -> str:
-        """What the prompt is called."""
+        """Id of the prompt."""
         return self.video.prompt_id
 
     @property
     def text(self) -> str:
-        """The text that a person is to look at."""
+        """The text for review."""
         return self.versions[-1].text
 
     @cached_property
     def digest(self) -> str:
-        """What tells this draft from another one of the same prompt: its text and its video."""
+        """Checksum of the text and the video, which tells drafts of a prompt apart."""
         return digest_text(f"{self.video.digest} {self.text}")
 
 
 class Project:
-    """One such folder.
+    """The folder of one prompt suite.
 
     Parameters
     ----------
     folder
-        Its path; it need not be there before something is written.
+        Its path; it need not exist before the first write.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -143,12 +143,12 @@ class Project:
         self._reviews = folder / "reviews.jsonl"
 
     def prepare(self) -> None:
-        """Make the folder, if there is none.
+        """Make the folder if it does not exist.
 
         Raises
         ------
         UserInputError
-            If that is not possible, or nothing can be written there.
+            If it cannot be made or written.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ class Project:
             raise UserInputError(f"{self.folder} cannot be written ({problem.strerror})") from problem
 
     def need(self) -> None:
-        """Raise UserInputError if there is no draft at all."""
+        """Raise UserInputError if there are no drafts."""
         if not self.draft_ids():
             raise UserInputError(
                 f"{self.folder} has no drafts: `slvmeval suite prompts make VIDEOS --out {self.folder}` "
@@ -166,16 +166,16 @@ class Project:
             )
 
     def draft_ids(self) -> list[str]:
-        """Return the prompts of which there is a draft, in order."""
+        """Return the ids of all drafts, in order."""
         return sorted(path.stem for path in (self.folder / "drafts").glob("[!.]*.json"))
 
     def draft(self, prompt_id: str) -> Draft | None:
-        """Return a draft; None where there is none.
+        """Return a draft, or None.
 
         Raises
         ------
         StoreError
-            If its file is not whole.
+            If its file is damaged.
         """
         if prompt_id not in self.draft_ids():
             return None
@@ -184,62 +184,62 @@ class Project:
             return Draft.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as problem:
             raise StoreError(
-                f"{path} is no draft of ours: take it away, `suite prompts make` writes it anew, at no cost"
+                f"{path} is not a valid draft: remove it, and `suite prompts make` recreates it at no cost"
             ) from problem
 
     def drafts(self) -> list[Draft]:
         """Return all drafts, in order."""
-        return [found for id_ in self.draft_ids() if (found := self.draft(id_)) is not None]
+        return [draft for id_ in self.draft_ids() if (draft := self.draft(id_)) is not None]
 
     def keep_draft(self, draft: Draft) -> None:
-        """Write a draft in the place of an earlier one."""
+        """Write a draft, replacing an earlier one."""
         text = draft.model_dump_json(indent=1) + "\n"
         write_atomic(self.folder / "drafts" / f"{draft.prompt_id}.json", text.encode())
 
     def keep_conversation(self, prompt_id: str, details: Mapping[str, Any]) -> None:
-        """Write what was asked and answered."""
-        # a model's words may hold halves of characters, which no file can
+        """Write a conversation."""
+        # a model's text may have lone surrogates, which files cannot store
         text = whole_characters(json.dumps(details, indent=1, ensure_ascii=False)) + "\n"
         write_atomic(self.folder / "conversations" / f"{prompt_id}.json", text.encode())
 
     def keep_prompts(self, prompts: Sequence[SuitePrompt]) -> None:
-        """Write the prompts that are ready, in place of those before."""
+        """Write the prompts that are ready, replacing earlier ones."""
         lines = [prompt.model_dump(mode="json") for prompt in prompts]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         write_atomic(self.prompts_path, text.encode())
 
     def reviews(self) -> list[Review]:
-        """Return what people said, the oldest first; what a kill left of a line is passed over.
+        """Return all reviews, oldest first; lines truncated by a kill are skipped.
 
         Raises
         ------
         StoreError
-            If a whole line is none of ours.
+            If a complete line is not a review.
         """
         if not self._reviews.exists():
             return []
         whole, _, _ = self._reviews.read_bytes().rpartition(b"\n")
-        found = []
+        reviews = []
         for number, line in enumerate(whole.split(b"\n"), 1):
             if not line.strip():
                 continue
             try:
-                found.append(Review.model_validate_json(line))
+                reviews.append(Review.model_validate_json(line))
             except ValidationError as problem:
                 if is_torn(line):
-                    # its writer was killed; the next one began a new line
+                    # its writer was killed; the next one started a new line
                     continue
                 raise StoreError(
-                    f"{self._reviews}, line {number}, is no record of ours: mend or remove it"
+                    f"{self._reviews}, line {number}, is not a valid review: correct or remove it"
                 ) from problem
-        return found
+        return reviews
 
     def current(self) -> dict[tuple[str, str], Review]:
-        """Return the newest review of each draft, by its prompt and its digest."""
+        """Return the newest review of each draft, by prompt id and digest."""
         return {(one.prompt_id, one.draft): one for one in self.reviews()}
 
     def approved(self, draft: Draft) -> Review | None:
-        """Return the newest review of this very draft; None where nobody looked at it yet."""
+        """Return the newest review of exactly this draft, or None."""
         return self.current().get((draft.prompt_id, draft.digest))
 
     def review(
@@ -253,40 +253,44 @@ class Project:
         seen: str | None = None,
         saved_at: float | None = None,
     ) -> Review:
-        """Add what a person says of a draft; said twice, it is there once.
+        """Add a review of a draft; an equal one is not added again.
 
         Parameters
         ----------
         draft
-            The draft that the person saw.
+            Digest of the draft that the person saw.
         seen
-            The id of the review that the person saw with it, empty for none; None where that is not known.
+            Id of the review that the person saw with it, empty for none; None if unknown.
         saved_at
-            When the person said it, in seconds since the epoch, where it lay in a file since. What was taken
-            over from it before is not taken over again.
+            For a review from a file, when that was saved, in seconds since the epoch. A review that was
+            imported before is not added again.
 
         Raises
         ------
         UserInputError
-            If there is no such prompt, its draft is another one by now, somebody else has said something of
-            it meanwhile, or the text is empty or far too long.
+            If the prompt does not exist, its draft has changed, somebody else has reviewed it meanwhile, or
+            the text is empty or far too long.
         """
-        found = self.draft(prompt_id)
-        if found is None:
+        current = self.draft(prompt_id)
+        if current is None:
             raise UserInputError(f"there is no draft {prompt_id[:100]!r} in {self.folder}")
-        if found.digest != draft:
-            raise UserInputError(f"{prompt_id}: its draft is another one by now: look at the new one")
+        if current.digest != draft:
+            raise UserInputError(f"{prompt_id}: its draft has changed meanwhile: look at the new one")
         if verdict not in ("accepted", "left_out"):
             raise UserInputError(f"{prompt_id}: the verdict is {verdict[:50]!r}: write accepted or left_out")
         plain = whole_characters(text).replace("\r\n", "\n").strip()
-        said = "\n".join(line.rstrip() for line in plain.split("\n"))
-        if verdict == "accepted" and not said:
+        clean = "\n".join(line.rstrip() for line in plain.split("\n"))
+        if verdict == "accepted" and not clean:
             raise UserInputError(f"{prompt_id}: the text is empty: write it, or leave the prompt out")
-        if len(said) > MOST_TEXT or len(by) > MOST_TEXT or len(note) > MOST_TEXT:
+        if len(clean) > MOST_TEXT or len(by) > MOST_TEXT or len(note) > MOST_TEXT:
             raise UserInputError(f"{prompt_id}: the text has more than {MOST_TEXT} characters")
-        kept = said if verdict == "accepted" else ""
         made = Review(
-            prompt_id=prompt_id, draft=draft, verdict=verdict, text=kept, by=one_line(by), note=one_line(note)
+            prompt_id=prompt_id,
+            draft=draft,
+            verdict=verdict,
+            text=clean if verdict == "accepted" else "",
+            by=one_line(by),
+            note=one_line(note),
         )
         self.folder.mkdir(parents=True, exist_ok=True)
         with storage_errors(self.folder), self._alone():
@@ -308,7 +312,7 @@ class Project:
             size = file.seek(0, os.SEEK_END)
             if size:
                 file.seek(size - 1)
-                # what a kill left of a line stays a line of its own
+                # a line truncated by a kill stays a separate line
                 file.write(b"\n" if file.read(1) != b"\n" else b"")
             file.write(made.model_dump_json().encode() + b"\n")
             file.flush()

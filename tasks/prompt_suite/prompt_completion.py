@@ -1,6 +1,6 @@
-"""From a text that a person approved to a prompt of the suite: events, expectations, questions, and more.
+"""Complete an approved text to a prompt of the suite: events, actions, expectations, questions, complexity.
 
-Binary questions on one attribute whose good answer two requests agree on.
+Questions are binary, on one attribute each, and two requests have to agree on the good answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from tasks.llm.conversation import Step
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.prompt_suite.requests import Attempts
-from tasks.prompt_suite.settings import PACKAGE
 from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
 from tasks.scoring.suites.locot2v.events import FIELDS, events_instruction, read_events
@@ -35,26 +34,26 @@ CHECKED = objects({"questions": {"type": "array", "items": _CHECKED}})
 
 
 def agreed_questions(attempts: Attempts, attribute: str, expectation: str) -> list[HerdQuestion]:
-    """Return questions whose polarity a second request confirms; it is not told what the first one said.
+    """Return questions whose polarity a second request confirms without knowing the first answer.
 
-    Questions on which the two differ are dropped, and others asked for in their place.
+    Questions on which the two differ are dropped and replaced.
 
     Parameters
     ----------
     expectation
-        What a viewer expects, as the questions are to find out.
+        What a viewer expects, which the questions verify.
 
     Raises
     ------
     NotJudged
-        `not_understood` if there are too few after all tries.
+        `not_understood` if there are too few after all attempts.
     """
     wanted, tries = attempts.settings.questions, attempts.settings.tries
     agreed: list[HerdQuestion] = []
     dropped: list[str] = []
     for number in range(1, tries + 1):
-        there = [one.question for one in agreed] + dropped
-        made = _made(attempts, attribute, expectation, wanted - len(agreed), there, number)
+        known = [one.question for one in agreed] + dropped
+        made = _made(attempts, attribute, expectation, wanted - len(agreed), known, number)
         checked = _good_answers(attempts, attribute, expectation, [one.question for one in made])
         for question, answer in zip(made, checked, strict=True):
             if POLARITY[answer] == question.polarity:
@@ -65,19 +64,19 @@ def agreed_questions(attempts: Attempts, attribute: str, expectation: str) -> li
             return agreed
     raise NotJudged(
         Failure.NOT_UNDERSTOOD,
-        f"questions on {attribute}: after {tries} tries two requests agree on the good answer of "
-        f"{len(agreed)} questions, {wanted} are wanted",
+        f"questions on {attribute}: after {tries} attempts, two requests agree on the good answer of "
+        f"{len(agreed)} questions instead of {wanted}",
     )
 
 
 def _made(
-    attempts: Attempts, attribute: str, expectation: str, count: int, there: Sequence[str], number: int
+    attempts: Attempts, attribute: str, expectation: str, count: int, known: Sequence[str], number: int
 ) -> list[HerdQuestion]:
     settings = attempts.settings
-    system = filled(prompt_text(PACKAGE, "make_questions", settings.prompts), attribute=_words(attribute))
+    system = filled(prompt_text("prompt-suite/make_questions", settings.prompts), attribute=_words(attribute))
     text = f"Questions wanted: {count}\nThe expectation: {expectation}"
-    if there:
-        text += f"\n\nThese have been asked and are not to come again:\n{numbered(there)}"
+    if known:
+        text += f"\n\nThese questions exist already; do not repeat them:\n{numbered(known)}"
     name = f"questions on {attribute}" + (f", round {number}" if number > 1 else "")
     one = {"question": "word " * 15, "good_answer": "yes"}
     step = Step(
@@ -88,32 +87,32 @@ def _made(
         schema=ASKED,
         assumed={"questions": [{**one, "question": f"{at} {one['question']}"} for at in range(count)]},
     )
-    return attempts.ask(step, lambda value: read_questions(value, count, there))
+    return attempts.ask(step, lambda value: read_questions(value, count, known))
 
 
-def read_questions(value: Any, count: int, there: Sequence[str] = ()) -> list[HerdQuestion]:
+def read_questions(value: Any, count: int, known: Sequence[str] = ()) -> list[HerdQuestion]:
     """Return the questions of an answer.
 
     Raises
     ------
     NotJudged
-        `not_understood` for another number of them, one that is there twice, or none at all.
+        `not_understood` for a wrong number of questions, a repeated one, or no list of questions.
     """
-    found = value.get("questions") if isinstance(value, dict) else None
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    entries = value.get("questions") if isinstance(value, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
         raise NotJudged(Failure.NOT_UNDERSTOOD, "the answer has no list of objects 'questions'")
-    if len(found) != count:
-        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has {len(found)} questions, {count} are wanted")
+    if len(entries) != count:
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has {len(entries)} questions instead of {count}")
     made = [
         HerdQuestion.model_validate(
             {"question": text_in(one, "question"), "polarity": POLARITY[word_in(one, "good_answer", YES_NO)]}
         )
-        for one in found
+        for one in entries
     ]
-    seen = {text.casefold() for text in there}
+    seen = {text.casefold() for text in known}
     for question in made:
         if question.question.casefold() in seen:
-            raise NotJudged(Failure.NOT_UNDERSTOOD, f"the question {question.question[:80]!r} is there twice")
+            raise NotJudged(Failure.NOT_UNDERSTOOD, f"the question {question.question[:80]!r} occurs twice")
         seen.add(question.question.casefold())
     return made
 
@@ -126,7 +125,7 @@ def _good_answers(
     step = Step(
         name=f"polarity of questions on {attribute}",
         role="language",
-        system=prompt_text(PACKAGE, "make_polarity", attempts.settings.prompts),
+        system=prompt_text("prompt-suite/make_polarity", attempts.settings.prompts),
         text=f"The expectation: {expectation}\n\nThe questions:\n{numbered(questions)}",
         schema=CHECKED,
         assumed={"questions": [{"number": number, **one} for number in range(1, count + 1)]},
@@ -155,15 +154,15 @@ EXPECTED = objects(dict.fromkeys(HERD_NAMES, _TEXT))
 def finished_prompt(
     attempts: Attempts, prompt_id: str, theme: str, base: str, film: SampledVideo
 ) -> SuitePrompt:
-    """Return a prompt with all that the suite wants to know.
+    """Return a prompt with all details that the suite uses.
 
-    Its text is the approved one and, after it, what a viewer expects in seven attributes. That this stands
-    after it word for word is ours: the paper merges the two and does not say how.
+    Its text is the approved text, followed by what a viewer expects in seven attributes. The paper merges the
+    two in a way that it does not describe; here they are joined verbatim.
 
     Raises
     ------
     NotJudged
-        If a step has no answer that fits.
+        If a step has no valid answer.
     """
     events = events_in(attempts, base)
     actions = actions_in(attempts, base)
@@ -189,14 +188,14 @@ def finished_prompt(
 
 
 def events_in(attempts: Attempts, text: str) -> list[dict[str, str]]:
-    """Return the events of a text; the suite asks the same when it scores, so that this is not paid twice."""
+    """Return the events of a text; the suite's scorers use the same request, so it is paid for once."""
     settings = attempts.settings
 
     def read(value: Any) -> list[dict[str, str]]:
-        found = read_events(value.get("events") if isinstance(value, dict) else None, settings.most_events)
-        if not found:
+        events = read_events(value.get("events") if isinstance(value, dict) else None, settings.most_events)
+        if not events:
             raise NotJudged(Failure.NOT_UNDERSTOOD, "there is no event")
-        return [one.model_dump() for one in found]
+        return [one.model_dump() for one in events]
 
     assumed = {"events": [dict.fromkeys(FIELDS, "word " * 10)] * 6}
     return attempts.ask(
@@ -205,28 +204,29 @@ def events_in(attempts: Attempts, text: str) -> list[dict[str, str]]:
 
 
 def actions_in(attempts: Attempts, text: str) -> list[str]:
-    """Return what people do in a text; there may be nothing."""
+    """Return the human actions in a text; possibly none."""
     settings = attempts.settings
     system = filled(instruction("actions", settings.prompts), most=str(settings.most_actions))
 
     def read(value: Any) -> list[str]:
-        found = texts_in(value, "actions")
-        if len(found) > settings.most_actions:
+        actions = texts_in(value, "actions")
+        if len(actions) > settings.most_actions:
             raise NotJudged(
-                Failure.NOT_UNDERSTOOD, f"there are {len(found)} actions, {settings.most_actions} at most"
+                Failure.NOT_UNDERSTOOD,
+                f"there are {len(actions)} actions, more than the maximum of {settings.most_actions}",
             )
-        return found
+        return actions
 
     assumed = {"actions": ["word " * 5] * 4}
     return attempts.ask(_step("actions", system, f"The text:\n{text}", ACTIONS, assumed), read)
 
 
 def expectations(attempts: Attempts, base: str, film: SampledVideo) -> dict[str, str]:
-    """Return what a viewer expects in each of the seven attributes, from the real video."""
+    """Return what a viewer expects in each of the seven attributes, based on the real video."""
     step = Step(
         name="expectations",
         role="multimodal",
-        system=prompt_text(PACKAGE, "make_expectations", attempts.settings.prompts),
+        system=prompt_text("prompt-suite/make_expectations", attempts.settings.prompts),
         text=f"The description:\n{base}",
         schema=EXPECTED,
         assumed=dict.fromkeys(HERD_NAMES, "word " * 15),
@@ -240,7 +240,7 @@ def expectations(attempts: Attempts, base: str, film: SampledVideo) -> dict[str,
 def complexity_of(attempts: Attempts, text: str) -> dict[str, float]:
     """Return the complexity of a text by kind, each 0 to 10."""
     assumed = {name: {"reason": "word " * 25, "score": 8} for name in COMPLEXITIES}
-    system = prompt_text(PACKAGE, "make_complexity", attempts.settings.prompts)
+    system = prompt_text("prompt-suite/make_complexity", attempts.settings.prompts)
     return attempts.ask(
         _step("complexity", system, f"The text:\n{text}", COMPLEXITY, assumed), read_complexity
     )
@@ -252,9 +252,9 @@ def read_complexity(value: Any) -> dict[str, float]:
     Raises
     ------
     NotJudged
-        `not_understood` if one is missing, no number, or outside 0 to 10.
+        `not_understood` if one is missing, not a number, or outside 0 to 10.
     """
-    found = {}
+    scores = {}
     for name in COMPLEXITIES:
         entry = value.get(name) if isinstance(value, dict) else None
         score = entry.get("score") if isinstance(entry, dict) else None
@@ -264,8 +264,8 @@ def read_complexity(value: Any) -> dict[str, float]:
             raise NotJudged(
                 Failure.NOT_UNDERSTOOD, f"{name} is {score}, outside the scale 0 to {MOST_COMPLEX}"
             )
-        found[name] = float(score)
-    return found
+        scores[name] = float(score)
+    return scores
 
 
 def _step(name: str, system: str, text: str, schema: Mapping[str, Any], assumed: Mapping[str, Any]) -> Step:

@@ -1,4 +1,4 @@
-"""Requests for prompts: asked again where an answer does not fit, within the limits of a run."""
+"""Requests for prompts, repeated if an answer is invalid, within the limits of a run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tasks.llm.usage import NotJudged
 from tasks.prompt_suite.settings import PromptSuiteSettings
 from tasks.scoring.suites.base import not_readable
 
-#: Where nothing can be kept, nothing more is paid for.
+#: If answers cannot be stored, nothing more is paid for.
 _NOT_WRITTEN = (Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE)
 
 
 class Stopped(Exception):
-    """The run asks nobody any more; the message says why, and what goes on."""
+    """The run makes no more requests; the message says why."""
 
     def __init__(self, failure: Failure, message: str) -> None:
         super().__init__(failure, message)
@@ -28,7 +28,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class RequestUsage:
-    """What one request took; no dollars where its model has no price."""
+    """Cost of one request; `cost_usd` is None if its model has no price."""
 
     failure: Failure | None
     message: str
@@ -39,12 +39,12 @@ class RequestUsage:
 
 @dataclass
 class Paying:
-    """Asks for one video within the limits; answers that are kept are given out even where these are reached.
+    """Makes the requests of one video within the limits; kept answers are available beyond them.
 
     Parameters
     ----------
     usd
-        What was paid until now; None where a model has no price.
+        Dollars paid so far; None if a model has no price.
     """
 
     asking: LiveAsker
@@ -57,11 +57,11 @@ class Paying:
         Raises
         ------
         Stopped
-            If it is not kept, and nothing more is asked.
+            If there is no kept answer, and the run makes no more requests.
         NotJudged
             As :meth:`LiveAsker.ask`.
         SetAside
-            If the video cannot be read, or an answer cannot be kept, which ends the run.
+            If the video cannot be read, or an answer cannot be stored, which ends the run.
         """
         dry = DryRunAsker(self.asking.roles)
         dry.ask(step)
@@ -89,36 +89,38 @@ class Paying:
                 self.meter.stop(problem.message)
             raise
         finally:
-            into, out = (now - then for now, then in zip(self.asking.usage().tokens(), before, strict=True))
-            cost = self.meter.prices.cost(estimate.model, into, out)
+            after = self.asking.usage().tokens()
+            tokens_in, tokens_out = after[0] - before[0], after[1] - before[1]
+            cost = self.meter.prices.cost(estimate.model, tokens_in, tokens_out)
             self.usd = None if cost is None or self.usd is None else self.usd + cost
-            taken = [RequestUsage(failure, message, into, out, cost)]
-            if not self.meter.refuses(held, taken):
-                self.meter.count(held, taken)
+            usage = [RequestUsage(failure, message, tokens_in, tokens_out, cost)]
+            if not self.meter.refuses(held, usage):
+                self.meter.count(held, usage)
         return answer
 
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """Asks up to so many times as the settings say."""
+    """Repeats requests with an invalid answer, up to the settings' number of attempts."""
 
     asker: Asker
     settings: PromptSuiteSettings
 
-    def ask(self, step: Step, read: Callable[[Any], Found]) -> Found:
-        """Return what `read` makes of an answer.
+    def ask(self, step: Step, read: Callable[[Any], Result]) -> Result:
+        """Return the result of `read` for a valid answer.
 
-        An answer that `read` refuses is kept like any other: a run that goes on asks the same nobody twice.
+        Answers that `read` rejects are stored like any other, so that the next run does not request them
+        again.
 
         Parameters
         ----------
         step
-            Its own check is not called.
+            The step; its own check is not called.
         read
-            Takes the JSON value; raises NotJudged if it does not fit.
+            Converts the JSON value; raises NotJudged if it is invalid.
 
         Raises
         ------
@@ -126,19 +128,19 @@ class Attempts:
             Of the last attempt.
         """
         again = {"again": self.settings.again} if self.settings.again else {}
-        asked = replace(step, check=None, what={**step.what, **again})
+        request = replace(step, check=None, what={**step.what, **again})
         number = 1
         while True:
-            # what the server or the model's own limits refuse goes up at once
-            value = self.asker.ask(asked)
+            # errors of the server are not retried here
+            value = self.asker.ask(request)
             try:
                 return read(value)
             except NotJudged as problem:
                 if number >= self.settings.tries:
                     raise NotJudged(problem.failure, f"{step.name}: {problem.message}") from problem
                 number += 1
-                told = (
-                    f"{step.text}\n\nAn earlier answer did not fit: {problem.message}. "
-                    "Answer anew, so that it does."
+                text = (
+                    f"{step.text}\n\nAn earlier answer cannot be used: {problem.message}. "
+                    "Answer again, and avoid this."
                 )
-                asked = replace(asked, text=told, what={**step.what, **again, "attempt": number})
+                request = replace(request, text=text, what={**step.what, **again, "attempt": number})

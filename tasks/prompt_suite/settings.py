@@ -1,4 +1,4 @@
-"""What a user can set where prompts are made; what the paper leaves open is marked so, with our default."""
+"""Settings of prompt making; those that the paper leaves open are marked, and have defaults of our own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 
-#: Where our prompts lie.
-PACKAGE = "tasks.prompt_suite"
-
 
 class PromptSuiteSettings(Frozen):
     """How prompts are made.
@@ -21,28 +18,29 @@ class PromptSuiteSettings(Frozen):
     Parameters
     ----------
     multimodal
-        Who describes videos, criticises and rewrites descriptions, and says what a viewer expects. The paper
-        names Seed1.5-VL and Qwen2.5-VL-72B for the last; a name or a table, as for the suite.
+        The model that describes videos, criticises and rewrites descriptions, and states what a viewer
+        expects (there the paper names Seed1.5-VL and Qwen2.5-VL-72B); a name or table, as for the suite.
     language
-        Who extracts events and actions, asks questions, judges their polarity and the complexity (the paper's
-        DeepSeek-V3.1).
+        The model that extracts events and actions, writes questions, and judges their polarity and the
+        complexity (the paper's DeepSeek-V3.1).
     prompts
-        A folder whose files replace ours of the same names; empty for ours. The wording is ours.
+        A user's folder of prompts, areas ``prompt-suite`` and ``locot2v-bench``; empty for ours.
     fps, most_frames
-        Frames a second that models see, besides the last one, and most of one request. Not from the paper.
+        Frames per second shown to models, besides the last frame, and maximum frames of one request. Not from
+        the paper.
     rounds
-        Most rounds of self-refinement; it ends early where nothing is found wrong. Not from the paper.
+        Maximum rounds of self-refinement, which ends early if no fault is found. Not from the paper.
     least_words, most_words
-        How long a description should be. Not from the paper, whose whole prompts mostly have 200 to 300:
-        with a sentence on each of seven attributes ours have as many.
+        Length of a description. Not from the paper, whose complete prompts mostly have 200 to 300 words; with
+        a sentence on each of seven attributes, these have as many.
     questions
-        Questions on each attribute (the paper's six).
+        Number of questions on each attribute (the paper's six).
     tries
-        How often a model is asked where its answer does not fit; it is told what did not. Not from the paper.
+        Maximum attempts per request; after an invalid answer, the model gets the reason. Not from the paper.
     most_events, most_actions
-        Most of a prompt. Not from the paper.
+        Maximum numbers per prompt. Not from the paper.
     again
-        Another number asks all anew, past all kept answers.
+        Another number ignores all kept answers and requests new ones.
     """
 
     multimodal: str | Mapping[str, Any] = "qwen2.5-vl-7b"
@@ -66,24 +64,24 @@ class PromptSuiteSettings(Frozen):
         return self
 
     def of_suite(self) -> Locot2vSettings:
-        """Return what the suite's own steps are told."""
+        """Return the settings of the suite's own steps."""
         names = ("multimodal", "language", "prompts", "fps", "most_frames", "most_events", "most_actions")
         return Locot2vSettings(**{name: getattr(self, name) for name in names})
 
 
 def prompt_suite_settings(values: Mapping[str, Any]) -> PromptSuiteSettings:
-    """Return the settings that a user gave.
+    """Return settings from a user's values.
 
     Raises
     ------
     UserInputError
-        For one that there is not, or a value that does not fit.
+        For an unknown setting or an invalid value.
     """
     known = PromptSuiteSettings.model_fields
     for name in values:
         if name not in known:
             hint = suggestion(name, known, "there are")
-            raise UserInputError(f"prompts are made without a setting {name!r}: {hint}")
+            raise UserInputError(f"prompt making has no setting {name!r}: {hint}")
     try:
         return PromptSuiteSettings.model_validate(dict(values))
     except ValidationError as problem:

@@ -15,7 +15,7 @@ from tasks.scoring.judges.meta_sets.base import Videos
 from tasks.scoring.suites.manifest import VIDEO_SUFFIXES
 from tasks.scoring.user_files import MALFORMED, UnusedLine, read_rows
 
-#: Ids are names of files too.
+#: Ids are also used as file names.
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._-]+")
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
@@ -26,9 +26,9 @@ class SourceVideo(Frozen):
     Parameters
     ----------
     prompt_id
-        What its prompt is called: letters, digits, ``.``, ``_`` and ``-``.
+        Id of its prompt: letters, digits, ``.``, ``_`` and ``-``.
     path, digest
-        The file, absolute, and its SHA-256.
+        Absolute path of the file, and its SHA-256.
     """
 
     prompt_id: str
@@ -39,17 +39,17 @@ class SourceVideo(Frozen):
 
 @dataclass(frozen=True)
 class SourceVideos:
-    """The videos in the order of their ids, and what was left out."""
+    """The videos in order of their ids, and rows that were left out."""
 
     videos: tuple[SourceVideo, ...]
     left_out: tuple[UnusedLine, ...] = ()
 
 
 def load_videos(path: Path) -> SourceVideos:
-    """Read a folder, or a list of files: CSV or JSON Lines with ``file``, and maybe ``prompt_id``, ``theme``.
+    """Read a folder, or a list in CSV or JSON Lines with ``file`` and optionally ``prompt_id``, ``theme``.
 
-    In a folder the first folder below it is taken for the theme, and the path for the id. Paths of a list
-    start in the list's own folder. A video that is missing, broken, or there twice is left out.
+    In a folder, the theme is the first folder of a path, and the id is made of the path. Paths in a list are
+    relative to the list. Videos that are missing, damaged or duplicates are left out.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def load_videos(path: Path) -> SourceVideos:
     root = path if path.is_dir() else path.parent
     rows = _of_folder(path) if path.is_dir() else _of_list(path)
     finder = Videos(root)
-    found: dict[str, SourceVideo] = {}
+    videos: dict[str, SourceVideo] = {}
     left_out: list[UnusedLine] = []
     for where, file, id_, theme in rows:
         try:
@@ -70,19 +70,22 @@ def load_videos(path: Path) -> SourceVideos:
         except SetAside as problem:
             left_out.append(UnusedLine(where, problem.reason.value, problem.message))
             continue
-        if video.prompt_id in found:
-            message = f"{video.prompt_id} is {found[video.prompt_id].path} already: give each its prompt_id"
+        if video.prompt_id in videos:
+            message = (
+                f"{video.prompt_id} is already the id of {videos[video.prompt_id].path}: give each video its "
+                "own prompt_id"
+            )
             left_out.append(UnusedLine(where, Reason.DUPLICATE_ID.value, message))
-        found.setdefault(video.prompt_id, video)
-    if not found:
-        wrong = f": {left_out[0].where}: {left_out[0].message}" if left_out else ""
-        raise UserInputError(f"{path} has no video that can be used{wrong}")
-    return SourceVideos(tuple(found[id_] for id_ in sorted(found)), tuple(left_out))
+        videos.setdefault(video.prompt_id, video)
+    if not videos:
+        reason = f": {left_out[0].where}: {left_out[0].message}" if left_out else ""
+        raise UserInputError(f"{path} has no usable video{reason}")
+    return SourceVideos(tuple(videos[id_] for id_ in sorted(videos)), tuple(left_out))
 
 
 def _of_folder(folder: Path) -> Iterator[tuple[str, str, str, str]]:
     for path in sorted(folder.rglob("*")):
-        # a link to nothing is said too
+        # broken links are reported too
         if path.suffix.lower() in VIDEO_SUFFIXES and not path.is_dir():
             file = path.relative_to(folder)
             yield file.as_posix(), file.as_posix(), "", file.parts[0] if len(file.parts) > 1 else ""
@@ -98,11 +101,11 @@ def _of_list(path: Path) -> Iterator[tuple[str, str, str, str]]:
 def _video(finder: Videos, file: str, id_: str, theme: str) -> SourceVideo:
     if not file:
         raise ValueError("file is empty: write the video's path")
-    # a point before it would be no file that a person sees
+    # with a leading dot, the file would be hidden
     name = id_ or _NOT_IN_IDS.sub("-", file.rpartition(".")[0]).strip("-.")
     if not _ID.fullmatch(name):
         raise ValueError(
-            f"{name[:120]!r} is no id: give a prompt_id of letters, digits, '.', '_' and '-', 100 at most"
+            f"{name[:120]!r} is not an id: give a prompt_id of at most 100 letters, digits, '.', '_' and '-'"
         )
     path = finder.find(file).resolve()
     try:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from storage_schemas.release import Release
 from storage_schemas.source import SourceRow
+from tasks.report.release_facts import release_facts
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
 _CREATIVE = re.compile(r"CC[ -](BY(?:-(?:SA|NC|ND|NC-SA|NC-ND))?)[ -]([1-4]\.0)", re.IGNORECASE)
@@ -38,15 +39,15 @@ def licence_id(licences: Sequence[str]) -> str:
     if len(set(licences)) != 1:
         return "other"
     name = licences[0].strip()
-    if found := _CREATIVE.fullmatch(name):
-        return f"cc-{found[1]}-{found[2]}".lower()
+    if match := _CREATIVE.fullmatch(name):
+        return f"cc-{match[1]}-{match[2]}".lower()
     return "cc0-1.0" if re.fullmatch(r"CC0(?:[ -]1\.0)?", name, re.IGNORECASE) else "other"
 
 
 def plain(text: str) -> str:
     """Return text as one line with Markdown and HTML escaped."""
     line = " ".join(text.split())
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$])", lambda found: f"&#{ord(found[1])};", line)
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&$])", lambda match: f"&#{ord(match[1])};", line)
 
 
 def card(
@@ -117,6 +118,8 @@ def _body(
         lines += [
             f"| all | {pairs} |",
             "",
+            *_facts(release, passed),
+            "",
             "```python",
             "import datasets",
             "",
@@ -141,6 +144,18 @@ def _body(
     ]
     lines += [_credit(row) for row in passed] or ["No source is part of this export."]
     return [*lines, "", "The licences of the sources are listed in `LICENSE.md`."]
+
+
+def _facts(release: Release, passed: Sequence[SourceRow]) -> list[str]:
+    """Return the numbers of what is exported, as a table (SLVMEval, table 1)."""
+    texts = release_facts(release, {row.source_id for row in passed}).as_texts()
+    return [
+        f"| {' | '.join(name.lower() for name, _ in texts)} |",
+        f"|{'---:|' * len(texts)}",
+        f"| {' | '.join(value for _, value in texts)} |",
+        "",
+        "Videos are sources and low-quality videos, and the durations are over both.",
+    ]
 
 
 def licence_notes(passed: Sequence[SourceRow], left_out: Sequence[SourceRow], private: bool) -> str:

@@ -200,8 +200,8 @@ def export_release(
         owned.write("data/clips.parquet", _table(CLIPS, map(ClipRow.model_dump, clips)))
     if passed and votes:
         pairs = {record.pair_id for some in records.values() for record in some}
-        said = (row for row in read_dicts(release.path / VOTES_FILE) if row["pair_id"] in pairs)
-        owned.write("data/votes.parquet", _table(VOTES_EXPORT, said))
+        kept_votes = (row for row in read_dicts(release.path / VOTES_FILE) if row["pair_id"] in pairs)
+        owned.write("data/votes.parquet", _table(VOTES_EXPORT, kept_votes))
     owned.write("recipe.json", recipe_text(release).encode())
     owned.write("LICENSE.md", licence_notes([f.row for f in passed], left_out, private).encode())
     owned.keep(["README.md"])

@@ -114,8 +114,8 @@ class WithoutSources(Release):
 
     def pairs(self, aspect: str | None = None, source_id: str | None = None) -> list[PairRecord]:
         """Return the pairs of the remaining sources."""
-        found = super().pairs(aspect, source_id)
-        return [record for record in found if record.source_id not in self._left_out]
+        records = super().pairs(aspect, source_id)
+        return [record for record in records if record.source_id not in self._left_out]
 
 
 def source_of(release: Release, source_id: str) -> Source:

@@ -153,9 +153,9 @@ def make_submission(
     """
     whos = sorted({(row.evaluator, row.settings) for row in rows})
     if len(whos) != 1:
-        found = ", ".join(f"{name} ({settings[:12]})" for name, settings in whos) or "none"
+        systems = ", ".join(f"{name} ({settings[:12]})" for name, settings in whos) or "none"
         raise UserInputError(
-            f"a submission has the answers of one evaluator with one set of settings; here are {found}"
+            f"a submission has the answers of one evaluator with one set of settings; here are {systems}"
         )
     gathered = load_judged_release(release, judgements=rows)
     return Submission(
@@ -178,10 +178,10 @@ def make_submission(
 
 
 def _orders(rows: Sequence[Judgement]) -> Orders:
-    asked = Counter((row.pair_id, row.repeat) for row in rows)
+    counts = Counter((row.pair_id, row.repeat) for row in rows)
     if all(row.order == "apart" for row in rows):
         return "apart"
-    return "one" if max(asked.values()) == 1 else "both"
+    return "one" if max(counts.values()) == 1 else "both"
 
 
 def submission_bytes(submission: Submission) -> bytes:
@@ -230,7 +230,7 @@ ASKED: dict[Orders, tuple[tuple[Order, ...], ...]] = {
 
 
 #: Number of problems of one kind that are listed; the others are counted.
-MOST_TOLD = 5
+MOST_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -282,12 +282,12 @@ def read_submission(path: Path) -> Submission:
         json.loads(content.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
         return Submission.model_validate_json(content, strict=True)
     except ValidationError as problem:
-        told = [
+        listed = [
             f"{'.'.join(map(str, error['loc'])) or 'the file'}: {error['msg']}"
-            for error in problem.errors(include_input=False, include_url=False)[:MOST_TOLD]
+            for error in problem.errors(include_input=False, include_url=False)[:MOST_LISTED]
         ]
-        more = problem.error_count() - len(told)
-        _refuse(path, [*told, f"… and {more} more"] if more else told)
+        more = problem.error_count() - len(listed)
+        _refuse(path, [*listed, f"… and {more} more"] if more else listed)
     except (ValueError, RecursionError) as problem:
         raise UserInputError(
             f"{path} is not JSON of a submission: {str(problem)[:200]}. `slvmeval submission make` writes one"
@@ -299,11 +299,11 @@ def _no_number(name: str) -> NoReturn:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"the key {twice[:50]!r} appears twice in one object")
-    return found
+    return unique
 
 
 def _refuse(path: Path, problems: Iterable[str]) -> NoReturn:
@@ -320,37 +320,37 @@ def _problems(submission: Submission, release: Release) -> Iterator[str]:
         return
     known = {record.pair_id for record in release.pairs()}
     foreign = sorted({answer.pair_id for answer in submission.answers} - known)
-    yield from _told(foreign, "pair {} is not in the release")
-    yield from _told(_not_asked_so(submission, known - set(foreign)), "{}")
+    yield from _first_of(foreign, "pair {} is not in the release")
+    yield from _first_of(_wrong_orders(submission, known - set(foreign)), "{}")
     wrong = (
         f"pair {answer.pair_id[:16]}, {answer.order}: {why}"
         for answer in submission.answers
         if (why := _contradiction(answer))
     )
-    yield from _told(wrong, "{}")
+    yield from _first_of(wrong, "{}")
 
 
-def _told(found: Iterable[str], words: str) -> Iterator[str]:
-    held = list(found)
-    yield from (words.format(one) for one in held[:MOST_TOLD])
-    if len(held) > MOST_TOLD:
-        yield f"… and {len(held) - MOST_TOLD} more like it"
+def _first_of(problems: Iterable[str], words: str) -> Iterator[str]:
+    listed = list(problems)
+    yield from (words.format(one) for one in listed[:MOST_LISTED])
+    if len(listed) > MOST_LISTED:
+        yield f"… and {len(listed) - MOST_LISTED} more like it"
 
 
-def _not_asked_so(submission: Submission, known: set[str]) -> Iterator[str]:
-    """Yield each pair that was not asked exactly once in each stated order and repeat."""
-    asked: dict[tuple[str, int], list[str]] = defaultdict(list)
+def _wrong_orders(submission: Submission, known: set[str]) -> Iterator[str]:
+    """Yield each pair that was not judged exactly once in each stated order and repeat."""
+    orders_of: dict[tuple[str, int], list[str]] = defaultdict(list)
     for answer in submission.answers:
-        asked[answer.pair_id, answer.repeat].append(answer.order)
+        orders_of[answer.pair_id, answer.repeat].append(answer.order)
     allowed = [sorted(orders) for orders in ASKED[submission.orders]]
     wanted = " or ".join(" and ".join(orders) for orders in allowed)
     for pair_id in sorted(known):
         for repeat in range(submission.repeats):
-            orders = sorted(asked.get((pair_id, repeat), []))
+            orders = sorted(orders_of.get((pair_id, repeat), []))
             if orders not in allowed:
                 there = " and ".join(orders) or "nothing"
                 yield f"pair {pair_id[:16]}, repeat {repeat}: {there} in place of {wanted}, each once"
-    if any(repeat >= submission.repeats for _, repeat in asked):
+    if any(repeat >= submission.repeats for _, repeat in orders_of):
         yield f"there are more repeats than the stated {submission.repeats}"
 
 
@@ -363,8 +363,8 @@ def _contradiction(answer: SubmittedAnswer) -> str:
     if answer.order != "apart" and answer.preferred is not None:
         first = "high" if answer.order == "high_first" else "low"
         second = "low" if first == "high" else "high"
-        told = {"first": first, "second": second, "tie": "tie"}.get(answer.choice or "")
-        if told != answer.preferred:
+        expected = {"first": first, "second": second, "tie": "tie"}.get(answer.choice or "")
+        if expected != answer.preferred:
             return f"the choice {answer.choice} contradicts preferring {answer.preferred}"
     if answer.order == "apart" and answer.choice is not None:
         return "videos seen one at a time have no first and second"

@@ -1,7 +1,7 @@
 """Published values of a benchmark, and a release's report held against them.
 
-A file has one TOML table for each printed table; ``published.toml`` has SLVMEval's. What does not fit, and
-what the release lacks, does not stop a comparison: it is listed, a line each, and left out.
+A file has one TOML table for each printed table; ``published.toml`` has those of SLVMEval. What does not fit,
+and what the release lacks, does not stop a comparison: it is listed, a line each, and left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from storage_schemas.errors import UserInputError
-from tasks.report.accuracy import MEAN, POOLED, Matrix
+from tasks.report.accuracy import MEAN, POOLED, Matrix, MatrixCell
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.systems import ASPECT_ORDER, systems_of
 from tasks.report.table import ALL, Column, Table
@@ -135,6 +135,7 @@ def _read_table(table: Any, number: int, values: list[PublishedValue], problems:
                     f"{name}, {row}, {column}: this value stands in the file twice: the first is compared"
                 )
                 continue
+            seen.add((gives, row, column))
             values.append(
                 PublishedValue(gives, table["table"], table["section"], row, column, str(cell), *value)
             )
@@ -253,11 +254,11 @@ class _Fit:
         self._published = published
         self._names: dict[str, list[str]] = {}
         for system in systems_of(gathered):
-            self._names.setdefault(system.published_name, []).append(gathered.names[system.who])
-            if system.who[0] != system.published_name:
-                # a file of one's own may use the label
-                self._names.setdefault(system.who[0], []).append(gathered.names[system.who])
-        self._known = {*ASPECT_ORDER, *gathered.release.recipe.get("aspects", {}), *gathered.aspects}
+            # a file of the user's may use the evaluator's own name too
+            for name in dict.fromkeys((system.published_name, system.who[0])):
+                self._names.setdefault(name, []).append(gathered.names[system.who])
+        recipe = gathered.release.recipe.get("aspects", {})
+        self._aspects = list(dict.fromkeys((*ASPECT_ORDER, *recipe, *gathered.aspects)))
         self._problems: dict[str, None] = {}
         self._absent: dict[tuple[str, str], dict[str, None]] = {}
 
@@ -269,75 +270,68 @@ class _Fit:
     def absent_lines(self) -> Iterator[str]:
         """Yield what the release lacks, with the tables that have it."""
         for (what, reason), places in self._absent.items():
-            yield f"{what} ({', '.join(places)}): {reason}: not compared"
+            where = f" ({', '.join(places)})" if places else ""
+            yield f"{what}{where}: {reason}: not compared"
 
-    def by_evaluator(
-        self, gives: Collection[Quantity], aspects: Collection[str], more: Collection[str] = ()
-    ) -> Iterator[tuple[PublishedValue, str]]:
-        """Yield each value with the display name of every evaluator that it is compared with."""
-        for value in self._values(gives):
-            if not self._is_aspect(value, value.column, aspects, more):
-                continue
-            names = self._names.get(value.row)
-            if names is None:
-                self.lacks(value, f"evaluator {value.row}", "it has no answers on this release")
-            for name in names or ():
-                yield value, name
+    def values(self, *gives: Quantity) -> list[PublishedValue]:
+        """Return the values of some quantities."""
+        return [value for value in self._published.values if value.gives in gives]
 
-    def by_aspect(
-        self, gives: Quantity, aspects: Collection[str], columns: Collection[str], more: Collection[str] = ()
-    ) -> Iterator[PublishedValue]:
-        """Yield each value whose row is an aspect and whose column is a known one."""
-        for value in self._values((gives,)):
-            if self.is_named(value, "column", value.column, columns) and self._is_aspect(
-                value, value.row, aspects, more
-            ):
-                yield value
-
-    def in_row(self, gives: Quantity, row: str) -> Iterator[PublishedValue]:
-        """Yield each value of the one row that such a table has."""
-        for value in self._values((gives,)):
-            if self.is_named(value, "row", value.row, (row,)):
-                yield value
+    def evaluators(self, value: PublishedValue) -> list[str]:
+        """Return the display names of the evaluators that a value's row names."""
+        names = self._names.get(value.row, [])
+        if not names:
+            self.lacks(value, f"evaluator {value.row}", "it has no answers on this release")
+        return names
 
     def is_named(self, value: PublishedValue, what: str, name: str, known: Collection[str]) -> bool:
         """Tell whether a name is one of those that such a table may have; else note the problem."""
         if name in known:
             return True
-        self._problems[
-            f"table {value.table}: no {what} {name!r} in what gives {value.gives!r}"
-            f"{_near(name, known) or '; there are ' + ', '.join(known)}: not compared"
-        ] = None
+        hint = _near(name, known) or f" (there are {', '.join(known)})"
+        line = f"{_place(value)}: unknown {what} {name!r} in {value.gives}{hint}: not compared"
+        self._problems[line] = None
         return False
 
-    def is_aspect_here(self, value: PublishedValue, aspects: Collection[str]) -> bool:
-        """Tell whether a value's column is an aspect that the release has."""
-        return self._is_aspect(value, value.column, aspects, ())
-
-    def _is_aspect(
-        self, value: PublishedValue, name: str, aspects: Collection[str], more: Collection[str]
+    def is_aspect(
+        self,
+        value: PublishedValue,
+        name: str,
+        aspects: Collection[str],
+        more: Collection[str] = (),
+        empty: str = "",
     ) -> bool:
+        """Tell whether a name is one of the report's aspects; else note why not.
+
+        Parameters
+        ----------
+        more
+            What may stand in place of an aspect, such as ``all pairs``.
+        empty
+            Why the report's table has no rows at all, if so.
+        """
         if name in aspects:
             return True
-        if name in self._known or name in more:
-            self.lacks(
-                value, f"aspect {name}" if name in self._known else name, "this report has no such row"
-            )
-            return False
-        return self.is_named(value, "aspect", name, [*self._known, *more])
+        if self.is_named(value, "aspect", name, [*self._aspects, *more]):
+            if empty:
+                self._absent.setdefault((_place(value), empty.rstrip(".")), {})
+            else:
+                what = f"aspect {name}" if name in self._aspects else name
+                self.lacks(value, what, "the report has no such row")
+        return False
 
     def lacks(self, value: PublishedValue, what: str, reason: str) -> None:
         """Note that a value has no counterpart."""
-        place = value.table if not value.table[:1].isdigit() else f"table {value.table}"
-        self._absent.setdefault((what, reason), {})[place] = None
+        self._absent.setdefault((what, reason), {})[_place(value)] = None
 
-    def _values(self, gives: Collection[Quantity]) -> Iterable[PublishedValue]:
-        return [value for value in self._published.values if value.gives in gives]
+
+def _place(value: PublishedValue) -> str:
+    return f"table {value.table}" if value.table[:1].isdigit() else value.table
 
 
 def _near(name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 _PLACE = (Column("table", "table"), Column("section", "section", shown=False))
@@ -354,7 +348,6 @@ _ACCURACY = (
     Column("half_difference", "±", "percent"),
     Column("differs", "differs"),
 )
-_OF_ACCURACY: tuple[Quantity, ...] = ("accuracy",)
 _ACCURACY_NOTE = (
     "Accuracy less what is published, in points, with the paper's 95 % intervals. That of the difference "
     "takes the two as independent. It differs where this interval does not contain 0."
@@ -364,26 +357,36 @@ _ACCURACY_NOTE = (
 def _accuracies(fit: _Fit, gathered: JudgedRelease, matrix: Matrix) -> Iterator[dict[str, Any]]:
     rows = {row.aspect: row for row in (*matrix.rows, *matrix.summary)}
     columns = {name: place for place, name in enumerate(matrix.evaluators)}
-    for value, name in fit.by_evaluator(_OF_ACCURACY, rows, (POOLED, MEAN)):
-        if name not in columns or (shown := rows[value.column].cells[columns[name]]).accuracy is None:
-            fit.lacks(value, f"{name}, {value.column}", "it has no accuracy on this release")
-            continue
-        published = value.value / 100
+    places = [
+        (value, name)
+        for value in fit.values("accuracy")
+        if fit.is_aspect(value, value.column, rows, (POOLED, MEAN))
+        for name in fit.evaluators(value)
+    ]
+    for value, name in places:
+        shown = rows[value.column].cells[columns[name]] if name in columns else MatrixCell(None)
+        accuracy, published = shown.accuracy, value.value / 100
         theirs = None if value.half is None else value.half / 100
-        ours = None if shown.cell is None else paper_half_width(shown.accuracy, shown.cell.n)
-        difference = shown.accuracy - published
+        ours = None
+        if accuracy is not None and shown.cell is not None:
+            ours = paper_half_width(accuracy, shown.cell.n)
+        difference = None if accuracy is None else accuracy - published
         both = None if ours is None or theirs is None else math.hypot(ours, theirs)
         yield {
             **_head(value),
             "aspect": value.column,
             "evaluator": name,
-            "accuracy": shown.accuracy,
+            "accuracy": accuracy,
             "half": ours,
             "published": published,
             "published_half": theirs,
             "difference": difference,
             "half_difference": both,
-            "differs": "" if both is None else "yes" if abs(difference) > both else "no",
+            "differs": ""
+            if difference is None or both is None
+            else "yes"
+            if abs(difference) > both
+            else "no",
         }
 
 
@@ -401,12 +404,15 @@ _DURATION = (
 def _durations(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
     held = {(row["evaluator"], row["aspect"]): row for row in table.rows}
     aspects = {aspect for _, aspect in held}
-    for value, name in fit.by_evaluator(("duration_rho", "duration_p"), aspects):
+    places = [
+        (value, name)
+        for value in fit.values("duration_rho", "duration_p")
+        if fit.is_aspect(value, value.column, aspects, empty=table.empty)
+        for name in fit.evaluators(value)
+    ]
+    for value, name in places:
         key = "rho_bins" if value.gives == "duration_rho" else "p_bins"
         ours = held.get((name, value.column), {}).get(key)
-        if ours is None:
-            fit.lacks(value, f"{name}, {value.column}", "its correlation with duration is not defined here")
-            continue
         yield {
             **_head(value),
             **_difference(ours, value),
@@ -428,7 +434,11 @@ _RETAINED = (
 
 def _retained(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
     held = {row["aspect"]: row for row in table.rows}
-    for value in fit.by_aspect("retention", held, _RETENTION, (ALL,)):
+    for value in fit.values("retention"):
+        if not fit.is_named(value, "column", value.column, _RETENTION) or not fit.is_aspect(
+            value, value.row, held, (ALL,), table.empty
+        ):
+            continue
         ours = held[value.row][value.column]
         if ours is not None:
             scale = 100 if value.column == "rate" else 1
@@ -452,8 +462,10 @@ _FILTER = (
 
 def _filters(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
     held = {row["aspect"]: row["r"] for row in table.rows}
-    for value in fit.in_row("filter_r", "pearson"):
-        if not fit.is_aspect_here(value, held):
+    for value in fit.values("filter_r"):
+        if not fit.is_named(value, "row", value.row, ("pearson",)) or not fit.is_aspect(
+            value, value.column, held, empty=table.empty
+        ):
             continue
         ours = held[value.column]
         if ours is not None:
@@ -477,8 +489,9 @@ _FACTS = (
 
 def _facts(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
     titles = {column.key: column.title for column in table.columns}
-    for value in fit.in_row("release", "release"):
-        if fit.is_named(value, "column", value.column, _RELEASE):
+    for value in fit.values("release"):
+        named = fit.is_named(value, "row", value.row, ("release",))
+        if named and fit.is_named(value, "column", value.column, _RELEASE):
             ours = float(table.rows[0][value.column])
             yield {**_head(value), **_difference(ours, value), "what": titles[value.column]}
 
@@ -487,11 +500,11 @@ def _head(value: PublishedValue) -> dict[str, str]:
     return {"table": value.table, "section": value.section}
 
 
-def _difference(ours: float, value: PublishedValue) -> dict[str, Any]:
+def _difference(ours: float | None, value: PublishedValue) -> dict[str, Any]:
     return {
         "ours": ours,
         "published": value.value,
-        "difference": None if value.bound else ours - value.value,
+        "difference": None if value.bound or ours is None else ours - value.value,
     }
 
 
@@ -514,5 +527,5 @@ def _table(
         f"{titles[what]}, against {published.title}",
         columns,
         tuple(rows),
-        note or "What is here, less what is published.",
+        note or "What is here, less what is published. A dash: not defined here.",
     )

@@ -38,7 +38,13 @@ class ReleaseFacts:
 
     def as_texts(self) -> list[tuple[str, str]]:
         """Return names and formatted values for display, without aspects and pairs."""
-        return [(column.title, column.text(getattr(self, column.key))) for column in _COLUMNS[2:]]
+        return [
+            ("Videos", f"{self.videos:,}"),
+            ("Unique prompts", f"{self.prompts:,}"),
+            ("Longest", f"{self.longest_s:,.1f} s"),
+            ("Mean duration", f"{self.mean_s:,.1f} s"),
+            ("Mean prompt", f"{self.prompt_characters:,.1f} characters"),
+        ]
 
 
 _COLUMNS = (

@@ -70,22 +70,22 @@ def systems_of(gathered: JudgedRelease) -> list[System]:
         base, _, view = who[0].rpartition("-")
         group = _VIEWS.get(view, "") if base else ""
         stem = base if group else who[0]
-        # two settings of one evaluator differ in what follows its name
-        shown = _SHOWN.get(stem, stem) + name[len(who[0]) :]
         policy = policies.get(who, "")
-        published = f"clipscore?policy={policy}" if policy else who[0]
         if policy:
-            shown = (
-                _POLICIES[policy]
-                if who[0] == "clipscore" and name == who[0]
-                else f"{_POLICIES[policy]}: {name}"
-            )
+            alone = list(policies.values()).count(policy) == 1
+            shown = _POLICIES[policy] + ("" if alone else f" ({name})")
+        else:
+            # two settings of one evaluator differ in what follows its name
+            shown = _SHOWN.get(stem, stem) + name[len(who[0]) :]
+        published = f"clipscore?policy={policy}" if policy else who[0]
         systems.append(System(who, published, shown, group, policy))
     return sorted(systems, key=_place)
 
 
 def _place(system: System) -> tuple[int, int, str]:
-    """Order by group, then as in the paper, then by name."""
+    """Order by group, then as in the paper, then by name; policies among themselves."""
+    if system.policy:
+        return len(_VIEWS), list(_POLICIES).index(system.policy), system.shown
     headings = list(_VIEWS.values())
     if system.who == PEOPLE:
         return len(headings) + 1, 0, ""

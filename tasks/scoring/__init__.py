@@ -1,1 +1,4 @@
-"""One engine for judgements of pairs and scores of videos. Others use base, engine, judging and registry."""
+"""One engine for judgements of pairs and scores of videos.
+
+Other rooms use base, engine, judging and registry.
+"""

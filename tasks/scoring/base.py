@@ -1,6 +1,6 @@
-"""Base classes of evaluators: judges that compare two videos, and scorers that score one.
+"""Interfaces of evaluators: a judge compares two videos, a scorer rates one.
 
-A scorer becomes a judge by comparing the two scores. Equal scores are a tie; statistics decide how ties
+A scorer acts as a judge by comparing its two scores. Equal scores are a tie; the statistics decide how ties
 count.
 """
 
@@ -19,16 +19,16 @@ from tasks.pairs.view import Side
 
 
 class AspectText(Frozen):
-    """An aspect as evaluators are told of it.
+    """An aspect as it is described to evaluators.
 
     Parameters
     ----------
     name
-        Our name.
+        Name of the aspect.
     dimension
         The id that the paper gives to judges (SLVMEval, table 6).
     description
-        What it is about in a video's content; not the workers' instructions.
+        What the aspect concerns in a video's content; it differs from the workers' instructions.
     """
 
     name: str
@@ -38,7 +38,7 @@ class AspectText(Frozen):
 
 @dataclass(frozen=True)
 class JudgeAnswer:
-    """A judge's answer on two videos, in presentation order."""
+    """A judge's answer on two videos, in the order in which it saw them."""
 
     choice: Choice
     raw: str = ""
@@ -52,7 +52,7 @@ class JudgeAnswer:
 
 @dataclass(frozen=True)
 class Score:
-    """A scorer's answer on one video; greater is better."""
+    """A scorer's answer on one video; a greater value is better."""
 
     value: float
     model: str = ""
@@ -61,76 +61,81 @@ class Score:
 
 
 class Evaluator(ABC):
-    """What judges and scorers share.
+    """Base class of judges and scorers.
 
     Class attributes
     ----------------
     name
-        What commands and tables call it.
+        Name in commands and tables.
     version
-        Part of every request's key; increase it when answers change.
+        Part of every request's key; increase it if answers change.
     pool
-        The pool that runs it: ``h100`` if it loads a model, else ``cpu``.
+        Workers that run it: ``h100`` for models that are loaded, ``cpu`` for the rest.
+    prompt_areas
+        Areas of prompts that it sends (:mod:`tasks.llm.prompt_files`); none for one that sends no text.
     """
 
     name: str
     version: ClassVar[int] = 1
     pool: ClassVar[Pool] = "cpu"
+    prompt_areas: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return everything that answers depend on besides the videos, JSON-serialisable: model, prompts,
-        sampling."""
+        """Return everything that answers depend on besides the videos: model, prompts, sampling.
+
+        It has to be JSON-serialisable.
+        """
 
     @abstractmethod
     def check(self) -> None:
-        """Check, without loading anything, that everything it needs is present; called before any work.
+        """Check, without loading anything, that everything it needs is available; called before any work.
 
         Raises
         ------
         PrerequisiteError
-            If something is missing, with what to do.
+            If something is missing; the message says what to do.
         """
 
     @property
     def concurrency(self) -> int:
-        """Maximum number of concurrent requests in one process."""
+        """Number of concurrent requests in one process."""
         return 1
 
     def estimate(
         self, prompt: str, first: Side, second: Side, aspect: AspectText
     ) -> Estimate | Sequence[Estimate] | None:
-        """Return the estimated cost of one comparison, quickly and without sending a request.
+        """Return the estimated cost of one comparison, quickly and without a request.
 
-        With several models, one estimate for each, the answer's own last. None if the cost is unknown or
+        A sequence if several models are used, with that of the answer last; None if the cost is unknown or
         nothing is paid for.
         """
         return None
 
     def learn(self, rows: Sequence[Judgement]) -> str:
-        """Base estimates on earlier answers; return a description of their basis.
+        """Base estimates on the cost of earlier answers; return a readable statement of their basis.
 
         Parameters
         ----------
         rows
-            The stored judgements of this evaluator with these settings; may be empty.
+            The store's rows of this evaluator with these settings; possibly none.
         """
         return ""
 
 
 class PairwiseJudge(Evaluator):
-    """Says which of two videos is better.
+    """Decides which of two videos is better.
 
     Class attributes
     ----------------
     both_orders
-        Whether each pair is judged twice, in both orders; else the order is drawn.
+        Whether each pair is judged twice, in both orders; otherwise the order is drawn.
     """
 
     both_orders: ClassVar[bool] = True
 
     def asks_both_orders(self, aspect: AspectText) -> bool:
-        """Return whether pairs of an aspect are judged in both orders; by default `both_orders`."""
+        """Return whether pairs of an aspect are judged in both orders; by default, `both_orders`."""
         return self.both_orders
 
     @abstractmethod
@@ -140,9 +145,9 @@ class PairwiseJudge(Evaluator):
         Parameters
         ----------
         prompt
-            All captions of the source, one a line.
+            All captions of the source, one per line.
         first, second
-            The videos as lazy frame sequences with time stamps, in the order in which they are shown.
+            The videos as lazy frame sequences with timestamps, in presentation order.
 
         Raises
         ------
@@ -152,7 +157,7 @@ class PairwiseJudge(Evaluator):
 
 
 class PointwiseScorer(Evaluator):
-    """Scores one video; greater is better.
+    """Rates one video; a greater score is better.
 
     Class attributes
     ----------------
@@ -169,5 +174,5 @@ class PointwiseScorer(Evaluator):
         Raises
         ------
         NotJudged
-            If there is none.
+            If there is no score.
         """

@@ -1,13 +1,13 @@
-"""The engine that answers units of work: key, kept answer, limits, row. Every kind of scoring uses it.
+"""The engine that answers units of work: key, kept answer, limits, row. All scoring runs on it.
 
-A *unit* is answered at once: one request to a judge, one video in one dimension. A *kind* of work defines how
-its units are estimated, answered and stored. A *task* holds units that one process answers; its input and
-output are paths, ids and small frozen models, so that any executor can run it in any process.
+A *unit* is answered as a whole: one request to a judge, or one video in one dimension. A *kind* of work
+estimates and answers its units, and makes their rows. A *task* is a set of units for one process; its
+inputs and outputs are paths, ids and small frozen models, so that any executor can run it in any process.
 
-Rules, the same for every kind:
+These rules hold for every kind:
 
 - A unit is settled when each of its rows has an answer, or a failure that a new attempt would not change.
-- A unit whose process died is retried alone; after :data:`MOST_DEATHS` deaths it fails.
+- A unit during which its process died is retried alone; after :data:`MOST_DEATHS` deaths it fails.
 - A stop (limit, missing price, refused key, failures in a row) leaves the remaining units to the next run.
 """
 
@@ -34,12 +34,12 @@ from tasks.llm.meter import CountedRow, Meter, Reservation
 from tasks.llm.usage import Estimate, Prices
 from tasks.models.device import require_gpu
 
-#: Maximum number of processes that may die of one unit in one run.
+#: Maximum deaths of a process on one unit in one run.
 MOST_DEATHS = 2
 
 
 class CannotGoOn(Exception):
-    """No unit of this kind can be answered here, because something that all need is missing."""
+    """No unit of this kind can be answered here: a requirement of all of them is missing."""
 
 
 class Row(StoredRow, CountedRow, Protocol):
@@ -47,15 +47,15 @@ class Row(StoredRow, CountedRow, Protocol):
 
     @property
     def key(self) -> str:
-        """Checksum of all that the answer depends on."""
+        """Checksum of everything the answer depends on."""
 
 
 class Unit(Protocol):
-    """What is answered at once."""
+    """A piece of work that is answered as a whole."""
 
     @property
     def key(self) -> str:
-        """Checksum of all that its answer depends on."""
+        """Checksum of everything the answer depends on."""
 
     @property
     def ids(self) -> Sequence[RowId]:
@@ -75,51 +75,50 @@ class Form(ABC, Generic[U]):
     Class attributes
     ----------------
     paced
-        Whether requests wait for the kind's rate.
+        Whether units wait for the kind's rate limit.
     """
 
     paced: ClassVar[bool] = True
 
     @abstractmethod
     def answer(self, units: Sequence[U], run: TaskRun[U]) -> None:
-        """Answer units, each with `run.reserve` and `run.keep`; units that cannot be answered now are
-        left."""
+        """Answer units, each by `run.reserve` and `run.keep`; skip those that cannot be answered now."""
 
 
 class Kind(ABC, Generic[U]):
-    """A kind of work: how its units are answered.
+    """A kind of work, which answers units.
 
     Parameters
     ----------
     name
-        Its name in counts and messages.
+        Name in counts and messages.
     pool
-        Which workers run it.
+        Workers that run it.
     concurrency
-        Number of concurrent units in one process.
+        Number of units answered concurrently in one process.
     """
 
     name: str
     pool: Pool
     concurrency: int
 
-    #: Limit of requests and tokens per minute, shared by all processes.
+    #: Requests and tokens per minute, over all processes.
     rate: RateLimit | None = None
-    #: Whether units that share something may be split over several tasks, each of which makes it again.
+    #: Whether units that share something may be split into several tasks, each of which makes it again.
     splits_shared: bool = False
 
     @property
     def form(self) -> Form[U]:
-        """How units are answered: live by default."""
+        """How units are answered: live, unless a kind submits batches."""
         return Live(self.concurrency)
 
     @abstractmethod
     def estimates(self, unit: U) -> Sequence[Estimate]:
-        """Return the estimated cost of a unit; empty if it is unknown or nothing is paid for."""
+        """Return the estimated cost of a unit; empty if it is unknown or free."""
 
     @abstractmethod
     def answer(self, unit: U) -> Sequence[Row]:
-        """Return a row for each of the unit's ids; a failure is a row too.
+        """Return a row for each of the unit's ids, even without an answer.
 
         Raises
         ------
@@ -129,16 +128,16 @@ class Kind(ABC, Generic[U]):
 
     @abstractmethod
     def failed(self, unit: U, failure: Failure, message: str) -> Sequence[Row]:
-        """Return failure rows of a unit for which nothing was paid."""
+        """Return rows with the reason why a unit has no answer; they cost nothing."""
 
     @abstractmethod
     def copied(self, row: Row, unit: U, place: int) -> Row:
-        """Return the row of an identical unit as the unit's row at a place, without its cost."""
+        """Return the row of an identical unit, as the row at a place of the unit's ids; it costs nothing."""
 
 
 @dataclass(frozen=True)
 class Work(ABC, Generic[U]):
-    """Context of all tasks of a run.
+    """Context shared by all tasks of a run.
 
     Parameters
     ----------
@@ -147,12 +146,12 @@ class Work(ABC, Generic[U]):
     store_path
         Folder of the store.
     retry
-        Whether settled failures are retried.
+        Whether to retry failures that a new attempt would normally not change.
     allow_cpu_models
         Whether loaded models may run without a GPU.
     """
 
-    #: Folder below the store's cache with the counts of runs.
+    #: Folder below the store's cache for the counts of runs.
     counts_folder: ClassVar[str]
 
     run: str
@@ -164,12 +163,12 @@ class Work(ABC, Generic[U]):
 
     @property
     def cache(self) -> Path:
-        """The store's folder of reproducible files."""
+        """The store's folder of files that can be recreated."""
         return Path(self.store_path) / "cache"
 
     @property
     def spending(self) -> Spending:
-        """The requests, tokens and dollars of the run."""
+        """The run's counts and limits."""
         return Spending(self.cache / self.counts_folder / f"{self.run}.json", self.limits)
 
     @abstractmethod
@@ -188,7 +187,7 @@ class Task(Generic[U]):
     Parameters
     ----------
     id
-        A word without dots that begins with the run's id.
+        A word without dots that starts with the run's id.
     name
         Name of the kind.
     """
@@ -208,11 +207,11 @@ class Outcome:
     source_id
         Id of the task.
     made
-        Number of rows that it made.
+        Number of rows made.
     rows
-        Keys of those without an answer.
+        Keys of rows without an answer.
     unusable
-        What its process lacks to answer any unit of the kind; empty if nothing.
+        If no unit of the kind can be answered in its process, what is missing there.
     """
 
     source_id: str
@@ -223,9 +222,9 @@ class Outcome:
 
 
 def reason_of(problem: Exception) -> str:
-    """Return a message that says why a kind of work cannot be used."""
-    for_people = isinstance(problem, PrerequisiteError | UserInputError | CannotGoOn)
-    return str(problem) if for_people else f"{type(problem).__name__}: {problem}"
+    """Return a readable reason why a kind of work cannot be used."""
+    readable = isinstance(problem, PrerequisiteError | UserInputError | CannotGoOn)
+    return str(problem) if readable else f"{type(problem).__name__}: {problem}"
 
 
 def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -> Outcome:
@@ -234,7 +233,7 @@ def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -
     Raises
     ------
     StoreError, IntegrityError
-        If rows cannot be read.
+        If the store's rows cannot be read.
     """
     spending = work.spending
     if spending.stopped(task.name):
@@ -243,7 +242,7 @@ def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -
         kind = work.kind(task.name)
         if kind.pool == "h100" and not work.allow_cpu_models:
             require_gpu()
-    except Exception as problem:  # noqa: BLE001 - it was made when the run began: report what is missing here
+    except Exception as problem:  # noqa: BLE001 - it could be made where the run began, so this worker lacks something
         why = reason_of(problem)
         spending.stop(task.name, why)
         return Outcome(task.id, task.name, unusable=why)
@@ -251,12 +250,12 @@ def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -
 
 
 class TaskRun(Generic[U]):
-    """The running units of one task, used by a :class:`Form`; its methods may be called by threads.
+    """One execution of a task, which a :class:`Form` works with; its methods are thread-safe.
 
-    Parameters
+    Attributes
     ----------
     deaths
-        By key, the number of processes of earlier attempts that died of a unit.
+        By key of a unit, how many processes of earlier attempts died on it.
     """
 
     def __init__(self, work: Work[U], task: Task[U], kind: Kind[U], spending: Spending) -> None:
@@ -281,16 +280,16 @@ class TaskRun(Generic[U]):
 
     @property
     def stopped(self) -> bool:
-        """Whether the kind's run has stopped."""
+        """Whether no more units may be answered."""
         return self.meter.stopped is not None
 
     def reserve(self, unit: U) -> Reservation | None:
-        """Reserve the estimated cost of a unit; None if the run has stopped."""
-        # estimates take time, so they are made only for limits
+        """Reserve the estimated cost of a unit; return None if no more units may be answered."""
+        # estimates cost time, so they are made only if a limit needs them
         return self.meter.reserve(self.kind.estimates(unit) if self.meter.limited else ())
 
     def begin(self, unit: U) -> None:
-        """Note that a unit is being answered, so that a death of this process is attributed to it."""
+        """Record that a unit is started, so that a death of this process is attributed to it."""
         self._lines.begin(unit.key)
 
     def keep(self, rows: Sequence[Row], held: Reservation) -> None:
@@ -305,7 +304,7 @@ class TaskRun(Generic[U]):
             self._failed += [row.key for row in rows if row.failure is not None]
 
     def give_up(self, problem: CannotGoOn, *held: Reservation) -> None:
-        """End the kind's run: no unit of it can be answered."""
+        """Stop the kind, because no unit of it can be answered here."""
         for one in held:
             self.meter.release(one)
         self._unusable = str(problem)
@@ -314,7 +313,7 @@ class TaskRun(Generic[U]):
 
 @dataclass(frozen=True)
 class Live(Form[U]):
-    """Answers units one after the other in threads, those that killed a process last."""
+    """Answers units one after the other, in threads; units on which a process died come last, alone."""
 
     concurrency: int
 
@@ -325,7 +324,7 @@ class Live(Form[U]):
         self._some([unit for unit in suspects if run.deaths[unit.key] < MOST_DEATHS], 1, run)
         for unit in suspects:
             if run.deaths[unit.key] >= MOST_DEATHS:
-                message = f"its process died, {MOST_DEATHS} times; see the worker's log"
+                message = f"its process died {MOST_DEATHS} times; see the worker's log"
                 run.keep(run.kind.failed(unit, Failure.INTERNAL_ERROR, message), Reservation())
 
     def _some(self, units: Iterable[U], threads: int, run: TaskRun[U]) -> None:
@@ -363,27 +362,27 @@ def _answer_one(unit: U, run: TaskRun[U]) -> None:
 
 
 def unit_settled(unit: Unit, known: Mapping[RowId, str], retry: bool) -> bool:
-    """Return whether a unit needs no new attempt; `known` as in :meth:`RowStore.known`."""
+    """Return whether a unit needs no further attempt; `known` is from :meth:`RowStore.known`."""
     return all(is_settled(known.get(id_), retry) for id_ in unit.ids)
 
 
-#: Units of a task per concurrent unit, so that few threads wait for the slowest at the end.
+#: Units of a task per concurrent unit, so that few threads idle while the last ones finish.
 _ROUNDS = 8
 
 
 def batches(
     units: Sequence[U], concurrency: int, most: int, splits_shared: bool = False
 ) -> list[tuple[U, ...]]:
-    """Return units in batches; those that share something stay together, in order of first appearance.
+    """Group units into tasks: units that share something stay together, in order of first occurrence.
 
     Parameters
     ----------
     concurrency
-        Number of concurrent units in one process.
+        Number of units answered concurrently in one process.
     most
         Approximate maximum number of tasks.
     splits_shared
-        Split units that share something too; see :class:`Kind`.
+        Whether units that share something may be split; see :class:`Kind`.
     """
     by_shared: dict[str, list[U]] = {}
     for unit in units:

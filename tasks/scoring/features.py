@@ -1,11 +1,11 @@
 """Features of frames, computed once for both videos of a pair and all aspects of a source.
 
 A *feature* is one row of numbers per frame: a CLIP embedding, a sharpness. Rows are stored by the frame's
-identity, so that equal frames of two videos share one. Their files are ::
+identity, so that equal frames of two videos share one. A store has them in ::
 
-    cache/features/<key of the feature>/<family of the videos>/<name of its own>.parquet
+    cache/features/<key of the feature>/<family of the videos>/<unique name>.parquet
 
-Files are only added, each atomically by one writer. A damaged file is treated as missing.
+Files are only added, each atomically by one writer. A damaged file is ignored.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ log = logging.getLogger(__name__)
 
 Rows = NDArray[Any]
 
-#: Maximum rows per file: what a killed process can lose of a long video.
+#: Maximum rows per file, and therefore the rows that a killed process can lose.
 ROWS_PER_FILE = 2048
-#: Bytes of rows that a process keeps in memory: 60,000 embeddings of 1,024 numbers.
+#: Memory for rows in one process, in bytes: 60,000 embeddings of 1,024 numbers.
 KEPT_BYTES = 256 << 20
-#: Approximate overhead of a row in Python: identity, dictionary entry, array.
+#: Approximate overhead of a row in bytes: identity, dictionary entry, array.
 _ROW_OVERHEAD = 300
 
 
@@ -49,7 +49,7 @@ class FrameFeature(ABC):
     Class attributes
     ----------------
     name
-        Its name in files and reports.
+        Name in files and reports.
     dtype
         Type of the numbers.
     """
@@ -60,11 +60,14 @@ class FrameFeature(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """Length of a row."""
+        """Number of values in a row."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return everything that the numbers depend on besides the frame, JSON-serialisable."""
+        """Return everything the numbers depend on besides the frame: model digest, preprocessing.
+
+        It has to be JSON-serialisable.
+        """
 
     @abstractmethod
     def compute(self, side: Side, places: Sequence[int]) -> Rows:
@@ -75,11 +78,11 @@ class FrameFeature(ABC):
         side
             The video; only the requested frames need to be read.
         places
-            Places in ascending order, at most one batch.
+            Ascending places, at most a batch of them.
         """
 
     def ids(self, side: Side, places: Sequence[int]) -> list[str]:
-        """Return the identity of each frame, to which its row belongs."""
+        """Return the identity of each row: that of its frame."""
         return side.frame_ids(places)
 
     @property
@@ -97,16 +100,16 @@ class FrameFeature(ABC):
 
 @dataclass(frozen=True)
 class Features:
-    """Rows of the requested frames, and the work they took.
+    """Rows of the requested frames, and their cost.
 
     Parameters
     ----------
     rows
         Shape (n, width), in the order of the places.
     needed
-        Number of requested rows: the work without a cache.
+        Number of requested rows.
     computed
-        Rows that had to be computed.
+        Number of rows that had to be computed.
     """
 
     rows: Rows
@@ -114,7 +117,7 @@ class Features:
     computed: int
 
     def counts(self) -> dict[str, int]:
-        """Return both counts for a judgement's details."""
+        """Return both counts, for a judgement's details."""
         return {"needed": self.needed, "computed": self.computed}
 
 
@@ -136,7 +139,7 @@ class _Shelf:
 
     @property
     def bytes(self) -> int:
-        """Approximate memory of the rows, bytes."""
+        """Approximate memory of the rows."""
         itemsize = np.dtype(self.feature.dtype).itemsize
         return len(self.rows) * (self.feature.width * itemsize + _ROW_OVERHEAD)
 
@@ -153,20 +156,20 @@ class _Shelf:
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 if (file.schema_arrow.metadata or {}).get(b"feature") != self._schema.metadata[b"feature"]:
-                    raise pa.ArrowInvalid("it holds something else")
+                    raise pa.ArrowInvalid("it has another feature")
                 table = file.read()
             ids = table["id"].to_pylist()
             flat = table["row"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
             rows = flat.reshape(len(ids), self.feature.width)
         except FileNotFoundError:
-            return  # dropped meanwhile
+            return  # removed in the meantime
         except (pa.ArrowException, OSError, ValueError) as problem:
-            log.warning("features in %s are passed over and computed again: %s", path, problem)
+            log.warning("features in %s are ignored and computed again: %s", path, problem)
             return
         self.rows.update(zip(ids, rows, strict=True))
 
     def add(self, ids: Sequence[str], rows: Rows) -> None:
-        """Store rows in memory and as a file."""
+        """Store rows in memory and in a new file."""
         self.rows.update(zip(ids, rows, strict=True))
         if self.folder is None or not ids:
             return
@@ -180,21 +183,21 @@ class _Shelf:
         try:
             write_atomic(path, sink.getvalue().to_pybytes())
         except (OSError, SetAside) as problem:
-            # they are computed; only the next process has to compute them again
-            log.warning("features of frames are not kept in %s: %s", self.folder, problem)
+            # this process has the rows; only the next one has to compute them again
+            log.warning("features of frames are not stored in %s: %s", self.folder, problem)
 
 
 class FeatureCache:
-    """Rows of features by frame, in memory and, where there is a folder, on disk.
+    """Rows of features by frame, in memory and, given a folder, on disk.
 
-    Threads may share one; then two of them never compute the same rows of a source at once.
+    It is thread-safe; two threads do not compute the same rows of a source concurrently.
 
     Parameters
     ----------
     folder
-        Folder of the files; None keeps rows in memory only.
+        Folder of the files, such as a store's `features`; None for memory only.
     kept_bytes
-        Memory for rows, bytes; the least recently used families are evicted first.
+        Memory for rows; the least recently used families are dropped first.
     """
 
     def __init__(self, folder: Path | None = None, kept_bytes: int = KEPT_BYTES) -> None:
@@ -209,7 +212,7 @@ class FeatureCache:
         return cls(store.features)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Return the numbers of requested and computed rows of this object by feature."""
+        """Return the numbers of requested and of computed rows by feature."""
         with self._lock:
             return {
                 name: {"needed": needed, "computed": computed}
@@ -219,23 +222,23 @@ class FeatureCache:
     def compute_missing(
         self, side: Side, places: Sequence[int], feature: FrameFeature, batch: int = 16
     ) -> Features:
-        """Return the rows of frames; only missing rows are computed, and only their frames read.
+        """Return the rows of frames; only frames without a known row are read and computed.
 
         Parameters
         ----------
         side
             The video.
         places
-            Which frames, in any order; a place may come more than once.
+            Places of the frames, in any order and possibly repeated.
         feature
-            What is computed.
+            The feature to compute.
         batch
-            Number of frames that are held and computed at once.
+            Number of frames computed and held in memory at once.
 
         Raises
         ------
         ValueError
-            If the feature returns rows of another shape than it declares.
+            If the feature's rows do not have its declared shape.
         """
         ids = feature.ids(side, places)
         shelf = self._shelf(side.family, feature)
@@ -284,7 +287,7 @@ def _compute(shelf: _Shelf, side: Side, missing: dict[str, int], batch: int) -> 
             ids += some
             parts.append(rows)
     finally:
-        # rows that were computed before a model failed are kept
+        # rows computed before a model failed are not lost
         if ids:
             shelf.add(ids, np.concatenate(parts))
 

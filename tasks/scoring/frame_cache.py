@@ -1,4 +1,4 @@
-"""A cache of frames, which a source's pairs, orders and judges share."""
+"""A cache of decoded frames, because a source's pairs, orders and judges need the same ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from storage_schemas.frames import Planes
 from tasks.pairs.view import Side
 
-#: Memory of one process for frames, bytes: about 1,200 frames of 512×288.
+#: Memory for frames in one process, in bytes: about 1,200 of 512×288.
 KEPT_BYTES = 256 << 20
 
 
 class FramesKeeper:
-    """The most recently used frames by identity; threads may share it.
+    """The most recently used frames by identity; thread-safe.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class FramesKeeper:
         return cached
 
     def put(self, frames: dict[str, Planes]) -> None:
-        """Add frames; the least recently used are evicted."""
+        """Add frames; the least recently used ones are dropped."""
         with self._lock:
             for id_, frame in frames.items():
                 if id_ not in self._frames:
@@ -50,12 +50,12 @@ class FramesKeeper:
 
 
 class KeptSide(Side):
-    """A video whose frames are read through a cache.
+    """A video whose frames are not read again while they are cached.
 
     Parameters
     ----------
     side
-        The video; it must know the identity of its frames without reading them.
+        The video; it has to know the identity of its frames without reading them.
     keeper
         The cache.
     """
@@ -70,12 +70,12 @@ class KeptSide(Side):
 
     @property
     def times_s(self) -> NDArray[np.float64]:
-        """When each frame is shown, in seconds of this video."""
+        """Presentation time of each frame, in seconds of this video."""
         return self._side.times_s
 
     @property
     def family(self) -> str:
-        """What the video shares frames with."""
+        """Family of videos that share frames with this one."""
         return self._side.family
 
     def frame_ids(self, places: Sequence[int]) -> list[str]:
@@ -83,7 +83,7 @@ class KeptSide(Side):
         return self._side.frame_ids(places)
 
     def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place, read-only; only missing ones are read."""
+        """Return frames by place, read-only; only frames that are not cached are read."""
         ids = self.frame_ids(places)
         frames = self._keeper.take(ids)
         missing = {id_: place for id_, place in zip(ids, places, strict=True) if id_ not in frames}

@@ -1,4 +1,4 @@
-"""Judgements of pairs as a kind of work: every request becomes a row, also a failed one."""
+"""Judgements of pairs as a kind of work: each request to an evaluator becomes a row."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from storage_schemas.judgements import Failure, Judgement, JudgementsStore, pref
 from storage_schemas.provenance import utc_now
 from storage_schemas.store import Store
 from tasks.llm.limits import RateLimit
+from tasks.llm.prompt_files import prompts_label
 from tasks.llm.usage import Estimate, NotJudged, Usage, usage_fields
 from tasks.pairs.view import Pair
 from tasks.scoring.base import AspectText, Evaluator, JudgeAnswer, PairwiseJudge, PointwiseScorer
@@ -31,39 +32,37 @@ from tasks.scoring.setup import Setup
 
 log = logging.getLogger(__name__)
 
-#: Possible answers of a judge.
+#: Possible choices of a judge.
 CHOICES = ("first", "second", "tie")
 _OPEN_PAIRS = 16
 
 
 @dataclass(frozen=True)
 class JudgingWork(Work[Request]):
-    """Context of all tasks of an evaluation.
+    """Context shared by all tasks of an evaluation.
 
     Parameters
     ----------
     setup
-        What evaluators are made with.
+        Resources from which evaluators are made.
     pairs
         The pairs; frozen, and the same in every process.
-    descriptions
-        Folder with texts on aspects in place of ours.
     changed_texts
-        By aspect, checksums of texts in place of ours; with another text an evaluator has other settings.
+        Checksums of replaced descriptions by aspect: an evaluator with another description counts as another
+        evaluator, with settings of its own.
     evaluators
-        Evaluators by label.
+        The evaluators by label.
     """
 
     counts_folder: ClassVar[str] = "evaluations"
 
     setup: Setup = field(kw_only=True)
     pairs: PairSet = field(kw_only=True)
-    descriptions: str | None = None
     changed_texts: Mapping[str, str] = field(default_factory=dict)
     evaluators: Mapping[str, EvaluatorChoice] = field(default_factory=dict)
 
     def rows(self) -> JudgementsStore:
-        """Return this process's judgements."""
+        """Return this process's store of judgements."""
         return _judgements(self.store_path)
 
     def kind(self, name: str) -> Judging:
@@ -73,8 +72,8 @@ class JudgingWork(Work[Request]):
         return Judging(evaluator, name, choice, self)
 
     def text(self, aspect: str, dimension: str) -> AspectText:
-        """Return an aspect as evaluators are told of it."""
-        return self.pairs.text(aspect, dimension, self.descriptions)
+        """Return an aspect as it is described to evaluators."""
+        return self.pairs.text(aspect, dimension, self.setup.prompts)
 
 
 @cache
@@ -88,7 +87,7 @@ def _evaluator(choice: str, setup: str) -> Evaluator:
 
 
 class Judging(Kind[Request]):
-    """The requests to one evaluator.
+    """Judging by one evaluator.
 
     Parameters
     ----------
@@ -106,6 +105,8 @@ class Judging(Kind[Request]):
             work.cache / "rates", label, choice.requests_per_minute, choice.tokens_per_minute
         )
         self._settings = settings_digest(evaluator)
+        own = choice.settings.get("prompts") or work.setup.prompts
+        self._prompts = prompts_label(own, evaluator.prompt_areas)
         texts = dict(work.changed_texts)
         self._changed = digest_value({"settings": self._settings, "texts": texts})[:16]
         self._scores = ScoreCache()
@@ -114,19 +115,19 @@ class Judging(Kind[Request]):
         self._texts: dict[str, AspectText] = {}
 
     def settings_of(self, aspect: str) -> str:
-        """Return the checksum of the settings in rows of an aspect."""
+        """Return the settings checksum in rows on an aspect."""
         return self._changed if aspect in self.work.changed_texts else self._settings
 
     def estimates(self, unit: Request) -> Sequence[Estimate]:
-        """Return the evaluator's estimate of a request; empty if it gives none."""
+        """Return the evaluator's estimate of a request; empty if it has none."""
         try:
             pair, text = self._open(unit)
             first, second = (pair.low, pair.high) if unit.order == "low_first" else (pair.high, pair.low)
-            estimate = self.evaluator.estimate(pair.prompt, first, second, text)
-        except Exception as problem:  # noqa: BLE001 - the request itself reports what is wrong
+            estimates = self.evaluator.estimate(pair.prompt, first, second, text)
+        except Exception as problem:  # noqa: BLE001 - the request itself will report the problem
             log.info("%s cannot estimate pair %s: %s", self.name, unit.pair.pair_id, problem)
             return ()
-        return [estimate] if isinstance(estimate, Estimate) else estimate or ()
+        return [estimates] if isinstance(estimates, Estimate) else estimates or ()
 
     def answer(self, unit: Request) -> list[Judgement]:
         """Return the row of a request.
@@ -144,23 +145,23 @@ class Judging(Kind[Request]):
         began = time.perf_counter()
         try:
             fields = self._fields(unit, pair, text)
-            # a result of a wrong type is a failure of the evaluator
+            # a value of a wrong type is the evaluator's failure too
             return [self._row(unit, {"seconds": time.perf_counter() - began, **fields})]
         except (PrerequisiteError, UserInputError) as problem:
             raise CannotGoOn(str(problem)) from problem
         except StoreError as problem:
             fields = {"failure": Failure.VIDEO_UNREADABLE, "message": str(problem)}
-        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a row, so that the other requests continue
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a row: other requests are not affected
             log.error("%s on pair %s failed:\n%s", self.name, unit.pair.pair_id, traceback.format_exc())
-            fields = {"failure": Failure.INTERNAL_ERROR, "message": _in_words(problem)}
+            fields = {"failure": Failure.INTERNAL_ERROR, "message": _message(problem)}
         return [self._row(unit, {"seconds": time.perf_counter() - began, "cost_usd": 0.0, **fields})]
 
     def failed(self, unit: Request, failure: Failure, message: str) -> list[Judgement]:
-        """Return the failure row of a request for which nothing was paid."""
+        """Return the row of a request without an answer, which costs nothing."""
         return [self._row(unit, {"failure": failure, "message": message, "cost_usd": 0.0})]
 
     def copied(self, row: Row, unit: Request, place: int) -> Judgement:
-        """Return the row of an identical request on another pair, such as another release's."""
+        """Return the row of an identical request on another pair, for instance of another release."""
         assert isinstance(row, Judgement)
         nothing = {"frames": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "seconds": 0.0}
         pair = {"pair_id": unit.pair.pair_id, "source_id": unit.pair.source_id}
@@ -168,7 +169,7 @@ class Judging(Kind[Request]):
         return row.model_copy(update={**nothing, **pair, "details": details, "at": utc_now()})
 
     def _open(self, unit: Request) -> tuple[Pair, AspectText]:
-        """Return a pair, and the text on its aspect; pairs in use are opened once."""
+        """Return a pair, and the description of its aspect; recently used pairs stay open."""
         pair = unit.pair
         with self._lock:
             if pair.aspect not in self._texts:
@@ -180,7 +181,7 @@ class Judging(Kind[Request]):
             return self._pairs[pair.pair_id], self._texts[pair.aspect]
 
     def _fields(self, request: Request, pair: Pair, text: AspectText) -> dict[str, Any]:
-        """Return the fields of an answer or of a failure."""
+        """Return the fields of an answer, or of the evaluator's failure."""
         try:
             return self._answer(request, pair, text)
         except NotJudged as problem:
@@ -189,6 +190,7 @@ class Judging(Kind[Request]):
                 "message": problem.message,
                 "raw": problem.raw,
                 "finish_reason": problem.finish_reason,
+                "details": canonical_json(dict(problem.details)),
                 **self._failed_usage(request, problem.usage),
             }
 
@@ -203,20 +205,24 @@ class Judging(Kind[Request]):
             aspect=pair.aspect,
             order=request.order,
             repeat=request.repeat,
+            prompts=self._prompts,
             at=utc_now(),
             **fields,
         )
 
     def _failed_usage(self, request: Request, usage: Usage) -> dict[str, Any]:
-        """Return the cost of a failed request; its estimate names the model whose price counts."""
+        """Return the cost of a failed request; the model whose price applies is that of its estimate."""
         estimates = self.estimates(request) if usage.tokens_in or usage.tokens_out else ()
         model = estimates[-1].model if estimates else ""
         return {"model": model, **usage_fields(self.work.prices, model, usage)}
 
     def _answer(self, request: Request, pair: Pair, text: AspectText) -> dict[str, Any]:
         if isinstance(self.evaluator, PointwiseScorer):
-            result = self._scores.compare(self.evaluator, request.pair, pair, text)
-            return {**result.fields, **usage_fields(self.work.prices, result.model, *result.usages)}
+            comparison = self._scores.compare(self.evaluator, request.pair, pair, text)
+            return {
+                **comparison.fields,
+                **usage_fields(self.work.prices, comparison.model, *comparison.usages),
+            }
         if not isinstance(self.evaluator, PairwiseJudge):
             raise TypeError(f"{type(self.evaluator).__name__} is neither a judge nor a scorer")
         first, second = (pair.high, pair.low) if request.order == "high_first" else (pair.low, pair.high)
@@ -238,7 +244,7 @@ class Judging(Kind[Request]):
         }
 
 
-def _in_words(problem: BaseException) -> str:
+def _message(problem: BaseException) -> str:
     if isinstance(problem, ValidationError):
         first = problem.errors(include_url=False)[0]
         return f"it gave {'.'.join(map(str, first['loc']))} = {first['input']!r:.100}: {first['msg']}"

@@ -1,4 +1,4 @@
-"""The table of evaluators, those of other packages, and the choice of some with their settings."""
+"""The table of evaluators, evaluators of other packages, and how users select them with settings."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 
 class EvaluatorChoice(Frozen):
-    """A chosen evaluator.
+    """A selected evaluator.
 
     Parameters
     ----------
     use
-        Its name in the table of evaluators.
+        Name in the table of evaluators.
     label
-        Its name in tables; its own name if empty.
+        Name in result tables; if empty, the evaluator's own.
     settings
         Arguments of its factory.
     concurrency
-        Number of concurrent requests in one process; the evaluator's own by default.
+        Number of concurrent requests in one process; by default, the evaluator's.
     requests_per_minute, tokens_per_minute
-        Limits for all processes together; None for no limit.
+        Maximum over all processes; None for no limit.
     """
 
     use: str
@@ -58,12 +58,12 @@ class EvaluatorChoice(Frozen):
         return value
 
 
-#: Settings that do not change answers, so are in no key.
+#: Settings of how an evaluator runs, which do not affect answers and are part of no key.
 HOW_IT_RUNS = ("label", "concurrency", "requests_per_minute", "tokens_per_minute")
 
 
 def choice_from_text(text: str) -> EvaluatorChoice:
-    """Return what ``NAME`` or ``NAME?key=value&key=value`` means; values are JSON, else text.
+    """Return the evaluator of ``NAME`` or ``NAME?key=value&key=value``; values are JSON, else text.
 
     Raises
     ------
@@ -80,16 +80,16 @@ def choice_from_text(text: str) -> EvaluatorChoice:
             values[key] = json.loads(unquote(value))
         except json.JSONDecodeError:
             values[key] = unquote(value)
-    return _chosen(name, values, f"evaluator {text}")
+    return _choice(name, values, f"evaluator {text}")
 
 
 def choices_from_file(path: Path) -> list[EvaluatorChoice]:
-    """Return the evaluators of a TOML file: a table each, named by its label, with `use` and settings.
+    """Return the evaluators of a TOML file: one table each, named by its label, with `use` and settings.
 
     Raises
     ------
     UserInputError
-        If the file is missing or invalid.
+        If the file does not exist or is invalid.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def choices_from_file(path: Path) -> list[EvaluatorChoice]:
     except OSError as problem:
         raise UserInputError(f"{path} cannot be read: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{path} is no TOML: {problem}") from problem
+        raise UserInputError(f"{path} is not TOML: {problem}") from problem
     tables = values.pop("evaluators", None)
     if (
         values
@@ -115,7 +115,7 @@ def choices_from_file(path: Path) -> list[EvaluatorChoice]:
     choices = []
     for label, table in tables.items():
         rest = {"label": label, **table}
-        choices.append(_chosen(str(rest.pop("use", label)), rest, f"{path}: evaluators.{label}"))
+        choices.append(_choice(str(rest.pop("use", label)), rest, f"{path}: evaluators.{label}"))
     return choices
 
 
@@ -128,7 +128,7 @@ def check_labels(names: Iterable[str]) -> None:
             )
 
 
-def _chosen(name: str, values: Mapping[str, Any], where: str) -> EvaluatorChoice:
+def _choice(name: str, values: Mapping[str, Any], where: str) -> EvaluatorChoice:
     how = {key: value for key, value in values.items() if key in HOW_IT_RUNS}
     settings = {key: value for key, value in values.items() if key not in HOW_IT_RUNS}
     try:
@@ -165,31 +165,31 @@ BUILT_IN: dict[str, str] = {
 
 
 def added_evaluators() -> dict[str, EntryPoint]:
-    """Return the evaluators that installed packages add, by name; nothing is imported."""
+    """Return the evaluators of installed packages by name; nothing is imported."""
     return added_points(GROUP, BUILT_IN, "evaluator")
 
 
 def factory(name: str) -> Callable[..., Any]:
-    """Return the factory of an evaluator, importing its module; raises as :func:`load_factory`."""
+    """Import and return the factory of an evaluator; raises as :func:`load_factory`."""
     return load_factory("evaluator", name, BUILT_IN, added_evaluators())
 
 
 def load_factory(
     what: str, name: str, built_in: Mapping[str, str], added: Mapping[str, EntryPoint]
 ) -> Callable[..., Any]:
-    """Return a factory by its name, importing its module.
+    """Import and return the factory of a name.
 
     Parameters
     ----------
     what
-        What messages call it: evaluator or suite.
+        What it makes, for messages: an evaluator, a suite.
     built_in, added
-        Ours, as ``module:factory``, and those of packages, by name.
+        This project's factories, as ``module:factory``, and those of other packages, by name.
 
     Raises
     ------
     UserInputError
-        If the name is unknown, with the nearest names.
+        If the name is unknown; the message has the nearest names.
     PrerequisiteError
         If its module cannot be imported.
     """
@@ -200,17 +200,17 @@ def load_factory(
     try:
         if name in built_in:
             module, _, attribute = where.partition(":")
-            make: Any = getattr(importlib.import_module(module), attribute)
+            loaded: Any = getattr(importlib.import_module(module), attribute)
         else:
-            make = added[name].load()
+            loaded = added[name].load()
     except (ImportError, AttributeError) as problem:
         raise PrerequisiteError(
-            f"{what} {name!r} cannot be loaded from {where}: {problem}; install what it needs, or "
+            f"{what} {name!r} cannot be loaded from {where}: {problem}; install its requirements, or "
             "repair or uninstall its package"
         ) from problem
-    if not callable(make):
+    if not callable(loaded):
         raise PrerequisiteError(f"{where} is not a factory: it has to be a class or a function")
-    return make  # type: ignore[no-any-return]
+    return loaded  # type: ignore[no-any-return]
 
 
 def make_evaluator(choice: EvaluatorChoice, setup: Setup) -> Evaluator:
@@ -219,14 +219,14 @@ def make_evaluator(choice: EvaluatorChoice, setup: Setup) -> Evaluator:
     Parameters
     ----------
     setup
-        What its factory may take by the names of its parameters.
+        Passed to a parameter ``setup`` of the factory; its properties, to parameters of their names.
 
     Raises
     ------
     UserInputError
-        If the name is unknown or a setting is invalid.
+        If the name is unknown, or a setting is invalid.
     PrerequisiteError
-        If it cannot be imported or is not an evaluator.
+        If it cannot be imported, or is not an evaluator.
     """
     made = made_with(f"evaluator {choice.use}", factory(choice.use), setup, choice.settings, HOW_IT_RUNS)
     if not isinstance(made, PairwiseJudge | PointwiseScorer):
@@ -238,7 +238,7 @@ def make_evaluator(choice: EvaluatorChoice, setup: Setup) -> Evaluator:
         settings_digest(made)
     except Exception as problem:  # another package's code
         raise PrerequisiteError(
-            f"evaluator {choice.use}: its settings() are nothing that JSON can hold "
+            f"evaluator {choice.use}: its settings() are not JSON-serialisable "
             f"({type(problem).__name__}: {problem})"
         ) from problem
     return made
@@ -252,9 +252,9 @@ def made_with(
     Parameters
     ----------
     what
-        What messages call it.
+        Its name in messages.
     make
-        Its parameters ``setup``, or those named like a property of the setup, are filled in.
+        Its parameter ``setup``, and those named like a property of the setup, are filled in.
     more
         Further names that a user may have meant.
 
@@ -270,6 +270,9 @@ def made_with(
     except ValueError as problem:
         raise PrerequisiteError(f"{what}: {make!r} is not a factory: {problem}") from problem
     given = {name: getattr(setup, name) for name in PROVIDED if name in parameters}
+    if "prompts" in settings:
+        # an evaluator may have prompts of its own, so that two wordings can be compared in one run
+        given.pop("prompts", None)
     if "setup" in parameters:
         given["setup"] = setup
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
@@ -289,7 +292,7 @@ def made_with(
 def check_different(evaluators: Iterable[tuple[str, Evaluator]]) -> None:
     """Raise UserInputError if two labels stand for one evaluator with the same settings.
 
-    Their requests would be equal: each would be paid for twice, and stored under one of the labels.
+    Their requests would be identical: each would be paid for twice, and stored under one of the labels.
     """
     labels: dict[tuple[str, str], str] = {}
     for label, evaluator in evaluators:
@@ -297,5 +300,5 @@ def check_different(evaluators: Iterable[tuple[str, Evaluator]]) -> None:
         if other != label:
             raise UserInputError(
                 f"{other} and {label} are one evaluator with the same settings: name it once; "
-                "--repeats asks it several times"
+                "for several answers use --repeats"
             )

@@ -1,4 +1,4 @@
-"""The pairs of a release for evaluators, and the selection of some of them."""
+"""The pairs of a release as evaluators see them, and the selection of pairs to judge."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tasks.scoring.request import PairFacts, prompt_digest
 
 
 class Selection(Frozen):
-    """Which pairs of a set are judged; empty fields select all.
+    """The pairs to judge; an empty field selects all.
 
     Parameters
     ----------
     pairs
-        Ids, or unambiguous prefixes of them.
+        Ids, or unambiguous prefixes.
     strengths, clips
-        Points on the axes of severity.
+        Severity points: strengths, and numbers of degraded clips.
     most_per_aspect
-        Number of pairs per aspect, drawn with a key; a smaller draw is part of a larger one.
+        Maximum pairs of each aspect, by a keyed draw; a smaller draw is contained in a larger one.
     """
 
     aspects: tuple[str, ...] = ()
@@ -42,18 +42,18 @@ class Selection(Frozen):
     most_per_aspect: int | None = Field(default=None, ge=1)
 
     def of(self, facts: Iterable[PairFacts]) -> list[PairFacts]:
-        """Return the selected pairs, ordered by source, so that its frames are read once.
+        """Return the selected pairs ordered by source, so that its frames are read once.
 
         Raises
         ------
         UserInputError
-            If a name is unknown, or no pair is left.
+            If a value does not occur, or no pair is selected.
         """
         given = list(facts)
         _require("aspect", self.aspects, {pair.aspect for pair in given})
         _require("strength", self.strengths, {pair.strength for pair in given})
         _require("number of degraded clips", self.clips, {pair.clips for pair in given})
-        ids = {_one(begin, given) for begin in self.pairs}
+        ids = {_id_of(prefix, given) for prefix in self.pairs}
         selected = [
             pair
             for pair in given
@@ -85,10 +85,10 @@ def _require(what: str, wanted: Collection[object], there: Collection[object]) -
             raise UserInputError(f"no pair has the {what} {value!r}: there are {known or 'none'}")
 
 
-def _one(begin: str, pairs: Iterable[PairFacts]) -> str:
-    matches = [pair.pair_id for pair in pairs if pair.pair_id.startswith(begin)]
+def _id_of(prefix: str, pairs: Iterable[PairFacts]) -> str:
+    matches = [pair.pair_id for pair in pairs if pair.pair_id.startswith(prefix)]
     if len(matches) != 1:
-        raise UserInputError(f"{len(matches)} pairs have an id like {begin!r}")
+        raise UserInputError(f"{len(matches)} pairs have an id that starts with {prefix!r}")
     return matches[0]
 
 
@@ -112,7 +112,7 @@ class ReleasePairs(Frozen):
 
     @property
     def title(self) -> str:
-        """Its title."""
+        """Readable name."""
         return f"release {self.name}, version {self.version}"
 
     def facts(self) -> list[PairFacts]:
@@ -142,9 +142,9 @@ class ReleasePairs(Frozen):
         pair = open_pair(self.release.store, self.release, pair_id)
         return replace(pair, high=KeptSide(pair.high, _keeper), low=KeptSide(pair.low, _keeper))
 
-    def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
-        """Return an aspect as evaluators are told of it."""
-        return aspect_text(aspect, dimension, folder)
+    def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
+        """Return an aspect as it is described to evaluators."""
+        return aspect_text(aspect, dimension, prompts)
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
         """Check that the release is unchanged, and that the frames of some pairs exist.
@@ -165,23 +165,23 @@ class ReleasePairs(Frozen):
             gone = [id_ for id_ in wanted_ids if not store.has(kind, id_)]
             if gone:
                 raise StoreError(
-                    f"{len(gone)} of {len(wanted_ids)} {kind.replace('_', ' ')} artifacts that these pairs "
-                    "consist of are not in the store: run the build again, which makes them anew"
+                    f"{len(gone)} of {len(wanted_ids)} {kind.replace('_', ' ')} artifacts of these pairs are "
+                    "not in the store: run the build again to recreate them"
                 )
 
 
 def pairs_of_release(store: Store, name: str | None, version: int | None) -> ReleasePairs:
-    """Return the pairs of a release after checking that its files are unchanged.
+    """Return the pairs of a release, after a check that its files are unchanged.
 
     Parameters
     ----------
     name, version
-        The only release and the newest version if None.
+        If None, the only release and the newest version.
 
     Raises
     ------
     StoreError, UserInputError
-        If there is none.
+        If the release does not exist.
     IntegrityError
         If one of its files was changed.
     """

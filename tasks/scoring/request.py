@@ -1,5 +1,4 @@
-"""A request: one evaluator, one pair, one order, one repeat; its key covers all that the answer depends
-on."""
+"""A request: one evaluator, pair, order and repeat; its key covers everything the answer depends on."""
 
 from __future__ import annotations
 
@@ -17,34 +16,34 @@ from tasks.scoring.base import AspectText, Evaluator, PairwiseJudge
 from tasks.scoring.instructions import text_digest
 
 
-def changed_texts(pairs: PairSet, folder: str | None) -> dict[str, str]:
-    """Return by aspect the checksums of a folder's texts that replace those of a set of pairs."""
-    digests: dict[str, str] = {}
-    if folder is None:
-        return digests
+def changed_texts(pairs: PairSet, prompts: str) -> dict[str, str]:
+    """Return the checksums of the user's descriptions that differ from those of a set of pairs, by aspect."""
+    changed: dict[str, str] = {}
+    if not prompts:
+        return changed
     for name, dimension in sorted({(pair.aspect, pair.dimension) for pair in pairs.facts()}):
         try:
-            ours = text_digest(pairs.text(name, dimension, None))
-        except PrerequisiteError:  # an aspect of another package may have only the user's text
+            default = text_digest(pairs.text(name, dimension, ""))
+        except PrerequisiteError:  # an aspect that a package adds may only have the user's text
             continue
-        theirs = text_digest(pairs.text(name, dimension, folder))
-        if theirs != ours:
-            digests[name] = theirs
-    return digests
+        text = text_digest(pairs.text(name, dimension, prompts))
+        if text != default:
+            changed[name] = text
+    return changed
 
 
 @dataclass(frozen=True)
 class PairFacts:
-    """Facts of a pair, known before it is opened.
+    """Facts about a pair that are known before it is opened.
 
     Parameters
     ----------
     high_checksum, low_checksum
         Checksums of the frames of both videos.
     strength, clips
-        Its point on the axes of severity.
+        Its severity point.
     frames
-        Frames of both videos.
+        Number of frames of both videos.
     """
 
     pair_id: str
@@ -61,15 +60,15 @@ class PairFacts:
 
 
 class PairSet(Protocol):
-    """Pairs for evaluators; it may be sent to other processes."""
+    """A set of pairs to judge; it may be sent to other processes."""
 
     @property
     def name(self) -> str:
-        """The name of a run on them."""
+        """Name of runs on the set."""
 
     @property
     def title(self) -> str:
-        """Its title."""
+        """Readable name."""
 
     def facts(self) -> Sequence[PairFacts]:
         """Return the facts of all pairs."""
@@ -77,8 +76,8 @@ class PairSet(Protocol):
     def open(self, pair_id: str) -> Pair:
         """Open a pair; no frame is read yet."""
 
-    def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
-        """Return an aspect as evaluators are told of it; a folder's ``ASPECT.txt`` comes first."""
+    def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
+        """Return an aspect as it is described to evaluators; the user's description takes precedence."""
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
         """Check that the videos of some pairs exist, before any request."""
@@ -100,19 +99,19 @@ class Request:
 
     @property
     def shares(self) -> str:
-        """Its source, whose videos are decoded once for all its pairs."""
+        """Id of the source, whose videos are decoded once for all its pairs."""
         return self.pair.source_id
 
 
 def settings_digest(evaluator: Evaluator) -> str:
-    """Return the checksum of an evaluator's settings and version."""
+    """Return the checksum of an evaluator's settings and version, which tells evaluators apart."""
     return digest_value({"version": evaluator.version, "settings": evaluator.settings()})[:16]
 
 
 def make_requests(evaluator: Evaluator, pair: PairFacts, text: AspectText, repeats: int = 1) -> list[Request]:
-    """Return the requests of an evaluator on a pair: both orders for a judge that asks for them.
+    """Return the requests of an evaluator on a pair, in both orders if the judge requires that.
 
-    A single order is drawn, the same for every evaluator.
+    Otherwise the order is drawn, and is the same for every evaluator.
     """
     orders: tuple[Order, ...] = ("apart",)
     if isinstance(evaluator, PairwiseJudge):

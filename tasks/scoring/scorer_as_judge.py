@@ -1,4 +1,4 @@
-"""A scorer as a judge: the video with the greater score is better, equal scores are a tie."""
+"""A scorer as a judge: the video with the greater score is better; equal scores are a tie."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 
 from storage_schemas.ids import canonical_json
 from storage_schemas.judgements import Failure, Preferred
-from tasks.llm.usage import NotJudged, Usage
+from tasks.llm.usage import NotJudged, Usage, total_usage
 from tasks.pairs.view import Pair, Side
 from tasks.scoring.base import AspectText, PointwiseScorer, Score
 from tasks.scoring.request import PairFacts
 
-#: Maximum number of cached scores; all pairs of a source share its high-quality video.
+#: Maximum number of cached scores; the high-quality video of a source serves all its pairs.
 _MOST = 4096
 
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """Fields of a judgement that follow from two scores, the model, and the new usage."""
+    """Fields of a judgement from two scores, the model, and the cost of the scores computed for it."""
 
     fields: dict[str, Any]
     model: str
@@ -31,37 +31,58 @@ class ScoreComparison:
 
 
 class ScoreCache:
-    """Scores of videos, each computed once for all pairs that share the video; threads may share it."""
+    """Scores of videos, each computed once for all pairs that share the video; thread-safe."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Hashable, Future[Score]] = OrderedDict()
+        self._known: OrderedDict[Hashable, Future[Score | NotJudged]] = OrderedDict()
         self._lock = threading.Lock()
 
     def compare(
         self, scorer: PointwiseScorer, facts: PairFacts, pair: Pair, text: AspectText
     ) -> ScoreComparison:
-        """Return the comparison of the scores of both videos.
+        """Return the comparison of both videos' scores.
 
         Raises
         ------
         NotJudged
             If one of them has no score.
         """
-        high, high_is_new = self._score(scorer, pair.high, facts.high_checksum, facts, pair.prompt, text)
-        low, low_is_new = self._score(scorer, pair.low, facts.low_checksum, facts, pair.prompt, text)
+        scores: dict[str, Score] = {}
+        usages: list[Usage] = []
+        details: dict[str, Any] = {}
+        for side, video, checksum in (
+            ("high", pair.high, facts.high_checksum),
+            ("low", pair.low, facts.low_checksum),
+        ):
+            score, is_new = self._score(scorer, video, checksum, facts, pair.prompt, text)
+            details[side] = dict(score.details)
+            if isinstance(score, NotJudged):
+                # a failure names no model, so tokens are listed by model
+                usages = [usage.by_model(scores["high"].model) for usage in usages]
+                usages += [score.usage] if is_new else []
+                raise NotJudged(
+                    score.failure,
+                    score.message,
+                    raw=score.raw,
+                    finish_reason=score.finish_reason,
+                    usage=total_usage(usages),
+                    details=details,
+                )
+            scores[side] = score
+            # the pair for which a known score was computed has paid for it
+            usages += [score.usage] if is_new else []
+        high, low = scores["high"], scores["low"]
         preferred: Preferred = "tie"
         if high.value != low.value:
             preferred = "high" if high.value > low.value else "low"
-        made = [score for score, new in ((high, high_is_new), (low, low_is_new)) if new]
         fields = {
             "preferred": preferred,
             "score_high": float(high.value),
             "score_low": float(low.value),
             "model": high.model,
-            "details": canonical_json({"high": dict(high.details), "low": dict(low.details)}),
+            "details": canonical_json(details),
         }
-        # a cached score was paid for with another pair
-        return ScoreComparison(fields, high.model, tuple(score.usage for score in made))
+        return ScoreComparison(fields, high.model, tuple(usages))
 
     def _score(
         self,
@@ -71,8 +92,8 @@ class ScoreCache:
         facts: PairFacts,
         prompt: str,
         text: AspectText,
-    ) -> tuple[Score, bool]:
-        """Return a video's score, and whether it is new."""
+    ) -> tuple[Score | NotJudged, bool]:
+        """Return a video's score, or why it has none, and whether it was computed now."""
         aspect = text.name if scorer.by_aspect else ""
         key = (id(scorer), checksum, facts.fps, facts.prompt_digest, aspect)
         with self._lock:
@@ -83,17 +104,24 @@ class ScoreCache:
                     self._known.popitem(last=False)
         if known is not None:
             return known.result(), False
+        score: Score | NotJudged
         try:
             score = scorer.score(prompt, video, text)
             if not isinstance(score, Score) or not isinstance(score.value, int | float):
                 raise TypeError(f"it gave {score!r:.200}, which is not a Score with a number")
             if math.isnan(score.value):
-                raise NotJudged(Failure.NO_ANSWER, "its score is no number (NaN)")
+                score = NotJudged(
+                    Failure.NO_ANSWER,
+                    "its score is not a number (NaN)",
+                    usage=score.usage.by_model(score.model),
+                    details=score.details,
+                )
+        except NotJudged as problem:
+            score = problem
         except BaseException as problem:
-            if not isinstance(problem, NotJudged):
-                # the next attempt may succeed
-                with self._lock:
-                    self._known.pop(key, None)
+            # a later attempt may succeed
+            with self._lock:
+                self._known.pop(key, None)
             mine.set_exception(problem)
             raise
         mine.set_result(score)

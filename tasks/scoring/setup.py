@@ -1,4 +1,4 @@
-"""What evaluators are made with: store, model folders, model servers; each is opened once per process."""
+"""Resources for making evaluators: store, model folders and model servers, opened once per process."""
 
 from __future__ import annotations
 
@@ -19,24 +19,27 @@ if TYPE_CHECKING:
 
 
 class Setup(Frozen):
-    """What a site provides; it may be sent to other processes.
+    """The resources of a site; it may be sent to other processes.
 
-    A parameter of a factory named ``setup``, or like one of the properties below, is filled in; the others
-    are settings.
+    Parameters of an evaluator's factory named ``setup``, or like one of the properties below, are provided;
+    the others are its settings.
 
     Parameters
     ----------
     store_path
         Folder of the store.
     model_folders
-        Folders with the weights of models.
+        Model folders.
     model_servers
         Model servers by name.
+    prompts
+        The user's folder of prompts; empty for ours.
     """
 
     store_path: str
     model_folders: tuple[str, ...] = ()
     model_servers: Mapping[str, ModelServer] = Field(default_factory=dict)
+    prompts: str = ""
 
     @cached_property
     def store(self) -> Store:
@@ -45,7 +48,7 @@ class Setup(Frozen):
 
     @cached_property
     def cache(self) -> FeatureCache:
-        """Cached features of frames."""
+        """Cache of frame features."""
         from tasks.scoring.features import FeatureCache
 
         return FeatureCache.of(self.store)
@@ -65,11 +68,11 @@ class Setup(Frozen):
         return model_hub(self.model_folders)
 
     def __getstate__(self) -> dict[object, object]:
-        """Drop what belongs to this process."""
+        """Exclude cached properties, which belong to this process."""
         state = super().__getstate__()
         fields = {name: value for name, value in state["__dict__"].items() if name in type(self).model_fields}
         return {**state, "__dict__": fields}
 
 
-#: Parameters of a factory that are filled in.
-PROVIDED = ("store", "cache", "servers", "models")
+#: Parameters of a factory that are provided.
+PROVIDED = ("store", "cache", "servers", "models", "prompts")

@@ -1,7 +1,7 @@
-"""Units that are submitted in batches and collected later, as in a provider's batch API.
+"""Units that are submitted in batches and collected later, for a provider's batch API.
 
-A batch is recorded before it is submitted: after a kill, another process collects it, and nothing is paid for
-twice. A :class:`BatchService` talks to the provider; the engine does the rest.
+Each submission is recorded first: after a kill, another process collects it, and nothing is paid for twice. A
+:class:`BatchService` communicates with the provider; the engine does everything else.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BatchAnswers:
-    """Results of a batch so far.
+    """Answers of a batch so far.
 
     Parameters
     ----------
     rows
-        Rows by key of the unit; a unit's own error is a row with a failure.
+        Rows by key of a unit; an error of a single unit is a row with a failure.
     ended
-        Whether the batch is complete. Units without rows have expired; the next run submits them again.
+        Whether the batch is finished. Units without rows have expired then: the next run submits them again.
     """
 
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
@@ -42,15 +42,15 @@ class BatchAnswers:
 
 
 class BatchService(ABC, Generic[U]):
-    """A provider's batch interface.
+    """A provider's batch API.
 
     Class attributes
     ----------------
     most
-        Maximum units per batch.
+        Maximum units of one batch.
     patience_s, poll_s
-        Maximum wait of a task for its batches, and interval between looks, seconds. The next run collects
-        what is not ready by then.
+        How long a task waits for its batches, and the interval between checks, in seconds. The next run
+        collects what has not arrived by then.
     """
 
     most: ClassVar[int] = 10_000
@@ -59,31 +59,31 @@ class BatchService(ABC, Generic[U]):
 
     @abstractmethod
     def hand_over(self, name: str, units: Sequence[U]) -> str:
-        """Hand units over, and return the provider's handle.
+        """Submit units, and return the provider's handle.
 
         Parameters
         ----------
         name
-            A new name, already recorded; the provider stores it with the batch, for :meth:`find`.
+            A new name, already on disk; the provider stores it with the batch, for :meth:`find`.
 
         Raises
         ------
         CannotGoOn
-            If no unit can be handed over.
+            If no unit can be submitted.
         """
 
     @abstractmethod
     def find(self, name: str) -> str | None:
-        """Return the handle of the batch submitted under a name; None if none arrived."""
+        """Return the handle of the batch submitted under a name; None if the provider does not have it."""
 
     @abstractmethod
     def collect(self, handle: str, units: Sequence[U]) -> BatchAnswers:
-        """Return the results of some units of a batch; repeated calls give the same results."""
+        """Return the available answers of some units of a batch; repeated calls return them again."""
 
 
 @dataclass
 class Batch:
-    """Units of one batch that this task wants; `path` is the batch's record."""
+    """The units of a batch that belong to this task; `path` is the batch's record."""
 
     path: Path
     handle: str
@@ -91,7 +91,7 @@ class Batch:
 
 
 class BatchRecords:
-    """Records of submitted batches that are not collected yet: a file per batch, beside the rows of a store.
+    """Records of batches that were submitted and not collected yet: one file each, beside a store's rows.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class BatchRecords:
         self.folder = rows / "submitted"
 
     def hand_over(self, service: BatchService[U], units: Sequence[U]) -> Batch:
-        """Submit units; the attempt is recorded before, and the handle before this returns."""
+        """Submit units; the attempt is on disk before, and the handle when this returns."""
         path = self.folder / f"{uuid.uuid4().hex}.json"
         keys = [unit.key for unit in units]
         self._write(path, {"handle": "", "keys": keys})
@@ -116,14 +116,14 @@ class BatchRecords:
         return Batch(path, handle, set(keys))
 
     def of(self, service: BatchService[U], keys: Collection[str]) -> list[Batch]:
-        """Return the batches with which any process submitted some units."""
+        """Return the batches in which some units were submitted, by any process."""
         batches = []
         for path in sorted(self.folder.glob("*.json")):
             record = SharedState(path).read()
             mine = set(keys) & set(record.get("keys", ()))
             if not mine:
                 continue
-            # killed between the two records: only the provider knows whether the batch arrived
+            # after a kill between both writes, only the provider knows whether the batch arrived
             handle = record["handle"] or service.find(path.stem)
             if handle is None:
                 self.forget(path, mine)
@@ -132,7 +132,7 @@ class BatchRecords:
         return batches
 
     def forget(self, path: Path, keys: Iterable[str]) -> None:
-        """Remove settled or expired units from a batch's record; the record is deleted with the last one."""
+        """Remove units from a batch's record, because they are settled or expired; remove an empty record."""
         state = SharedState(path)
         with state.change() as record:
             left = set(record.get("keys", ())) - set(keys)
@@ -141,12 +141,12 @@ class BatchRecords:
             state.remove()
 
     def forget_settled(self, known: Callable[[], Mapping[RowId, str]]) -> None:
-        """Forget units that have rows, which a killed process may have stored without a note.
+        """Remove units that have rows: a killed process may have stored these without updating the record.
 
         Parameters
         ----------
         known
-            Reads the rows; called only where there are batches.
+            Reads the rows; called only if there are batches.
         """
         paths = sorted(self.folder.glob("*.json"))
         keys = {id_[0] for id_ in known()} if paths else set()
@@ -161,20 +161,20 @@ class BatchRecords:
 
 @dataclass(frozen=True)
 class Submitted(Form[U]):
-    """Submits units in batches, after collecting those of earlier processes."""
+    """Submits units in batches, and first collects what an earlier process submitted."""
 
     service: BatchService[U]
     paced: ClassVar[bool] = False
 
     def answer(self, units: Sequence[U], run: TaskRun[U]) -> None:
-        """Answer the units that are ready in time."""
+        """Answer the units whose answers arrive in time."""
         records = BatchRecords(run.store.path)
         waiting = {unit.key: unit for unit in units}
         held: dict[str, Reservation] = {}
         try:
             batches = records.of(self.service, waiting)
-            there = {key for batch in batches for key in batch.keys}
-            new = [unit for unit in units if unit.key not in there]
+            submitted = {key for batch in batches for key in batch.keys}
+            new = [unit for unit in units if unit.key not in submitted]
             for begin in range(0, len(new), self.service.most):
                 some = self._reserved(new[begin : begin + self.service.most], run, held)
                 if some:
@@ -183,21 +183,21 @@ class Submitted(Form[U]):
         except CannotGoOn as problem:
             run.give_up(problem)
         finally:
-            # units that are not ready are counted by the process that collects them
+            # the process that collects the remaining units counts them
             for one in held.values():
                 run.meter.release(one)
 
     @staticmethod
     def _reserved(units: Sequence[U], run: TaskRun[U], held: dict[str, Reservation]) -> list[U]:
-        """Return the units that the limits allow; what is reserved for them goes into `held`."""
-        reserved = []
+        """Return the units that the limits allow, and add their reservations to `held`."""
+        allowed = []
         for unit in units:
-            mine = run.reserve(unit)
-            if mine is None:
+            reservation = run.reserve(unit)
+            if reservation is None:
                 break
-            held[unit.key] = mine
-            reserved.append(unit)
-        return reserved
+            held[unit.key] = reservation
+            allowed.append(unit)
+        return allowed
 
     def _collect(
         self,
@@ -210,15 +210,15 @@ class Submitted(Form[U]):
         until = time.monotonic() + self.service.patience_s
         while batches:
             for batch in list(batches):
-                collected = self.service.collect(batch.handle, [waiting[key] for key in batch.keys])
-                keys = [key for key in collected.rows if key in batch.keys]
-                for key in keys:
-                    run.keep(collected.rows[key], held.pop(key, Reservation()))
-                records.forget(batch.path, batch.keys if collected.ended else keys)
-                batch.keys -= set(keys)
-                if collected.ended or not batch.keys:
+                answers = self.service.collect(batch.handle, [waiting[key] for key in batch.keys])
+                arrived = [key for key in answers.rows if key in batch.keys]
+                for key in arrived:
+                    run.keep(answers.rows[key], held.pop(key, Reservation()))
+                records.forget(batch.path, batch.keys if answers.ended else arrived)
+                batch.keys -= set(arrived)
+                if answers.ended or not batch.keys:
                     batches.remove(batch)
-                if collected.ended and batch.keys:
+                if answers.ended and batch.keys:
                     log.warning("batch %s expired: %d units are left", batch.handle, len(batch.keys))
             if not batches or time.monotonic() >= until:
                 return

@@ -1,8 +1,4 @@
-"""Files that users bring: their lines and rows, each with the place where it stands, and which cannot be
-used.
-
-Rows of a user's file, CSV or JSON Lines alike, with the place where each stands.
-"""
+"""Rows of a user's file, CSV or JSON Lines, with their positions; and rows that cannot be used."""
 
 from __future__ import annotations
 
@@ -16,22 +12,22 @@ from typing import Any
 
 from storage_schemas.errors import UserInputError
 
-#: A row that does not have the published form.
+#: A row does not have the published format of its set.
 MALFORMED = "malformed_row"
 
 
 @dataclass(frozen=True)
 class UnusedLine:
-    """An unusable row, or an unusable comparison in it.
+    """A row, or a comparison of it, that cannot be used.
 
     Parameters
     ----------
     where
         Its id or line.
     reason
-        A member of :class:`~storage_schemas.errors.Reason`, or one of this module's.
+        A member of :class:`~storage_schemas.errors.Reason`, or of this module.
     message
-        What is wrong.
+        A readable reason.
     """
 
     where: str
@@ -40,7 +36,7 @@ class UnusedLine:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text without a byte order mark.
+    """Return a file's text, without a byte order mark.
 
     Raises
     ------
@@ -61,25 +57,25 @@ def read_lines(path: Path) -> list[tuple[int, Any]]:
     Raises
     ------
     UserInputError
-        Naming the line, if one is not JSON.
+        If a line is not JSON; the message has its number.
     """
-    lines = []
+    values = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if line.strip():
             try:
-                lines.append((number, json.loads(line)))
+                values.append((number, json.loads(line)))
             except (json.JSONDecodeError, RecursionError) as problem:
-                raise UserInputError(f"{path}, line {number}, is no JSON: {problem}") from problem
-    return lines
+                raise UserInputError(f"{path}, line {number}, is not JSON: {problem}") from problem
+    return values
 
 
 def first_there(folder: Path, names: Sequence[str], what: str) -> Path:
-    """Return the first of some paths in a folder that exists.
+    """Return the first existing path of `names` in a folder.
 
     Raises
     ------
     UserInputError
-        If none does, or there is no such folder.
+        If none exists, or `folder` is not a folder.
     """
     if not folder.is_dir():
         raise UserInputError(f"there is no folder {folder}")
@@ -93,7 +89,7 @@ _SIGNS = {".csv": ",", ".tsv": "\t"}
 
 
 def read_rows(path: Path, needed: Collection[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the rows of a CSV (``.csv``, ``.tsv``) or a JSON Lines file, each with ``line N``.
+    """Yield the rows of a CSV (``.csv``, ``.tsv``) or JSON Lines file, each with ``line N``.
 
     Parameters
     ----------
@@ -109,7 +105,7 @@ def read_rows(path: Path, needed: Collection[str]) -> Iterator[tuple[str, Mappin
     if sign is None:
         for number, row in read_lines(path):
             if not isinstance(row, dict):
-                raise UserInputError(f"{path}, line {number}, is no JSON object")
+                raise UserInputError(f"{path}, line {number}, is not a JSON object")
             yield f"line {number}", row
         return
     reader = csv.DictReader(io.StringIO(read_text(path)), delimiter=sign)
@@ -122,7 +118,7 @@ def read_rows(path: Path, needed: Collection[str]) -> Iterator[tuple[str, Mappin
         )
     try:
         for row in reader:
-            # a line with too few cells has None, one with too many a list under None
+            # missing cells are None, surplus cells a list under the key None
             yield f"line {reader.line_num}", {name: value or "" for name, value in row.items() if name}
     except csv.Error as problem:
         raise UserInputError(f"{path}, line {reader.line_num}: {problem}") from problem

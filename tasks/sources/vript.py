@@ -254,14 +254,14 @@ class VriptAdapter(SourceAdapter):
     def _captions(self) -> list[DataFile]:
         """Return the caption files sorted by id; archive copies of unpacked files are ignored."""
         seen: set[str] = set()
-        kept = []
+        files = []
         for file in self._files[_CAPTIONS]:
             packed_again = file.member is not None and file.name in seen
             short = "short" in file.location.removesuffix(file.name)
             if file.name.endswith(_CAPTION_END) and not packed_again and not short:
                 seen.add(file.name)
-                kept.append(file)
-        return sorted(kept, key=lambda file: (file.name, file.location))
+                files.append(file)
+        return sorted(files, key=lambda file: (file.name, file.location))
 
     @cached_property
     def _videos(self) -> dict[str, DataFile]:

@@ -94,7 +94,7 @@ def test_children_count_with_all_that_they_start() -> None:
     print_json = "; print('{\"said\": 1}')"
     started = run([sys.executable, "-c", parent + print_json])
     assert min(alone.cpu_s, started.cpu_s) >= 0.19
-    assert started.said == {"said": 1}
+    assert started.output == {"said": 1}
     assert started.peak_mb > 1
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,26 @@ def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
     return value
 
 
+def prefect_home(folder: Path) -> str:
+    """Return the folder of Prefect's data, made with a new server's database where it is missing.
+
+    A server that has to make its tables works on them for ten seconds, so they are made once and copied.
+    """
+    template = ROOT / "build" / "tests" / f"prefect-{version('prefect')}.db"
+    if not template.exists():
+        template.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=template.parent) as made:
+            command = [PREFECT, "server", "database", "upgrade", "--yes"]
+            environment = {**os.environ, "PREFECT_HOME": made}
+            subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+            (Path(made) / "prefect.db").replace(template)
+    home = folder / "prefect"
+    if not home.exists():
+        home.mkdir(parents=True)
+        shutil.copyfile(template, home / "prefect.db")
+    return str(home)
+
+
 class Processes:
     """Starts commands with one environment, each in a process group, and ends those that are left."""
 
@@ -44,7 +67,7 @@ class Processes:
         self.environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
-            "PREFECT_HOME": str(folder / "prefect"),
+            "PREFECT_HOME": prefect_home(folder),
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "DO_NOT_TRACK": "1",
             "PREFECT_WORKER_QUERY_SECONDS": "1",
@@ -99,7 +122,8 @@ class PrefectServer:
         if auth:
             settings["PREFECT_API_AUTH_STRING"] = auth
         self.processes = Processes(folder, PREFECT_API_URL=self.api, **settings)
-        self._auth = httpx.BasicAuth(*auth.split(":", 1)) if auth else None
+        # one client for all requests: each loads the machine's certificates
+        self._client = httpx.Client(auth=httpx.BasicAuth(*auth.split(":", 1)) if auth else None)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -115,16 +139,16 @@ class PrefectServer:
 
     def answers(self) -> bool:
         try:
-            return httpx.get(f"{self.api}/health", timeout=2).is_success
+            return self._client.get(f"{self.api}/health", timeout=2).is_success
         except httpx.HTTPError:
             return False
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Return the server's answer, to a POST where there is a body."""
         if body is None:
-            answer = httpx.get(f"{self.api}{path}", timeout=120, auth=self._auth)
+            answer = self._client.get(f"{self.api}{path}", timeout=120)
         else:
-            answer = httpx.post(f"{self.api}{path}", json=body, timeout=120, auth=self._auth)
+            answer = self._client.post(f"{self.api}{path}", json=body, timeout=120)
         answer.raise_for_status()
         return answer.json()
 
@@ -161,4 +185,5 @@ class PrefectServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._client.close()
         self.processes.close()

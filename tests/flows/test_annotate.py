@@ -95,14 +95,14 @@ def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None
     vote(store, tmp_path, MORE)
     whole = annotate_inline(asked(store))
     assert whole.collected.complete and whole.collected.votes == 16
-    assert whole.filtered == "Release small-filtered version 1 is written: 6 of 8 pairs stay."
+    assert whole.filtered == "Release small-filtered version 1 is written: 6 of 8 pairs remain."
     kept = Release.open(Store.open(store), "small-filtered")
     assert "temporal_flow" not in {record.aspect for record in kept.pairs()} and len(kept.pairs()) == 6
     assert len(VotesStore(Store.open(store)).votes(["small-1"])) == 40
     # the release that it is about is still meant, though there are two now
     again = annotate_inline(asked(store))
     assert (again.published.known, again.collected.votes) == (8, 0)
-    assert "small-filtered version 1 was there already" in again.filtered
+    assert "small-filtered version 1 already exists" in again.filtered
     assert {row["what"]: row for row in table(again)}["pairs with all their votes"]["count"] == 8
 
 
@@ -111,7 +111,7 @@ def test_filtered_now_or_never(store: Path, tmp_path: Path) -> None:
     vote(store, tmp_path, {"aesthetics": "AAAAA", "temporal_flow": "A"})
     assert annotate_inline(asked(store)).filtered == ""
     now = annotate_inline(asked(store, filter="now", filtered="early"))
-    assert now.filtered == "Release early version 1 is written: 6 of 8 pairs stay."
+    assert now.filtered == "Release early version 1 is written: 6 of 8 pairs remain."
     vote(store, tmp_path, {"aesthetics": "AAAAA"})
     assert annotate_inline(asked(store, filter="never")).filtered == ""
 
@@ -268,7 +268,7 @@ def test_what_could_mean_several_things_is_asked_back(store: Path, tmp_path: Pat
     [
         ({"profile": "site.toml"}, "not an absolute path"),
         ({"settings": "c.toml"}, "not an absolute path"),
-        ({"translation_prompt": "p.txt", "translate_into": "ja"}, "not an absolute path"),
+        ({"prompts": "p", "translate_into": "ja"}, "not an absolute path"),
         ({"filter_when": "soon"}, "Input should be 'complete', 'now' or 'never'"),
         ({"translate_into": "j"}, "translation: language"),
         ({"store": "store"}, "not an absolute path"),

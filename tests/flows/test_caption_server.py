@@ -95,7 +95,7 @@ def test_a_server_that_announced_itself_in_the_store_is_found(asking: BuildOptio
     path.write_text("{}")
     changed = AnalyserRecipe(name="llm", parameters={"model": "tiny", "top_k": 3})
     recipe = asking.recipe.model_copy(update={"caption_analysis": changed})
-    with pytest.raises(PrerequisiteError, match="does not say where model server caption-analysis answers"):
+    with pytest.raises(PrerequisiteError, match="does not have the address of model server caption-analysis"):
         build_inline(asking.model_copy(update={"recipe": recipe}))
 
 

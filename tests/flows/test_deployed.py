@@ -82,7 +82,7 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
     )
     settled(add_film(folder / "videos", 1))
     said = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
-    assert said.count("(made)") == 9 and f"PREFECT_API_URL={server.api} prefect worker start" in said
+    assert said.count("(created)") == 9 and f"PREFECT_API_URL={server.api} prefect worker start" in said
     server.start_worker()
     return folder
 
@@ -149,7 +149,7 @@ def test_a_run_by_hand_and_three_nights(server: PrefectServer, site: Path, add_f
     assert quiet["state"]["type"] == "COMPLETED"
     assert quiet["state"]["message"] == (
         "Nothing new: release main stays at version 1, 3 pairs of 1 source; 1 file still being written, "
-        "left for the next run."
+        "left to the next run."
     )
     shown = server.artifacts(quiet["id"])
     assert shown["result-main"] == quiet["state"]["message"] and "dask" not in shown

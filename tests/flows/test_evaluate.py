@@ -27,6 +27,7 @@ from tasks.llm.limits import Limits
 from tasks.recipe import Recipe
 from tasks.scoring.registry import choice_from_text
 from tasks.scoring.release_pairs import Selection
+from tests.flows.prefect_servers import prefect_home
 from tests.inline import build_inline, evaluate_inline
 from tests.planted_evaluators import PlantedPackage
 
@@ -130,12 +131,6 @@ def test_no_failure_harms_another_evaluator(store: Path, planted: PlantedPackage
     assert planted.asked("prose") == 36
 
 
-def test_an_evaluator_that_only_fails_is_ended(store: Path, planted: PlantedPackage) -> None:
-    result = evaluate_inline(asked(store, "planted?mood=raises", repeats=5))
-    assert planted.asked("raises") == 20
-    assert "20 requests in a row" in result.evaluators[0].stopped
-
-
 def test_no_usable_evaluator_is_an_error(store: Path, planted: PlantedPackage) -> None:
     with pytest.raises(PrerequisiteError, match="weights are missing"):
         evaluate_inline(asked(store, "planted?mood=missing"))
@@ -160,8 +155,6 @@ def test_limits_end_a_run_cleanly(store: Path, planted: PlantedPackage, tmp_path
     result = evaluate_inline(asked(store, "planted?tokens=100", limits=Limits(tokens=300)))
     assert total(result, "right") == (8, 0, 10)
     assert not list((store / "cache" / "evaluations").glob("*.json"))
-    unpriced = evaluate_inline(asked(store, "planted?tokens=100", limits=Limits(usd=9)))
-    assert "'toy' has no price" in unpriced.evaluators[0].stopped
 
 
 def test_identical_pairs_of_another_release_are_not_paid_for(store: Path, planted: PlantedPackage) -> None:
@@ -300,7 +293,7 @@ def test_the_flow_judges_as_the_direct_run_does_and_shows_it(
     (tmp_path / "options.json").write_text(options.model_dump_json())
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": f"{planted.folder}{os.pathsep}{root}"}
-    environment |= {"PREFECT_HOME": str(tmp_path / "prefect")}
+    environment |= {"PREFECT_HOME": prefect_home(tmp_path)}
     environment.pop("PREFECT_API_URL", None)
     command = [
         sys.executable,

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from flows.build.options import BuildOptions
+from tests.flows.prefect_servers import prefect_home
 from tests.flows.test_resume import committed
 from tests.inline import build_inline
 
@@ -27,7 +28,7 @@ AddFilm = Callable[[Path, int], Path]
 
 def start_flow(options: BuildOptions, folder: Path) -> subprocess.Popen[str]:
     (folder / "options.json").write_text(options.model_dump_json())
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(folder / "prefect")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": prefect_home(folder)}
     environment.pop("PREFECT_API_URL", None)
     command = [sys.executable, str(ROOT / "tests/flows/flow_on_server.py"), str(folder / "options.json")]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)

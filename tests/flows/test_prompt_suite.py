@@ -57,7 +57,7 @@ def test_a_run_of_the_flow(tmp_path: Path, ffmpeg: str) -> None:
         assert not server.seen
         first = make_prompts(**given)
         assert first.in_words() == (
-            f"Prompts in {tmp_path / 'prompts'}: 1 waiting for a person, 1 of videos that cannot be used"
+            f"Prompts in {tmp_path / 'prompts'}: 1 waiting for a person, 1 of unusable videos"
         )
         assert len(server.seen) == CALLS_TO_DRAFT
         with prefect_server():

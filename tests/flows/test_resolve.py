@@ -68,11 +68,11 @@ def test_what_is_given_goes_over_the_profile(site: str) -> None:
         ({"sources": ["folder:/v"]}, "store: 'slvmeval-store' is not an absolute path"),
         ({"sources": ["videos"], "store": "/s"}, "sources: 'videos' is not an absolute path"),
         ({"sources": ["/v"], "store": "/s", "gallery": "here"}, "gallery: 'here' is not an absolute path"),
-        ({"store": "/s"}, "no sources are named"),
+        ({"store": "/s"}, "no sources: give"),
         ({"sources": ["vrip:/v"], "store": "/s"}, "Did you mean vript:/v?"),
         ({"sources": ["/v"], "store": "/s", "recipe": "cpu-aprox"}, "Did you mean 'cpu-approx'?"),
         ({"sources": ["/v"], "store": "/s", "changes": ["x=1"]}, "the recipe has no 'x'"),
-        ({"sources": ["/v"], "store": "/s", "release": "../up"}, "a release's name is letters"),
+        ({"sources": ["/v"], "store": "/s", "release": "../up"}, "a release's name has at most 64 letters"),
         ({"sources": ["/v"], "store": "/s", "workers": -1}, "greater than or equal to 1"),
     ],
 )

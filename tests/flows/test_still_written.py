@@ -1,4 +1,4 @@
-"""What is still being copied is left for the next run, and makes no empty version of a release."""
+"""What is still being copied is left to the next run, and makes no empty version of a release."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tasks.recipe import Recipe
+from tests.flows.prefect_servers import prefect_home
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ def test_no_version_is_written_of_nothing(
         env={
             **{name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"},
             "PYTHONPATH": str(ROOT),
-            "PREFECT_HOME": str(tmp_path / "prefect"),
+            "PREFECT_HOME": prefect_home(tmp_path),
         },
         capture_output=True,
         text=True,
@@ -50,5 +51,5 @@ def test_no_version_is_written_of_nothing(
     )
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()[-1]
-    assert said == "COMPLETED Nothing to build yet: 1 file still being written, left for the next run."
+    assert said == "COMPLETED Nothing to build yet: 1 file still being written, left to the next run."
     assert not (tmp_path / "store" / "releases" / "main" / "versions").exists()

@@ -14,6 +14,7 @@ from flows.score.options import SuiteOptions, SuiteParameters
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from tasks.models.device import visible_gpus
+from tests.flows.prefect_servers import prefect_home
 from tests.flows.test_suite_run import by_name, films, options, prompts, rows, scores  # noqa: F401 - fixtures
 from tests.inline import suite_inline
 from tests.tiny_models.faulty_server import FaultyServer
@@ -41,7 +42,7 @@ def test_the_flow_scores_the_same_and_shows_it(
     environment = {
         **os.environ,
         "PYTHONPATH": f"{planted_suite}{os.pathsep}{ROOT}",
-        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_HOME": prefect_home(tmp_path),
         "WEIGHTS": "there",
     }
     environment.pop("PREFECT_API_URL", None)

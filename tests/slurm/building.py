@@ -14,6 +14,7 @@ import psutil
 
 from storage_schemas.release import Release
 from storage_schemas.store import Store
+from tests.flows.prefect_servers import prefect_home
 from tests.flows.test_resume import committed
 from tests.slurm.conftest import Slurm
 
@@ -94,7 +95,7 @@ class Building:
         environment = self.slurm.environment | {
             "PYTHONPATH": str(ROOT),
             "PYTHONSAFEPATH": "1",
-            "PREFECT_HOME": str(self.folder / "prefect"),
+            "PREFECT_HOME": prefect_home(self.folder),
             **self.variables,
         }
         environment.pop("PREFECT_API_URL", None)

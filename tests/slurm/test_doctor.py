@@ -159,7 +159,7 @@ def test_a_node_that_cannot_call_this_machine(
     alone = wrapper(tmp_path, "unshare -n")
     profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{alone}"'), only_cpu=True)
     verdict, words = doctor(capsys, profile, store, code=1)["node of cpu"]
-    assert verdict == "FAIL" and "cannot call this machine" in words and "scheduler_interface" in words
+    assert verdict == "FAIL" and "cannot connect to this machine" in words and "scheduler_interface" in words
 
 
 def test_an_interface_that_nodes_lack(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from flows.build.options import BuildOptions, SourceRoot
 from tasks.recipe import Recipe
+from tests.flows.prefect_servers import prefect_home
 from tests.inline import build_inline
 from tests.planted_evaluators import PlantedPackage
 from tests.slurm.building import PROFILE, ROOT
@@ -37,7 +38,7 @@ def test_judges_run_in_the_pools_that_they_ask_for(
     environment = slurm.environment | {
         "PYTHONPATH": f"{planted.folder}{os.pathsep}{ROOT}",
         "PYTHONSAFEPATH": "1",
-        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_HOME": prefect_home(tmp_path),
     }
     environment.pop("PREFECT_API_URL", None)
     ran = subprocess.run(

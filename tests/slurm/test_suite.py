@@ -10,6 +10,7 @@ from pathlib import Path
 
 from storage_schemas.store import Store
 from tasks.scoring.suites.score_store import ScoresStore
+from tests.flows.prefect_servers import prefect_home
 from tests.slurm.building import PROFILE, ROOT
 from tests.slurm.conftest import Slurm
 from tests.tasks.scoring.judges.short_films import short_film
@@ -31,7 +32,7 @@ def test_dimensions_run_in_the_pools_that_they_ask_for(
     environment = slurm.environment | {
         "PYTHONPATH": f"{planted_suite}{os.pathsep}{ROOT}",
         "PYTHONSAFEPATH": "1",
-        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_HOME": prefect_home(tmp_path),
         "WEIGHTS": "there",
     }
     environment.pop("PREFECT_API_URL", None)

@@ -150,7 +150,7 @@ class TooMild(Invert):
         (Writes(), "read-only"),
         (Shrinks(), "float32"),
         (Random(), "pixels the second time"),
-        (Random(), "makes another choice"),
+        (Random(), "makes a different choice"),
         (Random(), "not JSON"),
         (DependsOnBatch(), "batches of two"),
         (TooMild(), "less than the threshold"),

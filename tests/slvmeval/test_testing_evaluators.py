@@ -141,7 +141,7 @@ def test_settings_that_change_and_weights_that_are_missing() -> None:
             raise PrerequisiteError("fetch the weights")
 
     found = breaches(Changing())
-    assert "another value the second time" in found and "fetch the weights" in found
+    assert "a different value the second time" in found and "fetch the weights" in found
 
 
 def scoring(score: Any, **fields: Any) -> PointwiseScorer:
@@ -158,7 +158,7 @@ def test_scores_that_are_none() -> None:
     def none(*_: Any) -> Score:
         raise NotJudged(Failure.NO_ANSWER, "never")
 
-    assert "no answer on an ordinary video" in breaches(scoring(none))
+    assert "no answer for an ordinary video" in breaches(scoring(none))
 
     def writes(_self: Any, _prompt: str, video: Side, _aspect: AspectText) -> Score:
         video.planes([0])[...] = 0

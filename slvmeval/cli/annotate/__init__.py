@@ -1,1 +1,1 @@
-"""Annotate."""
+"""The commands ``slvmeval annotate …``; ``annotate`` is the group."""

@@ -35,7 +35,9 @@ def serve(
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; other than loopback needs --public-url.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 picks a free one.")] = 8017,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 picks a free one.")
+    ] = 8017,
     public_url: Annotated[
         str, typer.Option("--public-url", metavar="URL", help="The address that workers use.")
     ] = "",
@@ -85,10 +87,10 @@ def serve(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Serve the annotation pages until interrupted; nothing is lost then.
+    """Serve the annotation pages until interrupted; interrupting loses nothing.
 
-    It listens on this machine only. For remote workers put it behind an https proxy, and set its address
-    with --public-url.
+    By default it listens on this machine only. For remote workers put it behind an https proxy, and set its
+    address with --public-url.
 
     Example: `slvmeval annotate serve demo --store STORE`
     """
@@ -96,7 +98,7 @@ def serve(
     from tasks.annotation.installation import database_url, media_folder
 
     root = terminal.open_store(store, profile).root
-    asked = Serving(
+    settings = Serving(
         store=str(root),
         database=database_url(root, database),
         media=str(media_folder(root)),
@@ -110,7 +112,7 @@ def serve(
         worker_a_minute=per_worker,
         address_a_minute=per_address,
     )
-    with prepare(asked, name, private=private_audience, processes=processes) as ready:
+    with prepare(settings, name, private=private_audience, processes=processes) as ready:
         terminal.say(*ready.lines)
         for line in ready.warnings:
             terminal.tell(f"note: {line}")

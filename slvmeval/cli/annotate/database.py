@@ -1,4 +1,4 @@
-"""Shared by the commands of ``slvmeval annotate``: the database option, and opening the database."""
+"""The database option of the ``slvmeval annotate`` commands, and opening the database."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def opened_desk(
     from tasks.annotation.desk.desk import Desk
     from tasks.annotation.installation import database_url, installation_key
 
-    found = terminal.open_store(store, profile)
+    opened = terminal.open_store(store, profile)
     # the key first: it refuses if a database exists without its key
-    key = installation_key(found.root)
-    desk = Desk.open(database_url(found.root, database), key)
+    key = installation_key(opened.root)
+    desk = Desk.open(database_url(opened.root, database), key)
     try:
-        yield found, desk
+        yield opened, desk
     finally:
         desk.close()
 
@@ -53,5 +53,7 @@ def one_campaign(desk: Desk, campaign: str | None) -> str:
 
     names = [one.name for one in desk.campaigns.all()]
     if campaign is None and len(names) != 1:
-        raise UserInputError(f"there are these campaigns: {', '.join(names) or 'none'}. Name one of them.")
+        raise UserInputError(
+            f"name one of the campaigns: {', '.join(names)}" if names else "no campaign is published yet"
+        )
     return desk.campaigns.get(campaign or names[0]).name

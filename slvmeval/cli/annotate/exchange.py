@@ -1,6 +1,4 @@
-"""``slvmeval annotate publish``, ``translate`` and ``collect``; ``export`` and ``import`` for other
-platforms.
-"""
+"""``slvmeval annotate publish``, ``translate`` and ``collect``; ``export`` and ``import`` for platforms."""
 
 from __future__ import annotations
 
@@ -55,12 +53,12 @@ def export(
         typer.Option(
             "--links",
             metavar="token|worker|none",
-            help="A link for one worker a task; links into which the platform writes its worker's id; or "
-            "none, for a platform that shows the tasks itself.",
+            help="token: a link for one worker per task; worker: links into which the platform inserts its "
+            "worker's id; none: for a platform that shows the tasks itself.",
         ),
     ] = "token",
     public_url: Annotated[
-        str, typer.Option("--public-url", metavar="URL", help="Where workers reach our pages, for links.")
+        str, typer.Option("--public-url", metavar="URL", help="Address of our pages, for links.")
     ] = "",
     placeholder: Annotated[
         str, typer.Option("--placeholder", help="Placeholder that the platform replaces with its worker id.")
@@ -78,7 +76,9 @@ def export(
         Path | None,
         typer.Option("--texts", metavar="DIR", help="Folder with your own texts, which override ours."),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Also tasks that already have their votes.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Include tasks that already have their votes.")
+    ] = False,
     encoding: Annotated[
         str, typer.Option("--encoding", metavar="utf-8|utf-8-sig|cp932", help="Encoding of the file.")
     ] = "utf-8",
@@ -107,26 +107,26 @@ def export(
         raise UserInputError(f"--encoding {encoding}: choose {', '.join(get_args(Encoding))}")
     check_target(out)
     wishes = TableWishes(links, public_url, placeholder, media_url, every)
-    with opened_desk(store, profile, database) as (found, desk):
+    with opened_desk(store, profile, database) as (opened, desk):
         name = one_campaign(desk, campaign)
-        release = _release_of(found.root, desk, name)
+        release = _release_of(opened.root, desk, name)
         free = {row.source_id for row in release.sources() if private_audience or row.redistributable}
         tasks = desk.campaigns.tasks(name)
         rows = task_rows(
             desk,
-            installation_key(found.root),
+            installation_key(opened.root),
             name,
             wishes,
             lambda task: task.source_id in free,
             _wording(language, texts),
         )
     if not rows:
-        raise UserInputError(f"campaign {name} has no task to write: every pair has its votes, see --all")
+        raise UserInputError(f"campaign {name} has no tasks to write: every pair has its votes (see --all)")
     write_table(out, rows, cast(Encoding, encoding))
     terminal.say(f"{len(rows)} tasks of campaign {name} in {out}")
     left_out = sum(task.source_id not in free for task in tasks) if links == "none" else 0
     if left_out:
-        terminal.say(f"{left_out} pairs are of sources that may not be redistributed and were left out")
+        terminal.say(f"{left_out} pairs come from sources that may not be redistributed and were left out")
 
 
 def import_(
@@ -142,7 +142,7 @@ def import_(
     report: Annotated[
         Path | None,
         typer.Option(
-            "--report", metavar="FILE", help="Report of the rows left out; by default beside the first file."
+            "--report", metavar="FILE", help="Report of the rows left out; by default next to the first file."
         ),
     ] = None,
     database: DatabaseOption = None,
@@ -161,10 +161,10 @@ def import_(
     from tasks.annotation.exchange.mapping import load_mapping
     from tasks.annotation.installation import installation_key
 
-    meant = load_mapping(mapping)
-    with opened_desk(store, profile, database) as (found, desk):
+    columns = load_mapping(mapping)
+    with opened_desk(store, profile, database) as (opened, desk):
         name = one_campaign(desk, campaign)
-        result = import_answers(desk, installation_key(found.root), name, files, meant, dry_run)
+        result = import_answers(desk, installation_key(opened.root), name, files, columns, dry_run)
     place = report or files[0].with_name(f"{files[0].stem}.left-out.csv")
     if result.left_out or place.exists():
         # an older report does not apply to these rows
@@ -188,7 +188,7 @@ def import_(
         for row in result.left_out[:20]:
             terminal.say(f"  {row.file}:{row.line}: {row.reason.value}: {row.message}")
         if result.left_out:
-            terminal.say(f"All {len(result.left_out)} rows that were left out: {place}")
+            terminal.say(f"all {len(result.left_out)} rows that were left out: {place}")
     if result.left_out:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
@@ -216,7 +216,8 @@ def publish(
     release: terminal.ReleaseArgument = None,
     version: terminal.VersionOption = None,
     campaign: Annotated[
-        str, typer.Option("--campaign", metavar="NAME", help="Its name; RELEASE-VERSION by default.")
+        str,
+        typer.Option("--campaign", metavar="NAME", help="Name of the campaign; RELEASE-VERSION by default."),
     ] = "",
     settings: Annotated[
         Path | None,
@@ -232,10 +233,9 @@ def publish(
 ) -> None:
     """Publish a release to annotators: write the videos they see, and queue its pairs.
 
-    You can stop it and run it again: existing videos are kept, new settings and translations applied. A
-    campaign
-    keeps its version of the release until another one is named. Exit code 3 if pairs have no
-    videos because their frames are gone and cannot be made again.
+    It can be stopped and run again: existing videos are kept, new settings and translations are applied.
+    A campaign keeps its version of the release until another one is named. Exit code 3 if pairs have no
+    videos because their frames are gone and cannot be recreated.
 
     Example: `slvmeval annotate publish demo --store STORE`
     """
@@ -259,9 +259,9 @@ def publish(
     log_to_stderr(quiet or as_json)
     with (
         BuildProgress(options.open_store().cache, quiet or as_json) as progress,
-        annotation(options, progress) as made,
+        annotation(options, progress) as prepared,
     ):
-        result = made.publish(partial(ProcessExecutor, site.workers))
+        result = prepared.publish(partial(ProcessExecutor, site.workers))
     if as_json:
         terminal.print_json(
             {
@@ -277,7 +277,7 @@ def publish(
         )
     else:
         terminal.say(result.in_words(), *(f"  {why}" for why in result.failed.values()))
-        terminal.say(f"Next: slvmeval annotate serve {result.campaign.name} --store {site.store}")
+        terminal.say(f"next: slvmeval annotate serve {result.campaign.name} --store {site.store}")
     if not result.complete:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
@@ -301,9 +301,7 @@ def translate(
             help="Its server in the profile's model_servers; translation by default.",
         ),
     ] = "",
-    prompt: Annotated[
-        Path | None, typer.Option("--prompt", metavar="FILE", help="A prompt that replaces ours.")
-    ] = None,
+    prompts: terminal.PromptsOption = None,
     plain_sampling: Annotated[
         bool,
         typer.Option("--plain-sampling", help="Omit vLLM's extra fields, for example for OpenAI's servers."),
@@ -316,9 +314,8 @@ def translate(
 ) -> None:
     """Translate a release's captions with an OpenAI-compatible model; each is requested once.
 
-    `annotate publish` shows the translations beside the captions. Exit code 3 if captions have no
-    translation:
-    they are shown untranslated and retried by the next run.
+    `annotate publish` shows the translations next to the captions. Captions without a translation are shown
+    untranslated and retried by the next run; the exit code is then 3.
 
     Example: `slvmeval annotate translate demo --store STORE --profile site.toml`
     """
@@ -327,9 +324,7 @@ def translate(
     from tasks.annotation.translation import TranslationStore, translate_captions
     from tasks.llm.servers import Servers
 
-    parameters = translation_parameters(
-        into, model, server, "" if prompt is None else str(prompt), plain_sampling
-    )
+    parameters = translation_parameters(into, model, server, terminal.path_text(prompts), plain_sampling)
     if parameters is None:
         raise UserInputError("name the language: --into ja")
     opened = terminal.open_release(store, release, version, profile)
@@ -360,7 +355,7 @@ def collect(
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Copy votes and decisions from the pages' database into the store; of all campaigns by default.
+    """Copy votes and decisions from the pages' database into the store, by default of all campaigns.
 
     Example: `slvmeval annotate collect --store STORE`
     """
@@ -368,9 +363,9 @@ def collect(
 
     from tasks.annotation.sync import collect as collect_campaign
 
-    with opened_desk(store, profile, database) as (found, desk):
+    with opened_desk(store, profile, database) as (opened, desk):
         names = [campaign] if campaign else [one.name for one in desk.campaigns.all()]
-        done = [collect_campaign(found, desk, name) for name in names]
+        done = [collect_campaign(opened, desk, name) for name in names]
     if as_json:
         terminal.print_json([asdict(one) | {"complete": one.complete} for one in done])
         return

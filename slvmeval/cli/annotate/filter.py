@@ -38,7 +38,8 @@ def register(annotate: typer.Typer) -> None:
 def filter_(
     release: terminal.ReleaseArgument = None,
     name: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="Name of the new release; RELEASE-filtered.")
+        str | None,
+        typer.Option("--as", metavar="NAME", help="Name of the new release; RELEASE-filtered by default."),
     ] = None,
     campaigns: CampaignsOption = None,
     recipe: RuleOption = None,
@@ -59,15 +60,15 @@ def filter_(
 
     parent = terminal.open_release(store, release, version, profile)
     people = _people(parent, campaigns, recipe)
-    made = write_filtered(parent, people, name)
+    filtered = write_filtered(parent, people, name)
     rows = retention_of(people.outcomes)
     if as_json:
         terminal.print_json(
             {
-                "release": made.release.name,
-                "version": made.release.version,
-                "new": made.new,
-                "checksum": made.release.manifest.content_checksum,
+                "release": filtered.release.name,
+                "version": filtered.release.version,
+                "new": filtered.new,
+                "checksum": filtered.release.manifest.content_checksum,
                 "filtered_from": {"release": parent.name, "version": parent.version},
                 "rule": people.rule.model_dump(mode="json"),
                 "retention": [_plain(row) for row in rows],
@@ -75,10 +76,11 @@ def filter_(
         )
     else:
         _print_retention(parent, people, rows)
-        what = "written" if made.new else "nothing changed since it was written"
-        kept, count = rows[-1].final, rows[-1].initial
+        what = "written" if filtered.new else "unchanged since it was written"
+        final, initial = rows[-1].final, rows[-1].initial
         terminal.say(
-            f"release {made.release.name}, version {made.release.version}: {kept} of {count} pairs, {what}"
+            f"release {filtered.release.name}, version {filtered.release.version}: {final} of {initial} "
+            f"pairs, {what}"
         )
     if rows[-1].undecided:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
@@ -93,7 +95,8 @@ def retention(
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Print how many pairs of each aspect pass the filter, and why the others do not; nothing is written.
+    """Print the number of pairs of each aspect that pass the filter, and why others do not; nothing is
+    written.
 
     Example: `slvmeval annotate retention main --store STORE`
     """
@@ -117,7 +120,7 @@ def _people(release: Release, campaigns: list[str] | None, recipe: str | None) -
     people = read_release_votes(release, campaigns or (), rule)
     if people is None:
         raise UserInputError(
-            f"nobody has voted on a pair of release {release.name}, version {release.version}: "
+            f"there are no votes on release {release.name}, version {release.version}: "
             "`slvmeval annotate publish` and `slvmeval annotate serve` show it to annotators, and "
             "`slvmeval annotate collect` collects their votes"
         )

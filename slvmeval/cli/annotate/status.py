@@ -35,7 +35,7 @@ def status(
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Show the progress of campaigns: votes by aspect, pace, estimated end, cost, agreement; all by default.
+    """Show the progress of campaigns: votes by aspect, pace, estimated end, cost and agreement.
 
     Example: `slvmeval annotate status demo-1 --store STORE --rate 0.60`
     """
@@ -43,9 +43,9 @@ def status(
     from tasks.annotation.desk.database import utc
 
     with opened_desk(store, profile, database) as (_, desk):
-        chosen = [desk.campaigns.get(campaign)] if campaign else desk.campaigns.all()
+        selected = [desk.campaigns.get(campaign)] if campaign else desk.campaigns.all()
         states = []
-        for one in chosen:
+        for one in selected:
             votes, tallies = Reading(desk, one.name).renewed()
             facts = Facts(
                 one,
@@ -66,16 +66,16 @@ def status(
 
 
 def _print(state: CampaignState) -> None:
-    asked, now = state.campaign, state.progress
+    campaign, now = state.campaign, state.progress
     columns = ("aspect", "", "votes", "pairs with all", "open", "alpha")
     rows = [_row(state, row) for row in (*now.aspects, now.total)]
-    title = f"{asked.name}: release {asked.release}, version {asked.version}"
+    title = f"{campaign.name}: release {campaign.release}, version {campaign.version}"
     terminal.console().print(terminal.table(title, columns, rows))
     terminal.say(*_lines(state))
     if state.trouble:
         trouble = [(one.what, one.times, one.mostly) for one in state.trouble]
         terminal.console().print(
-            terminal.table("refused and cut", ("what", "times", "mostly"), trouble, numbers=1)
+            terminal.table("refused and corrected", ("what", "count", "usual cause"), trouble, numbers=1)
         )
 
 
@@ -95,33 +95,34 @@ def _row(state: CampaignState, row: AspectProgress) -> tuple[str, ...]:
 
 def _lines(state: CampaignState) -> list[str]:
     now, people = state.progress, state.people
-    said = [
-        f"workers: {people.entered} came, {people.answered} answered, {people.excluded} excluded, "
+    lines = [
+        f"workers: {people.entered} entered, {people.answered} answered, {people.excluded} excluded, "
         f"{people.to_review} to review"
     ]
     if now.pace is None:
-        said.append("pace: unknown until half an hour after the first vote")
+        lines.append("pace: unknown until half an hour after the first vote")
     else:
         low, high = 24 * now.pace.low, 24 * now.pace.high
-        said.append(f"pace: {now.pace.per_day:.0f} votes a day, probably {low:.0f} to {high:.0f}")
+        lines.append(f"pace: {now.pace.per_day:.0f} votes per day, probably {low:.0f} to {high:.0f}")
     if now.done:
-        said.append("end: all pairs have the votes they need")
+        lines.append("end: all pairs have the votes they need")
     elif now.end is None:
-        said.append("end: unknown")
+        lines.append("end: unknown")
     else:
-        late = "later than can be said" if now.end.late is None else _time(now.end.late)
-        said.append(f"end: {_time(now.end.at)}, between {_time(now.end.early)} and {late}")
+        late = "an unknown date" if now.end.late is None else _time(now.end.late)
+        lines.append(f"end: {_time(now.end.at)}, between {_time(now.end.early)} and {late}")
     cost = now.cost
     if cost.rate:
-        said.append(
-            f"cost: {cost.so_far:.2f} {cost.currency} so far, {cost.to_end:.2f} to the end, at {cost.rate:g} "
-            "a task"
+        lines.append(
+            f"cost: {cost.so_far:.2f} {cost.currency} so far, {cost.to_end:.2f} still to come, at "
+            f"{cost.rate:g} "
+            "per task"
         )
     if now.last_vote:
-        said.append(f"newest vote: {_time(now.last_vote)}")
+        lines.append(f"newest vote: {_time(now.last_vote)}")
     if state.still_hours:
-        said.append(f"No vote has come for {state.still_hours} hours.")
-    return said
+        lines.append(f"there has been no vote for {state.still_hours} hours")
+    return lines
 
 
 def _time(moment: datetime) -> str:

@@ -1,6 +1,4 @@
-"""The worker commands of ``slvmeval annotate``: quality, exclude, clear, links, erase and
-codes.
-"""
+"""The worker commands of ``slvmeval annotate``: quality, exclude, clear, links, erase and codes."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ COLUMNS = ("code", "answers", "standing", "platform", "session", "worker")
 def codes(
     campaign: CampaignArgument = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="A new CSV file; printed by default.")
+        Path | None, typer.Option("--out", metavar="FILE", help="A new CSV file; by default standard output.")
     ] = None,
     database: DatabaseOption = None,
     store: terminal.StoreOption = None,
@@ -40,7 +38,7 @@ def codes(
 ) -> None:
     """List completion codes and the number of tasks each worker answered, to check before you pay.
 
-    A worker gets the code with the first answer. Workers not in the list have answered nothing.
+    A worker gets the code with the first answer; workers who are not listed have answered nothing.
 
     Example: `slvmeval annotate codes spring --out codes.csv --store STORE`
     """
@@ -74,9 +72,9 @@ WorkersCampaignArgument = Annotated[str, typer.Argument(metavar="CAMPAIGN", help
 WorkerArgument = Annotated[
     str, typer.Argument(metavar="WORKER", help="Id of the worker, or an unambiguous prefix.")
 ]
-NoteOption = Annotated[str, typer.Option("--note", metavar="TEXT", help="The reason; it is recorded.")]
+NoteOption = Annotated[str, typer.Option("--note", metavar="TEXT", help="Reason, which is recorded.")]
 ByOption = Annotated[
-    str, typer.Option("--by", metavar="NAME", help="Who decides; by default your login name.")
+    str, typer.Option("--by", metavar="NAME", help="Name to record; by default your login name.")
 ]
 
 
@@ -98,16 +96,15 @@ def quality(
     rule: Annotated[
         Path | None, typer.Option("--rule", metavar="FILE", help="Your own thresholds, as TOML.")
     ] = None,
-    everybody: Annotated[bool, typer.Option("--all", help="Also workers without flags.")] = False,
+    everybody: Annotated[bool, typer.Option("--all", help="Include workers without flags.")] = False,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
     """List the workers to review: too fast, disagreeing with everybody, or mostly wrong.
 
-    It uses the collected votes (`annotate collect`) and excludes nobody: `annotate exclude` and `annotate
-    clear` record
-    a person's decision.
+    It uses the collected votes (`annotate collect`) and excludes nobody: `annotate exclude` and
+    `annotate clear` record a person's decision.
 
     Example: `slvmeval annotate quality spring --store STORE --all`
     """
@@ -118,17 +115,17 @@ def quality(
     from tasks.votes.quality import load_quality_rule
     from tasks.votes.quality import quality as quality_of
 
-    kept = VotesStore(terminal.open_store(store, profile))
-    known = kept.campaigns()
+    files = VotesStore(terminal.open_store(store, profile))
+    known = files.campaigns()
     if campaign is not None and campaign not in known:
         raise UserInputError(
-            f"there are no votes of campaign {campaign!r}: there are {', '.join(known) or 'none'}. "
-            "`slvmeval annotate collect` copies votes from the pages"
+            f"there are no collected votes of campaign {campaign!r} (campaigns with votes: "
+            f"{', '.join(known) or 'none'}): `slvmeval annotate collect` copies votes from the pages"
         )
     names = known if campaign is None else [campaign]
     thresholds = load_quality_rule(rule)
-    votes = kept.votes(names)
-    found = quality_of(votes, kept.decisions(names), thresholds)
+    votes = files.votes(names)
+    rows = quality_of(votes, files.decisions(names), thresholds)
     alphas: dict[tuple[str, str], float | None] = {}
     for name in names:
         counted = counting((vote for vote in votes if vote.campaign == name), (), FilterRule())
@@ -137,12 +134,12 @@ def quality(
         terminal.print_json(
             {
                 "rule": thresholds.model_dump(mode="json"),
-                "workers": [_worker_json(one, alphas.get((one.campaign, one.worker))) for one in found],
+                "workers": [_worker_json(one, alphas.get((one.campaign, one.worker))) for one in rows],
             }
         )
         return
-    shown = [one for one in found if everybody or one.flags or one.decision is not None]
-    _print_workers(shown, len(found), alphas, thresholds)
+    listed = [one for one in rows if everybody or one.flags or one.decision is not None]
+    _print_workers(listed, len(rows), alphas, thresholds)
 
 
 def exclude(
@@ -154,7 +151,7 @@ def exclude(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Record that a worker is excluded: no further tasks; past votes count unless the rule drops them.
+    """Record that a worker is excluded: no more tasks; past votes count unless the rule drops them.
 
     Example: `slvmeval annotate exclude spring 3f9a --note "C on every pair" --store STORE`
     """
@@ -172,7 +169,7 @@ def clear(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Record that a worker is fine: no longer listed for review, and given tasks again.
+    """Record that a worker is cleared: no longer listed for review, and given tasks again.
 
     Example: `slvmeval annotate clear spring 3f9a --note "slow connection, careful answers" --store STORE`
     """
@@ -193,9 +190,10 @@ def _decide(
 ) -> None:
     from tasks.annotation.sync import decide
 
-    made = decide(terminal.open_store(store, profile), database, campaign, worker, standing, note, by)
+    decision = decide(terminal.open_store(store, profile), database, campaign, worker, standing, note, by)
     terminal.say(
-        f"campaign {campaign}: worker {made.worker} is {standing.value}, says {made.by}: {made.note}"
+        f"campaign {campaign}: worker {decision.worker} is {standing.value}, decided by {decision.by}: "
+        f"{decision.note}"
     )
 
 
@@ -213,14 +211,14 @@ def _worker_json(one: WorkerQuality, alpha: float | None) -> dict[str, object]:
 
 
 def _print_workers(
-    shown: list[WorkerQuality],
+    listed: list[WorkerQuality],
     count: int,
     alphas: dict[tuple[str, str], float | None],
     rule: QualityRule,
 ) -> None:
     def alpha(one: WorkerQuality) -> str:
-        found = alphas.get((one.campaign, one.worker))
-        return "-" if found is None else f"{found:.2f}"
+        value = alphas.get((one.campaign, one.worker))
+        return "-" if value is None else f"{value:.2f}"
 
     rows = [
         (
@@ -235,13 +233,13 @@ def _print_workers(
             "to review" if one.review else one.decision.decision.value if one.decision else "-",
             one.campaign,
         )
-        for one in shown
+        for one in listed
     ]
     columns = (
         "worker",
         "votes",
         "fast",
-        "against all",
+        "disagrees",
         "right",
         "gold",
         "alpha",
@@ -249,9 +247,9 @@ def _print_workers(
         "standing",
         "campaign",
     )
-    terminal.console().print(terminal.table(f"{len(shown)} of {count} workers", columns, rows, numbers=6))
-    reviews = sum(one.review for one in shown)
-    terminal.say(f"{reviews} to review: {rule.flags_for_review} flags or more, and nobody has decided yet")
+    terminal.console().print(terminal.table(f"{len(listed)} of {count} workers", columns, rows, numbers=6))
+    reviews = sum(one.review for one in listed)
+    terminal.say(f"{reviews} to review: at least {rule.flags_for_review} flags, and no decision yet")
 
 
 def links(
@@ -259,10 +257,10 @@ def links(
     count: Annotated[int, typer.Option("--count", min=1, max=100_000, help="Number of links.")] = 1,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="A new CSV file; printed by default."),
+        typer.Option("--out", metavar="FILE", help="A new CSV file; by default standard output."),
     ] = None,
     note: Annotated[
-        str, typer.Option("--note", metavar="TEXT", help="Whom they are for; it is recorded.")
+        str, typer.Option("--note", metavar="TEXT", help="Whom the links are for, which is recorded.")
     ] = "",
     public_url: Annotated[
         str, typer.Option("--public-url", metavar="URL", help="The address that workers use.")
@@ -271,9 +269,9 @@ def links(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Make links for workers; each admits one worker, who may return with it as often as needed.
+    """Create links for workers; each admits one worker, who can use it repeatedly.
 
-    They are shown only once: the database has nothing from which a link could be recreated.
+    Links are shown only once: they cannot be recreated from the database.
 
     Example: `slvmeval annotate links demo-1 --count 20 --out links.csv --store STORE`
     """
@@ -295,7 +293,7 @@ def links(
     write_atomic(out, link_table(address, name, tokens, note))
     # anyone with a link can answer as its worker
     out.chmod(0o600)
-    terminal.say(f"{count} links of campaign {name} in {out}; each is for one worker")
+    terminal.say(f"{count} links of campaign {name} in {out}; each admits one worker")
 
 
 def erase(
@@ -305,27 +303,25 @@ def erase(
     ] = "",
     platform: Annotated[
         str,
-        typer.Option(
-            "--platform", metavar="NAME", help="Where the worker came from: prolific, mturk, link, …"
-        ),
+        typer.Option("--platform", metavar="NAME", help="The worker's platform: prolific, mturk, link, …"),
     ] = "",
     identity: Annotated[
         str,
         typer.Option(
             "--identity",
             metavar="ID",
-            help="The worker's id there, or a link's token, instead of WORKER.",
+            help="The worker's id on the platform, or a link's token, instead of WORKER.",
         ),
     ] = "",
     campaigns: Annotated[
         list[str] | None,
-        typer.Option("--campaign", metavar="NAME", help="Only this one; repeatable."),
+        typer.Option("--campaign", metavar="NAME", help="Only this campaign; repeatable."),
     ] = None,
     by: Annotated[
         str,
-        typer.Option("--by", metavar="NAME", help="Who does it; by default your login name."),
+        typer.Option("--by", metavar="NAME", help="Name to record; by default your login name."),
     ] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     database: DatabaseOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
@@ -333,9 +329,8 @@ def erase(
 ) -> None:
     """Erase all data of a worker, in all campaigns: votes, times, comments, decisions, events.
 
-    A row of counts without a name stays, and the worker's pairs are shown to others again. Backups and
-    exported files
-    are not changed; docs/annotation-privacy.md says what they contain.
+    A row of counts without a name remains, and the worker's pairs are given to other workers. Backups and
+    exported files are not changed; docs/annotation-privacy.md describes what they contain.
 
     Example: `slvmeval annotate erase --platform prolific --identity 5f3c9a --store STORE`
     """
@@ -350,14 +345,16 @@ def erase(
         raise typer.BadParameter("give WORKER, or --platform with --identity", param_hint="WORKER")
     with opened_desk(store, profile, database) as (opened, desk):
         files = VotesStore(opened)
-        asked = campaigns or []
-        whom = _one_worker(desk, files, worker, asked) if worker else desk.workers.name_of(platform, identity)
-        found = campaigns_of(desk, files, whom, asked)
-        if not found:
-            raise UserInputError(f"nothing is stored about worker {whom}{' there' if asked else ''}")
+        names = campaigns or []
+        whom = _one_worker(desk, files, worker, names) if worker else desk.workers.name_of(platform, identity)
+        affected = campaigns_of(desk, files, whom, names)
+        if not affected:
+            raise UserInputError(
+                f"no data of worker {whom} is stored{' in these campaigns' if names else ''}"
+            )
         if not yes:
-            _confirm(whom, found)
-        done = [erase_worker(desk, files, name, whom, by or getpass.getuser()) for name in found]
+            _confirm(whom, affected)
+        done = [erase_worker(desk, files, name, whom, by or getpass.getuser()) for name in affected]
     if as_json:
         terminal.print_json([asdict(one) for one in done])
         return
@@ -365,36 +362,37 @@ def erase(
         terminal.say(*_in_words(one))
 
 
-def _one_worker(desk: Desk, files: VotesStore, beginning: str, campaigns: Sequence[str]) -> str:
+def _one_worker(desk: Desk, files: VotesStore, prefix: str, campaigns: Sequence[str]) -> str:
     from storage_schemas.errors import UserInputError
     from tasks.annotation.sync import workers_like
 
-    found = workers_like(desk, files, beginning, campaigns)
-    if beginning in found:
-        return beginning
-    if len(found) != 1:
+    matches = workers_like(desk, files, prefix, campaigns)
+    if prefix in matches:
+        return prefix
+    if len(matches) != 1:
         raise UserInputError(
-            f"{len(found)} workers have an id like {beginning!r}: `slvmeval annotate quality --all` and the "
+            f"{len(matches)} workers have an id with the prefix {prefix!r}: `slvmeval annotate quality "
+            "--all` and the "
             "organiser's pages list them"
         )
-    return found[0]
+    return matches[0]
 
 
 def _confirm(worker: str, campaigns: Sequence[str]) -> None:
     from storage_schemas.errors import UserInputError
 
-    terminal.tell(f"all data of worker {worker} in {', '.join(campaigns)} is erased permanently")
-    typed = typer.prompt(f"type {worker[:10]} to go on", err=True, default="", show_default=False)
+    terminal.tell(f"this permanently erases all data of worker {worker} in {', '.join(campaigns)}")
+    typed = typer.prompt(f"type {worker[:10]} to continue", err=True, default="", show_default=False)
     if typed.strip() != worker[:10]:
         raise UserInputError("nothing was erased")
 
 
 def _in_words(one: ErasedWorker) -> list[str]:
-    said = [
+    lines = [
         f"campaign {one.campaign}: {one.desk_votes} votes, {one.assignments} tasks, {one.events} events and "
-        f"{one.decisions} decisions are removed from the database, {one.file_votes} votes and "
-        f"{one.file_decisions} decisions out of the store's files"
+        f"{one.decisions} decisions removed from the database, {one.file_votes} votes and "
+        f"{one.file_decisions} decisions from the store's files"
     ]
     if one.vote_ids:
-        said.append(f"  ids of the votes, to look for in your own files: {' '.join(one.vote_ids)}")
-    return said
+        lines.append(f"  ids of the votes, for searching your own files: {' '.join(one.vote_ids)}")
+    return lines

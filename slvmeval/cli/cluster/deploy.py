@@ -1,6 +1,4 @@
-"""``slvmeval deploy`` creates the deployments on a Prefect server;
-``slvmeval run`` starts one by its bare name.
-"""
+"""``slvmeval deploy`` creates the deployments on a Prefect server; ``slvmeval run`` starts a run of one."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import typer
 
 from slvmeval.cli import terminal
 
-DEPLOY_PANEL = "By schedule, on a Prefect server"
+DEPLOY_PANEL = "Deployments on a Prefect server"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -27,7 +25,7 @@ def deploy(
     cron: Annotated[
         str | None,
         typer.Option(
-            "--cron", metavar="'M H * * *'", help="When the nightly build runs; initially at 2 o'clock."
+            "--cron", metavar="'M H * * *'", help="Schedule of the nightly build; initially at 2:00."
         ),
     ] = None,
     timezone: Annotated[
@@ -50,22 +48,22 @@ def deploy(
     evaluate_cron: Annotated[
         str | None,
         typer.Option(
-            "--evaluate-cron", metavar="'M H * * *'", help="When evaluate-slvmeval runs; initially never."
+            "--evaluate-cron", metavar="'M H * * *'", help="Schedule of evaluate-slvmeval; initially none."
         ),
     ] = None,
     annotate_cron: Annotated[
         str | None,
         typer.Option(
-            "--annotate-cron", metavar="'M H * * *'", help="When annotate-slvmeval runs; initially never."
+            "--annotate-cron", metavar="'M H * * *'", help="Schedule of annotate-slvmeval; initially none."
         ),
     ] = None,
 ) -> None:
-    """Make or update the deployments `build-slvmeval`, `nightly`, and those of judging, people and suites.
+    """Create or update the deployments on a Prefect server: builds, evaluation, annotation and suites.
 
-    They are `evaluate-slvmeval`, `annotate-slvmeval`, `suite-slvmeval` and `prompts-slvmeval`.
-    Makes on a Prefect server the work pool `slvmeval`, the deployments, and an automation that ends runs
-    whose process is gone. The server is the profile's `prefect_api_url`, else the one of PREFECT_API_URL. May
-    be run again: what is not given stays as it is.
+    They are `build-slvmeval`, `nightly`, `evaluate-slvmeval`, `annotate-slvmeval`, `suite-slvmeval` and
+    `prompts-slvmeval`. It also creates the work pool `slvmeval`, and an automation that ends runs whose
+    process is gone. The server is the profile's `prefect_api_url`, else that of PREFECT_API_URL. Run it again
+    to change options: those not given stay unchanged.
 
     Example: `slvmeval deploy --profile site.toml --cron '30 1 * * *' --timezone Asia/Tokyo`
     """
@@ -105,7 +103,7 @@ def deploy(
         EvaluateParameters(evaluators=tuple(evaluators)).options(site)
         judging["evaluators"] = tuple(evaluators)
     elif evaluate_cron:
-        raise typer.BadParameter("name who judges then", param_hint="--evaluator")
+        raise typer.BadParameter("name the evaluators for the schedule", param_hint="--evaluator")
 
     from flows import deployments
 
@@ -115,23 +113,23 @@ def deploy(
     with deployments.server(site.prefect_api_url) as client:
         address = str(client.api_url).rstrip("/")
         pool = deployments.deployment(FLOW_NAME)["work_pool"]["name"]
-        _say_made("work pool", pool, deployments.make_work_pool(client, pool))
+        _report("work pool", pool, deployments.make_work_pool(client, pool))
         queue = deployments.make_nightly_queue(client)
-        _say_made("work queue", f"{pool}/{deployments.NIGHTLY}, one run at a time", queue)
+        _report("work queue", f"{pool}/{deployments.NIGHTLY}, one run at a time", queue)
         for name in (FLOW_NAME, deployments.NIGHTLY):
-            made = deployments.make_deployment(
+            created = deployments.make_deployment(
                 client, name, deployments.run_parameters(name, given, site), cron, timezone
             )
-            _say_made("deployment", f"{FLOW_NAME}/{name}", made)
-        made = deployments.make_deployment(client, EVALUATE_FLOW_NAME, judging, evaluate_cron, timezone)
-        _say_made("deployment", f"{EVALUATE_FLOW_NAME}/{EVALUATE_FLOW_NAME}", made)
+            _report("deployment", f"{FLOW_NAME}/{name}", created)
+        created = deployments.make_deployment(client, EVALUATE_FLOW_NAME, judging, evaluate_cron, timezone)
+        _report("deployment", f"{EVALUATE_FLOW_NAME}/{EVALUATE_FLOW_NAME}", created)
         showing: dict[str, Any] = {key: value for key, value in given.items() if key != "recipe"}
-        made = deployments.make_deployment(client, ANNOTATE_FLOW_NAME, showing, annotate_cron, timezone)
-        _say_made("deployment", f"{ANNOTATE_FLOW_NAME}/{ANNOTATE_FLOW_NAME}", made)
+        created = deployments.make_deployment(client, ANNOTATE_FLOW_NAME, showing, annotate_cron, timezone)
+        _report("deployment", f"{ANNOTATE_FLOW_NAME}/{ANNOTATE_FLOW_NAME}", created)
         for name in (SUITE_FLOW_NAME, PROMPTS_FLOW_NAME):
-            made = deployments.make_deployment(client, name, {"profile": given["profile"]})
-            _say_made("deployment", f"{name}/{name}", made)
-        _say_made("automation", deployments.AUTOMATION, deployments.make_automation(client))
+            created = deployments.make_deployment(client, name, {"profile": given["profile"]})
+            _report("deployment", f"{name}/{name}", created)
+        _report("automation", deployments.AUTOMATION, deployments.make_automation(client))
         when = deployments.nightly_schedule(client)
     terminal.say(
         f"nightly:    {when}",
@@ -154,8 +152,8 @@ def _absolute(recipe: str) -> str:
     return str(Path(recipe).resolve()) if Path(recipe).suffix in (".toml", ".json") else recipe
 
 
-def _say_made(what: str, name: str, made: bool) -> None:
-    terminal.say(f"{what + ':':<11} {name} ({'made' if made else 'up to date'})")
+def _report(what: str, name: str, created: bool) -> None:
+    terminal.say(f"{what + ':':<11} {name} ({'created' if created else 'up to date'})")
 
 
 def run(
@@ -178,11 +176,10 @@ def run(
     watch: Annotated[bool, typer.Option("--watch", help="Follow the run until it ends.")] = False,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Start a run of a deployment that `slvmeval deploy` made; a Prefect worker takes it.
+    """Start a run of a deployment that `slvmeval deploy` created; a Prefect worker executes it.
 
     The profile only supplies the Prefect server's address. With --watch the exit code is 0 if the run is
-    Completed, else 1;
-    interrupting it does not stop the run.
+    Completed, else 1; interrupting the command does not stop the run.
 
     Example: `slvmeval run build-slvmeval --param 'sources=["folder:/videos"]' --param release=eight --watch`
     """

@@ -1,6 +1,4 @@
-"""``slvmeval slurm`` shows job scripts;
-``slvmeval serve-llm`` starts the language model's server for builds.
-"""
+"""``slvmeval slurm`` prints job scripts; ``slvmeval serve-llm`` starts a language model server for builds."""
 
 from __future__ import annotations
 
@@ -30,8 +28,8 @@ def script(
 ) -> None:
     """Print the job script that a build submits to start a pool's workers.
 
-    RUN and PORT stand in it for what only a build knows, its name and the port of its scheduler; ADDRESS
-    where SLURM does not answer here.
+    RUN and PORT are placeholders for what only a build knows: its name and its scheduler's port. ADDRESS is
+    one if SLURM does not answer here.
 
     Example: `slvmeval slurm script --pool h100 --profile site.toml`
     """
@@ -42,14 +40,14 @@ def script(
     site = terminal.settings(profile, store=store)
     where = profile_place(profile)
     if pool not in site.pools:
-        have = (
+        pools = (
             f"its pools are {', '.join(site.pools)}"
             if site.pools
-            else "it has none: name another with --profile"
+            else "it has no pools: name another profile with --profile"
         )
-        raise UserInputError(f"{where} has no pool {pool!r}; {have}")
-    asked = ask_slurm(where)
-    address = None if isinstance(asked, Finding) else scheduler_address(site, where, asked[1])[0]
+        raise UserInputError(f"{where} has no pool {pool!r}; {pools}")
+    answer = ask_slurm(where)
+    address = None if isinstance(answer, Finding) else scheduler_address(site, where, answer[1])[0]
     terminal.say(script_of(site, pool, address or ADDRESS).rstrip("\n"))
 
 
@@ -61,13 +59,13 @@ SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 def serve_llm(
     model: Annotated[
-        str, typer.Argument(metavar="[MODEL]", help="A model that is served, see `slvmeval models list`.")
+        str, typer.Argument(metavar="[MODEL]", help="A model for a server, see `slvmeval models list`.")
     ] = "qwen3-8b",
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="The server's name in recipes and profiles.")
     ] = CAPTION_ANALYSIS,
     submit: Annotated[
-        bool, typer.Option("--submit", help="Submit it to SLURM as a job of pool h100.")
+        bool, typer.Option("--submit", help="Submit the server to SLURM as a job of pool h100.")
     ] = False,
     script: Annotated[
         bool, typer.Option("--script", help="Print the job script without submitting it.")
@@ -108,14 +106,14 @@ def serve_llm(
     known = MODEL_SPECS.get(model) or hub.glance(model)
     if known.kind != SERVED:
         raise UserInputError(
-            f"{model} is a model of kind {known.kind}, which builds load themselves: name one of kind "
+            f"{model} is a model of kind {known.kind}, which builds load themselves: name a model of kind "
             f"{SERVED}"
         )
     spec = MODEL_SPECS.get(model)
     repository = model if spec is None else spec.repository
     if not SERVER_NAME.fullmatch(name):
         # used as the name of a file and of a job
-        raise UserInputError(f"--name {name!r}: use letters, digits, '.', '_' and '-', at most 64")
+        raise UserInputError(f"--name {name!r}: use at most 64 letters, digits, '.', '_' and '-'")
     place = Path(site.store).resolve()
     try:
         weights, revision = str(hub.path(model)), None
@@ -149,7 +147,7 @@ def serve_llm(
     number = submit_server(site, job, place, name)
     terminal.say(
         f"job {number} serves {model} as {name}",
-        f"its log:     {server_log(site, place, name, number)}",
-        f"its address: {server_path(place, name)}, written when it answers (it loads its weights first)",
-        f"its end:     scancel {number}",
+        f"log:     {server_log(site, place, name, number)}",
+        f"address: {server_path(place, name)}, written once it answers, after loading its weights",
+        f"stop:    scancel {number}",
     )

@@ -72,10 +72,11 @@ def check_model_server(name: str, servers: Servers, where: str) -> Finding:
         return Finding(
             what,
             CheckVerdict.FAIL,
-            f"it has {', '.join(models) or 'no models'}, but not {server.model}: {where}",
+            f"it serves {', '.join(models) or 'no models'}, but not {server.model}: change "
+            f"model_servers.{name} in {where}",
         )
     return Finding(
-        what, CheckVerdict.OK, f"{server.base.removesuffix('/v1')} has {', '.join(models) or 'no models'}"
+        what, CheckVerdict.OK, f"{server.base.removesuffix('/v1')} serves {', '.join(models) or 'no models'}"
     )
 
 
@@ -86,18 +87,18 @@ def _get(address: str) -> str:
         return str(answer.read().decode("utf-8"))
 
 
-#: How long probe jobs may wait for a node.
+#: Seconds that probe jobs may wait for a node.
 PROBE_WAIT_S = 120.0
 #: Our packages; their names are general, so other files of that name may shadow them.
 OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows")
 #: (distribution, minimum, below, problem with other versions).
 VERSIONS: tuple[tuple[str, str, str, str], ...] = (
-    ("prefect", "3.8", "3.9", "3.9 needs a certifi that the index does not have"),
+    ("prefect", "3.8", "3.9", "3.9 needs a version of certifi that the index lacks"),
     ("prefect-dask", "0.3.7", "0.4", "it is built for this Prefect version"),
-    ("fastapi", "0.139", "0.151", "Prefect's server does not start or answers 422 with newer ones"),
-    ("sqlalchemy", "1", "2.1", "Prefect's scheduler never starts a run with 2.1"),
-    ("zarr", "3.1.3", "4", "older ones can leave a torn shard"),
-    ("spacy", "3.8", "3.9", "the model of the caption rules is made for 3.8"),
+    ("fastapi", "0.139", "0.151", "with newer versions Prefect's server does not start or answers 422"),
+    ("sqlalchemy", "1", "2.1", "with 2.1 Prefect's scheduler never starts a run"),
+    ("zarr", "3.1.3", "4", "older versions can leave a torn shard"),
+    ("spacy", "3.8", "3.9", "the model of the caption rules is built for 3.8"),
 )
 #: All four install the same folder cv2, and the last one wins; only this one has everything we need.
 OPENCV = "opencv-contrib-python-headless"
@@ -125,7 +126,7 @@ def run_checks(
     probe
         Run a short job in each worker pool.
     probe_wait_s
-        How long these jobs may wait for a node, seconds.
+        Seconds that these jobs may wait for a node.
     """
     findings = [*check_python(), *check_our_packages(), *check_versions()]
     for check in (check_opencv, check_ffmpeg_python, check_codecs, check_caption_model, check_tools):
@@ -149,11 +150,11 @@ def run_checks(
 
 def check_python() -> Iterator[Finding]:
     """Check the interpreter and its encoding of file names."""
-    shown = ".".join(map(str, sys.version_info[:3]))
+    running = ".".join(map(str, sys.version_info[:3]))
     if (3, 11) <= sys.version_info[:2] < (3, 14):
-        yield Finding("python", CheckVerdict.OK, shown)
+        yield Finding("python", CheckVerdict.OK, running)
     else:
-        yield Finding("python", CheckVerdict.FAIL, f"{shown}: use Python 3.11, 3.12 or 3.13")
+        yield Finding("python", CheckVerdict.FAIL, f"{running}: use Python 3.11, 3.12 or 3.13")
     if sys.getfilesystemencoding() != "utf-8":
         yield Finding(
             "file names",
@@ -175,7 +176,7 @@ def check_our_packages(names: Sequence[str] = OUR_PACKAGES) -> Iterator[Finding]
         yield Finding(
             "our packages",
             CheckVerdict.FAIL,
-            f"{'; '.join(strays)}, not from {home}: set PYTHONSAFEPATH=1, and install slvmeval into an "
+            f"{'; '.join(strays)}, not from {home}: set PYTHONSAFEPATH=1, and install slvmeval into a "
             "separate environment",
         )
     else:
@@ -189,15 +190,15 @@ def check_versions(
     good = []
     for name, least, below, reason in wanted:
         try:
-            found = installed(name)
+            there = installed(name)
         except PackageNotFoundError:
             yield Finding(name, CheckVerdict.FAIL, f"is not installed: {INSTALL}")
             continue
-        if _parts(least) <= _parts(found) < _parts(below):
-            good.append(f"{name} {found}")
+        if _parts(least) <= _parts(there) < _parts(below):
+            good.append(f"{name} {there}")
         else:
             yield Finding(
-                name, CheckVerdict.FAIL, f"{found} is not in [{least}, {below}), {reason}: {INSTALL}"
+                name, CheckVerdict.FAIL, f"{there} is not in [{least}, {below}), {reason}: {INSTALL}"
             )
     yield Finding("versions", CheckVerdict.OK, ", ".join(good))
 
@@ -205,18 +206,18 @@ def check_versions(
 def check_opencv() -> Iterator[Finding]:
     """Check that OpenCV is the wheel with `xphoto`, and that no other one overwrote it."""
     rivals = [name for name in OPENCV_RIVALS if _installed(name)]
-    mend = f"pip uninstall -y {' '.join((*rivals, OPENCV))}, then {INSTALL}"
+    remedy = f"pip uninstall -y {' '.join((*rivals, OPENCV))}, then {INSTALL}"
     try:
         import cv2
     except ImportError as problem:
-        yield Finding("opencv", CheckVerdict.FAIL, f"cannot be imported ({problem}): {mend}")
+        yield Finding("opencv", CheckVerdict.FAIL, f"cannot be imported ({problem}): {remedy}")
         return
     if rivals:
         yield Finding(
-            "opencv", CheckVerdict.FAIL, f"{', '.join(rivals)} is installed beside {OPENCV}: {mend}"
+            "opencv", CheckVerdict.FAIL, f"{', '.join(rivals)} is installed in addition to {OPENCV}: {remedy}"
         )
     elif not hasattr(cv2, "xphoto"):
-        yield Finding("opencv", CheckVerdict.FAIL, f"{cv2.__version__} has no cv2.xphoto: {mend}")
+        yield Finding("opencv", CheckVerdict.FAIL, f"{cv2.__version__} has no cv2.xphoto: {remedy}")
     else:
         yield Finding("opencv", CheckVerdict.OK, f"{cv2.__version__} with xphoto")
 
@@ -256,9 +257,7 @@ def check_codecs() -> Iterator[Finding]:
         Codec("h264", "r")
         Codec("libx264", "w")
     except (ImportError, ValueError) as problem:
-        yield Finding(
-            "video codecs", CheckVerdict.FAIL, f"PyAV has no {problem}: use the wheel of PyAV. {INSTALL}"
-        )
+        yield Finding("video codecs", CheckVerdict.FAIL, f"PyAV lacks {problem}: use PyAV's wheel. {INSTALL}")
         return
     yield Finding("video codecs", CheckVerdict.OK, f"PyAV {av.__version__} with libx264")
 
@@ -269,7 +268,7 @@ def check_caption_model() -> Iterator[Finding]:
         if importlib.util.find_spec(module) is None:
             yield Finding(what, CheckVerdict.FAIL, f"module {module} is not installed: {INSTALL}")
         else:
-            yield Finding(what, CheckVerdict.OK, "there")
+            yield Finding(what, CheckVerdict.OK, "installed")
 
 
 def check_tools() -> Iterator[Finding]:
@@ -278,8 +277,8 @@ def check_tools() -> Iterator[Finding]:
         ("ffmpeg", ("ffmpeg",), "only tests and benchmarks compare with it"),
         ("browser", ("chromium", "chromium-browser", "google-chrome"), "only the tests of the pages use it"),
     ):
-        found = next((path for name in names if (path := shutil.which(name))), None)
-        yield Finding(what, CheckVerdict.OK, found or f"not installed ({use})")
+        path_of = next((path for name in names if (path := shutil.which(name))), None)
+        yield Finding(what, CheckVerdict.OK, path_of or f"not installed ({use})")
 
 
 def check_store(root: Path) -> Iterator[Finding]:
@@ -316,14 +315,16 @@ def check_store(root: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(place).free
     if free < LITTLE_SPACE:
         yield Finding(
-            "free space", CheckVerdict.WARN, f"{size_text(free)}: `slvmeval plan` prints what a build needs"
+            "free space",
+            CheckVerdict.WARN,
+            f"{size_text(free)}: `slvmeval plan` shows how much a build needs",
         )
     else:
         yield Finding("free space", CheckVerdict.OK, size_text(free))
 
 
 def check_weights(site: Profile) -> Iterator[Finding]:
-    """Check existing weights by their sizes, and report which recipes have all they need."""
+    """Check existing weights by size, and report which recipes have all models they need."""
     from tasks.models.hub import ModelCheck, ModelHub
     from tasks.recipe import BUILT_IN, check_recipe
 
@@ -339,9 +340,11 @@ def check_weights(site: Profile) -> Iterator[Finding]:
     for recipe in BUILT_IN.values():
         check = ModelCheck(model_folders, quick=True)
         check_recipe(recipe, check)
-        lacking = [name for name, problem in check.problems.items() if problem is not None]
-        said = f"misses {', '.join(lacking)}" if lacking else ", ".join(check.problems) or "no models needed"
-        yield Finding(f"recipe {recipe.name}", CheckVerdict.WARN if lacking else CheckVerdict.OK, said)
+        missing = [name for name, problem in check.problems.items() if problem is not None]
+        message = (
+            f"lacks {', '.join(missing)}" if missing else ", ".join(check.problems) or "no models needed"
+        )
+        yield Finding(f"recipe {recipe.name}", CheckVerdict.WARN if missing else CheckVerdict.OK, message)
 
 
 def _described(site: Profile) -> str:

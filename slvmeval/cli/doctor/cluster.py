@@ -55,31 +55,34 @@ def check_cluster(site: Profile, where: str, *, probe: bool = True, wait_s: floa
     probe
         Run a short job in each pool.
     wait_s
-        How long these may wait for a node, seconds.
+        Seconds that these jobs may wait for a node.
     """
     if not site.pools:
         return []
-    asked = ask_slurm(where)
-    if isinstance(asked, Finding):
-        return [asked, *check_job_logs(site, where)]
-    partitions, nodes = asked
+    slurm = ask_slurm(where)
+    if isinstance(slurm, Finding):
+        return [slurm, *check_job_logs(site, where)]
+    partitions, nodes = slurm
     names = ", ".join(partition.name for partition in partitions)
     findings = [Finding("slurm", CheckVerdict.OK, f"answers: {len(nodes)} nodes, partitions {names}")]
     fit = {}
     for name, pool in site.pools.items():
-        found = check_pool(pool, name, where, partitions, nodes)
-        findings += found
-        fit[str(name)] = found[0].verdict
+        pool_findings = check_pool(pool, name, where, partitions, nodes)
+        findings += pool_findings
+        fit[str(name)] = pool_findings[0].verdict
     findings += check_job_logs(site, where)
-    address, found_address = scheduler_address(site, where, nodes)
-    scripts, found_scripts = check_scripts(site, where, address or ADDRESS, fit)
-    findings += [found_address, *found_scripts]
+    address, address_finding = scheduler_address(site, where, nodes)
+    scripts, script_findings = check_scripts(site, where, address or ADDRESS, fit)
+    findings += [address_finding, *script_findings]
     if probe and address is not None and scripts:
         from slvmeval.cli.doctor.nodes import check_nodes
 
         return [*findings, *check_nodes(site, where, scripts, address, wait_s)]
     why = "after fixing the rest" if probe else "without --no-probe"
-    return [*findings, Finding("nodes", CheckVerdict.WARN, f"the nodes were not checked: do so {why}")]
+    return [
+        *findings,
+        Finding("nodes", CheckVerdict.WARN, f"the nodes were not checked: run this again {why}"),
+    ]
 
 
 def ask_slurm(where: str) -> tuple[list[Partition], list[Node]] | Finding:
@@ -91,8 +94,10 @@ def ask_slurm(where: str) -> tuple[list[Partition], list[Node]] | Finding:
     try:
         return commands.partitions(), commands.nodes()
     except SlvmevalError as problem:
-        says = one_line(str(problem))
-        return Finding("slurm", CheckVerdict.FAIL, f"{says}: is its controller up, and is SLURM_CONF right?")
+        message = one_line(str(problem))
+        return Finding(
+            "slurm", CheckVerdict.FAIL, f"{message}: is its controller up, and is SLURM_CONF right?"
+        )
 
 
 def check_pool(
@@ -108,21 +113,23 @@ def check_pool(
     ]
     if problems:
         return problems
-    there = fitting(pool, nodes)
+    matching = fitting(pool, nodes)
     gpus = f", gpus {pool.gpus} x {pool.gres}" if pool.gpus else ""
-    says = (
+    fit = (
         f"up to {pool.maximum} jobs (cores {pool.cores}, memory {pool.memory}{gpus}, time {pool.walltime}); "
-        f"each fits {len(there)} nodes of partition {pool.partition}"
+        f"each fits {len(matching)} nodes of partition {pool.partition}"
     )
-    if any(takes_jobs(node) for node in there):
-        return [Finding(what, CheckVerdict.OK, says)]
-    states = ", ".join(sorted({node.state for node in there}))
-    return [Finding(what, CheckVerdict.WARN, f"{says}, but none takes jobs now ({states}): jobs will wait")]
+    if any(takes_jobs(node) for node in matching):
+        return [Finding(what, CheckVerdict.OK, fit)]
+    states = ", ".join(sorted({node.state for node in matching}))
+    return [
+        Finding(what, CheckVerdict.WARN, f"{fit}, but none of them takes jobs now ({states}): jobs will wait")
+    ]
 
 
 def _no_sbatch(where: str) -> str:
-    there = [name for command, name in OTHER_SYSTEMS.items() if shutil.which(command)]
-    other = f" This site seems to use {there[0]}, which slvmeval does not support." if there else ""
+    others = [name for command, name in OTHER_SYSTEMS.items() if shutil.which(command)]
+    other = f" This site seems to use {others[0]}, which slvmeval does not support." if others else ""
     return (
         "there is no sbatch here: run this on a machine where jobs are submitted to SLURM, or remove the "
         f"tables [pools] from {where} to build on this machine.{other}"
@@ -165,7 +172,9 @@ def scheduler_address(site: Profile, where: str, nodes: Sequence[Node]) -> tuple
         if site.scheduler_interface
         else "scheduler_interface names another"
     )
-    return address, Finding("scheduler", CheckVerdict.OK, f"workers call this machine at {address} ({how})")
+    return address, Finding(
+        "scheduler", CheckVerdict.OK, f"workers connect to this machine at {address} ({how})"
+    )
 
 
 def check_scripts(
@@ -176,7 +185,7 @@ def check_scripts(
     Parameters
     ----------
     fit
-        By pool: whether it fits, or fits only nodes that take no jobs now.
+        For each pool, whether it fits; WARN if it fits only nodes that take no jobs now.
     """
     from infra.slurm import commands
 
@@ -190,9 +199,9 @@ def check_scripts(
         except UserInputError as problem:
             findings.append(Finding(f"script {name}", CheckVerdict.FAIL, f"{where}: {problem}"))
         except SlvmevalError as problem:
-            says = one_line(str(problem))
+            message = one_line(str(problem))
             findings.append(
-                Finding(f"script {name}", CheckVerdict.FAIL, f"{says}: {_keys(says, where, name)}")
+                Finding(f"script {name}", CheckVerdict.FAIL, f"{message}: {_keys(message, where, name)}")
             )
         else:
             if fit[name] is CheckVerdict.OK:

@@ -25,16 +25,15 @@ def doctor(
     probe_wait: Annotated[
         float,
         typer.Option(
-            "--probe-wait", min=1, metavar="SECONDS", help="How long these jobs may wait for a node."
+            "--probe-wait", min=1, metavar="SECONDS", help="Seconds that these jobs may wait for a node."
         ),
     ] = 120.0,
     as_json: terminal.JsonOption = False,
 ) -> None:
     """Check Python, packages, store, weights, servers and the cluster, and suggest fixes.
 
-    Exit code 1 if something is wrong. With worker pools in the profile, it also checks whether SLURM can
-    serve them, and whether its nodes see the store, the same
-    Python, their GPUs and this machine.
+    Exit code 1 if something is wrong. If the profile has worker pools, it also checks that SLURM can serve
+    them, and that its nodes see the store, the same Python, their GPUs and this machine.
 
     Example: `slvmeval doctor --store STORE`; on a cluster `slvmeval doctor --profile site.toml`
     """

@@ -27,7 +27,7 @@ class Finding:
 
 
 def one_line(text: str) -> str:
-    """Return lines as one."""
+    """Join lines into one."""
     return "; ".join(line.strip() for line in text.splitlines() if line.strip())
 
 

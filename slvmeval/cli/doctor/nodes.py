@@ -28,7 +28,7 @@ def check_nodes(
     address
         Address at which workers would reach this machine.
     wait_s
-        How long the jobs may wait for a node, seconds.
+        Seconds that the jobs may wait for a node.
     """
     store = existing(store_path(site))
     weights = [path for folder in site.model_folders if (path := Path(folder).expanduser()).is_dir()]
@@ -48,11 +48,13 @@ def check_nodes(
     except OSError as problem:
         return [Finding("nodes", CheckVerdict.FAIL, f"probe jobs could not be submitted: {problem}")]
     return [
-        finding for name, seen in probed.items() for finding in node_findings(site, where, name, seen, store)
+        finding
+        for name, result in probed.items()
+        for finding in node_findings(site, where, name, result, store)
     ]
 
 
-def node_findings(site: Profile, where: str, name: str, seen: Probed, store: Path) -> list[Finding]:
+def node_findings(site: Profile, where: str, name: str, probed: Probed, store: Path) -> list[Finding]:
     """Return the findings of a pool's probe.
 
     Parameters
@@ -62,18 +64,18 @@ def node_findings(site: Profile, where: str, name: str, seen: Probed, store: Pat
     name
         The pool.
     seen
-        The result of its probe.
+        The result of the probe.
     store
         The folder that node and driver should share.
     """
     what = f"node of {name}"
-    answer = seen.answer
+    answer = probed.answer
     if answer is None:
-        return [Finding(what, *_no_answer(seen, name, where, store))]
+        return [Finding(what, *_no_answer(probed, name, where, store))]
     pool = site.pools[name]  # type: ignore[index]
     node, keys = answer["node"], f"pools.{name}"
     problems = [
-        *_folder_problems(answer, seen.token, where, store),
+        *_folder_problems(answer, probed.token, where, store),
         *_software_problems(answer, f"look at {keys}.python and {keys}.setup in {where}"),
         *_network_problems(answer, keys, where),
     ]
@@ -87,15 +89,15 @@ def node_findings(site: Profile, where: str, name: str, seen: Probed, store: Pat
     devices = answer["gpus"]["seen"] or [f"GPU {number}" for number in answer["gpus"]["given"]]
     device = f", {devices[0]}" if pool.gpus and devices else ""
     good = f"{node}: Python {answer['python']}, the same store and versions{device}, reaches this machine"
-    allowed = f"{node}: {gpu}; workers go on without, as allow_cpu_models says"
+    allowed = f"{node}: {gpu}; workers run without it, as allow_cpu_models is set"
     return [
         Finding(what, CheckVerdict.OK, good),
         *([Finding(what, CheckVerdict.WARN, allowed)] if gpu else []),
     ]
 
 
-def _no_answer(seen: Probed, name: str, where: str, store: Path) -> tuple[CheckVerdict, str]:
-    job = seen.job
+def _no_answer(probed: Probed, name: str, where: str, store: Path) -> tuple[CheckVerdict, str]:
+    job = probed.job
     if job is not None and job.pending:
         why = f" ({job.reason})" if job.reason else ""
         return CheckVerdict.WARN, (
@@ -107,14 +109,15 @@ def _no_answer(seen: Probed, name: str, where: str, store: Path) -> tuple[CheckV
             CheckVerdict.FAIL,
             f"the probe job ran on {job.node} and did not report in time: check that node",
         )
-    if seen.log:
+    if probed.log:
         return CheckVerdict.FAIL, (
-            f"the probe job said: {one_line(seen.log)}: look at python and setup of pools.{name} in {where}"
+            f"the probe job reported: {one_line(probed.log)}: look at python and setup of "
+            f"pools.{name} in {where}"
         )
     ended = f" ({job.state} on {job.node or 'no node'})" if job is not None else ""
     return CheckVerdict.FAIL, (
         f"the probe job ended{ended}, and its report did not reach {store}: nodes do not see that "
-        f"folder; put "
+        "folder; put "
         f"the store on a file system that they share (store in {where})"
     )
 
@@ -122,7 +125,8 @@ def _no_answer(seen: Probed, name: str, where: str, store: Path) -> tuple[CheckV
 def _folder_problems(answer: Mapping[str, Any], token: str, where: str, store: Path) -> Iterator[str]:
     if answer["token"] != token:
         yield (
-            f"there is no {store}, or another folder of that name: put the store on a file system that all "
+            f"{store} does not exist there, or is a different folder: put the store on a file "
+            "system that all "
             f"nodes share (store in {where})"
         )
         return
@@ -135,14 +139,14 @@ def _folder_problems(answer: Mapping[str, Any], token: str, where: str, store: P
 
 
 def _software_problems(answer: Mapping[str, Any], advice: str) -> Iterator[str]:
-    there = {"python": ".".join(answer["python"].split(".")[:2]), **answer["versions"]}
+    node_versions = {"python": ".".join(answer["python"].split(".")[:2]), **answer["versions"]}
     other = [
-        f"{name} {there.get(name) or 'missing'} (here {wanted})"
+        f"{name} {node_versions.get(name) or 'missing'} (here {wanted})"
         for name, wanted in versions().items()
-        if there.get(name) != wanted
+        if node_versions.get(name) != wanted
     ]
     if other:
-        yield f"other versions: {', '.join(other)}; its Python is {answer['executable']}: {advice}"
+        yield f"different versions: {', '.join(other)}; its Python is {answer['executable']}: {advice}"
     if answer["import_errors"]:
         problems = "; ".join(f"{name}: {problem}" for name, problem in answer["import_errors"].items())
         yield f"cannot import {problems}: {advice}"
@@ -151,13 +155,15 @@ def _software_problems(answer: Mapping[str, Any], advice: str) -> Iterator[str]:
 def _network_problems(answer: Mapping[str, Any], keys: str, where: str) -> Iterator[str]:
     if answer["driver_error"]:
         yield (
-            f"cannot call this machine ({answer['driver_error']}): name an interface that nodes reach as "
-            f"scheduler_interface in {where}, or build on a machine that they reach"
+            f"cannot connect to this machine ({answer['driver_error']}): name an interface that "
+            "nodes reach as "
+            f"scheduler_interface in {where}, or run builds on a machine that they reach"
         )
     if answer["worker_error"]:
         yield (
-            f"this machine cannot call a worker there ({answer['worker_error']}): change {keys}.interface in "
-            f"{where}. Interfaces there: {', '.join(answer['interfaces'])}"
+            f"this machine cannot connect to a worker there ({answer['worker_error']}): change "
+            f"{keys}.interface in "
+            f"{where}. Its interfaces: {', '.join(answer['interfaces'])}"
         )
 
 
@@ -167,5 +173,7 @@ def _gpu_problem(pool: Pool, answer: Mapping[str, Any], advice: str) -> str | No
         return None
     if len(given) < pool.gpus:
         return f"SLURM gave the job {len(given)} GPUs of {pool.gpus}: {advice}"
-    why = "there is no nvidia-smi and no torch to ask" if seen is None else "its driver shows no GPU"
+    why = (
+        "neither nvidia-smi nor torch is available to list it" if seen is None else "its driver shows no GPU"
+    )
     return f"SLURM gave the job GPU {','.join(given)}, but {why}"

@@ -23,7 +23,7 @@ STUDY_PANEL = "The study"
 
 TiesOption = Annotated[
     str,
-    typer.Option("--ties", metavar="half|wrong|dropped", help="How an evaluator's ties count."),
+    typer.Option("--ties", metavar="half|wrong|dropped", help="What an evaluator's tie counts."),
 ]
 
 
@@ -33,12 +33,7 @@ def proxy_study(
     ],
     evaluators: Annotated[
         list[str] | None,
-        typer.Option(
-            "--evaluator",
-            "-e",
-            metavar="NAME[?KEY=VALUE&…]",
-            help="An evaluator to rank. May be given several times.",
-        ),
+        typer.Option("--evaluator", "-e", metavar="NAME[?KEY=VALUE&…]", help="Who is ranked; several."),
     ] = None,
     file: Annotated[
         Path | None, typer.Option("--evaluators", metavar="FILE", help="Evaluators with settings, as TOML.")
@@ -46,7 +41,10 @@ def proxy_study(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Write the result as JSON and CSV.", rich_help_panel=OUTPUT_PANEL
+            "--out",
+            metavar="DIR",
+            help="Write a page, JSON, tables and the figure.",
+            rich_help_panel=OUTPUT_PANEL,
         ),
     ] = None,
     videos: Annotated[
@@ -61,9 +59,7 @@ def proxy_study(
     ] = None,
     couples: Annotated[
         int | None,
-        typer.Option(
-            "--couples", min=1, help="Maximum number of joined prompts.", rich_help_panel=STUDY_PANEL
-        ),
+        typer.Option("--couples", min=1, help="At most so many joined prompts.", rich_help_panel=STUDY_PANEL),
     ] = None,
     score: Annotated[
         str, typer.Option("--score", help="FETV's human score.", rich_help_panel=STUDY_PANEL)
@@ -74,13 +70,13 @@ def proxy_study(
     strength: Annotated[
         str, typer.Option("--strength", help="How strongly.", rich_help_panel=STUDY_PANEL)
     ] = "",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of all draws.", rich_help_panel=STUDY_PANEL)] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Key of all draws.", rich_help_panel=STUDY_PANEL)] = 0,
     fps: Annotated[
-        str, typer.Option("--fps", help="Frames per second that are used.", rich_help_panel=STUDY_PANEL)
+        str, typer.Option("--fps", help="Frames a second that are looked at.", rich_help_panel=STUDY_PANEL)
     ] = "1",
     ties: TiesOption = "half",
     usd: Annotated[
-        float | None, typer.Option("--most-dollars", min=0, help="End the run before it costs more.")
+        float | None, typer.Option("--most-dollars", min=0, help="End it before it costs more.")
     ] = None,
     store: terminal.StoreOption = None,
     model_folders: terminal.ModelFoldersOption = None,
@@ -90,10 +86,10 @@ def proxy_study(
     as_json: terminal.JsonOption = False,
     quiet: terminal.QuietOption = False,
 ) -> None:
-    """Rank evaluators on real and generated, and on real and degraded videos, and correlate the rankings.
+    """Rank evaluators on real against generated and on real against degraded videos; say how alike.
 
-    Answers are stored, and the same command continues a stopped run. Exit code 3: some requests have no
-    answer.
+    Answers are kept in the store: the same command goes on where it was stopped. Exit code 3: some requests
+    have no answer.
 
     Example: `slvmeval meta-sets proxy-study FETV -e duration -e coin -e motion --out RESULT --store STORE`
     """
@@ -135,6 +131,8 @@ def proxy_study(
 
 
 def _print_study(result: ProxyResult) -> None:
+    from tasks.report.proxy_page import correlation_text
+
     columns = ("evaluator", "rank", "generated %", "pairs", "rank", "degraded %", "pairs", "failed")
     rows = [
         (
@@ -150,33 +148,25 @@ def _print_study(result: ProxyResult) -> None:
         for row in result.rows
     ]
     terminal.console().print(terminal.table(result.title, columns, rows, numbers=7))
-    correlation = result.correlation
-    if correlation.coefficient is None:
-        terminal.say(
-            f"Spearman's ρ is not defined over n = {correlation.n} evaluators: it needs two with different "
-            "accuracies"
-        )
-        return
-    p = "p is not defined" if correlation.p is None else f"p = {correlation.p:.3g}"
-    terminal.say(
-        f"Spearman's ρ of the two rankings: {correlation.coefficient:.3f} "
-        f"({p}, n = {correlation.n} evaluators)"
-    )
+    terminal.say(correlation_text(result))
 
 
 def _write(result: ProxyResult, folder: Path) -> None:
     import json
 
     from storage_schemas.commit import write_atomic
+    from tasks.report.proxy_page import proxy_files
 
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(result.as_json(), indent=1, ensure_ascii=False) + "\n"
     write_atomic(folder / "proxy-study.json", text.encode())
     write_atomic(folder / "proxy-study.csv", result.as_csv().encode())
+    for name, content in proxy_files(result).items():
+        write_atomic(folder / name, content)
 
 
 def tie_policy(text: str) -> TiePolicy:
-    """Return how ties count."""
+    """Return what a tie counts."""
     from tasks.statistics.trials import TiePolicy
 
     if text not in get_args(TiePolicy):
@@ -185,7 +175,7 @@ def tie_policy(text: str) -> TiePolicy:
 
 
 def percent(share: float | None) -> str:
-    """Return a share as a table displays it."""
+    """Return a share as a table shows it."""
     return "–" if share is None else f"{100 * share:.1f}"
 
 
@@ -221,11 +211,11 @@ def list_sets(as_json: terminal.JsonOption = False) -> None:
 
     own = descriptions()
     if as_json:
-        output = {
+        found = {
             name: {"title": one.title, "aspects": own.get(name, {}), "fps": one.fps}
             for name, one in SETS.items()
         }
-        terminal.print_json(output)
+        terminal.print_json(found)
         return
     rows = [
         (name, one.title, ", ".join(own.get(name, {})) or "those of this project")
@@ -237,12 +227,12 @@ def list_sets(as_json: terminal.JsonOption = False) -> None:
 @app.command()
 def check(
     where: SetArgument,
-    most: Annotated[int, typer.Option("--most", min=0, help="Number of left-out rows to show.")] = 10,
+    most: Annotated[int, typer.Option("--most", min=0, help="Show so many of what is left out.")] = 10,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Read a set's files and print the pairs by aspect and answer, and the rows left out with reasons.
+    """Read a set's files and say what is in them: pairs by aspect and answer, and what is left out, and why.
 
-    No video is opened. Exit code 3: rows were left out.
+    No video is opened. Exit code 3: something is left out.
 
     Example: `slvmeval meta-sets check uve:UVE`
     """
@@ -282,7 +272,7 @@ def agreement(
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Print how well the evaluators that judged a set agree with its answers, with and without ties.
+    """Say how far the evaluators that judged a set agree with its answers, with ties and without.
 
     *with ties*: better, worse and equal are three answers. *without*: only pairs in which one is better.
     *calibrated*: scorers with the margin under which two scores count as equal, chosen on these pairs.
@@ -297,7 +287,7 @@ def agreement(
     pairs = meta_set_from_text(where)
     gold = pairs.meta_pairs()
     rows = JudgementsStore(terminal.open_store(store, profile)).rows(pair_ids=list(gold))
-    agreements_by_aspect = agreements(rows, pairs.facts(), gold, policy)
+    found = agreements(rows, pairs.facts(), gold, policy)
     if as_json:
         terminal.print_json(
             [
@@ -311,11 +301,11 @@ def agreement(
                     if one.calibrated is None
                     else {"agreement": one.calibrated.agreement, "margin": one.calibrated.margin},
                 }
-                for one in agreements_by_aspect
+                for one in found
             ]
         )
         return
-    if not agreements_by_aspect:
+    if not found:
         terminal.say(f"nobody judged this set yet: slvmeval evaluate --pairs '{where}' -e NAME")
         return
     columns = ("evaluator", "pairs", "with ties %", "pairs", "without %", "calibrated %", "failed", "aspect")
@@ -330,7 +320,7 @@ def agreement(
             one.with_ties.failed,
             one.aspect,
         )
-        for one in agreements_by_aspect
+        for one in found
     ]
     terminal.console().print(terminal.table(pairs.title, columns, cells, numbers=6))
 

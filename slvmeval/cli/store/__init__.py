@@ -1,1 +1,1 @@
-"""Store."""
+"""The commands for a store and its releases: list, show, check, clean up, export."""

@@ -44,16 +44,16 @@ def runs_view(runs: list[dict[str, Any]]) -> list[RenderableType]:
     from rich.text import Text
 
     if not runs:
-        return [Text("no build is known in this store")]
+        return [Text("this store has no builds")]
     running = [run for run in runs if run["status"] == "running"]
-    shown: list[RenderableType] = []
+    parts: list[RenderableType] = []
     for run in running or runs[:1]:
-        shown += [Text(line) for line in _lines(run)]
+        parts += [Text(line) for line in _lines(run)]
         if run["pools"] and run["status"] == "running":
-            shown.append(_pools(run["pools"]))
+            parts.append(_pools(run["pools"]))
         if run["summary"]:
-            shown.append(_summary(run["summary"]))
-    return shown
+            parts.append(_summary(run["summary"]))
+    return parts
 
 
 def _lines(run: dict[str, Any]) -> list[str]:
@@ -64,7 +64,7 @@ def _lines(run: dict[str, Any]) -> list[str]:
         "failed": "failed: the same build command resumes",
     }.get(run["status"], run["status"])
     last = "build" if run["status"] == "running" else "last build"
-    lines = [f"{last}: {what}; started {run['started_at']}, last heard of {run['updated_at']}"]
+    lines = [f"{last}: {what}; started {run['started_at']}, last update {run['updated_at']}"]
     for stage, counts in run["stages"].items():
         aside = f", {counts['set_aside']} set aside" if counts["set_aside"] else ""
         lines.append(f"  {stage:<10} {counts['done']}/{counts['total']}{aside}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Results of the caption analysis.")
 
 _ANALYSER = (
-    "An analyser's name (rules, llm), or the recipe that has it: a built-in name, a .toml or .json file."
+    "An analyser's name (rules, llm), or a recipe that uses it: a built-in name, a .toml or .json file."
 )
 
 
@@ -43,9 +43,9 @@ def compare(
 ) -> None:
     """Compare two analysers on the captions that both analysed.
 
-    For each field: in how many clips each names something, and how well the entries agree.
-    For each aspect: the share of clips that each finds eligible. Build the same sources with two recipes that
-    differ in `caption_analysis` first; existing analyses are reused.
+    For each field: the share of clips in which each names something, and how well the entries agree. For each
+    aspect: the share of clips that each considers eligible. First build the same sources with two recipes
+    that differ in `caption_analysis`; existing analyses are reused.
 
     Example: `slvmeval captions compare --store STORE`
     """
@@ -54,13 +54,13 @@ def compare(
 
     opened = terminal.open_store(store, profile)
     stored = stored_analyses(opened)
-    found = compare_analyses(_chosen(stored, first), _chosen(stored, second), examples)
+    comparison = compare_analyses(_analyses_of(stored, first), _analyses_of(stored, second), examples)
     if as_json:
-        terminal.print_json({"first": first, "second": second, **found.model_dump(mode="json")})
+        terminal.print_json({"first": first, "second": second, **comparison.model_dump(mode="json")})
     elif as_csv:
-        _print_csv(found)
+        _print_csv(comparison)
     else:
-        _print_comparison(found, first, second, _captions(opened))
+        _print_comparison(comparison, first, second, _captions(opened))
 
 
 @app.command()
@@ -81,10 +81,10 @@ def show(
 
     opened = terminal.open_store(store, profile)
     captions = _captions(opened)
-    stored = [found for found in stored_analyses(opened) if _is_of(found, source, captions)]
+    stored = [one for one in stored_analyses(opened) if _is_of(one, source, captions)]
     if not stored:
         raise UserInputError(f"there is no analysis of source {source!r} in {opened.root}")
-    rows = [row for found in stored for row in _clip_rows(opened, found, captions.get(source), raw)]
+    rows = [row for one in stored for row in _clip_rows(opened, one, captions.get(source), raw)]
     rows = [row for row in rows if clip is None or row["clip"] == clip]
     if not rows:
         raise UserInputError(f"source {source!r} has no clip {clip}")
@@ -95,7 +95,7 @@ def show(
         _print_clip(row)
 
 
-def _chosen(stored: list[StoredAnalysis], name: str) -> dict[str, StoredAnalysis]:
+def _analyses_of(stored: list[StoredAnalysis], name: str) -> dict[str, StoredAnalysis]:
     from tasks.captions.stage import ANALYSERS, make_analyser
     from tasks.pairs.analyser_comparison import of_analyser
     from tasks.recipe import load_recipe
@@ -110,33 +110,33 @@ def _captions(store: Store) -> dict[str, list[str]]:
     """Return the captions of the store's releases, by source."""
     from storage_schemas.release import Release, release_names
 
-    found: dict[str, list[str]] = {}
+    captions: dict[str, list[str]] = {}
     for name in release_names(store):
         release = Release.open(store, name)
         for row in release.sources():
-            found[row.source_id] = [clip.caption for clip in release.clips(row.source_id)]
-    return found
+            captions[row.source_id] = [clip.caption for clip in release.clips(row.source_id)]
+    return captions
 
 
-def _is_of(found: StoredAnalysis, source: str, captions: dict[str, list[str]]) -> bool:
+def _is_of(analysis: StoredAnalysis, source: str, captions: dict[str, list[str]]) -> bool:
     from storage_schemas.ids import digest_value
 
     if source in captions:
-        return found.captions == digest_value(captions[source])
-    return found.source_id == source
+        return analysis.captions == digest_value(captions[source])
+    return analysis.source_id == source
 
 
 def _clip_rows(
-    store: Store, found: StoredAnalysis, captions: list[str] | None, raw: bool
+    store: Store, stored: StoredAnalysis, captions: list[str] | None, raw: bool
 ) -> list[dict[str, Any]]:
     from storage_schemas.parquet import read_dicts
     from storage_schemas.store import ANALYSIS
     from tasks.captions.stage import ANSWERS_FILE
 
-    path = store.artifact_path(ANALYSIS, found.manifest.id) / ANSWERS_FILE
-    answers = {row["clip"]: row for row in read_dicts(path)} if found.has_answers else {}
+    path = store.artifact_path(ANALYSIS, stored.manifest.id) / ANSWERS_FILE
+    answers = {row["clip"]: row for row in read_dicts(path)} if stored.has_answers else {}
     rows = []
-    for index, analysis in enumerate(found.analyses):
+    for index, analysis in enumerate(stored.analyses):
         answer = dict(answers.get(index) or {})
         for key in ("source_id", "clip", *(() if raw else ("text", "reasoning"))):
             answer.pop(key, None)
@@ -144,7 +144,7 @@ def _clip_rows(
             {
                 "clip": index,
                 "caption": captions[index] if captions else None,
-                "analyser": found.analyser["analyser"],
+                "analyser": stored.analyser["analyser"],
                 "analysis": analysis.model_dump(mode="json"),
                 "answer": answer or None,
             }
@@ -156,21 +156,19 @@ def _print_clip(row: dict[str, Any]) -> None:
     from storage_schemas.analysis import CaptionAnalysis
     from tasks.pairs.analyser_comparison import entries
 
-    terminal.say(
-        f"clip {row['clip']}, {row['analyser']}: {row['caption'] or '(its caption is in no release)'}"
-    )
+    terminal.say(f"clip {row['clip']}, {row['analyser']}: {row['caption'] or '(no release has its caption)'}")
     analysis = CaptionAnalysis.model_validate(row["analysis"])
     for name in CaptionAnalysis.model_fields:
         terminal.say(f"  {name:<21} {'; '.join(entries(analysis, name)) or '-'}")
     answer = row["answer"]
     if answer:
         terminal.say(
-            f"  answered by {answer['model'] or 'a model without a name'}: tries {answer['tries']}, calls "
+            f"  answered by {answer['model'] or 'an unnamed model'}: attempts {answer['tries']}, calls "
             f"{answer['calls']}, tokens {answer['tokens_in']} in and {answer['tokens_out']} out, "
             f"{answer['seconds']:.1f} s"
         )
         for reason in answer["refused"]:
-            terminal.say(f"  not accepted before: {reason}")
+            terminal.say(f"  rejected before: {reason}")
         for key in ("reasoning", "text"):
             if answer.get(key):
                 terminal.say(f"  {key}:", *(f"    {line}" for line in answer[key].splitlines()))
@@ -182,7 +180,7 @@ def _share(count: int, clips: int) -> str:
 
 
 def _print_comparison(
-    found: AnalyserComparison, first: str, second: str, captions: dict[str, list[str]]
+    comparison: AnalyserComparison, first: str, second: str, captions: dict[str, list[str]]
 ) -> None:
     first, second = Path(first).name, Path(second).name
     fields = [
@@ -191,19 +189,19 @@ def _print_comparison(
             *(_share(count, row.clips) for count in (row.first, row.second, row.both)),
             "-" if row.overlap is None else f"{row.overlap:.2f}",
         )
-        for row in found.fields
+        for row in comparison.fields
     ]
-    title = f"{found.clips} clips of {found.sources} sources: share that names something"
+    title = f"{comparison.clips} clips of {comparison.sources} sources: share of clips with an entry"
     columns = ("field", first, second, "both", "overlap")
     terminal.console().print(terminal.table(title, columns, fields, numbers=4))
     aspects = [
         (row.aspect, *(_share(count, row.clips) for count in (row.first, row.second, row.both)))
-        for row in found.aspects
+        for row in comparison.aspects
     ]
     terminal.console().print(
-        terminal.table("share that is eligible", ("aspect", first, second, "both"), aspects, numbers=3)
+        terminal.table("share of eligible clips", ("aspect", first, second, "both"), aspects, numbers=3)
     )
-    for one in found.examples:
+    for one in comparison.examples:
         caption = captions.get(one.source_id)
         terminal.say(
             f"{one.field}, clip {one.clip} of {one.source_id}:{' ' + caption[one.clip] if caption else ''}"
@@ -213,12 +211,12 @@ def _print_comparison(
         )
 
 
-def _print_csv(found: AnalyserComparison) -> None:
+def _print_csv(comparison: AnalyserComparison) -> None:
     lines = csv.writer(sys.stdout, lineterminator="\n")
     lines.writerow(("kind", "name", "clips", "first", "second", "both", "overlap"))
-    for row in found.fields:
-        shown = "" if row.overlap is None else f"{row.overlap:.4f}"
-        lines.writerow(("field", row.field, row.clips, row.first, row.second, row.both, shown))
-    for eligible in found.aspects:
+    for row in comparison.fields:
+        overlap = "" if row.overlap is None else f"{row.overlap:.4f}"
+        lines.writerow(("field", row.field, row.clips, row.first, row.second, row.both, overlap))
+    for eligible in comparison.aspects:
         counts = (eligible.clips, eligible.first, eligible.second, eligible.both)
         lines.writerow(("aspect", eligible.aspect, *counts, ""))

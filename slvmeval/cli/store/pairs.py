@@ -91,7 +91,7 @@ def show(
         f"           degraded {_intervals(record.low_intervals)}",
     )
     for clip, reason in record.passed_over.items():
-        terminal.say(f"passed over clip {clip}: {reason}")
+        terminal.say(f"skipped clip {clip}: {reason}")
     terminal.console().print(terminal.table("edit list", _COLUMNS, _edit_rows(record), numbers=4))
 
 

@@ -12,7 +12,7 @@ from slvmeval.cli import terminal
 if TYPE_CHECKING:
     from storage_schemas.release import Release
 
-OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where it goes.")]
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -27,13 +27,15 @@ def gallery(
     version: terminal.VersionOption = None,
     public: Annotated[
         bool,
-        typer.Option("--public", help="Leave out what may not be redistributed: the page may be served."),
+        typer.Option(
+            "--public", help="Leave out what may not be redistributed, so that the pages may be published."
+        ),
     ] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     store: terminal.StoreOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
-    """Write pages to look at a release: players side by side, time lines, reasons, statistics.
+    """Write pages for viewing a release: players side by side, timelines, reasons, statistics.
 
     Example: `slvmeval gallery demo --store STORE --out GALLERY --open`
     """
@@ -44,7 +46,7 @@ def gallery(
 
 
 def show_gallery(release: Release, target: Path, quiet: bool = False, private: bool = True) -> Path:
-    """Write a gallery and show how far it is; return its first page."""
+    """Write a gallery with a progress bar; return its first page."""
     from tasks.publish.gallery.write import gallery_once
 
     with terminal.step_bar("gallery", quiet) as step:
@@ -57,7 +59,7 @@ def materialise(
     out: OutOption,
     release: terminal.ReleaseArgument = None,
     pair: Annotated[
-        list[str] | None, typer.Option("--pair", metavar="ID", help="Only this pair; several times.")
+        list[str] | None, typer.Option("--pair", metavar="ID", help="Only this pair; repeatable.")
     ] = None,
     aspect: Annotated[str | None, typer.Option("--aspect", help="Only pairs of this aspect.")] = None,
     side: Annotated[str | None, typer.Option("--side", metavar="high|low", help="Only this side.")] = None,
@@ -65,10 +67,10 @@ def materialise(
     store: terminal.StoreOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
-    """Write pairs as MP4: ASPECT/PAIR/high.mp4 and low.mp4. What did not change is encoded once a source.
+    """Write pairs as MP4: ASPECT/PAIR/high.mp4 and low.mp4. Unchanged parts are encoded once per source.
 
-    Videos that are there already are left alone. Exit code 3 if pairs were left out because their frames are
-    gone and cannot be made again.
+    Existing videos are kept. Exit code 3 if pairs were left out because their frames are gone and cannot be
+    recreated.
 
     Example: `slvmeval materialise demo --store STORE --aspect color --out VIDEOS`
     """
@@ -84,7 +86,7 @@ def materialise(
     records = [record for record in records if aspect in (None, record.aspect)]
     if not records:
         planned = ", ".join(opened.info["planned"])
-        raise UserInputError(f"no pair fits: release {opened.name} has pairs of {planned}")
+        raise UserInputError(f"no pair matches: release {opened.name} has pairs of {planned}")
     sides = [name for name in SIDES if side in (None, name)]
     low = {record.source_id: list[PairRecord]() for record in records}
     for record in records:
@@ -105,22 +107,24 @@ def materialise(
 
 def export(
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where it goes; with --recipe-only also FILE.json.")
+        Path, typer.Option("--out", metavar="DIR", help="Folder to write; with --recipe-only also FILE.json.")
     ],
     release: terminal.ReleaseArgument = None,
     recipe_only: Annotated[
         bool,
         typer.Option(
             "--recipe-only",
-            help="Only the recipe, its pairs pinned: whoever has the sources makes the same pairs from it.",
+            help="Write only the recipe with its pairs pinned: anyone who has the sources can "
+            "rebuild the pairs.",
         ),
     ] = False,
     private: Annotated[
-        bool, typer.Option("--private", help="Also sources that may not be redistributed, for use in house.")
+        bool,
+        typer.Option("--private", help="Include sources that may not be redistributed, for internal use."),
     ] = False,
     votes: Annotated[
         bool,
-        typer.Option("--votes", help="Also what people said of the pairs, of a release that was filtered."),
+        typer.Option("--votes", help="Include the votes of a filtered release."),
     ] = False,
     version: terminal.VersionOption = None,
     store: terminal.StoreOption = None,
@@ -128,8 +132,8 @@ def export(
 ) -> None:
     """Write a release as a folder that Hugging Face `datasets` loads, with card, licences and credits.
 
-    Of sources that may not be redistributed nothing but the pinned recipe leaves the store. Exit code 3 if
-    pairs were left out, because frames are gone and cannot be made again.
+    Of sources that may not be redistributed, only the pinned recipe is exported. Exit code 3 if pairs were
+    left out because their frames are gone and cannot be recreated.
 
     Example: `slvmeval export demo --store STORE --out DATASET`
     """
@@ -148,7 +152,7 @@ def export(
         rest = WithoutSources(opened, problems) if problems else opened
         result = export_release(opened.store, rest, out, private=private, votes=votes, progress=step)
     if problems:
-        # the recipe pins all pairs, also those whose videos could not be written now
+        # the recipe pins all pairs, including those whose videos could not be written now
         export_recipe(opened, out / "recipe.json")
     terminal.say(f"{result.pairs} pairs in {result.path}")
     if result.left_out:
@@ -160,7 +164,7 @@ def export(
 
 
 def _end_without(problems: dict[str, str], pairs: int) -> None:
-    """Say which sources were left out and why, and end with the exit code that says so."""
+    """Report which sources were left out and why, and exit with `SOME_SET_ASIDE`."""
     if not problems:
         return
     terminal.say(f"{pairs} pairs of {len(problems)} sources were left out:")

@@ -18,7 +18,7 @@ from tasks.publish.frame_restore import restore_frames
 
 @dataclass(frozen=True)
 class ReleaseDamage:
-    """A damage; `artifacts` are the (kind, id) to make again.
+    """Damage in a release; `artifacts` are the (kind, id) to recreate.
 
     `source_id` is set for a source's frames, `index` for the release version itself.
     """
@@ -35,7 +35,7 @@ def check_release(
 ) -> list[ReleaseDamage]:
     """Return the damage of a release: in its index, its sources' frames, its pairs.
 
-    Evicted frames are made again first; if that fails, it is reported as the source's damage.
+    Evicted frames are recreated first; if that fails, it is reported as the source's damage.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def check_release(
     step
         Called with (pairs done, total pairs, what was checked).
     quiet
-        Do not report whose frames are made again.
+        Do not report whose frames are recreated.
     """
     try:
         release.check()
@@ -112,15 +112,15 @@ def _check_pair(store: Store, record: PairRecord, source: SourceCheck, deep: boo
     if not problems:
         return []
     if not bad_clips:
-        # the files match their manifests, so the content itself is wrong: make all of it again
+        # the files match their manifests, so the content itself is wrong: recreate all of it
         bad_clips = [(DEGRADED_CLIP, s.degraded_clip) for s in record.segments if s.degraded_clip is not None]
     return [ReleaseDamage(what, "; ".join(problems), (*again, *dict.fromkeys(bad_clips)))]
 
 
 def repair_release(release: Release, damages: list[ReleaseDamage], quiet: bool = False) -> list[str]:
-    """Remove damaged artifacts and make frames again; return descriptions of what was done.
+    """Remove damaged artifacts and recreate frames; return descriptions of what was done.
 
-    A damaged pair also loses its verification: the next build makes and verifies it again.
+    A damaged pair also loses its verification: the next build recreates and verifies it.
     """
     store = release.store
     done = []
@@ -132,9 +132,7 @@ def repair_release(release: Release, damages: list[ReleaseDamage], quiet: bool =
         if damage.source_id:
             problem = restore_frames(release, [damage.source_id], teller(quiet)).get(damage.source_id)
             done.append(
-                f"made again: {damage.what}"
-                if problem is None
-                else f"not made again: {damage.what}: {problem}"
+                f"recreated: {damage.what}" if problem is None else f"not recreated: {damage.what}: {problem}"
             )
         if damage.index:
             retire_folder(store.staging, RELEASE, release.path)

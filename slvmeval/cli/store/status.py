@@ -34,13 +34,13 @@ def status(
     opened = terminal.open_store(store, profile)
     if watch:
         _watch(opened)
-    found = status_values(opened)
+    values = status_values(opened)
     if as_json:
-        terminal.print_json(found)
+        terminal.print_json(values)
         return
     from slvmeval.cli.store.build_states import runs_view
 
-    for part in runs_view(found["runs"]):
+    for part in runs_view(values["runs"]):
         terminal.console().print(part)
     rows = [
         (
@@ -52,20 +52,20 @@ def status(
             version["created_at"],
             terminal.counted(version["set_aside"]),
         )
-        for release in found["releases"]
+        for release in values["releases"]
         for version in release["versions"]
     ]
-    columns = ("release, version", "pairs", "sources", "set aside", "recipe", "made", "reasons")
+    columns = ("release, version", "pairs", "sources", "set aside", "recipe", "created", "reasons")
     terminal.console().print(terminal.table(f"releases in {opened.root}", columns, rows, numbers=3))
     sizes = [
-        (kind, size["count"], terminal.size_text(size["bytes"])) for kind, size in found["sizes"].items()
+        (kind, size["count"], terminal.size_text(size["bytes"])) for kind, size in values["sizes"].items()
     ]
-    terminal.console().print(terminal.table("what takes the space", ("kind", "number", "bytes"), sizes, 2))
-    terminal.say(f"{terminal.size_text(found['bytes_free'])} free")
+    terminal.console().print(terminal.table("disk usage", ("kind", "count", "size"), sizes, 2))
+    terminal.say(f"{terminal.size_text(values['bytes_free'])} free")
 
 
 def status_values(store: Store) -> dict[str, Any]:
-    """Return a store's status, JSON-compatible."""
+    """Return a store's status as JSON-serialisable values."""
     from slvmeval.cli.store.build_states import run_states
     from storage_schemas.gc import kind_sizes
     from storage_schemas.release import release_names
@@ -84,10 +84,10 @@ def status_values(store: Store) -> dict[str, Any]:
 def _versions(store: Store, name: str) -> list[dict[str, Any]]:
     from storage_schemas.release import Release, release_versions
 
-    found = []
+    versions = []
     for version in release_versions(store, name):
         release = Release.open(store, name, version)
-        found.append(
+        versions.append(
             {
                 "version": version,
                 "pairs": release.manifest.content["pairs"],
@@ -99,7 +99,7 @@ def _versions(store: Store, name: str) -> list[dict[str, Any]]:
                 "set_aside": dict(Counter(row.reason.value for row in release.set_aside())),
             }
         )
-    return found
+    return versions
 
 
 def _watch(store: Store) -> None:

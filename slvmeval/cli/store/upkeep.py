@@ -29,7 +29,7 @@ def verify(
     ] = False,
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Remove damaged artifacts, so that the next build makes them again."),
+        typer.Option("--repair", help="Remove damaged artifacts, so that the next build recreates them."),
     ] = False,
     store: terminal.StoreOption = None,
     as_json: terminal.JsonOption = False,
@@ -48,16 +48,16 @@ def verify(
     opened = terminal.open_store(store)
     if repair:
         refuse_while_running(opened, "verify --repair")
-    found = Release.open(opened, release, version)
+    checked = Release.open(opened, release, version)
     with terminal.step_bar("verify", quiet or as_json) as step:
-        damages = check_release(found, deep, step, quiet or as_json)
-    done = repair_release(found, damages, quiet or as_json) if repair and damages else []
-    pairs = found.manifest.content["pairs"]
+        damages = check_release(checked, deep, step, quiet or as_json)
+    done = repair_release(checked, damages, quiet or as_json) if repair and damages else []
+    pairs = checked.manifest.content["pairs"]
     if as_json:
         terminal.print_json(
             {
-                "release": found.name,
-                "version": found.version,
+                "release": checked.name,
+                "version": checked.version,
                 "pairs": pairs,
                 "deep": deep,
                 "problems": [{"what": damage.what, "problem": damage.problem} for damage in damages],
@@ -71,26 +71,27 @@ def verify(
             terminal.say(line)
         how = "read frame by frame" if deep else "checked"
         verdict = f"{len(damages)} problems" if damages else "all good"
-        terminal.say(f"release {found.name}, version {found.version}: {pairs} pairs {how}, {verdict}")
+        terminal.say(f"release {checked.name}, version {checked.version}: {pairs} pairs {how}, {verdict}")
         if done:
-            terminal.say("run `slvmeval retry` (or the build again) to make the removed artifacts")
+            terminal.say("run `slvmeval retry` (or the build again) to recreate the removed artifacts")
         elif damages:
-            terminal.say("--repair removes damaged artifacts, so that the next build makes them again")
+            terminal.say("--repair removes damaged artifacts, so that the next build recreates them")
     if damages:
         raise typer.Exit(1)
 
 
 def collect(
     frames: Annotated[
-        bool, typer.Option("--frames", help="Drop the sources' frames; they are made again when needed.")
+        bool, typer.Option("--frames", help="Drop the sources' frames; they are recreated when needed.")
     ] = False,
     encoded: Annotated[
-        bool, typer.Option("--encoded", help="Drop encoded videos; they are made again when needed.")
+        bool, typer.Option("--encoded", help="Drop encoded videos; they are recreated when needed.")
     ] = False,
     features: Annotated[
         bool,
         typer.Option(
-            "--features", help="Drop values that evaluators computed from frames; computed again when needed."
+            "--features",
+            help="Drop features that evaluators computed from frames; they are recomputed when needed.",
         ),
     ] = False,
     unreferenced: Annotated[
@@ -100,9 +101,9 @@ def collect(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Drop what can be made again or is no longer used, and print the freed bytes.
+    """Drop what can be recreated or is no longer used, and print the freed bytes.
 
-    Leftovers of killed builds are always dropped. Releases stay unchanged.
+    Leftovers of killed builds are always dropped. Releases are not changed.
 
     Example: `slvmeval gc --frames --encoded --store STORE`
     """
@@ -134,7 +135,7 @@ def collect(
     word = "would be freed" if dry_run else "freed"
     terminal.say(f"{terminal.size_text(sum(item.bytes for item in freed))} {word} in {opened.root}")
     if not (frames or encoded or features or unreferenced):
-        terminal.say("more can go with --frames, --encoded, --features and --unreferenced (see --help)")
+        terminal.say("more can be freed with --frames, --encoded, --features and --unreferenced (see --help)")
 
 
 schemas = typer.Typer(no_args_is_help=True, help="Schemas of stored data and settings.")

@@ -96,10 +96,10 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
 def _apart(pages: ASGIApp) -> ASGIApp:
     """Return a sub-application that keeps its own request state and leaves ours unchanged."""
 
-    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         await pages(dict(scope), receive, send)
 
-    return answered
+    return serve
 
 
 def health(request: Request) -> JSONResponse:
@@ -112,7 +112,7 @@ def health(request: Request) -> JSONResponse:
     return JSONResponse({"status": "ok"})
 
 
-def told(request: Request, problem: Problem) -> Response:
+def problem_response(request: Request, problem: Problem) -> Response:
     """Return a problem in the worker's language, on the campaign's page if the campaign is known."""
     site = site_of(request)
     name = str(request.path_params.get("campaign", ""))
@@ -134,17 +134,17 @@ def told(request: Request, problem: Problem) -> Response:
 
 def _on_problem(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, Problem)
-    return told(request, problem)
+    return problem_response(request, problem)
 
 
 def _on_refused(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, DeskRefusal)
-    return told(request, of_desk(problem, str(request.path_params.get("campaign", ""))))
+    return problem_response(request, of_desk(problem, str(request.path_params.get("campaign", ""))))
 
 
 def _on_value(request: Request, problem: Exception) -> Response:
     """Answer a value that the desk rejects, such as an empty identity."""
-    return told(request, Problem(422, RefusalReason.BAD_VALUE.value, str(problem)))
+    return problem_response(request, Problem(422, RefusalReason.BAD_VALUE.value, str(problem)))
 
 
 def _on_unfit(request: Request, problem: Exception) -> Response:
@@ -152,20 +152,22 @@ def _on_unfit(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, RequestValidationError)
     first = problem.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return told(request, Problem(422, RefusalReason.BAD_VALUE.value, f"{where}: {first['msg']}"))
+    return problem_response(request, Problem(422, RefusalReason.BAD_VALUE.value, f"{where}: {first['msg']}"))
 
 
 def _on_http(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
     if problem.status_code == 404:
-        return told(request, not_found())
-    said = Problem(problem.status_code, problems.NOT_FOUND, f"this is not done here: {problem.detail}")
-    response = told(request, said)
+        return problem_response(request, not_found())
+    refusal = Problem(
+        problem.status_code, problems.NOT_FOUND, f"this request is not supported: {problem.detail}"
+    )
+    response = problem_response(request, refusal)
     response.headers.update(problem.headers or {})
     return response
 
 
 def _on_database(request: Request, problem: Exception) -> Response:
     log.error("the database does not answer: %s", problem)
-    said = "the server cannot store answers now: wait a minute and try again, nothing that was stored is lost"
-    return told(request, Problem(503, problems.AWAY, said, retry_s=_AWAY_RETRY_S))
+    message = "the server cannot store answers now: wait a minute and try again; all stored answers are safe"
+    return problem_response(request, Problem(503, problems.AWAY, message, retry_s=_AWAY_RETRY_S))

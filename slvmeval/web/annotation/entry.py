@@ -20,9 +20,9 @@ from tasks.annotation.desk.workers import WorkerSession
 router = APIRouter(prefix="/c/{campaign}")
 
 #: Maximum length of a platform's identities and parameters.
-_MOST_CHARACTERS = 200
+_MAX_CHARACTERS = 200
 
-#: MTurk's assignment id while a worker only previews the work.
+#: MTurk's assignment id while a worker only previews the task.
 _NOT_TAKEN = "ASSIGNMENT_ID_NOT_AVAILABLE"
 
 
@@ -30,42 +30,42 @@ _NOT_TAKEN = "ASSIGNMENT_ID_NOT_AVAILABLE"
 def enter(request: Request, campaign: str) -> Response:
     """Admit a worker by a link's token or a platform's parameters, and remove them from the address."""
     site = site_of(request)
-    opened = site.campaign(campaign)
-    asked = {name: value for name, value in request.query_params.items() if value}
-    if any(len(value) > _MOST_CHARACTERS for value in asked.values()):
+    study = site.campaign(campaign)
+    parameters = {name: value for name, value in request.query_params.items() if value}
+    if any(len(value) > _MAX_CHARACTERS for value in parameters.values()):
         raise Problem(400, RefusalReason.BAD_LINK.value, "this link was altered: open the one you were given")
-    if not {"token", "PROLIFIC_PID", "workerId"} & set(asked):
-        return _without_link(site, request, opened, mturk=asked.get("assignmentId") == _NOT_TAKEN)
+    if not {"token", "PROLIFIC_PID", "workerId"} & set(parameters):
+        return _without_link(site, request, study, mturk=parameters.get("assignmentId") == _NOT_TAKEN)
     who = address_of(request)
-    wait_s = site.limiter.full("tries", who, site.serving.tries_a_minute)
+    wait_s = site.limiter.full("attempts", who, site.serving.attempts_a_minute)
     if wait_s:
         raise too_many(wait_s)
     try:
-        worker = _entered(site, opened, asked)
+        worker = _entered(site, study, parameters)
     except DeskRefusal as refused:
         if refused.reason is RefusalReason.BAD_LINK:
-            site.limiter.wait_s("tries", who, site.serving.tries_a_minute)
+            site.limiter.wait_s("attempts", who, site.serving.attempts_a_minute)
         raise
-    language = worker.language or language_for(request, opened)
+    language = worker.language or language_for(request, study)
     response = RedirectResponse(_after(worker), 303)
     site.sessions.start(response, campaign, worker.worker, language)
     return response
 
 
-def _entered(site: Site, campaign: Campaign, asked: dict[str, str]) -> WorkerSession:
+def _entered(site: Site, campaign: Campaign, parameters: dict[str, str]) -> WorkerSession:
     """Return the worker named by the parameters."""
     name = campaign.name
-    if token := asked.get("token"):
+    if token := parameters.get("token"):
         return site.desk.workers.enter(name, "link", token, token=token)
-    if identity := asked.get("PROLIFIC_PID"):
+    if identity := parameters.get("PROLIFIC_PID"):
         _check_platform(site, "prolific")
-        study, session = asked.get("STUDY_ID", ""), asked.get("SESSION_ID", "")
+        study, session = parameters.get("STUDY_ID", ""), parameters.get("SESSION_ID", "")
         return site.desk.workers.enter(name, "prolific", identity, study=study, session=session)
     _check_platform(site, "mturk")
-    if asked.get("assignmentId") == _NOT_TAKEN:
+    if parameters.get("assignmentId") == _NOT_TAKEN:
         raise _preview()
-    study, session = asked.get("hitId", ""), asked.get("assignmentId", "")
-    return site.desk.workers.enter(name, "mturk", asked["workerId"], study=study, session=session)
+    study, session = parameters.get("hitId", ""), parameters.get("assignmentId", "")
+    return site.desk.workers.enter(name, "mturk", parameters["workerId"], study=study, session=session)
 
 
 def _check_platform(site: Site, platform: str) -> None:
@@ -91,7 +91,7 @@ def _without_link(site: Site, request: Request, campaign: Campaign, mturk: bool)
 
 def _preview() -> Problem:
     return Problem(
-        403, problems.PREVIEW, "this is a preview: accept the work on the platform, then open it again"
+        403, problems.PREVIEW, "this is a preview: accept the task on the platform, then open it again"
     )
 
 
@@ -110,9 +110,9 @@ def consent_page(request: Request, campaign: str) -> Response:
 def consent(
     request: Request,
     campaign: str,
-    csrf: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
-    agree: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
-    language: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
+    csrf: Annotated[str, Form(max_length=_MAX_CHARACTERS)] = "",
+    agree: Annotated[str, Form(max_length=_MAX_CHARACTERS)] = "",
+    language: Annotated[str, Form(max_length=_MAX_CHARACTERS)] = "",
 ) -> Response:
     """Store a worker's consent, and show the first task."""
     site = site_of(request)
@@ -121,36 +121,36 @@ def consent(
         raise Problem(
             422,
             RefusalReason.NO_CONSENT.value,
-            "without your consent there is no task: tick the box, or close the page",
+            "you need to agree before your first task: check the box, or close the page",
             f"/c/{campaign}/consent",
         )
-    chosen = _offered(site, campaign, language or session.language)
-    site.desk.workers.consent(campaign, session.worker, chosen)
-    return _on(site, session, chosen, f"/c/{campaign}/task")
+    language_code = _offered(site, campaign, language or session.language)
+    site.desk.workers.consent(campaign, session.worker, language_code)
+    return _on(site, session, language_code, f"/c/{campaign}/task")
 
 
 @router.post("/language")
 def set_language(
     request: Request,
     campaign: str,
-    csrf: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
-    language: Annotated[str, Form(max_length=_MOST_CHARACTERS)] = "",
+    csrf: Annotated[str, Form(max_length=_MAX_CHARACTERS)] = "",
+    language: Annotated[str, Form(max_length=_MAX_CHARACTERS)] = "",
 ) -> Response:
     """Change the language of the pages; before consent it is stored only in the cookie."""
     site = site_of(request)
     session = site.own(request, campaign, csrf)
-    chosen = _offered(site, campaign, language)
+    language_code = _offered(site, campaign, language)
     worker = site.desk.workers.get(campaign, session.worker)
     if worker.consented:
-        site.desk.workers.set_language(campaign, session.worker, chosen)
-    return _on(site, session, chosen, _after(worker))
+        site.desk.workers.set_language(campaign, session.worker, language_code)
+    return _on(site, session, language_code, _after(worker))
 
 
 def _offered(site: Site, campaign: str, language: str) -> str:
     offered = site.campaign(campaign).languages
     if language not in offered:
         raise Problem(
-            422, RefusalReason.BAD_VALUE.value, f"the pages come in {', '.join(offered)}, choose one"
+            422, RefusalReason.BAD_VALUE.value, f"the pages are available in {', '.join(offered)}: choose one"
         )
     return language
 

@@ -22,7 +22,7 @@ from slvmeval.web.annotation.sessions import MediaLink
 from slvmeval.web.annotation.site import Site, not_found, site_of
 
 #: Longer numbers exceed any file size.
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 
 _ONE = re.compile(r"[ \t]*([0-9]*)-([0-9]*)[ \t]*")
 
@@ -62,11 +62,11 @@ def parse_range(header: str | None, size: int) -> ByteRange | None:
     Unsatisfiable
         If the range is valid but outside the file.
     """
-    unit, _, asked = (header or "").partition("=")
-    found = _ONE.fullmatch(asked)
-    if unit.strip().lower() != "bytes" or found is None or found.groups() == ("", ""):
+    unit, _, ranges = (header or "").partition("=")
+    match = _ONE.fullmatch(ranges)
+    if unit.strip().lower() != "bytes" or match is None or match.groups() == ("", ""):
         return None
-    first_text, last_text = found.groups()
+    first_text, last_text = match.groups()
     if not first_text:
         return _suffix(_number(last_text), size)
     first = _number(first_text)
@@ -86,7 +86,7 @@ def _suffix(length: int, size: int) -> ByteRange:
 
 def _number(text: str) -> int:
     digits = text.lstrip("0")
-    return int(digits or "0") if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
+    return int(digits or "0") if len(digits) <= _MAX_DIGITS else 10**_MAX_DIGITS
 
 
 def unchanged(if_none_match: str | None, etag: str) -> bool:
@@ -107,9 +107,8 @@ def range_counts(if_range: str | None, etag: str) -> bool:
 
 router = APIRouter(prefix="/c/{campaign}/media")
 
-#: Size of the pieces of a video. The desk is told of each just before it is sent: a complete download is
-#: always
-#: counted, and an aborted one is overcounted by less than one piece.
+#: Size of the pieces of a video. Each is reported to the desk just before it is sent: a complete download is
+#: always counted in full, and an aborted one is overcounted by less than one piece.
 PIECE = 512 * 1024
 
 
@@ -128,12 +127,12 @@ def media(request: Request, campaign: str, signed: str) -> Response:
         )
     path = _file(site, campaign, link)
     try:
-        found = path.stat()
+        file_stat = path.stat()
     except OSError as problem:
         raise Problem(
             503, problems.MEDIA_GONE, "this video is missing on the server: tell the organiser", retry_s=60
         ) from problem
-    return _answer(request, site, campaign, link, path, found)
+    return _answer(request, site, campaign, link, path, file_stat)
 
 
 def _file(site: Site, campaign: str, link: MediaLink) -> Path:
@@ -141,7 +140,10 @@ def _file(site: Site, campaign: str, link: MediaLink) -> Path:
     assignment = site.desk.answers.assignment(campaign, link.worker, link.assignment)
     if assignment.state == "rated":
         raise Problem(
-            410, problems.MEDIA_LINK, "this task is answered: go on to the next", f"/c/{campaign}/task"
+            410,
+            problems.MEDIA_LINK,
+            "this task is already answered: continue with the next one",
+            f"/c/{campaign}/task",
         )
     if link.place not in ("left", "right"):
         raise not_found()
@@ -153,24 +155,24 @@ def _file(site: Site, campaign: str, link: MediaLink) -> Path:
 
 
 def _answer(
-    request: Request, site: Site, campaign: str, link: MediaLink, path: Path, found: os.stat_result
+    request: Request, site: Site, campaign: str, link: MediaLink, path: Path, file_stat: os.stat_result
 ) -> Response:
-    size = found.st_size
-    etag = site.links.etag(link, size, found.st_mtime_ns)
+    size = file_stat.st_size
+    etag = site.links.etag(link, size, file_stat.st_mtime_ns)
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": etag,
         # cached by this worker's browser, which revalidates it each time with a short response
         "Cache-Control": "private, no-cache",
     }
-    asked = request.headers
-    if unchanged(asked.get("if-none-match"), etag):
+    request_headers = request.headers
+    if unchanged(request_headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
     wanted = None
     # a range is for GET only (RFC 9110, section 14.2)
-    if request.method == "GET" and range_counts(asked.get("if-range"), etag):
+    if request.method == "GET" and range_counts(request_headers.get("if-range"), etag):
         try:
-            wanted = parse_range(asked.get("range"), size)
+            wanted = parse_range(request_headers.get("range"), size)
         except Unsatisfiable:
             return Response(status_code=416, headers={**headers, "Content-Range": f"bytes */{size}"})
     sent = wanted or ByteRange(0, size - 1)
@@ -221,14 +223,14 @@ class Asset:
 
 def read_assets(folder: Path) -> dict[str, Asset]:
     """Return the files of a folder by name; nothing else is served."""
-    found = {}
+    assets = {}
     for path in sorted(folder.iterdir()):
         if path.is_file():
             body = path.read_bytes()
             kind = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
             etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            found[path.name] = Asset(body, gzip.compress(body, 9, mtime=0), etag, kind)
-    return found
+            assets[path.name] = Asset(body, gzip.compress(body, 9, mtime=0), etag, kind)
+    return assets
 
 
 def assets_router(folder: Path = ASSETS) -> APIRouter:
@@ -238,15 +240,15 @@ def assets_router(folder: Path = ASSETS) -> APIRouter:
 
     @router.api_route("/{name}", methods=["GET", "HEAD"])
     async def asset(request: Request, name: str) -> Response:
-        found = known.get(name)
-        if found is None:
+        static = known.get(name)
+        if static is None:
             raise not_found()
-        headers = {"ETag": found.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-        if unchanged(request.headers.get("if-none-match"), found.etag):
+        headers = {"ETag": static.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        if unchanged(request.headers.get("if-none-match"), static.etag):
             return Response(status_code=304, headers=headers)
         if "gzip" in request.headers.get("accept-encoding", "").lower():
             packed = {**headers, "Content-Encoding": "gzip"}
-            return Response(found.packed, headers=packed, media_type=found.media_type)
-        return Response(found.body, headers=headers, media_type=found.media_type)
+            return Response(static.packed, headers=packed, media_type=static.media_type)
+        return Response(static.body, headers=headers, media_type=static.media_type)
 
     return router

@@ -135,5 +135,5 @@ def answer(
             go_on=problem.go_on,
         )
         return HTMLResponse(page, problem.status, headers)
-    said = {"reason": problem.reason, "message": problem.message, "go_on": problem.go_on}
-    return JSONResponse(said, problem.status, headers)
+    body = {"reason": problem.reason, "message": problem.message, "go_on": problem.go_on}
+    return JSONResponse(body, problem.status, headers)

@@ -23,7 +23,7 @@ from slvmeval.web.annotation.serve import Serving
 from slvmeval.web.annotation.sessions import language_for
 
 #: Number of counters above which full ones are dropped.
-_MOST_KEPT = 20_000
+_MAX_COUNTERS = 20_000
 
 
 class Limiter:
@@ -59,7 +59,7 @@ class Limiter:
             left = self._now(now, self._left.get((kind, who)), a_minute)
             allowed = left >= 1
             self._left[kind, who] = (left - allowed, now, a_minute)
-            if len(self._left) > _MOST_KEPT:
+            if len(self._left) > _MAX_COUNTERS:
                 self._forget(now)
         return 0.0 if allowed else (1 - left) * 60 / a_minute
 
@@ -77,9 +77,9 @@ class Limiter:
         return min(float(a_minute), left + (now - then) * a_minute / 60)
 
     def _forget(self, now: float) -> None:
-        kept = {key: one for key, one in self._left.items() if self._now(now, one, one[2]) < one[2]}
+        not_full = {key: one for key, one in self._left.items() if self._now(now, one, one[2]) < one[2]}
         # all of them are at their limit: drop the oldest to limit memory
-        newest = sorted(kept.items(), key=lambda item: item[1][1])[-_MOST_KEPT // 2 :]
+        newest = sorted(not_full.items(), key=lambda item: item[1][1])[-_MAX_COUNTERS // 2 :]
         self._left = dict(newest)
 
 
@@ -136,7 +136,7 @@ HEADERS = {
 }
 
 #: Maximum size of a body; answers, comments and playback reports are far smaller.
-MOST_BODY = 256 * 1024
+MAX_BODY = 256 * 1024
 
 _BROKEN_RETRY_S = 15
 
@@ -194,7 +194,7 @@ class RequestGuard:
             raise Problem(
                 421,
                 problems.WRONG_HOST,
-                f"this server is not {host or 'nameless'}: use {self._serving.address}",
+                f"wrong host name {host!r}: use {self._serving.address}",
             )
         who = address_of(connection)
         wait_s = self._limiter.wait_s("address", who, self._serving.address_a_minute)
@@ -236,7 +236,7 @@ def forged() -> Problem:
     return Problem(
         403,
         problems.FORGED,
-        "this did not come from a page of this session: open the page again and repeat what you did",
+        "this did not come from a page of this session: open the page again and repeat your last step",
     )
 
 
@@ -289,8 +289,8 @@ class _Bounded:
     def __init__(self, receive: Receive, headers: Headers) -> None:
         self._receive = receive
         self._got = 0
-        said = headers.get("content-length", "0")
-        self._check(int(said) if said.isdecimal() and len(said) < 19 else MOST_BODY + 1)
+        length = headers.get("content-length", "0")
+        self._check(int(length) if length.isdecimal() and len(length) < 19 else MAX_BODY + 1)
 
     async def __call__(self) -> Message:
         message = await self._receive()
@@ -301,5 +301,5 @@ class _Bounded:
 
     @staticmethod
     def _check(size: int) -> None:
-        if size > MOST_BODY:
-            raise Problem(413, problems.TOO_LARGE, f"a request may have at most {MOST_BODY // 1024} kB")
+        if size > MAX_BODY:
+            raise Problem(413, problems.TOO_LARGE, f"a request may have at most {MAX_BODY // 1024} kB")

@@ -1,6 +1,4 @@
-"""Starting the annotation server: its settings, the checks before the start, its
-messages, and its shutdown.
-"""
+"""Starting the annotation server: its settings, the checks before the start, and its messages."""
 
 from __future__ import annotations
 
@@ -47,15 +45,16 @@ class Serving:
     public_url
         The address that workers use, without a trailing slash; empty means ``http://host:port``.
     trusted_proxies
-        Addresses whose ``X-Forwarded-*`` headers are believed, comma-separated; empty is none.
+        Addresses whose ``X-Forwarded-*`` headers are trusted, comma-separated; empty for none.
     texts
-        Folder with texts that go over ours.
+        Folder with texts that override ours.
     platforms
         Platforms whose parameters let a worker in without a token: ``prolific``, ``mturk``.
     worker_a_minute, address_a_minute
-        Most requests a minute of one worker and from one address; 0 is no limit.
-    tries_a_minute
-        Most entries with a bad link, and most wrong logins, a minute from one address; 0 is no limit.
+        Maximum number of requests per minute of one worker and from one address; 0 for no limit.
+    attempts_a_minute
+        Maximum number of entries with a bad link, and of wrong logins, per minute from one address; 0 for no
+        limit.
     """
 
     store: str
@@ -70,7 +69,7 @@ class Serving:
     platforms: tuple[str, ...] = ()
     worker_a_minute: int = 300
     address_a_minute: int = 6000
-    tries_a_minute: int = 30
+    attempts_a_minute: int = 30
 
     @property
     def texts_folder(self) -> Path | None:
@@ -90,7 +89,7 @@ class Serving:
 
     @property
     def secure(self) -> bool:
-        """Whether workers come by https, so that cookies are kept off plain http."""
+        """Whether workers use https, so that cookies are never sent over plain http."""
         return urlsplit(self.address).scheme == "https"
 
     @property
@@ -110,9 +109,9 @@ class Serving:
     @classmethod
     def from_environment(cls) -> Serving:
         """Return the settings passed on by the parent process."""
-        said = json.loads(os.environ[VARIABLE])
-        lists = {name: tuple(said[name]) for name in ("campaigns", "platforms")}
-        return cls(**{**said, **lists})
+        values = json.loads(os.environ[VARIABLE])
+        lists = {name: tuple(values[name]) for name in ("campaigns", "platforms")}
+        return cls(**{**values, **lists})
 
 
 SECRET_VARIABLE = "SLVMEVAL_ORGANISER_SECRET"
@@ -129,7 +128,7 @@ APP = "slvmeval.web.annotation.app:from_environment"
 #: Seconds for finishing responses on shutdown.
 GRACE_S = 10
 
-_LEAST_SECRET = 16
+_MIN_SECRET = 16
 
 
 @dataclass(frozen=True)
@@ -150,63 +149,69 @@ def organiser_secret(key: bytes) -> str:
     UserInputError
         If the variable is set to something too short.
     """
-    said = os.environ.get(SECRET_VARIABLE, "")
-    if said and len(said) < _LEAST_SECRET:
-        raise UserInputError(f"{SECRET_VARIABLE} is too short: set at least {_LEAST_SECRET} characters")
-    return said or derived_key(key, "organiser").hex()[:24]
+    secret = os.environ.get(SECRET_VARIABLE, "")
+    if secret and len(secret) < _MIN_SECRET:
+        raise UserInputError(f"{SECRET_VARIABLE} is too short: set at least {_MIN_SECRET} characters")
+    return secret or derived_key(key, "organiser").hex()[:24]
 
 
 @contextmanager
 def prepare(
-    asked: Serving, name: str | None, *, private: bool = False, processes: int = 1
+    settings: Serving, name: str | None, *, private: bool = False, processes: int = 1
 ) -> Iterator[AnnotationServer]:
     """Check everything before the first worker comes, and return a server ready to start.
 
     Parameters
     ----------
     asked
-        Settings; the campaigns are resolved here, and port 0 becomes a free one.
+        Settings; the campaigns are filled in here, and port 0 becomes a free one.
     name
         A campaign, or a release with campaigns; None for all.
     private
         Whether the organiser asserts that every worker may see sources that may not be redistributed.
     processes
-        How many processes will answer.
+        Number of processes that serve.
 
     Raises
     ------
     UserInputError
-        If nothing of that name is published, options do not go together, or an aspect has no words.
+        If nothing of that name is published, options contradict each other, or an aspect has no texts.
     PrerequisiteError
-        If the port is taken, the database away or of another version, or the licence of a source forbids it.
+        If the port is taken, the database is unavailable or of another version, or a source's licence forbids
+        it.
     """
-    _check_options(asked, processes)
-    if asked.database == f"sqlite:///{sqlite_file(asked.root)}" and not sqlite_file(asked.root).exists():
-        raise UserInputError(_nothing(name, asked, ()))
+    _check_options(settings, processes)
+    if (
+        settings.database == f"sqlite:///{sqlite_file(settings.root)}"
+        and not sqlite_file(settings.root).exists()
+    ):
+        raise UserInputError(_nothing(name, settings, ()))
     from slvmeval.web.annotation.pages.texts import check_texts
     from tasks.annotation.desk.desk import Desk
 
-    key = installation_key(asked.root)
+    key = installation_key(settings.root)
     secret = organiser_secret(key)
-    desk = Desk.open(asked.database, key)
+    desk = Desk.open(settings.database, key)
     try:
-        chosen = chosen_campaigns(desk.campaigns.all(), name, asked)
-        for one in chosen:
+        selected = campaigns_to_serve(desk.campaigns.all(), name, settings)
+        for one in selected:
             aspects = sorted({task.aspect for task in desk.campaigns.tasks(one.name)})
-            check_texts(one.languages, aspects, asked.texts_folder)
+            check_texts(one.languages, aspects, settings.texts_folder)
             if not private:
-                _check_licences(desk, one, asked)
+                _check_licences(desk, one, settings)
     finally:
         desk.close()
-    opened = _listen(asked.host, asked.port)
+    opened = _listen(settings.host, settings.port)
     try:
-        serving = asked.at(port=opened.getsockname()[1], campaigns=tuple(one.name for one in chosen))
-        yield AnnotationServer(serving, opened, _lines(serving, chosen, secret), _warnings(serving, private))
+        serving = settings.at(port=opened.getsockname()[1], campaigns=tuple(one.name for one in selected))
+        yield AnnotationServer(
+            serving, opened, _lines(serving, selected, secret), _warnings(serving, private)
+        )
     finally:
         opened.close()
 
 
-def chosen_campaigns(published: Sequence[Campaign], name: str | None, asked: Serving) -> list[Campaign]:
+def campaigns_to_serve(published: Sequence[Campaign], name: str | None, settings: Serving) -> list[Campaign]:
     """Return the campaign called `name`, else all campaigns of the release of that name.
 
     Raises
@@ -215,14 +220,14 @@ def chosen_campaigns(published: Sequence[Campaign], name: str | None, asked: Ser
         If there is none.
     """
     exact = [one for one in published if one.name == name]
-    chosen = exact or [one for one in published if name in (None, one.release)]
-    if not chosen:
-        raise UserInputError(_nothing(name, asked, [one.name for one in published]))
-    return chosen
+    selected = exact or [one for one in published if name in (None, one.release)]
+    if not selected:
+        raise UserInputError(_nothing(name, settings, [one.name for one in published]))
+    return selected
 
 
 def run_server(ready: AnnotationServer, processes: int = 1, app: str = APP) -> None:
-    """Serve until the process is told to end; responses in progress are finished first."""
+    """Serve until the process is terminated; responses in progress are finished first."""
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
@@ -235,7 +240,7 @@ def run_server(ready: AnnotationServer, processes: int = 1, app: str = APP) -> N
 
 
 def options(serving: Serving) -> dict[str, Any]:
-    """Return uvicorn's settings: it trusts only known proxies, and does not identify itself."""
+    """Return uvicorn's settings: trust only known proxies, and send no server header."""
     return {
         "factory": True,
         "host": serving.host,
@@ -252,22 +257,28 @@ def options(serving: Serving) -> dict[str, Any]:
     }
 
 
-def _check_options(asked: Serving, processes: int) -> None:
-    for platform in asked.platforms:
+def _check_options(settings: Serving, processes: int) -> None:
+    for platform in settings.platforms:
         if platform not in PLATFORMS:
             raise UserInputError(f"--platform {platform}: choose {' or '.join(PLATFORMS)}")
-    if processes > 1 and asked.database.startswith("sqlite"):
+    if processes > 1 and settings.database.startswith("sqlite"):
         raise UserInputError(
             "--processes needs a database with several writers: --database postgresql+psycopg://…"
         )
-    if asked.public_url:
-        parts = urlsplit(asked.public_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or asked.public_url != _origin(parts):
-            raise UserInputError(f"--public-url {asked.public_url}: write https://HOST, or https://HOST:PORT")
-    elif asked.host not in LOOPBACK:
+    if settings.public_url:
+        parts = urlsplit(settings.public_url)
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or settings.public_url != _origin(parts)
+        ):
+            raise UserInputError(
+                f"--public-url {settings.public_url}: write https://HOST, or https://HOST:PORT"
+            )
+    elif settings.host not in LOOPBACK:
         raise UserInputError(
-            f"--host {asked.host}: set the workers' address with --public-url, for example "
-            f"--public-url http://{socket.gethostname()}:{asked.port}"
+            f"--host {settings.host}: set the workers' address with --public-url, for example "
+            f"--public-url http://{socket.gethostname()}:{settings.port}"
         )
 
 
@@ -275,28 +286,28 @@ def _origin(parts: SplitResult) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _nothing(name: str | None, asked: Serving, there: Sequence[str]) -> str:
+def _nothing(name: str | None, settings: Serving, published: Sequence[str]) -> str:
     what = (
         "nothing is published" if name is None else f"neither a campaign nor a release {name!r} is published"
     )
-    known = f" (there are {', '.join(there)})" if there else ""
-    command = f"slvmeval annotate publish {name or 'RELEASE'} --store {asked.store}"
-    return f"{what} in the database of {asked.store}{known}: {command}"
+    known = f" (there are {', '.join(published)})" if published else ""
+    command = f"slvmeval annotate publish {name or 'RELEASE'} --store {settings.store}"
+    return f"{what} in the database of {settings.store}{known}: {command}"
 
 
-def _check_licences(desk: Desk, campaign: Campaign, asked: Serving) -> None:
+def _check_licences(desk: Desk, campaign: Campaign, settings: Serving) -> None:
     """Refuse to serve pairs of sources that may not be redistributed."""
     from storage_schemas.release import Release
     from storage_schemas.store import Store
 
-    release = Release.open(Store.open(asked.root), campaign.release, campaign.version)
+    release = Release.open(Store.open(settings.root), campaign.release, campaign.version)
     free = {row.source_id for row in release.sources() if row.redistributable}
     count = sum(task.source_id not in free for task in desk.campaigns.tasks(campaign.name))
     if count:
         raise PrerequisiteError(
-            f"{count} pairs of campaign {campaign.name} are of sources that may not be redistributed: give "
-            "--private-audience if all workers are covered by your agreement with the owner, or publish the "
-            "campaign without them"
+            f"{count} pairs of campaign {campaign.name} come from sources that may not be redistributed: "
+            "give --private-audience if all workers are covered by your agreement with the owner, or publish "
+            "the campaign without them"
         )
 
 
@@ -317,32 +328,34 @@ def _listen(host: str, port: int) -> socket.socket:
     return opened
 
 
-def _lines(serving: Serving, chosen: Sequence[Campaign], secret: str) -> tuple[str, ...]:
+def _lines(serving: Serving, selected: Sequence[Campaign], secret: str) -> tuple[str, ...]:
     where = "this machine only" if serving.host in LOOPBACK else "everyone who can reach this machine"
-    shown = [f"listening on {serving.host}:{serving.port}, for {where}"]
-    for one in chosen:
+    lines = [f"listening on {serving.host}:{serving.port}, for {where}"]
+    for one in selected:
         enter = f"{serving.address}/c/{one.name}/enter"
-        shown.append(f"campaign {one.name} (release {one.release}, version {one.version})")
-        shown.append(f"  workers:  {enter}?token=TOKEN (slvmeval annotate links)")
-        shown += [f"  {platform + ':':<9} {enter}?{PLATFORMS[platform]}" for platform in serving.platforms]
-    shown.append(f"organiser: {serving.address}/organiser/")
-    shown.append(
+        lines.append(f"campaign {one.name} (release {one.release}, version {one.version})")
+        lines.append(f"  workers:  {enter}?token=TOKEN (slvmeval annotate links)")
+        lines += [f"  {platform + ':':<9} {enter}?{PLATFORMS[platform]}" for platform in serving.platforms]
+    lines.append(f"organiser: {serving.address}/organiser/")
+    lines.append(
         f"  secret:  {secret}"
         if not os.environ.get(SECRET_VARIABLE)
-        else f"  secret:  what {SECRET_VARIABLE} says"
+        else f"  secret:  the value of {SECRET_VARIABLE}"
     )
-    return tuple([*shown, "stop it with Ctrl-C; nothing is lost, restart it at any time"])
+    return tuple([*lines, "stop the server with Ctrl-C and restart it at any time; nothing is lost"])
 
 
 def _warnings(serving: Serving, private: bool) -> tuple[str, ...]:
-    said = []
+    warnings = []
     if serving.host not in LOOPBACK and not serving.secure:
-        said.append("workers use plain http, which can be read in transit: put https in front")
+        warnings.append("workers use plain http, which can be read in transit: put https in front")
     if serving.secure and not serving.trusted_proxies:
-        said.append("behind an https proxy give --behind-proxy, or all workers seem to have one address")
+        warnings.append(
+            "behind an https proxy give --behind-proxy, or all workers appear to share one address"
+        )
     if private:
-        said.append(
-            "sources that may not be redistributed are shown too: give links only to people covered "
+        warnings.append(
+            "sources that may not be redistributed are shown as well: give links only to people covered "
             "by your agreement"
         )
-    return tuple(said)
+    return tuple(warnings)

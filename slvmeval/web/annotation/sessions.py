@@ -19,7 +19,7 @@ COOKIE = "slvmeval_worker"
 CSRF_HEADER = "X-CSRF"
 
 #: The browser drops the cookie when it is closed; a copied cookie expires after this time.
-MOST_AGE_S = 14 * 24 * 3600
+MAX_AGE_S = 14 * 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Sessions:
     def of(self, connection: HTTPConnection, campaign: str) -> BrowserSession | None:
         """Return the session of a request; None if it is missing, altered or too old."""
         try:
-            said = self._signer.loads(connection.cookies.get(COOKIE, ""), max_age=MOST_AGE_S)
-            session = BrowserSession(**said)
+            values = self._signer.loads(connection.cookies.get(COOKIE, ""), max_age=MAX_AGE_S)
+            session = BrowserSession(**values)
         except (BadData, TypeError):
             return None
         return session if session.campaign == campaign else None
@@ -97,8 +97,8 @@ class MediaLinks:
 
     def sign(self, link: MediaLink) -> str:
         """Return the last part of the link's address."""
-        said = self._signer.dumps([link.worker, link.assignment, link.place])
-        return said if isinstance(said, str) else said.decode("ascii")
+        signed = self._signer.dumps([link.worker, link.assignment, link.place])
+        return signed if isinstance(signed, str) else signed.decode("ascii")
 
     def read(self, signed: str) -> MediaLink | None:
         """Return a link's content; None if it is forged or altered."""
@@ -113,19 +113,21 @@ class MediaLinks:
 
         It differs from link to link, so that the same file behind two links cannot be recognised.
         """
-        said = f"{link.worker}\n{link.assignment}\n{link.place}\n{size}\n{changed_ns}"
-        return f'"{hmac.new(self._secret, said.encode(), "sha256").hexdigest()[:32]}"'
+        content = f"{link.worker}\n{link.assignment}\n{link.place}\n{size}\n{changed_ns}"
+        return f'"{hmac.new(self._secret, content.encode(), "sha256").hexdigest()[:32]}"'
 
 
 def language_for(connection: HTTPConnection, campaign: Campaign | None) -> str:
     """Return the browser's preferred language among the campaign's; the first one by default."""
     offered: tuple[str, ...] = ("en", "ja") if campaign is None else campaign.languages
-    liked: list[tuple[float, int, str]] = []
+    preferred: list[tuple[float, int, str]] = []
     for place, part in enumerate(connection.headers.get("accept-language", "").split(",")[:20]):
         name, _, weight = part.strip().partition(";q=")
         try:
-            worth = float(weight or 1)
+            quality = float(weight or 1)
         except ValueError:
             continue
-        liked.append((-worth, place, name.split("-")[0].lower()))
-    return next((name for worth, _, name in sorted(liked) if name in offered and worth < 0), offered[0])
+        preferred.append((-quality, place, name.split("-")[0].lower()))
+    return next(
+        (name for quality, _, name in sorted(preferred) if name in offered and quality < 0), offered[0]
+    )

@@ -50,16 +50,16 @@ class Site:
             return known
         try:
             if name in self.serving.campaigns:
-                found = self.desk.campaigns.get(name)
-                self._known[name] = (now, found)
-                return found
+                opened = self.desk.campaigns.get(name)
+                self._known[name] = (now, opened)
+                return opened
         except UserInputError:
-            # it existed when the server started, and was removed since
+            # it existed when the server started, and has been removed since
             pass
         raise problems.of_desk(
             DeskRefusal(
                 RefusalReason.UNKNOWN_CAMPAIGN,
-                "this study is not open here: check the link, or ask who gave it to you",
+                "this study is not open here: check the link, or ask the person who gave it to you",
             ),
             name,
         )
@@ -81,8 +81,8 @@ class Site:
         `token` is a form's hidden field; without it the header counts.
         """
         session = self.session(connection, campaign)
-        said = connection.headers.get(CSRF_HEADER, "") if token is None else token
-        if not session.owns(said):
+        sent = connection.headers.get(CSRF_HEADER, "") if token is None else token
+        if not session.owns(sent):
             raise forged()
         return session
 
@@ -93,7 +93,7 @@ class Site:
 
         The compressed length leaks nothing, because no page echoes parts of a request.
         """
-        made = render(
+        text = render(
             name,
             session.language,
             folder=self.serving.texts_folder,
@@ -102,17 +102,17 @@ class Site:
             **data,
         )
         if "gzip" not in connection.headers.get("accept-encoding", "").lower():
-            return HTMLResponse(made)
+            return HTMLResponse(text)
         headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-        return HTMLResponse(gzip.compress(made.encode(), 5, mtime=0), headers=headers)
+        return HTMLResponse(gzip.compress(text.encode(), 5, mtime=0), headers=headers)
 
 
 def site_of(connection: HTTPConnection) -> Site:
     """Return the site of a request."""
-    found = connection.app.state.site
-    if not isinstance(found, Site):
-        raise TypeError(f"the application has no site: {found!r}")
-    return found
+    site = connection.app.state.site
+    if not isinstance(site, Site):
+        raise TypeError(f"the application has no site: {site!r}")
+    return site
 
 
 def not_found() -> Problem:

@@ -20,11 +20,11 @@ router = APIRouter(prefix="/c/{campaign}/task")
 Seconds = Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)]
 
 
-class _Said(BaseModel):
+class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Played(_Said):
+class Played(_Body):
     """Playback report of one video: the seconds played, and the speed."""
 
     place: Place
@@ -35,19 +35,19 @@ class Played(_Said):
     speed: Annotated[float, Field(gt=0, le=16, allow_inf_nan=False)]
 
 
-class Preferred(_Said):
+class Preferred(_Body):
     """The preference."""
 
     place: Place
 
 
-class Confirmed(_Said):
+class Confirmed(_Body):
     """A watched segment."""
 
     number: Annotated[int, Field(ge=0, le=100_000)]
 
 
-class Rated(_Said):
+class Rated(_Body):
     """The rating of the damage."""
 
     rating: Literal["A", "B", "C"]
@@ -96,34 +96,34 @@ def news(assignment: Assignment) -> dict[str, Any]:
 
 
 @router.post("/{assignment}/play")
-def play(request: Request, campaign: str, assignment: str, said: Played) -> dict[str, Any]:
+def play(request: Request, campaign: str, assignment: str, body: Played) -> dict[str, Any]:
     """Store a playback report."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
-    played = [(first, last) for first, last in said.intervals]
-    return news(site.desk.viewing.play(campaign, worker, assignment, said.place, played, said.speed))
+    played = [(first, last) for first, last in body.intervals]
+    return news(site.desk.viewing.play(campaign, worker, assignment, body.place, played, body.speed))
 
 
 @router.post("/{assignment}/prefer")
-def prefer(request: Request, campaign: str, assignment: str, said: Preferred) -> dict[str, Any]:
+def prefer(request: Request, campaign: str, assignment: str, body: Preferred) -> dict[str, Any]:
     """Store the preference; the response reveals what was changed."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
-    return news(site.desk.answers.prefer(campaign, worker, assignment, said.place))
+    return news(site.desk.answers.prefer(campaign, worker, assignment, body.place))
 
 
 @router.post("/{assignment}/confirm")
-def confirm(request: Request, campaign: str, assignment: str, said: Confirmed) -> dict[str, Any]:
+def confirm(request: Request, campaign: str, assignment: str, body: Confirmed) -> dict[str, Any]:
     """Store that a segment was watched."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
-    return news(site.desk.answers.confirm(campaign, worker, assignment, said.number))
+    return news(site.desk.answers.confirm(campaign, worker, assignment, body.number))
 
 
 @router.post("/{assignment}/rate")
-def rate(request: Request, campaign: str, assignment: str, said: Rated) -> dict[str, Any]:
+def rate(request: Request, campaign: str, assignment: str, body: Rated) -> dict[str, Any]:
     """Store the rating. The response is sent only once the vote is on disk."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
-    vote = site.desk.answers.rate(campaign, worker, assignment, said.rating, said.comment)
+    vote = site.desk.answers.rate(campaign, worker, assignment, body.rating, body.comment)
     return {"next": f"/c/{campaign}/task", "vote": vote.vote_id}

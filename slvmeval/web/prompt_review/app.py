@@ -1,12 +1,9 @@
 """The review application: a list of drafts, a page for each, and their stills and videos.
 
 All addresses begin with a secret that is new at each start, so that no other user of the machine, and no page
-of another
-site, can read or write anything. The browser is restricted as on the annotation pages.
-
-It serves this machine only, and ends with the process.
-
-Stills of a video, as JPEG, made when a browser asks for them.
+of another site, can read or write anything. The browser is restricted as on the annotation pages. The server
+listens on this machine only and ends with the process. Stills are encoded as JPEG when a browser requests
+them.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ STILLS = 12
 SIDE = 480
 _QUALITY = 80
 #: Number of cached stills.
-_MOST_KEPT = 20 * STILLS
+_MAX_CACHED = 20 * STILLS
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Stills:
 
     _videos: OpenVideos = field(default_factory=lambda: OpenVideos(FrameRate(long_side=SIDE)))
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _kept: OrderedDict[tuple[str, int], bytes] = field(default_factory=OrderedDict)
+    _cache: OrderedDict[tuple[str, int], bytes] = field(default_factory=OrderedDict)
 
     def times(self, path: str) -> list[float]:
         """Return the times of the stills in seconds.
@@ -77,21 +74,21 @@ class Stills:
             If the video cannot be read.
         """
         with self._lock:
-            if (path, number) not in self._kept:
+            if (path, number) not in self._cache:
                 video = self._videos.open(path)
                 places = evenly(range(len(video)), STILLS)
                 if not 0 <= number < len(places):
                     return None
                 file = io.BytesIO()
                 Image.fromarray(video.rgb(places[number])).save(file, "JPEG", quality=_QUALITY)
-                self._kept[path, number] = file.getvalue()
-                while len(self._kept) > _MOST_KEPT:
-                    self._kept.popitem(last=False)
-            return self._kept[path, number]
+                self._cache[path, number] = file.getvalue()
+                while len(self._cache) > _MAX_CACHED:
+                    self._cache.popitem(last=False)
+            return self._cache[path, number]
 
 
-_MOST_NAME = 200
-_KEPT = {"Cache-Control": "private, max-age=3600"}
+_LONGEST_NAME = 200
+_CACHED = {"Cache-Control": "private, max-age=3600"}
 
 
 @dataclass(frozen=True)
@@ -114,10 +111,10 @@ class ReviewDesk:
 
     def draft(self, prompt_id: str) -> Draft:
         """Return a draft; answer 404 if there is none."""
-        found = self.project.draft(prompt_id)
-        if found is None:
+        draft = self.project.draft(prompt_id)
+        if draft is None:
             raise HTTPException(404, f"there is no draft {prompt_id[:100]}")
-        return found
+        return draft
 
 
 def create_app(desk: ReviewDesk, serving: Serving) -> FastAPI:
@@ -154,12 +151,12 @@ def _router(desk: ReviewDesk) -> APIRouter:
     @router.get("/style.css")
     def style(secret: str) -> Response:
         let_in(secret)
-        return Response(_asset("style.css"), media_type="text/css", headers=_KEPT)
+        return Response(_asset("style.css"), media_type="text/css", headers=_CACHED)
 
     @router.get("/keep.js")
     def script(secret: str) -> Response:
         let_in(secret)
-        return Response(_asset("keep.js"), media_type="text/javascript", headers=_KEPT)
+        return Response(_asset("keep.js"), media_type="text/javascript", headers=_CACHED)
 
     @router.get("/prompt/{prompt_id}")
     def one(secret: str, prompt_id: str) -> Response:
@@ -175,23 +172,23 @@ def _router(desk: ReviewDesk) -> APIRouter:
     def save(
         secret: str,
         prompt_id: str,
-        draft: Annotated[str, Form(max_length=_MOST_NAME)],
-        csrf: Annotated[str, Form(max_length=_MOST_NAME)],
-        verdict: Annotated[str, Form(max_length=_MOST_NAME)],
+        draft: Annotated[str, Form(max_length=_LONGEST_NAME)],
+        csrf: Annotated[str, Form(max_length=_LONGEST_NAME)],
+        verdict: Annotated[str, Form(max_length=_LONGEST_NAME)],
         text: Annotated[str, Form()] = "",
-        by: Annotated[str, Form(max_length=_MOST_NAME)] = "",
+        by: Annotated[str, Form(max_length=_LONGEST_NAME)] = "",
         note: Annotated[str, Form()] = "",
-        seen: Annotated[str, Form(max_length=_MOST_NAME)] = "",
+        seen: Annotated[str, Form(max_length=_LONGEST_NAME)] = "",
     ) -> Response:
         let_in(secret)
         if not hmac.compare_digest(csrf.encode(), desk.csrf.encode()):
-            raise HTTPException(403, "this did not come from a page of this run: open the page again")
-        found = desk.draft(prompt_id)
+            raise HTTPException(403, "this did not come from a page of this session: open the page again")
+        stored_draft = desk.draft(prompt_id)
         try:
             desk.project.review(prompt_id, draft, verdict, text, by, note, seen)
         except UserInputError as problem:
             # keep the person's text on the page
-            return _prompt(desk, found, text, by, note, str(problem), 422)
+            return _prompt(desk, stored_draft, text, by, note, str(problem), 422)
         return RedirectResponse(_next(desk, prompt_id), 303)
 
     @router.get("/still/{prompt_id}/{number}")
@@ -203,15 +200,15 @@ def _router(desk: ReviewDesk) -> APIRouter:
             raise HTTPException(404, problem.message) from problem
         if picture is None:
             raise HTTPException(404, "there is no such still")
-        return Response(picture, media_type="image/jpeg", headers=_KEPT)
+        return Response(picture, media_type="image/jpeg", headers=_CACHED)
 
     @router.get("/video/{prompt_id}")
     def video(secret: str, prompt_id: str) -> Response:
         let_in(secret)
         path = Path(desk.draft(prompt_id).video.path)
         if not path.is_file():
-            raise HTTPException(404, f"{path} is not there")
-        return FileResponse(path, headers=_KEPT)
+            raise HTTPException(404, f"{path} does not exist")
+        return FileResponse(path, headers=_CACHED)
 
     return router
 
@@ -244,7 +241,7 @@ def _prompt(
         draft=draft,
         state="open" if review is None else review.verdict,
         seen="" if review is None else review.id,
-        # beside the text that could not be saved
+        # shown next to the text that could not be saved
         other=draft.text if review is None else review.text,
         text=text,
         by=by,
@@ -325,7 +322,7 @@ def prepare_review(desk: ReviewDesk, port: int) -> Iterator[ReviewServer]:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((HOST, port))
-            # an early browser waits for us
+            # a browser that connects early waits
             opened.listen(64)
         except OSError as problem:
             raise PrerequisiteError(
@@ -339,7 +336,7 @@ def prepare_review(desk: ReviewDesk, port: int) -> Iterator[ReviewServer]:
 
 
 def run_review(ready: ReviewServer) -> None:
-    """Serve until the process is told to end."""
+    """Serve until the process is terminated."""
     import uvicorn
 
     config = uvicorn.Config(

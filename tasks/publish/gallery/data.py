@@ -13,6 +13,7 @@ from storage_schemas.release import Release
 from storage_schemas.store import ENCODED, FRAMES, Store
 from tasks.report.pictures import STRIP_COLUMNS, sheet_clips, strip_tile
 from tasks.report.public_names import ASPECT_TEXTS, SourceFolder, pair_slug
+from tasks.report.release_facts import release_facts
 
 
 def index_data(
@@ -180,7 +181,7 @@ def pair_data(record: PairRecord, folder: SourceFolder, differences: dict[str, f
 
 
 def statistics(store: Store, release: Release) -> dict[str, Any]:
-    """Return durations by bin, and the release's bytes compared with full copies."""
+    """Return the release's facts, durations by bin, and its bytes compared with full copies."""
     width = int(release.recipe.get("bin_seconds", 100))
     sources, degraded = release.sources(), release.degraded_clips()
     durations = Counter(int(row.duration_s // width) for row in sources)
@@ -197,6 +198,7 @@ def statistics(store: Store, release: Release) -> dict[str, Any]:
         encoded += manifest.bytes if manifest.consumes.get("frames") in wanted else 0
     low_frames = sum(record.low_frames for record in release.pairs())
     return {
+        "facts": release_facts(release).as_texts(),
         "bin_s": width,
         "bins": [
             {"from_s": place * width, "sources": durations[place], "pairs": pairs[place]}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
+from typing import Any, ClassVar
 
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure, Judgement
@@ -24,7 +24,7 @@ from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, Vlm
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.features import FeatureCache
-from tasks.scoring.instructions import CHOICE_SCHEMA, PACKAGE, read_choice
+from tasks.scoring.instructions import CHOICE_SCHEMA, read_choice
 from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
 from tasks.scoring.judges.frame_images import image_size, video_parts
 
@@ -52,7 +52,11 @@ class TextJudge(PairwiseJudge):
         Cache of the changes between frames, which determine the scenes.
     captions
         Where descriptions are kept.
+    prompts
+        The user's folder of prompts; empty for ours.
     """
+
+    prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
 
     def __init__(
         self,
@@ -61,16 +65,17 @@ class TextJudge(PairwiseJudge):
         captioner: tuple[VlmModel, ChatClient],
         cache: FeatureCache,
         captions: AnswerStore,
+        prompts: str = "",
     ) -> None:
         self.name = name
         self.model, self._client = judge
         self.captioner, self._captioner_client = captioner
         self._captions = Calls(*captioner, captions)
         self._cache = cache
-        self._caption_system = prompt_text(PACKAGE, "caption_system")
-        self._caption_user = prompt_text(PACKAGE, "caption_user")
-        self._system = prompt_text(PACKAGE, "text_judge_system")
-        self._user = prompt_text(PACKAGE, "text_judge_user")
+        self._caption_system = prompt_text("judges/caption_system", prompts)
+        self._caption_user = prompt_text("judges/caption_user", prompts)
+        self._system = prompt_text("judges/text_judge_system", prompts)
+        self._user = prompt_text("judges/text_judge_user", prompts)
         self._measured, self._captions_measured = MeasuredTokens(), MeasuredTokens()
         self._description_tokens: float = self.model.description_tokens
         self._policy = FramePolicy(policy="all" if self.captioner.frames == "all" else "clips")
@@ -117,9 +122,9 @@ class TextJudge(PairwiseJudge):
                 usage = problem.usage.by_model(self.captioner.model)
                 problem.usage = replace(usage, others=(*paid, *usage.others))
                 raise
-            paid += captions[-1].usage.by_model(captions[-1].kept.model).others
+            paid += captions[-1].usage.by_model(captions[-1].stored.model).others
         text = self._text(prompt, aspect, captions[0].value, captions[1].value)
-        frames = sum(caption.kept.frames for caption in captions)
+        frames = sum(caption.stored.frames for caption in captions)
         try:
             answer = ask(
                 self._client, self.model, self._system, [{"type": "text", "text": text}], CHOICE_SCHEMA
@@ -137,8 +142,8 @@ class TextJudge(PairwiseJudge):
             prompt_digest=prompt_digest(self._system, text),
             usage=replace(usage_of(answer, frames=frames), others=tuple(paid)),
             details={
-                "captions": [caption.kept.key for caption in captions],
-                "captioner": captions[0].kept.model,
+                "captions": [caption.stored.key for caption in captions],
+                "captioner": captions[0].stored.model,
                 "captions_made": sum(caption.calls for caption in captions),
                 "tokens": {
                     "expected_in": self._answer_tokens(text),
@@ -208,16 +213,16 @@ class TextJudge(PairwiseJudge):
 
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> list[Estimate]:
         """Return the cost of one comparison, including missing descriptions."""
-        estimates: list[Estimate] = []
+        found: list[Estimate] = []
         texts: list[str] = []
         lacking = 0
         for video in (first, second):
             key = self._captions.key(self._what(video, aspect), self._caption_system, CAPTION_SCHEMA)
-            stored = self._captions.kept.find(key)
-            texts.append("" if stored is None else read(stored.text, None, description_in))
-            if stored is None:
+            kept = self._captions.answers.find(key)
+            texts.append("" if kept is None else read(kept.text, None, description_in))
+            if kept is None:
                 lacking += 1
-                estimates.append(self._estimate_caption(video, aspect, key))
+                found.append(self._estimate_caption(video, aspect, key))
         expected = self._answer_tokens(self._text(prompt, aspect, *texts))
         expected += round(lacking * self._description_tokens)
         answer = Estimate(
@@ -225,7 +230,7 @@ class TextJudge(PairwiseJudge):
             tokens_out=self._measured.tokens_out(aspect.name, self.model.thinking_tokens + CHOICE_TOKENS),
             model=self.model.model,
         )
-        return [*estimates, answer]
+        return [*found, answer]
 
     def _estimate_caption(self, video: Side, aspect: AspectText, key: str) -> Estimate:
         text, choice = self._choose(video, aspect)
@@ -244,21 +249,19 @@ class TextJudge(PairwiseJudge):
     def learn(self, rows: Sequence[Judgement]) -> str:
         """Base estimates on the answers and descriptions in the store."""
         self._measured = of_judgements(rows)
-        descriptions = self._captions.kept.made_for(digest_value(self._caption_settings()))
+        kept = self._captions.answers.made_for(digest_value(self._caption_settings()))
         self._captions_measured = MeasuredTokens(
-            tuple(
-                TokenCounts(one.about, one.tokens_out, one.tokens_in, one.expected_in) for one in descriptions
-            )
+            tuple(TokenCounts(one.about, one.tokens_out, one.tokens_in, one.expected_in) for one in kept)
         )
-        if descriptions:
+        if kept:
             self._description_tokens = fmean(
-                self.model.text_tokens(read(one.text, None, description_in)) for one in descriptions
+                self.model.text_tokens(read(one.text, None, description_in)) for one in kept
             )
         return "; ".join(
             (
                 self._measured.says("answers") if self._measured.answers else self.model.assumes(),
                 self._captions_measured.says("descriptions")
-                if descriptions
+                if kept
                 else f"{self.captioner.assumes()}, and {self._description_tokens:,} tokens a description "
                 "(description_tokens)",
             )

@@ -111,7 +111,7 @@ def settings_of(suite: str, scorer: Scorer, sampling: FrameRate) -> str:
         return digest_value(held)[:16]
     except (TypeError, ValueError) as problem:
         raise PrerequisiteError(
-            f"dimension {scorer.dimension.name}: its settings() are nothing that JSON can hold ({problem})"
+            f"dimension {scorer.dimension.name}: its settings() are not JSON-serialisable ({problem})"
         ) from problem
 
 

@@ -120,7 +120,7 @@ def test_without_links_sources_that_may_not_be_passed_on_stay_here(
     said(capsys, "publish", "--private-audience", "--quiet")
     words = ("export", "--links", "none", "--out")
     printed = said(capsys, *words, str(tmp_path / "a.csv"))
-    assert "20 tasks" in printed and "4 pairs are of sources that may not be redistributed" in printed
+    assert "20 tasks" in printed and "4 pairs come from sources that may not be redistributed" in printed
     assert "secret two" not in (tmp_path / "a.csv").read_text()
     assert "40 tasks" in said(capsys, *words, str(tmp_path / "b.csv"), "--private-audience")
 
@@ -163,7 +163,7 @@ def test_captions_are_translated_and_shown(
         (("import", "/none.csv", "--campaign", "spring"), "no campaign 'spring'"),
         (("collect", "spring"), "no campaign 'spring'"),
         (("translate",), "model_servers"),
-        (("translate", "--prompt", "/none.txt"), "cannot be read"),
+        (("translate", "--prompts", "/none"), "is not a folder"),
         (("translate", "--into", ""), "--into ja"),
     ],
 )
@@ -180,4 +180,4 @@ def test_nothing_is_published_yet(
 ) -> None:
     root = str(build_small(tmp_path).store.root)
     assert "annotate publish" in said(capsys, "collect", "--store", root)
-    assert "campaigns: none" in said(capsys, "import", "x.csv", "--store", root, code=1)
+    assert "no campaign is published" in said(capsys, "import", "x.csv", "--store", root, code=1)

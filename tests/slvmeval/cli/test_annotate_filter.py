@@ -57,7 +57,7 @@ def test_from_votes_to_a_filtered_release(voted: Release, run: Run, tmp_path: Pa
     assert (code, err) == (3, ""), "one pair is undecided"
     assert f"release {name}-filtered, version 1: 3 of 6 pairs, written" in out
     code, out, _ = run("annotate", "filter", name)
-    assert code == 3 and "version 1: 3 of 6 pairs, nothing changed since it was written" in out
+    assert code == 3 and "version 1: 3 of 6 pairs, unchanged since it was written" in out
     code, out, _ = run("verify", f"{name}-filtered", "--deep", "--quiet")
     assert code == 0 and "3 pairs read frame by frame, all good" in out
     code, out, _ = run("status", "--json")
@@ -95,7 +95,7 @@ def test_a_build_goes_on_with_the_unfiltered_release(voted: Release, run: Run, j
     build = ("build", "--sources", f"folder:{videos}", "--recipe", str(recipe), "--direct", "--quiet")
     code, _, err = run(*build, "--release", f"{voted.name}-filtered")
     assert code == 1
-    assert f"is what people left of {voted.name}: build {voted.name}, and filter it again" in err
+    assert f"was filtered from {voted.name}: build {voted.name}, and filter it again" in err
     # the old sources are gone: all their pairs are kept, those that people excluded too
     assert run(*build, "--release", voted.name)[0] == 3
     after = Release.open(voted.store, voted.name)
@@ -139,7 +139,7 @@ def test_the_report_has_people_in_it(voted: Release, run: Run, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("filter",), "nobody has voted on a pair of release"),
+        (("filter",), "there are no votes on release"),
         (("retention", "--campaign", "autumn"), "there are no votes of campaign 'autumn'"),
         (("quality", "autumn"), "there are no votes of campaign 'autumn'"),
         (("exclude", "autumn", "ann", "--note", "why"), "there is no campaign 'autumn'"),

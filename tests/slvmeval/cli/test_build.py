@@ -187,7 +187,7 @@ def test_plan_says_the_gpu_hours_and_how_sure_they_are(
     assert found["gpu_hours"]["hours"] is None
     assert found["gpu_hours"]["not_known"] == {"ffmpeg-eq": 6}
     assert main(fresh.command("plan")) == 0
-    assert "GPU hours: not known for ffmpeg-eq (6 frames)" in capsys.readouterr().out
+    assert "GPU hours: unknown for ffmpeg-eq (6 frames)" in capsys.readouterr().out
     row = {"least_s": 600, "most_s": 1200, "kind": "published", "source": "a paper"}
     table = {("ffmpeg-eq", "h100"): Speed(operation="ffmpeg-eq", device="h100", **row)}
     monkeypatch.setattr("tasks.aspects.speeds.speeds", lambda: table)

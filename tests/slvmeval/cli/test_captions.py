@@ -114,7 +114,7 @@ def test_analyses_are_shown_with_what_they_took(store: Store, capsys: pytest.Cap
     assert run(store, "show", "s1") == 0
     text = capsys.readouterr().out
     assert "clip 0, rules" in text and "clip 2, llm" in text
-    assert "answered by tiny: tries 1, calls 1, tokens 100 in and 20 out" in text
+    assert "answered by tiny: attempts 1, calls 1, tokens 100 in and 20 out" in text
     assert "<think>" not in text
     assert run(store, "show", "s1", "--clip", "0", "--raw") == 0
     text = capsys.readouterr().out

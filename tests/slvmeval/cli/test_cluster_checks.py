@@ -79,7 +79,7 @@ def test_a_profile_that_fits(slurm: FakeSlurm, tmp_path: Path) -> None:
         "up to 2 jobs" in findings["pool h100"].message
         and "gpus 1 x gpu:h100" in findings["pool h100"].message
     )
-    assert findings["scheduler"].message == "workers call this machine at 127.0.0.1 (interface lo)"
+    assert findings["scheduler"].message == "workers connect to this machine at 127.0.0.1 (interface lo)"
     # only looked at: nothing was submitted
     assert (slurm.folder / "asked").read_text().splitlines() == ["--test-only"] * 2
     assert "#SBATCH --gres=gpu:h100:1" in (slurm.folder / "scripts").read_text()

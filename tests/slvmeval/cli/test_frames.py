@@ -100,7 +100,7 @@ def test_verify_reports_what_cannot_be_read_and_repair_goes_to_the_end(
     capsys.readouterr()
     assert main(words(evicted, "verify", "--repair")) == 1
     ran = capsys.readouterr()
-    assert "not made again: frames of lost" in ran.out and not ran.err
+    assert "not recreated: frames of lost" in ran.out and not ran.err
     assert with_frames(evicted) == {"kept"}
 
 

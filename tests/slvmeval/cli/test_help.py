@@ -92,7 +92,7 @@ def test_our_errors_are_a_message_and_exit_1(
     assert capsys.readouterr().err == said
 
 
-def test_an_interrupt_says_how_to_go_on(
+def test_an_interrupt_says_how_to_resume(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
@@ -100,7 +100,7 @@ def test_an_interrupt_says_how_to_go_on(
 
     monkeypatch.setattr("slvmeval.cli.terminal.settings", interrupt)
     assert main(["status"]) == 130
-    assert "interrupted; run the same command again to go on" in capsys.readouterr().err
+    assert "interrupted; run the same command again to resume" in capsys.readouterr().err
 
 
 def test_an_unforeseen_error_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_a_module_is_the_command(tmp_path: Path) -> None:
         (["-s", "/x", "--set", "aspects.color.parameters.no_such=1"], "no_such"),
         (["-s", "/x", "--set", "clips_per_pair"], "write KEY=VALUE"),
         (["-s", "/x", "--set", "clips_per_pair=0"], "clips_per_pair"),
-        (["-s", "/x", "--release", "../up"], "a release's name is letters"),
+        (["-s", "/x", "--release", "../up"], "a release's name has at most 64 letters"),
         (["-s", "/x", "--profile", "/none.toml"], "profile /none.toml: No such file"),
     ],
 )
@@ -164,8 +164,8 @@ def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:
     ("words", "said"),
     [
         (["qwen-image-edit-2509"], "is a model of kind image-editor, which builds load themselves"),
-        (["--name", "../x"], "--name '../x': use letters"),
-        (["--name", "x\n#SBATCH --uid=0", "--script"], "use letters"),
+        (["--name", "../x"], "--name '../x': use at most 64 letters"),
+        (["--name", "x\n#SBATCH --uid=0", "--script"], "use at most 64 letters"),
     ],
 )
 def test_what_cannot_be_served_is_said(

@@ -54,7 +54,7 @@ def test_a_model_of_ones_own_is_added_listed_verified_and_found(
     assert main(["models", "list", *weights]) == 0
     shown = capsys.readouterr().out
     assert "my-detector: one of your own\n  detector, 320.0 kB, needs 1.5 GB of memory, MIT\n" in shown
-    assert f"  there: {place}\n" in shown
+    assert f"  present: {place}\n" in shown
     assert main(["models", "verify", *weights]) == 0
     assert f"ok       my-detector  {place}" in capsys.readouterr().out
     (place / "config.json").write_text("[]")

@@ -69,7 +69,7 @@ def test_a_node_on_which_all_is_well() -> None:
     ("changes", "words"),
     [
         ({"token": None}, ("there is no /shared/store", "store in profile s.toml")),
-        ({"token": "another"}, ("another folder of that name", "store in profile s.toml")),
+        ({"token": "another"}, ("is a different folder", "store in profile s.toml")),
         (
             {"folder_errors": {"/shared/weights": "is not there"}},
             ("/shared/weights is not there", "model_folders, job_logs in profile s.toml"),
@@ -86,11 +86,11 @@ def test_a_node_on_which_all_is_well() -> None:
         ),
         (
             {"driver_error": "timed out"},
-            ("cannot call this machine (timed out)", "scheduler_interface in profile s.toml"),
+            ("cannot connect to this machine (timed out)", "scheduler_interface in profile s.toml"),
         ),
         (
             {"worker_error": "there is no interface 'ib9' with an address"},
-            ("ib9", "change pools.h100.interface in profile s.toml. Interfaces there: lo, ib0"),
+            ("ib9", "change pools.h100.interface in profile s.toml. Its interfaces: lo, ib0"),
         ),
         (
             {"gpus": {"given": [], "seen": None}},

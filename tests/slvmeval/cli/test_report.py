@@ -47,3 +47,53 @@ def test_what_cannot_be_meant_is_said(
     assert main(["report", "--store", str(judged_store), "--out", str(tmp_path / "out"), *words]) == 1
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_report_against_published_values(
+    judged_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ["--store", str(judged_store)]
+    assert main(["evaluate", *store, "-e", "duration", "--direct", "--quiet"]) == 0
+    capsys.readouterr()
+    out = tmp_path / "report"
+    assert main(["report", *store, "--out", str(out), "--quiet", "--against", "paper"]) == 0
+    printed = capsys.readouterr()
+    # nothing but the release's facts is in both
+    assert "The release, against SLVMEval" in printed.out and "57,883.5" in printed.out
+    assert "evaluator gpt-5-video (table 2): it has no answers on this release: not compared" in printed.err
+    assert "table 3: These pairs have no votes yet: not compared" in printed.err
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        "[[tables]]\ntable = '4'\nsection = '1'\ngives = 'accuracy'\n"
+        "columns = ['comprehensiveness', 'colour']\n[tables.rows]\nduration = ['90.0±5.0', '50.0']\n"
+    )
+    words = ["report", *store, "--out", str(out), "--quiet", "--against", str(file)]
+    assert main(words) == 3
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == [
+        "table 4: unknown aspect 'colour' in accuracy (did you mean 'color'?): not compared"
+    ]
+    line = next(line for line in printed.out.splitlines() if "Comprehensiveness" in line)
+    assert line.split()[:8] == [
+        "Comprehensiveness",
+        "100.0",
+        "0.0",
+        "90.0",
+        "5.0",
+        "+10.0",
+        "5.0",
+        "duration",
+    ]
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert "pub. 90.0±5.0" in page and "diff. +10.0±5.0" in page and "Against" in page
+    assert (out / "paper" / "table-2.tex").is_file()
+    assert (out / "tables" / "against-accuracy.csv").is_file()
+
+
+def test_a_file_of_published_values_that_is_not_there(
+    judged_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["report", "--store", str(judged_store), "--out", str(out), "--against", "papr"]) == 1
+    assert "--against papr: No such file or directory; write paper, or the path" in capsys.readouterr().err
+    assert not out.exists()

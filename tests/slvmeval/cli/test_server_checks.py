@@ -57,11 +57,11 @@ def test_nothing_is_asked_where_nothing_is_named() -> None:
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/"])
 def test_a_model_server_says_its_models(address: str, path: str) -> None:
     finding = server(address + path)
-    assert (finding.verdict, finding.message) == (CheckVerdict.OK, f"{address} has qwen, clip")
+    assert (finding.verdict, finding.message) == (CheckVerdict.OK, f"{address} serves qwen, clip")
 
 
 def test_a_server_without_models(address: str) -> None:
-    assert server(f"{address}/empty").message.endswith("has no models")
+    assert server(f"{address}/empty").message.endswith("serves no models")
 
 
 @pytest.mark.parametrize(("path", "why"), [("/nothing", "HTTP 404"), ("/other", "JSONDecodeError")])

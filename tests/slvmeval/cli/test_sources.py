@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.build.options import BuildOptions, asked_path, last_options, source_root
+from flows.build.options import BuildOptions, last_options, request_path, source_root
 from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
@@ -75,7 +75,7 @@ def test_the_adapter_gets_its_options(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["sources", "scan", f"vript:{root}?only_present=true", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
     assert main(["sources", "scan", f"vript:{root}?unpack=true"]) == 1
-    assert "unpacks nothing" in capsys.readouterr().err
+    assert "cannot unpack" in capsys.readouterr().err
 
 
 def test_retry_asks_the_adapter_for_the_same(tmp_path: Path) -> None:
@@ -83,5 +83,5 @@ def test_retry_asks_the_adapter_for_the_same(tmp_path: Path) -> None:
     root = source_root('vript:/v?unpack=true&time_keys={"start": ["from"]}')
     asked = BuildOptions(store=str(store.root), sources=(root,), recipe=load_recipe("cpu-approx"))
     store.cache.mkdir()
-    asked_path(store, "main").write_text(asked.model_dump_json())
+    request_path(store, "main").write_text(asked.model_dump_json())
     assert last_options(store, "main").sources == (root,)

@@ -44,7 +44,7 @@ def dead_pid() -> int:
 
 
 def test_a_store_without_a_build(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no build is known" in status(store, capsys)
+    assert "has no builds" in status(store, capsys)
 
 
 def test_a_running_build_and_one_whose_process_is_gone(
@@ -74,7 +74,7 @@ def test_what_progress_writes_is_read(store: Store, capsys: pytest.CaptureFixtur
 def test_a_damaged_state_is_no_state(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     store.cache.mkdir()
     (store.cache / "run-here-1.json").write_text("{", encoding="utf-8")
-    assert "no build is known" in status(store, capsys)
+    assert "has no builds" in status(store, capsys)
 
 
 def test_watching_ends_with_the_build(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

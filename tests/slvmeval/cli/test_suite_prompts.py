@@ -47,11 +47,11 @@ def test_from_videos_to_a_table(tmp_path: Path, ffmpeg: str, capsys: Capture) ->
         assert "$: 0.0" in (said := capsys.readouterr().out) and "prices of 2020-01" in said
         assert main([*words, "--most-dollars", "1"]) == 3
         said = capsys.readouterr().out
-        assert "model 'tiny' has no price" in said and "goes on" not in said
+        assert "model 'tiny' has no price" in said and "to continue" not in said
         assert main([*words, "--most-dollars", "0.0000001", "--prices", str(prices)]) == 3
         said = capsys.readouterr().out
         assert "2 prompts are not gone on with: the limit of 1e-07 dollars is too small" in said
-        assert "give a higher one" in said and "goes on" not in said
+        assert "give a higher one" in said and "to continue" not in said
         assert main([*words, "--most-tokens", "1", "--json"]) == 3
         assert {one["state"] for one in json.loads(capsys.readouterr().out)["prompts"]} == {"unfinished"}
         assert not server.seen

@@ -252,4 +252,4 @@ def test_the_network_lies_where_models_are_looked_for(
     assert fetch_demo(tmp_path, say=print, items=[network]).u2netp == placed
     assert main(["models", "list", "--model-folder", str(tmp_path / "models"), "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert (rows["u2netp"]["state"], rows["u2netp"]["path"]) == ("there", str(placed))
+    assert (rows["u2netp"]["state"], rows["u2netp"]["path"]) == ("present", str(placed))

@@ -114,7 +114,7 @@ def test_a_caption_that_fails_sets_the_source_aside_and_the_next_run_asks_for_it
 def test_a_server_that_goes_away_costs_nothing_that_it_answered(store: Store) -> None:
     source = source_of(*(f"caption {n}" for n in range(10)))
     with FaultyServer(lambda number, _: Reply() if number < 6 else Reply(cut="before")) as server:
-        with pytest.raises(PrerequisiteError, match="what it has answered is kept"):
+        with pytest.raises(PrerequisiteError, match="answers received so far are stored"):
             analyse(store, source, server, concurrency=1, patience_s=0.5)
         answered = {seen.caption for seen in server.seen[:6]}
     with FaultyServer() as server:

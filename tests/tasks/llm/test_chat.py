@@ -133,7 +133,7 @@ def test_a_request_that_always_fails_costs_no_other() -> None:
         answers = ask(server, [HELLO, bad, HELLO], patience_s=1.0)
     assert [answer.text for answer in answers] == ["fine", "", "fine"]
     assert answers[1].error is not None
-    assert "HTTP 500 (engine)" in answers[1].error and "tries in" in answers[1].error
+    assert "HTTP 500 (engine)" in answers[1].error and "attempts in" in answers[1].error
 
 
 def test_a_request_that_is_refused_is_not_tried_again() -> None:
@@ -185,7 +185,7 @@ def test_a_server_that_is_down_is_named_and_what_it_answered_was_told() -> None:
     with pytest.raises(PrerequisiteError) as problem:
         ask_all(asked, [HELLO] * 10, on_answer)
     assert told == [0, 1, 2]
-    for part in ("captions", server.url, "does not answer", "what it has answered is kept"):
+    for part in ("captions", server.url, "does not answer", "answers received so far are stored"):
         assert part in str(problem.value)
 
 

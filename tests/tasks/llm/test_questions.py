@@ -142,7 +142,7 @@ def test_refusals_that_differ_are_those_of_each_question(replies: dict[str, Repl
         (ChatAnswer(text="7", finish_reason="length"), "cut off after 99 tokens"),
         (ChatAnswer(text=" \n"), "it is empty"),
         (ChatAnswer(text="<think>Seven.</think> "), "nothing after the reasoning"),
-        (ChatAnswer(text="<think>Seven."), "thinking was not ended"),
+        (ChatAnswer(text="<think>Seven."), "reasoning did not end"),
     ],
 )
 def test_an_answer_without_a_whole_text_is_invalid(answer: ChatAnswer, reason: str) -> None:

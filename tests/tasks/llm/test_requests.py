@@ -56,7 +56,7 @@ def test_an_answer_is_paid_for_once_also_by_another_process(
         # what another process would find on the disk
         again = calls(server, clients, tmp_path).ask({"video": "a"}, "Score.", words, SCHEMA, score)
         assert len(server.seen) == 1
-    assert (first.value, again.value, first.kept) == (4, 4, again.kept)
+    assert (first.value, again.value, first.stored) == (4, 4, again.stored)
     assert (first.calls, again.calls, again.usage.tokens_in, again.usage.tokens_out) == (1, 0, 0, 0)
 
 

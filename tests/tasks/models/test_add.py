@@ -130,7 +130,7 @@ def test_what_cannot_be_added_is_said(checkpoint: Path, tmp_path: Path) -> None:
         add_model("../mine", checkpoint, models, kind="detector")
     with pytest.raises(UserInputError, match="u2net is the single file"):
         add_model("u2net", checkpoint, models, kind="u2net")
-    with pytest.raises(UserInputError, match="is no folder"):
+    with pytest.raises(UserInputError, match="is not a folder"):
         add_model("mine", checkpoint / "config.json", models, kind="detector")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserInputError, match="holds no file"):

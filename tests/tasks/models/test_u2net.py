@@ -41,6 +41,8 @@ def test_masks_are_rembgs_to_the_bit(
         pytest.skip(f"no {name}.onnx: slvmeval models fetch {name} --model-folder {model_folder}")
     (tmp_path / f"{name}.onnx").symlink_to((model_folder / f"{name}.onnx").resolve())
     monkeypatch.setenv("U2NET_HOME", str(tmp_path))
+    # else importing rembg compiles a library for mattes, which no mask needs, for more than a minute
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rembg's own imports
         from rembg import new_session, remove

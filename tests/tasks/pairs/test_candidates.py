@@ -34,7 +34,7 @@ def draw(
         seed=5,
         bin_seconds=100,
         pairs_per_bin=most,
-        kept=kept or (),
+        inherited=kept or (),
         excluded=excluded or (),
     )
 

@@ -55,10 +55,10 @@ def test_a_limit_ends_a_run_and_the_next_one_goes_on(
         assert (nothing.state, nothing.calls, nothing.failure) == ("unfinished", 0, "limit_reached")
         assert f"the limit of 1{'.0' * (unit == 'usd')} {UNITS[unit]} is too small" in nothing.message
         needed = nothing.message.partition("expected to take ")[2].partition(":")[0]
-        assert float(needed) > 1 and "goes on" not in nothing.message and not server.seen
+        assert float(needed) > 1 and "to continue" not in nothing.message and not server.seen
         (some,) = make(tmp_path, server, video, Limits.model_validate({unit: most}), DEAR)
         assert some.state == "unfinished" and 0 < some.calls < ALL
-        assert some.message.endswith("is reached: the same command goes on")
+        assert some.message.endswith("is reached: run the same command again to continue")
         assert some.calls * TOKENS <= most and some.usd == some.calls * TOKENS
         (rest,) = make(tmp_path, server, video, Limits(), DEAR)
         assert (rest.state, some.calls + rest.calls) == ("ready", ALL)
@@ -125,7 +125,7 @@ def test_a_refused_key_ends_the_run(tmp_path: Path, two: tuple[SourceVideo, ...]
             ("failed", "not_allowed"),
             ("unfinished", "not_allowed"),
         ]
-        assert "refused the key" in found[1].message and "goes on" not in found[1].message
+        assert "refused the key" in found[1].message and "to continue" not in found[1].message
         assert asked == 1
 
 
@@ -139,7 +139,7 @@ def test_a_server_that_answers_nothing_ends_the_run(
         ("failed", "server_down"),
         ("unfinished", "server_down"),
     ]
-    assert found[1].message.startswith("1 requests in a row failed; once that is fixed the same command")
+    assert found[1].message.startswith("1 requests in a row failed, the last with: ")
 
 
 def test_a_store_that_is_full_ends_the_run_and_what_was_paid_is_said(

@@ -115,7 +115,7 @@ def test_a_changed_draft_waits_for_a_person_again(tmp_path: Path, video: SourceV
         (draft,) = one.project.drafts()
         one.project.review(draft.prompt_id, draft.digest, "accepted", SECOND)
         assert make(maker(tmp_path, server, rounds=0), video).state == "waiting"
-        with pytest.raises(UserInputError, match="another one by now"):
+        with pytest.raises(UserInputError, match="its draft has changed"):
             one.project.review(draft.prompt_id, draft.digest, "accepted", SECOND)
 
 
@@ -132,7 +132,7 @@ def test_a_person_leaves_a_prompt_out(tmp_path: Path, video: SourceVideo) -> Non
 @pytest.mark.parametrize(
     ("step", "answer", "why"),
     [
-        ("questions", {"questions": questions(5)}, "5 questions, 6 are wanted"),
+        ("questions", {"questions": questions(5)}, "5 questions instead of 6"),
         ("questions", {"questions": questions(3) * 2}, "there twice"),
         ("questions", {"questions": [{"question": " ", "good_answer": "yes"}] * 6}, "no text 'question'"),
         ("questions", {"questions": [{"question": "Is it?", "good_answer": "maybe"}] * 6}, "maybe"),
@@ -153,7 +153,7 @@ def test_a_model_is_told_what_did_not_fit_and_then_does_better(
         made = make(maker(tmp_path, server, without_review=True), video)
         assert (made.state, made.calls) == ("ready", CALLS_TO_DRAFT + CALLS_TO_END + 1), made.message
         told = [user_text(body) for asked, body in author.bodies if asked == step][1]
-        assert "An earlier answer did not fit" in told and why in told
+        assert "An earlier answer cannot be used" in told and why in told
         # the answer that did not fit is kept too: who goes on pays for nothing
         again = make(maker(tmp_path, server, without_review=True), video)
         assert (again.state, again.calls) == ("ready", 0)
@@ -177,7 +177,7 @@ def test_what_is_broken_in_the_folder_is_said_before_anything_is_paid(
         one = maker(tmp_path, server)
         one.project.folder.mkdir()
         (one.project.folder / "reviews.jsonl").write_text("garbage\n")
-        with pytest.raises(StoreError, match="line 1, is no record of ours"):
+        with pytest.raises(StoreError, match="line 1, is not a valid review"):
             one.run([video])
         assert not server.seen
 
@@ -187,7 +187,7 @@ def test_a_model_that_never_fits_is_a_row_with_the_reason(tmp_path: Path, video:
     with FaultyServer(author) as server:
         made = make(maker(tmp_path, server, without_review=True, tries=2), video)
         assert (made.state, made.failure, made.prompt) == ("failed", "not_understood", None)
-        assert made.message == ("questions on emotional_response: the answer has 7 questions, 6 are wanted")
+        assert made.message == ("questions on emotional_response: the answer has 7 questions instead of 6")
         asked = len(server.seen)
         make(maker(tmp_path, server, without_review=True, tries=2), video)
         assert len(server.seen) == asked
@@ -228,7 +228,7 @@ def test_no_agreement_at_all_is_said(tmp_path: Path, video: SourceVideo) -> None
     with FaultyServer(Author(odd)) as server:
         made = make(maker(tmp_path, server, without_review=True, tries=2), video)
     assert made.failure == "not_understood"
-    assert "after 2 tries two requests agree on the good answer of 0 questions" in made.message
+    assert "after 2 attempts, two requests agree on the good answer of 0 questions" in made.message
 
 
 def test_a_server_that_goes_away_harms_nothing(tmp_path: Path, video: SourceVideo) -> None:

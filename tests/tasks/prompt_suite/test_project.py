@@ -52,7 +52,7 @@ def test_what_a_kill_leaves_of_a_line_harms_no_other(project: Project, tmp_path:
     assert [one.text for one in project.reviews()] == ["One.", "Two."]
     with (tmp_path / "reviews.jsonl").open("a") as file:
         file.write('{"strange": 1}\n')
-    with pytest.raises(StoreError, match="line 4, is no record of ours"):
+    with pytest.raises(StoreError, match="line 4, is not a valid review"):
         project.reviews()
 
 
@@ -67,7 +67,7 @@ def test_what_nobody_wrote_is_said_and_not_passed_over(project: Project, tmp_pat
         whole.strip().replace("+00:00", ""),
     ):
         (tmp_path / "reviews.jsonl").write_text(f"{whole}{odd}\n{whole}")
-        with pytest.raises(StoreError, match="line 2, is no record of ours"):
+        with pytest.raises(StoreError, match="line 2, is not a valid review"):
             project.reviews()
 
 
@@ -99,7 +99,7 @@ def test_what_was_said_of_a_draft_counts_again_when_it_comes_back(project: Proje
     [
         ({"prompt_id": "p9"}, "no draft 'p9'"),
         ({"prompt_id": "../p1"}, "no draft"),
-        ({"draft": "other"}, "another one by now"),
+        ({"draft": "other"}, "its draft has changed"),
         ({"verdict": "maybe"}, "write accepted or left_out"),
         ({"text": " \n "}, "the text is empty"),
         ({"text": "x" * (MOST_TEXT + 1)}, "more than"),
@@ -172,7 +172,7 @@ def test_an_old_file_replaces_nothing_that_was_said_since(project: Project) -> N
         ("verdict: open\n", "", "no verdict"),
         ("prompt: p1", "prompt: p7", "no draft 'p7'"),
         ("by:", "who:", "none of prompt, draft"),
-        ("draft: ", "draft: 0", "another one by now"),
+        ("draft: ", "draft: 0", "its draft has changed"),
     ],
 )
 def test_a_file_that_does_not_fit_stops_no_other(project: Project, old: str, new: str, why: str) -> None:

@@ -89,6 +89,9 @@ def test_the_card_says_where_things_are_and_whose_they_are(exported: Path) -> No
     assert header["license"] == "cc-by-3.0"
     assert [entry["config_name"] for entry in header["configs"]] == ["pairs", "sources", "clips"]
     assert "1 source is left out" in text
+    # of the one source that is passed on
+    assert "| videos | unique prompts | longest | mean duration | mean prompt |" in text
+    assert "| 5 | 1 | 40.0 s |" in text
     assert "A. Person" in text and "<b>" not in text.replace("film/&#60;b", "")
     assert "academic use only: 1" in (exported / "LICENSE.md").read_text(encoding="utf-8")
 

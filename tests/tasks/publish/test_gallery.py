@@ -108,6 +108,8 @@ def test_the_data_say_what_the_release_says(gallery: Path, small: Any) -> None:
     ]
     statistics = data["statistics"]
     assert 0 < statistics["degraded_bytes"] < statistics["full_copies_bytes"]
+    assert dict(statistics["facts"])["Longest"] == "240.0 s"
+    assert dict(statistics["facts"])["Unique prompts"] == "2"
     _, page = page_of(gallery, FREE)
     for pair, record in zip(page["pairs"], small.release.pairs(source_id=FREE), strict=True):
         assert [tuple(interval) for interval in pair["low_intervals"]] == list(record.low_intervals)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -20,13 +21,15 @@ from tasks.report.write import report_of, write_report
 from tests.tasks.publish.conftest import EVIL, Small
 from tests.tasks.publish.judging import judged, scored, skilled
 
+TALK = json.dumps({"conversation": [{"step": "look", "answer": "I cannot tell", "failure": "cut_off"}]})
+
 
 @pytest.fixture(scope="module")
 def judged_small(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempPathFactory) -> Release:
     small = build_small(tmp_path_factory.mktemp("judged"))
     store, pairs = JudgementsStore(small.store), small.release.pairs()
     store.add(judged("vlm", pairs, lambda *_: "high", raw=EVIL, reasoning="secret thought " * 3_000))
-    store.add(judged("broken", pairs, lambda *_: None))
+    store.add(judged("broken", pairs, lambda *_: None, details=TALK))
     store.add(
         scored("<b>scorer</b>", pairs, lambda record, _: "low" if record.aspect == "aesthetics" else "high")
     )
@@ -99,6 +102,9 @@ def test_the_pairs_that_divide_have_pages_with_frames_and_answers(judged_small: 
     assert 'src="data:image/jpeg;base64,' in page
     assert "0.25 for high, 0.75 for low" in page and "no answer: cut_off" in page
     assert "first: the high one" in page and "second: the high one" in page
+    # the conversation of a judgement that failed, with the model's words as they came
+    assert "&#34;step&#34;: &#34;look&#34;" in page
+    assert "I cannot tell" in page
 
 
 def test_a_public_report_shows_nothing_of_what_may_not_be_passed_on(

@@ -1,12 +1,15 @@
-"""Kinds of work for the engine's contract: judgements, scores of videos, and a planted tiny one."""
+"""Kinds of work for the contract of paid requests: judgements, scores of videos, a planted tiny one, and the
+requests of the prompt suite.
+"""
 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 
@@ -16,11 +19,19 @@ from storage_schemas.model import Frozen
 from storage_schemas.row_store import RowId, RowStore
 from storage_schemas.store import Store
 from tasks.aspects.base import Pool
-from tasks.llm.limits import Limits
+from tasks.llm.answer_store import AnswerStore
+from tasks.llm.chat import ChatAnswer, ChatClient, ChatRequest
+from tasks.llm.conversation import LiveAsker, Roles, Step
+from tasks.llm.limits import Limits, Spending
+from tasks.llm.meter import Meter
+from tasks.llm.requests import Calls
+from tasks.llm.servers import Servers
 from tasks.llm.usage import Estimate, NotJudged, Price, Prices, Usage
+from tasks.llm.vision_models import MARK_TOKENS, VlmModel
 from tasks.pairs.view import Pair
+from tasks.prompt_suite.requests import Paying, Stopped
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
-from tasks.scoring.engine import CannotGoOn, Form, Kind, Row, Work
+from tasks.scoring.engine import CannotGoOn, Form, Kind, Outcome, Row, Task, Work, answer_stage
 from tasks.scoring.judging import Judging, JudgingWork
 from tasks.scoring.registry import EvaluatorChoice
 from tasks.scoring.request import PairFacts, Request
@@ -80,14 +91,27 @@ class Script:
         return [Estimate(tokens_in=TOKENS, model="toy", once=once)]
 
 
-class Harness(Protocol):
+class Harness(ABC):
     """One kind of work."""
 
-    def work(self, folder: Path, script: Script, run: str = "run", **fields: Any) -> Work[Any]:
+    #: What is planned for a unit so that it fails by a fault of ours.
+    fault: Failure | str = "raises"
+
+    @abstractmethod
+    def work(self, folder: Path, script: Script, run: str = "run", **fields: Any) -> Any:
         """Return the work of a run."""
 
+    @abstractmethod
     def units(self, count: int) -> list[Any]:
         """Return units, numbered from 0."""
+
+    def answer(self, work: Any, units: Sequence[Any], id_: str = "run-0") -> Outcome:
+        """Answer units as one task."""
+        return answer_stage(work, Task(id_, "title", NAME, tuple(units)))
+
+    def known(self, work: Any) -> dict[str, str]:
+        """Return what is known of each key: the failure, empty where there is an answer."""
+        return {id_[0]: failure for id_, failure in work.rows().known().items()}
 
 
 # -- judgements ----------------------------------------------------------------------------------------
@@ -153,7 +177,7 @@ class ScriptedJudgingWork(JudgingWork):
         return kind
 
 
-class Judgements:
+class Judgements(Harness):
     def work(self, folder: Path, script: Script, run: str = "run", **fields: Any) -> Work[Any]:
         setup = Setup(store_path=str(folder))
         given = {"prices": PRICES, "setup": setup, "pairs": NumberedPairs(), "script": script, **fields}
@@ -209,7 +233,7 @@ class ScriptedSuiteWork(SuiteWork):
         return kind
 
 
-class SuiteScores:
+class SuiteScores(Harness):
     def work(self, folder: Path, script: Script, run: str = "run", **fields: Any) -> Work[Any]:
         choice = SuiteChoice(store_path=str(folder), suite="planted")
         given = {"prices": PRICES, "choice": choice, "sampling": FrameRate(), "script": script, **fields}
@@ -323,7 +347,7 @@ class TinyWork(Work[TinyUnit]):
         return TinyKind(name, self.script)
 
 
-class Tiny:
+class Tiny(Harness):
     def work(self, folder: Path, script: Script, run: str = "run", **fields: Any) -> Work[Any]:
         return TinyWork(run, str(folder), **{"prices": PRICES, "script": script, **fields})
 
@@ -331,7 +355,86 @@ class Tiny:
         return [TinyUnit(n) for n in range(count)]
 
 
-HARNESSES: dict[str, Harness] = {"judgement": Judgements(), "score": SuiteScores(), "tiny": Tiny()}
+# -- requests of the prompt suite ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ScriptedClient:
+    """Answers a request by the number that is its text, in place of a model's server."""
+
+    script: Script
+
+    def ask(self, request: ChatRequest) -> ChatAnswer:
+        number = int(request.messages[1]["content"][0]["text"])
+        usage = self.script.ask(number)
+        return ChatAnswer(text=str(number), model="toy", tokens_in=usage.tokens_in)
+
+
+@dataclass(frozen=True)
+class ScriptedRoles(Roles):
+    script: Script = field(default_factory=Script)
+
+    def calls(self, role: str) -> Calls:
+        return Calls(self.model(role), cast(ChatClient, ScriptedClient(self.script)), self.answers)
+
+
+@dataclass
+class PromptWork:
+    """The requests of a run, and those that it could not get an answer to."""
+
+    meter: Meter
+    roles: Roles
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def spending(self) -> Spending:
+        """What the run spends."""
+        return self.meter.spending
+
+
+class PromptRequests(Harness):
+    """Requests of the prompt maker, one after the other.
+
+    Their answers are kept instead of rows, so that a failure is what a run gives for a video.
+    """
+
+    fault = Failure.INTERNAL_ERROR
+
+    def work(self, folder: Path, script: Script, run: str = "run", **fields: Any) -> PromptWork:
+        # with one token for the text, its marks, and one for the answer: what a unit takes
+        toy = VlmModel(model="toy", server="-", context_tokens=9999, answer_tokens=16, most_images=2)
+        toy = toy.model_copy(update={"schema_tokens": TOKENS - MARK_TOKENS - 2, "thinking_tokens": 0})
+        spending = Spending(folder / "cache" / f"{run}.json", fields.get("limits", Limits()))
+        roles = ScriptedRoles("talk", {"language": toy}, Servers(), AnswerStore(folder / "answers"), script)
+        return PromptWork(Meter(NAME, spending, fields.get("prices", PRICES)), roles)
+
+    def units(self, count: int) -> list[Step]:
+        return [Step(f"key{n}", "language", "", str(n), {}, {}) for n in range(count)]
+
+    def answer(self, work: PromptWork, units: Sequence[Step], id_: str = "run-0") -> Outcome:
+        made, failed = 0, []
+        for unit in units:
+            asking = LiveAsker(work.roles)
+            try:
+                Paying(asking, work.meter).ask(unit)
+            except Stopped:
+                break
+            except NotJudged as problem:
+                work.failures[unit.name] = problem.failure.value
+                failed.append(unit.name)
+            made += asking.calls
+        return Outcome(id_, NAME, made, tuple(failed))
+
+    def known(self, work: PromptWork) -> dict[str, str]:
+        calls = work.roles.calls("language")
+        keys = {unit.name: calls.key(work.roles.key_of(unit, None), "", {}) for unit in self.units(9)}
+        return {name: "" for name, key in keys.items() if work.roles.answers.find(key)} | work.failures
+
+
+#: Kinds that run on the engine.
+ENGINE: dict[str, Harness] = {"judgement": Judgements(), "score": SuiteScores(), "tiny": Tiny()}
+#: All that asks for money.
+HARNESSES: dict[str, Harness] = {**ENGINE, "prompt": PromptRequests()}
 
 
 def new_store(folder: Path) -> Path:

@@ -1,7 +1,13 @@
-"""The engine's contract, which every kind of unit keeps: settled, tried again, died of, stopped, left."""
+"""The contract of paid requests: settled, tried again, died of, stopped, left.
+
+Kinds of the engine keep all of it. The prompt suite's requests keep what does not concern rows and tasks:
+each depends on the answers before it, so a run cannot plan it as a unit. Both use the meter, which holds the
+rules on limits and stops.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +19,18 @@ from tasks.llm import meter
 from tasks.llm.usage import Prices
 from tasks.scoring.engine import MOST_DEATHS, CannotGoOn, Outcome, Task, Work, answer_stage
 from tasks.scoring.submitted import BatchAnswers, BatchService, Submitted
-from tests.tasks.scoring.kinds import HARNESSES, NAME, Harness, Script, limits, new_store
+from tests.tasks.scoring.kinds import ENGINE, HARNESSES, NAME, Harness, Script, limits, new_store
+
+
+@pytest.fixture(params=ENGINE)
+def kind(request: pytest.FixtureRequest) -> Harness:
+    """A kind of work that runs on the engine."""
+    return ENGINE[request.param]
 
 
 @pytest.fixture(params=HARNESSES)
-def kind(request: pytest.FixtureRequest) -> Harness:
+def paid(request: pytest.FixtureRequest) -> Harness:
+    """Anything that makes paid requests."""
     return HARNESSES[request.param]
 
 
@@ -34,33 +47,146 @@ def known(work: Work[Any]) -> dict[str, str]:
     return {id_[0]: failure for id_, failure in work.rows().known().items()}
 
 
-def stopped(work: Work[Any]) -> str:
-    return work.spending.stopped(NAME)
+def stopped(work: Any) -> str:
+    return str(work.spending.stopped(NAME))
 
 
-def test_every_unit_is_answered_once_whatever_becomes_of_its_task(kind: Harness, folder: Path) -> None:
+class Killed(BaseException):
+    """Ends a process at once, as kill -9 does."""
+
+
+# -- every paid request --------------------------------------------------------------------------------
+
+
+def test_every_unit_is_answered_once_whatever_becomes_of_its_task(paid: Harness, folder: Path) -> None:
+    script = Script()
+    work, units = paid.work(folder, script), paid.units(5)
+    assert paid.answer(work, units) == Outcome("run-0", NAME, 5)
+    assert script.asked == [0, 1, 2, 3, 4]
+    assert paid.known(work) == {f"key{n}": "" for n in range(5)}
+    # an orchestrator may run a task again whose result it lost
+    assert paid.answer(work, units) == Outcome("run-0", NAME)
+    # another process has read nothing before
+    assert paid.answer(paid.work(folder, script), units) == Outcome("run-0", NAME)
+    assert len(script.asked) == 5
+
+
+def test_a_failure_does_not_affect_the_others(paid: Harness, folder: Path) -> None:
+    script = Script(plan={1: paid.fault, 2: Failure.REFUSED}.get)
+    work = paid.work(folder, script)
+    assert paid.answer(work, paid.units(4)).rows == ("key1", "key2")
+    assert paid.known(work) == {"key0": "", "key1": "internal_error", "key2": "refused", "key3": ""}
+    assert not stopped(work)
+
+
+def test_a_refused_key_leaves_the_rest(paid: Harness, folder: Path) -> None:
+    script = Script(plan={1: Failure.NOT_ALLOWED}.get)
+    work = paid.work(folder, script)
+    paid.answer(work, paid.units(4))
+    assert script.asked == [0, 1]
+    assert stopped(work).endswith("planned not_allowed")
+    # nor does a further task of the run ask
+    assert paid.answer(work, paid.units(4), "run-1") == Outcome("run-1", NAME)
+
+
+def test_failures_in_a_row_end_the_run(paid: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert meter.MOST_IN_A_ROW == 20
+    monkeypatch.setattr(meter, "MOST_IN_A_ROW", 3)
+    script = Script(plan=lambda n: None if n == 2 else paid.fault)
+    work = paid.work(folder, script)
+    paid.answer(work, paid.units(9))
+    assert script.asked == [0, 1, 2, 3, 4, 5]
+    assert stopped(work).startswith("3 requests in a row failed, the last with: ")
+    assert stopped(work).endswith("then run the same command again to continue")
+
+
+@pytest.mark.parametrize(("limit", "asked"), [({"usd": 2.5}, 2), ({"tokens": 300}, 3)])
+def test_a_limit_is_kept_and_the_next_run_goes_on(
+    paid: Harness, folder: Path, limit: dict[str, float], asked: int
+) -> None:
+    script = Script()
+    work = paid.work(folder, script, limits=limits(**limit))
+    paid.answer(work, paid.units(5))
+    assert len(script.asked) == asked
+    assert stopped(work).endswith("is reached: run the same command again to continue")
+    counts = work.spending.counts()[NAME]
+    assert (counts["asked"], counts["tokens"], counts["reserved_tokens"]) == (asked, asked * 100, 0)
+    assert counts["usd"] == pytest.approx(asked)
+    paid.answer(paid.work(folder, script, run="next"), paid.units(5), "next-0")
+    assert script.asked == [0, 1, 2, 3, 4]
+
+
+def test_a_limit_that_holds_no_unit_says_so(paid: Harness, folder: Path) -> None:
+    work = paid.work(folder, Script(), limits=limits(usd=0.5))
+    paid.answer(work, paid.units(2))
+    assert "the limit of 0.5 dollars is too small for the next request" in stopped(work)
+    assert not paid.known(work)
+
+
+def test_a_limit_in_dollars_needs_a_price(paid: Harness, folder: Path) -> None:
+    script = Script(threads=4)
+    work = paid.work(folder, script, limits=limits(usd=9), prices=Prices())
+    paid.answer(work, paid.units(2))
+    assert "model 'toy' has no price" in stopped(work)
+    assert not script.asked
+
+
+def test_a_fault_costs_nothing_and_reaches_no_limit(paid: Harness, folder: Path) -> None:
+    script = Script(plan=lambda n: paid.fault)
+    work = paid.work(folder, script, limits=limits(usd=1))
+    assert paid.answer(work, paid.units(4)).rows == ("key0", "key1", "key2", "key3")
+    counts = work.spending.counts()[NAME]
+    assert (counts["usd"], counts["unpriced"], counts["reserved_usd"]) == (0, 0, 0)
+    assert not stopped(work)
+
+
+def test_a_stop_elsewhere_is_noticed(paid: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "_LOOK_EVERY_S", 0.0)
+
+    def plan(number: int) -> None:
+        if number == 1:
+            work.spending.stop(NAME, "by another process")
+
+    script = Script(plan=plan)
+    work = paid.work(folder, script)
+    paid.answer(work, paid.units(5))
+    assert script.asked == [0, 1]
+
+
+def test_a_run_that_is_killed_asks_only_for_the_rest_again(paid: Harness, folder: Path) -> None:
+    def plan(number: int) -> None:
+        if number == 2 and script.asked.count(2) == 1:
+            raise Killed
+
+    script = Script(plan=plan)
+    with pytest.raises(Killed):
+        paid.answer(paid.work(folder, script), paid.units(4))
+    work = paid.work(folder, script, run="next")
+    paid.answer(work, paid.units(4), "next-0")
+    assert script.asked == [0, 1, 2, 2, 3]
+    assert paid.known(work) == {f"key{n}": "" for n in range(4)}
+
+
+def test_the_prompt_maker_asks_again_for_all_that_failed(folder: Path) -> None:
+    """Only answers are kept of prompts: a person waits for each, and may have changed what failed."""
+    prompts = HARNESSES["prompt"]
+    script = Script(plan={0: prompts.fault, 1: Failure.REFUSED}.get)
+    prompts.answer(prompts.work(folder, script), prompts.units(3))
+    prompts.answer(prompts.work(folder, script, run="next"), prompts.units(3))
+    assert script.asked == [0, 1, 2, 0, 1]
+
+
+# -- what runs on the engine ---------------------------------------------------------------------------
+
+
+def test_rows_of_a_task_are_known_where_another_run_has_joined_its_files(kind: Harness, folder: Path) -> None:
     script = Script()
     work, units = kind.work(folder, script), kind.units(5)
-    outcome = answer_stage(work, task(units))
-    assert (outcome.made, outcome.rows, outcome.unusable) == (5, (), "")
-    assert script.asked == [0, 1, 2, 3, 4]
-    assert known(work) == {f"key{n}": "" for n in range(5)}
-    # an orchestrator may run a task again whose result it lost
-    assert answer_stage(work, task(units)) == Outcome("run-0", NAME)
-    # also where another run has joined its files meanwhile
+    answer_stage(work, task(units))
     work.rows().add([])
     work.rows().pack()
     assert answer_stage(kind.work(folder, script), task(units)).made == 0
     assert len(script.asked) == 5
-
-
-def test_a_failure_is_a_row_and_harms_no_other(kind: Harness, folder: Path) -> None:
-    script = Script(plan={1: "raises", 2: Failure.REFUSED}.get)
-    work = kind.work(folder, script)
-    outcome = answer_stage(work, task(kind.units(4)))
-    assert outcome.rows == ("key1", "key2")
-    assert known(work) == {"key0": "", "key1": "internal_error", "key2": "refused", "key3": ""}
-    assert not stopped(work)
 
 
 def test_what_lies_with_the_machine_is_tried_again_the_rest_only_on_request(
@@ -72,25 +198,6 @@ def test_what_lies_with_the_machine_is_tried_again_the_rest_only_on_request(
     assert script.asked == [0, 1, 2, 0]
     answer_stage(kind.work(folder, script, run="more", retry=True), task(kind.units(3), "more-0"))
     assert script.asked == [0, 1, 2, 0, 0, 1]
-
-
-def test_a_refused_key_leaves_the_rest(kind: Harness, folder: Path) -> None:
-    script = Script(plan={1: Failure.NOT_ALLOWED}.get)
-    work = kind.work(folder, script)
-    answer_stage(work, task(kind.units(4)))
-    assert script.asked == [0, 1]
-    assert stopped(work) == "planned not_allowed"
-    # nor does a further task of the run ask
-    assert answer_stage(work, task(kind.units(4), "run-1")) == Outcome("run-1", NAME)
-
-
-def test_failures_in_a_row_end_the_run(kind: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meter, "MOST_IN_A_ROW", 3)
-    script = Script(plan=lambda n: None if n == 2 else "raises")
-    work = kind.work(folder, script)
-    answer_stage(work, task(kind.units(9)))
-    assert script.asked == [0, 1, 2, 3, 4, 5]
-    assert stopped(work).startswith("3 requests in a row failed; once that is fixed the same command goes on")
 
 
 def test_a_limit_of_the_model_leaves_the_unit_without_a_row(kind: Harness, folder: Path) -> None:
@@ -110,37 +217,6 @@ def test_what_every_unit_lacks_is_told_and_all_are_left(kind: Harness, folder: P
     assert known(work) == {"key0": ""}
 
 
-@pytest.mark.parametrize(("limit", "asked"), [({"usd": 2.5}, 2), ({"tokens": 300}, 3)])
-def test_a_limit_is_kept_and_the_next_run_goes_on(
-    kind: Harness, folder: Path, limit: dict[str, float], asked: int
-) -> None:
-    script = Script()
-    work = kind.work(folder, script, limits=limits(**limit))
-    answer_stage(work, task(kind.units(5)))
-    assert len(script.asked) == asked
-    assert stopped(work).endswith("is reached: the same command goes on")
-    counts = work.spending.counts()[NAME]
-    assert (counts["asked"], counts["tokens"], counts["reserved_tokens"]) == (asked, asked * 100, 0)
-    assert counts["usd"] == pytest.approx(asked)
-    answer_stage(kind.work(folder, script, run="next"), task(kind.units(5), "next-0"))
-    assert script.asked == [0, 1, 2, 3, 4]
-
-
-def test_a_limit_that_holds_no_unit_says_so(kind: Harness, folder: Path) -> None:
-    work = kind.work(folder, Script(), limits=limits(usd=0.5))
-    answer_stage(work, task(kind.units(2)))
-    assert "the limit of 0.5 dollars is too small for the next request" in stopped(work)
-    assert not known(work)
-
-
-def test_a_limit_in_dollars_needs_a_price(kind: Harness, folder: Path) -> None:
-    script = Script()
-    work = kind.work(folder, script, limits=limits(usd=9), prices=Prices())
-    answer_stage(work, task(kind.units(2)))
-    assert "model 'toy' has no price" in stopped(work)
-    assert not script.asked
-
-
 def test_work_that_units_share_is_set_aside_once(kind: Harness, folder: Path) -> None:
     script = Script(once="shared")
     work = kind.work(folder, script, limits=limits(usd=2.0))
@@ -150,10 +226,15 @@ def test_work_that_units_share_is_set_aside_once(kind: Harness, folder: Path) ->
 
 
 def test_threads_answer_at_once(kind: Harness, folder: Path) -> None:
-    script = Script(threads=4)
+    together = threading.Barrier(4, timeout=60)
+
+    def plan(number: int) -> None:
+        together.wait()
+
+    script = Script(threads=4, plan=plan)
     work = kind.work(folder, script)
     assert answer_stage(work, task(kind.units(12))).made == 12
-    assert 1 < script.most_at_once <= 4
+    assert script.most_at_once == 4
     assert sorted(script.asked) == list(range(12))
 
 
@@ -174,24 +255,7 @@ def test_what_a_process_died_of_is_tried_alone_and_then_fails(
     assert known(work)["key3"] == ("internal_error" if deaths == MOST_DEATHS else "")
 
 
-def test_a_stop_elsewhere_is_noticed(kind: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meter, "_LOOK_EVERY_S", 0.0)
-
-    def plan(number: int) -> None:
-        if number == 1:
-            work.spending.stop(NAME, "by another process")
-
-    script = Script(plan=plan)
-    work = kind.work(folder, script)
-    answer_stage(work, task(kind.units(5)))
-    assert script.asked == [0, 1]
-
-
 # -- handed over now, collected later ------------------------------------------------------------------
-
-
-class Killed(BaseException):
-    """Ends a process at once, as kill -9 does."""
 
 
 class FakeProvider(BatchService[Any]):

@@ -163,7 +163,7 @@ def test_a_folder_that_cannot_be_written_costs_only_time(
     side = FrameList([noise(n) for n in range(4)])
     found = FeatureCache(tmp_path / "features").compute_missing(side, range(4), Sums())
     assert np.array_equal(found.rows, expected(side, range(4)))
-    assert "not kept" in caplog.text
+    assert "not stored" in caplog.text
 
 
 def test_memory_is_bounded_by_families() -> None:

@@ -63,7 +63,7 @@ def test_files_of_evaluators(tmp_path: Path) -> None:
     assert (one.use, one.label, one.settings) == ("coin", "one", {"seed": 3})
     assert (coin.use, coin.label) == ("coin", "coin")
     for text, says in (
-        ("[a", "no TOML"),
+        ("[a", "not TOML"),
         ("[judges.x]", "[evaluators.LABEL]"),
         ("evaluators.x = 3", "LABEL"),
     ):
@@ -126,7 +126,7 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_every_aspect_has_a_text_and_a_folder_replaces_it(tmp_path: Path) -> None:
     texts = {name: aspect_text(name, "x").description for name in ASPECTS}
-    assert len(set(texts.values())) == 10 and all(len(text) > 80 for text in texts.values())
+    assert len(set(texts.values())) == 10 and all(len(text) > 60 for text in texts.values())
     (tmp_path / "color.txt").write_text(" Are the\n colours right? ")
     assert aspect_text("color", "x", str(tmp_path)).description == "Are the colours right?"
     assert aspect_text("aesthetics", "x", str(tmp_path)).description == texts["aesthetics"]
@@ -250,7 +250,7 @@ def test_prices(tmp_path: Path) -> None:
     assert prices.cost("other", 1, 0) is None and prices.cost("other", 0, 0) == 0
     assert prices.of([Estimate(tokens_in=10, model="m"), Estimate(tokens_in=1, model="x")]) is None
     assert isinstance(load_prices(), Prices)
-    for text, says in (("[", "no TOML"), ("[models.m]\ninput_per_million = -1", "models.m")):
+    for text, says in (("[", "not TOML"), ("[models.m]\ninput_per_million = -1", "models.m")):
         file.write_text(text)
         with pytest.raises(UserInputError, match=says):
             load_prices(str(file))

@@ -1,4 +1,4 @@
-"""The organiser's pages, a separate application mounted beside the workers' pages.
+"""The organiser's pages, a separate application mounted next to the workers' pages.
 
 They cover logging in and out, progress, the list of workers, reviewing and erasing a worker, and the record.
 """
@@ -38,7 +38,7 @@ from tasks.annotation.desk.database import Clock, utc
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.organiser import LONGEST_NOTE
 
-SHOWN = ("listed", "flagged", "excluded", "cleared")
+FILTERS = ("listed", "flagged", "excluded", "cleared")
 OwnForm = Annotated[Forms, Depends(own_form)]
 
 
@@ -49,12 +49,12 @@ def add_worker_pages(app: FastAPI) -> None:
     @app.get("/c/{name}/workers")
     def workers(request: Request, name: str, show: str = "", first: int = 0) -> Response:
         campaign = views.campaign(name)
-        data = views.workers(campaign, show if show in SHOWN else "", first)
+        data = views.workers(campaign, show if show in FILTERS else "", first)
         return page(request, "workers", f"Workers of {name}", campaign=campaign, here="Workers", **data)
 
     @app.get("/c/{name}/workers/{worker}")
-    def review(request: Request, name: str, worker: str, order: str = "", said: str = "") -> Response:
-        return _review(request, views, views.campaign(name), worker, order=order, said=said)
+    def review(request: Request, name: str, worker: str, order: str = "", recorded: str = "") -> Response:
+        return _review(request, views, views.campaign(name), worker, order=order, recorded=recorded)
 
     @app.post("/c/{name}/workers/{worker}/decide")
     def decide(request: Request, name: str, worker: str, fields: OwnForm) -> Response:
@@ -66,15 +66,15 @@ def add_worker_pages(app: FastAPI) -> None:
         if standing not in (Standing.EXCLUDED, Standing.CLEARED):
             problem = "Choose whether to exclude or to clear the worker."
         elif not note:
-            problem = "Write a note that explains the decision, also to the worker."
+            problem = "Write a note that explains the decision; the worker may ask for it."
         elif len(note) > LONGEST_NOTE:
-            problem = f"The note has {len(note)} letters; at most {LONGEST_NOTE} are kept."
+            problem = f"The note has {len(note)} characters; the maximum is {LONGEST_NOTE}."
         if problem:
             return _review(
                 request, views, campaign, worker, problem=problem, note=note, standing=standing, status=422
             )
         views.decide(campaign, worker, Standing(standing), note, session_of(request).name)
-        return RedirectResponse(f"{ROOT}/c/{name}/workers/{worker}?said={standing}", 303)
+        return RedirectResponse(f"{ROOT}/c/{name}/workers/{worker}?recorded={standing}", 303)
 
     @app.get("/c/{name}/workers/{worker}/erase")
     def ask_to_erase(request: Request, name: str, worker: str) -> Response:
@@ -97,7 +97,7 @@ def _review(
     worker: str,
     *,
     order: str = "",
-    said: str = "",
+    recorded: str = "",
     problem: str = "",
     note: str = "",
     standing: str = "",
@@ -111,11 +111,11 @@ def _review(
         here="Workers",
         status=status,
         view=views.worker(campaign, worker, order),
-        said=said,
+        recorded=recorded,
         problem=problem,
         note=note,
         standing=standing,
-        most_note=LONGEST_NOTE,
+        longest_note=LONGEST_NOTE,
     )
 
 
@@ -132,32 +132,34 @@ def _ask_to_erase(
 def add_login(app: FastAPI, login: Login) -> None:
     """Add the pages for logging in and out."""
 
-    def asked(request: Request, go_on: str, name: str = "", problem: str = "", status: int = 200) -> Response:
-        there = local_path(go_on, ROOT)
+    def login_form(
+        request: Request, go_on: str, name: str = "", problem: str = "", status: int = 200
+    ) -> Response:
+        target = local_path(go_on, ROOT)
         return page(
-            request, "login", "Organiser", status=status, go_on=there, typed_name=name, problem=problem
+            request, "login", "Organiser", status=status, go_on=target, typed_name=name, problem=problem
         )
 
     @app.get("/login")
     def login_page(request: Request, go_on: str = "") -> Response:
         if request.state.session is not None:
             return RedirectResponse(local_path(go_on, ROOT), 303)
-        return asked(request, go_on)
+        return login_form(request, go_on)
 
     @app.post("/login")
     async def log_in(request: Request, fields: Annotated[Forms, Depends(form)]) -> Response:
-        # nothing is awaited here, so that attempts of one address are counted one after the other
+        # nothing is awaited here, so that attempts from one address are counted one after the other
         go_on, name = fields.get("go_on", ""), clean_name(fields.get("name", ""))
         wait_s = login.wait_s(request)
         if wait_s:
-            told = f"Too many wrong secrets: try again in {int(wait_s) + 1} seconds."
-            answer = asked(request, go_on, name, told, 429)
+            problem = f"Too many wrong secrets: try again in {int(wait_s) + 1} seconds."
+            answer = login_form(request, go_on, name, problem, 429)
             answer.headers["Retry-After"] = str(int(wait_s) + 1)
             return answer
         if not login.is_right(request, fields.get("secret", "")):
-            return asked(request, go_on, name, "This is not the secret.", 403)
+            return login_form(request, go_on, name, "This is not the secret.", 403)
         if not name:
-            return asked(request, go_on, name, "Enter your name: decisions are recorded with it.", 422)
+            return login_form(request, go_on, name, "Enter your name: decisions are recorded with it.", 422)
         welcome = RedirectResponse(local_path(go_on, ROOT), 303)
         login.begin(welcome, name)
         return welcome
@@ -189,17 +191,17 @@ def organiser_app(
     Parameters
     ----------
     store
-        Where collected votes are: erasing a worker removes them there too.
+        The store with collected votes: erasing a worker removes them there too.
     secret
-        What organisers log in with.
+        The organisers' password.
     campaigns
         Campaigns to show; all by default.
     secure
-        Whether the session's cookie is sent by https only.
+        Whether the session's cookie is sent over https only.
     limiter
-        Counts wrong secrets by address; one of its own by default.
+        Counts wrong secrets by address; a new one by default.
     zone
-        Zone of the times that are shown; this machine's by default.
+        Time zone of the pages; this machine's by default.
     """
     login = Login(secret, key, ROOT, secure, clock, limiter or Limiter())
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -222,10 +224,10 @@ def _add_pages(app: FastAPI) -> None:
 
     @app.get("/")
     def campaigns(request: Request) -> Response:
-        found = views.campaigns()
-        if len(found) == 1:
-            return RedirectResponse(f"{ROOT}/c/{found[0].name}", 303)
-        return page(request, "campaigns", "Campaigns", campaigns=found)
+        listed = views.campaigns()
+        if len(listed) == 1:
+            return RedirectResponse(f"{ROOT}/c/{listed[0].name}", 303)
+        return page(request, "campaigns", "Campaigns", campaigns=listed)
 
     @app.get("/c/{name}")
     def dashboard(request: Request, name: str) -> Response:
@@ -241,27 +243,27 @@ def _add_pages(app: FastAPI) -> None:
 
 
 def _wrong(request: Request, problem: Exception) -> Response:
-    return page(request, "problem", "There is no such page", problem=str(problem), status=404)
+    return page(request, "problem", "Page not found", problem=str(problem), status=404)
 
 
 def _refused(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)
-    title = "There is no such page" if problem.status_code == 404 else "This cannot be done"
+    title = "Page not found" if problem.status_code == 404 else "Request not accepted"
     return page(request, "problem", title, problem=str(problem.detail), status=problem.status_code)
 
 
 def _unfit(request: Request, problem: Exception) -> Response:
-    said = "The address or the form has a value that no page of ours sends."
-    return page(request, "problem", "This cannot be done", problem=said, status=422)
+    message = "The address or the form has a value that our pages never send."
+    return page(request, "problem", "Request not accepted", problem=message, status=422)
 
 
 def _away(request: Request, problem: Exception) -> Response:
     log.error("the database does not answer: %s", problem)
-    said = "The database does not answer. Wait a minute and reload the page; nothing was changed."
-    return page(request, "problem", "Not now", problem=said, status=503)
+    message = "The database does not answer. Wait a minute and reload the page; nothing was changed."
+    return page(request, "problem", "Temporarily unavailable", problem=message, status=503)
 
 
 def _broken(request: Request, problem: Exception) -> Response:
     """Answer an unexpected error; the traceback goes to the log."""
-    said = "An error occurred on the server; see its log."
-    return page(request, "problem", "This did not work", problem=said, status=500)
+    message = "An error occurred on the server; see its log."
+    return page(request, "problem", "Something went wrong", problem=message, status=500)

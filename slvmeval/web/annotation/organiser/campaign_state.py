@@ -106,7 +106,7 @@ class Reading:
 REFUSED = {
     R.UNKNOWN_CAMPAIGN: ("No such campaign", "a mistyped address"),
     R.UNKNOWN_WORKER: ("No worker entered with this session", "a cookie of another installation"),
-    R.BAD_LINK: ("A link that was never issued", "it was cut off or altered"),
+    R.BAD_LINK: ("A link that was never issued", "it was truncated or altered"),
     R.LINK_USED: ("A link that belongs to somebody else", "a link was passed on"),
     R.NO_CONSENT: ("A task before the consent", "a page opened out of order"),
     R.EXCLUDED: ("An excluded worker came back", "nothing to do"),
@@ -114,14 +114,14 @@ REFUSED = {
     R.NO_TASKS: ("All remaining tasks are open with others", "workers are told to come back later"),
     R.LIMIT: ("The worker reached the maximum number of tasks", "nothing to do"),
     R.UNKNOWN_ASSIGNMENT: ("An answer to another worker's task", "a second browser, or cheating"),
-    R.EXPIRED: ("An answer too late", "the lease ran out and others answered; a longer lease may help"),
-    R.NOT_LOOKED: ("A preference before both videos were played", "haste, or a cheat"),
-    R.NO_PREFERENCE: ("A rating before the preference", "a cheat"),
-    R.NOT_SEEN: ("A segment that was not played", "haste, or a cheat"),
-    R.NOT_CONFIRMED: ("A rating before every segment was confirmed", "haste, or a cheat"),
-    R.OTHER_ANSWER: ("Another answer after the first was stored", "two tabs"),
-    R.BAD_VALUE: ("A value that our pages never send", "a cheat"),
-    R.NOTHING_DONE: ("A completion code without any answer", "the worker left at once"),
+    R.EXPIRED: ("A late answer", "the lease expired and others answered; a longer lease may help"),
+    R.NOT_LOOKED: ("A preference before both videos were played", "haste, or cheating"),
+    R.NO_PREFERENCE: ("A rating before the preference", "cheating"),
+    R.NOT_SEEN: ("A segment that was not played", "haste, or cheating"),
+    R.NOT_CONFIRMED: ("A rating before every segment was confirmed", "haste, or cheating"),
+    R.OTHER_ANSWER: ("A second, different answer", "two tabs"),
+    R.BAD_VALUE: ("A value that our pages never send", "cheating"),
+    R.NOTHING_DONE: ("A completion code without any answer", "the worker left immediately"),
 }
 OTHER = {
     "claim_cut": ("A playback report longer than possible", "a slow clock, or cheating; it was cut"),
@@ -269,5 +269,5 @@ def _people(facts: Facts, judged: Sequence[WorkerQuality]) -> WorkerCounts:
 
 def troubles(counts: Mapping[str, int]) -> tuple[Trouble, ...]:
     """Return counts of events in words, the most frequent first."""
-    found = [Trouble(what, n, mostly) for kind, n in counts.items() for what, mostly in [described(kind)]]
-    return tuple(sorted(found, key=lambda one: (-one.times, one.what)))
+    rows = [Trouble(what, n, mostly) for kind, n in counts.items() for what, mostly in [described(kind)]]
+    return tuple(sorted(rows, key=lambda one: (-one.times, one.what)))

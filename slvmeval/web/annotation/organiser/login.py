@@ -1,8 +1,7 @@
 """The organiser's login: one secret, a signed session, a token in every form, and a limit on attempts.
 
-It is independent of workers' sessions: another cookie, another key, another path. A middleware puts the login
-in front
-of every page of the organiser.
+It is independent of workers' sessions: a different cookie, key and path. A middleware puts the login in front
+of every organiser page.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ COOKIE = "slvmeval_organiser"
 #: A session ends after a working day.
 SESSION_HOURS = 12
 #: Wrong secrets that one address may send a minute, or at once.
-TRIES_A_MINUTE = 5
-_MOST_NAME = 80
+ATTEMPTS_A_MINUTE = 5
+_LONGEST_NAME = 80
 
 
 @dataclass(frozen=True)
@@ -91,70 +90,70 @@ class Login:
         self._ended: dict[str, datetime] = {}
 
     def wait_s(self, request: Request) -> float:
-        """Return how many seconds this address must wait before the next attempt; 0 for none."""
-        return self._limiter.full("organiser", _address(request), TRIES_A_MINUTE)
+        """Return the seconds that this address must wait before the next attempt; 0 for none."""
+        return self._limiter.full("organiser", _address(request), ATTEMPTS_A_MINUTE)
 
     def is_right(self, request: Request, secret: str) -> bool:
         """Return whether the secret is right, and count a wrong one. Call `wait_s` first."""
         if hmac.compare_digest(secret.strip().encode("utf-8", "replace"), self._secret):
             return True
-        self._limiter.wait_s("organiser", _address(request), TRIES_A_MINUTE)
+        self._limiter.wait_s("organiser", _address(request), ATTEMPTS_A_MINUTE)
         return False
 
     def begin(self, response: Response, name: str) -> None:
         """Set the cookie of a new session."""
         until = self._clock() + timedelta(hours=SESSION_HOURS)
-        said = {"id": secrets.token_urlsafe(18), "name": clean_name(name), "until": until.timestamp()}
+        values = {"id": secrets.token_urlsafe(18), "name": clean_name(name), "until": until.timestamp()}
         response.set_cookie(
             COOKIE,
-            str(self._signer.dumps(said)),
+            str(self._signer.dumps(values)),
             path=self._root,
             secure=self._secure,
             httponly=True,
-            # links in mails to an organiser's page work; forms have a token as well
+            # so that links to organiser pages in mails work; forms have a token as well
             samesite="lax",
         )
 
     def session(self, request: Request) -> OrganiserSession | None:
         """Return the session of a request; None if it is missing, altered or ended."""
-        found = self._read(request)
-        if found is None:
+        values = self._read(request)
+        if values is None:
             return None
-        token = hmac.new(self._key, f"csrf {found['id']}".encode(), hashlib.sha256).hexdigest()
-        return OrganiserSession(found["name"], token)
+        token = hmac.new(self._key, f"csrf {values['id']}".encode(), hashlib.sha256).hexdigest()
+        return OrganiserSession(values["name"], token)
 
     def end(self, request: Request, response: Response) -> None:
         """End the session, also for copies of its cookie; other processes do not learn of it."""
-        found = self._read(request)
-        if found is not None:
+        values = self._read(request)
+        if values is not None:
             now = self._clock()
             self._ended = {key: until for key, until in self._ended.items() if until > now}
-            self._ended[found["id"]] = now + timedelta(hours=SESSION_HOURS)
+            self._ended[values["id"]] = now + timedelta(hours=SESSION_HOURS)
         response.delete_cookie(COOKIE, path=self._root)
 
     def _read(self, request: Request) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = self._signer.loads(request.cookies.get(COOKIE, ""))
+            values: dict[str, Any] = self._signer.loads(request.cookies.get(COOKIE, ""))
         except BadData:
             return None
-        left = found["until"] - self._clock().timestamp()
+        left = values["until"] - self._clock().timestamp()
         # more than a whole session left: the clock was set back by an unknown amount
-        if not 0 < left <= SESSION_HOURS * 3600 or found["id"] in self._ended:
+        if not 0 < left <= SESSION_HOURS * 3600 or values["id"] in self._ended:
             return None
-        return found
+        return values
 
 
-def local_path(asked: str, root: str) -> str:
+def local_path(path: str, root: str) -> str:
     """Return the page after the login: always one below `root`."""
     # browsers read \ as / and drop control characters; our addresses have neither
-    fits = re.fullmatch(r"/[A-Za-z0-9/_.-]*(\?[A-Za-z0-9=&_.-]*)?", asked)
-    return asked if fits and asked.startswith(f"{root}/") and ".." not in asked else f"{root}/"
+    fits = re.fullmatch(r"/[A-Za-z0-9/_.-]*(\?[A-Za-z0-9=&_.-]*)?", path)
+    return path if fits and path.startswith(f"{root}/") and ".." not in path else f"{root}/"
 
 
 def clean_name(name: str) -> str:
     """Return a normalised name: one line of at most 80 printable characters."""
     printable = "".join(letter for letter in " ".join(name.split()) if letter.isprintable())
-    return printable[:_MOST_NAME].strip()
+    return printable[:_LONGEST_NAME].strip()
 
 
 def _address(request: Request) -> str:
@@ -181,9 +180,9 @@ def guarding(login: Login, root: str) -> Callable[[Request, Next], Awaitable[Res
         path = _below(request)
         request.state.session = login.session(request)
         if request.state.session is None and path != "/login" and not path.startswith("/assets/"):
-            asked = path + (f"?{request.url.query}" if request.url.query else "")
-            # form data is not kept over the login: the form's page is opened again
-            page = asked if request.method == "GET" else path.rpartition("/")[0] or "/"
+            address = path + (f"?{request.url.query}" if request.url.query else "")
+            # form data does not survive the login: the form's page is opened again
+            page = address if request.method == "GET" else path.rpartition("/")[0] or "/"
             return RedirectResponse(f"{root}/login?go_on={quote(root + page)}", 303)
         answer = await go_on(request)
         # the browser then reports a form's origin to us, and nothing to other sites
@@ -209,7 +208,7 @@ async def own_form(request: Request) -> Forms:
     """
     fields = await form(request)
     if not session_of(request).owns(fields.get("csrf", "")):
-        raise HTTPException(403, "this form is not of your session: load the page anew and send it again")
+        raise HTTPException(403, "this form belongs to another session: reload the page and send it again")
     return fields
 
 

@@ -42,7 +42,7 @@ def page(
     request
         Its session, if any, is shown on the page.
     name
-        Name of the template, without its ending.
+        Name of the template, without its extension.
     campaign
         The campaign that the page is about, if any.
     here
@@ -54,8 +54,8 @@ def page(
     zone = views.zone
 
     def local(moment: datetime | str | None, shape: str = "%a %d %b %Y, %H:%M") -> str:
-        found = when(moment) if isinstance(moment, str) else moment
-        return found.astimezone(zone).strftime(shape) if found else "–"
+        moment_utc = when(moment) if isinstance(moment, str) else moment
+        return moment_utc.astimezone(zone).strftime(shape) if moment_utc else "–"
 
     text = (
         _environment()
@@ -104,7 +104,7 @@ def words(name: str) -> str:
 
 
 def short(worker: str) -> str:
-    """Return the beginning of a worker's hash, enough to distinguish thousands of workers."""
+    """Return the prefix of a worker's hash, enough to distinguish thousands of workers."""
     return worker[:10]
 
 
@@ -138,7 +138,7 @@ def highest(bars: Sequence[VoteCount]) -> int:
 
 
 def pair(pair_id: str) -> str:
-    """Return the beginning of a pair's id."""
+    """Return the prefix of a pair's id."""
     return pair_id[:12]
 
 

@@ -41,25 +41,25 @@ class Views:
 
     Parameters
     ----------
-    shown
+    campaigns
         Names of the campaigns to show; all if empty.
     """
 
     def __init__(
-        self, desk: Desk, store: Store, clock: Clock, zone: tzinfo | None, shown: Sequence[str]
+        self, desk: Desk, store: Store, clock: Clock, zone: tzinfo | None, campaigns: Sequence[str]
     ) -> None:
         self.zone = zone
         self._desk = desk
         self._files = VotesStore(store)
         self._clock = clock
-        self._shown = frozenset(shown)
+        self._names = frozenset(campaigns)
         self._lock = threading.Lock()
         self._readings: dict[str, Reading] = {}
-        self._kept: dict[tuple[str, str], tuple[float, object, Any]] = {}
+        self._cache: dict[tuple[str, str], tuple[float, object, Any]] = {}
 
     def campaigns(self) -> list[Campaign]:
-        """Return the shown campaigns."""
-        return [one for one in self._desk.campaigns.all() if not self._shown or one.name in self._shown]
+        """Return the campaigns to show."""
+        return [one for one in self._desk.campaigns.all() if not self._names or one.name in self._names]
 
     def campaign(self, name: str) -> Campaign:
         """Return a campaign.
@@ -67,17 +67,17 @@ class Views:
         Raises
         ------
         UserInputError
-            If there is none of this name here.
+            If there is no campaign of this name.
         """
-        found = next((one for one in self.campaigns() if one.name == name), None)
-        if found is None:
-            raise UserInputError(f"there is no campaign {name!r} here")
-        return found
+        match = next((one for one in self.campaigns() if one.name == name), None)
+        if match is None:
+            raise UserInputError(f"there is no campaign {name!r}")
+        return match
 
     def progress(self, campaign: Campaign) -> dict[str, Any]:
         """Return the dashboard's data."""
         facts = self._facts(campaign)
-        agreed = self._keep("agreement", facts, _AGREEMENT_S, agreed_of)
+        agreed = self._cached("agreement", facts, _AGREEMENT_S, agreed_of)
         judged = self._judged(facts)
         return {
             "state": campaign_state(facts, self._clock(), zone=self.zone, agreed=agreed, judged=judged),
@@ -88,17 +88,17 @@ class Views:
         facts = self._facts(campaign)
         rows = worker_rows(facts, self._judged(facts), self._alphas(facts))
         counts = Counter(kind for row in rows for kind in row.kinds)
-        kept = [row for row in rows if not show or show in row.kinds]
-        first = max(0, min(first, len(kept) - 1))
+        filtered = [row for row in rows if not show or show in row.kinds]
+        first = max(0, min(first, len(filtered) - 1))
         return {
-            "rows": kept[first : first + PAGE],
+            "rows": filtered[first : first + PAGE],
             "show": show,
             "counts": counts,
             "everybody": len(rows),
-            "found": len(kept),
+            "total": len(filtered),
             "first": first,
             "before": max(0, first - PAGE) if first else None,
-            "after": first + PAGE if first + PAGE < len(kept) else None,
+            "after": first + PAGE if first + PAGE < len(filtered) else None,
         }
 
     def worker(self, campaign: Campaign, worker: str, order: str = "newest") -> WorkerView:
@@ -107,7 +107,7 @@ class Views:
         Raises
         ------
         UserInputError
-            If the campaign knows no such worker.
+            If the worker is not in the campaign.
         """
         facts = self._facts(campaign)
         row = self._row(facts, worker)
@@ -128,15 +128,15 @@ class Views:
         """Erase a worker's data, and these pages' cache of the campaign."""
         gone = erase_worker(self._desk, self._files, campaign.name, worker, by)
         with self._lock:
-            self._kept = {key: kept for key, kept in self._kept.items() if key[1] != campaign.name}
+            self._cache = {key: value for key, value in self._cache.items() if key[1] != campaign.name}
         return gone
 
     def _row(self, facts: Facts, worker: str) -> WorkerRow:
         rows = worker_rows(facts, self._judged(facts), self._alphas(facts))
-        found = next((row for row in rows if row.worker == worker), None)
-        if found is None:
-            raise UserInputError(f"campaign {facts.campaign.name} knows no worker {worker!r}")
-        return found
+        match = next((row for row in rows if row.worker == worker), None)
+        if match is None:
+            raise UserInputError(f"there is no worker {worker!r} in campaign {facts.campaign.name}")
+        return match
 
     def _facts(self, campaign: Campaign) -> Facts:
         with self._lock:
@@ -153,24 +153,24 @@ class Views:
         )
 
     def _judged(self, facts: Facts) -> list[WorkerQuality]:
-        return self._keep("workers", facts, _WORKERS_S, judged_of)
+        return self._cached("workers", facts, _WORKERS_S, judged_of)
 
     def _alphas(self, facts: Facts) -> dict[str, float | None]:
-        def made(facts: Facts) -> dict[str, float | None]:
+        def alphas(facts: Facts) -> dict[str, float | None]:
             # excluded workers' agreement is needed too: all votes are included
             votes = counting(facts.votes, (), FilterRule())
-            return {worker: found.alpha for worker, found in worker_agreement(votes).items()}
+            return {worker: mine.alpha for worker, mine in worker_agreement(votes).items()}
 
-        return self._keep("alphas", facts, _AGREEMENT_S, made)
+        return self._cached("alphas", facts, _AGREEMENT_S, alphas)
 
-    def _keep(self, what: str, facts: Facts, seconds: float, make: Callable[[Facts], T]) -> T:
+    def _cached(self, what: str, facts: Facts, seconds: float, make: Callable[[Facts], T]) -> T:
         """Return the result of `make`, cached for a limited time while decisions are unchanged."""
-        place = (what, facts.campaign.name)
+        key = (what, facts.campaign.name)
         state = (len(facts.decisions), facts.campaign.drop_excluded)
-        kept = self._kept.get(place)
-        if kept is None or kept[1] != state or time.monotonic() - kept[0] > seconds:
-            kept = (time.monotonic(), state, make(facts))
+        entry = self._cache.get(key)
+        if entry is None or entry[1] != state or time.monotonic() - entry[0] > seconds:
+            entry = (time.monotonic(), state, make(facts))
             with self._lock:
-                self._kept[place] = kept
-        found: T = kept[2]
-        return found
+                self._cache[key] = entry
+        value: T = entry[2]
+        return value

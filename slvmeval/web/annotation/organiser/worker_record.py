@@ -32,7 +32,7 @@ class WorkerRow:
     standing
         ``excluded``, ``cleared`` or empty.
     last_vote
-        When the newest vote came; empty where that is not known.
+        Time of the newest vote; empty if unknown.
     """
 
     worker: str
@@ -58,10 +58,10 @@ class WorkerRow:
     @property
     def kinds(self) -> frozenset[str]:
         """The list filters that include the worker."""
-        found = {self.standing} if self.standing else set()
-        found |= {"flagged"} if self.flags else set()
-        found |= {"listed"} if self.listed else set()
-        return frozenset(found)
+        kinds = {self.standing} if self.standing else set()
+        kinds |= {"flagged"} if self.flags else set()
+        kinds |= {"listed"} if self.listed else set()
+        return frozenset(kinds)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Indicator:
     Parameters
     ----------
     count, of
-        How often it applied, and how often it could have.
+        Number of tasks to which it applied, and to which it could have applied.
     counted
         What is counted, and the condition for the flag.
     flagged
@@ -99,9 +99,9 @@ class VoteBeside:
     apart
         Steps between the rating and the others' most frequent one, 0 to 2; None without other votes.
     time_share
-        Seconds of the task over those of its two videos.
+        Duration of the task divided by that of its two videos.
     fastest
-        Share of the campaign's timed votes of this aspect that were as quick or quicker, above 0 to 1.
+        Share of the campaign's timed votes of this aspect that were as fast or faster, in (0, 1].
     is_fast
         Whether that is within the share that the indicator calls fast.
     """
@@ -142,14 +142,14 @@ def worker_rows(
     for vote in facts.votes:
         last[vote.worker] = max(vote.at, last.get(vote.worker, ""))
     platforms = {vote.worker: (vote.platform, vote.language) for vote in facts.votes}
-    seen = {one.worker: one for one in facts.workers}
+    entered = {one.worker: one for one in facts.workers}
     by_worker = {one.worker: one for one in judged}
-    found = []
-    for worker in [*by_worker, *(one for one in seen if one not in by_worker)]:
-        known, quality = seen.get(worker), by_worker.get(worker)
+    rows = []
+    for worker in [*by_worker, *(one for one in entered if one not in by_worker)]:
+        known, quality = entered.get(worker), by_worker.get(worker)
         decided = quality.decision.decision.value if quality and quality.decision else ""
         platform, language = platforms.get(worker, ("", ""))
-        found.append(
+        rows.append(
             WorkerRow(
                 worker=worker,
                 platform=known.platform if known and known.platform else platform,
@@ -162,12 +162,12 @@ def worker_rows(
                 last_vote=last.get(worker, ""),
             )
         )
-    return found
+    return rows
 
 
 def indicators(quality: WorkerQuality, rule: QualityRule) -> tuple[Indicator, ...]:
     """Describe the three indicators with their numbers and thresholds."""
-    easy = f"{rule.easy_agreement:.0%} of at least {rule.easy_least_votes} votes alike"
+    easy = f"{rule.easy_agreement:.0%} of at least {rule.easy_least_votes} votes agree"
     return (
         Indicator(
             "Fast",

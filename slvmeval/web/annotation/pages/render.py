@@ -22,34 +22,34 @@ ASSETS_URL = "/assets"
 
 
 def render(name: PageName, language: str, *, folder: Path | None = None, **data: Any) -> str:
-    """Return a page as HTML.
+    """Render a page as HTML.
 
     Every page takes ``campaign`` (a `Campaign`; None only on `refused`, where none is known) and, from the
     moment there is a session, ``csrf`` (the token for hidden fields and for the header ``X-CSRF``).
 
     ===========  ==========================================================================================
-    page         data beside that
+    page         further data
     ===========  ==========================================================================================
     ``enter``    nothing: shown where a link names no token and no platform
     ``consent``  nothing; posts ``csrf``, ``language``, ``agree=yes``
     ``task``     ``view`` (`Assignment.view()`), ``urls`` (``left``, ``right`` for the media; ``task``,
                  ``play``, ``prefer``, ``confirm``, ``rate`` for the rest)
-    ``done``     ``code`` (completion code), ``answered`` (how many tasks the worker answered)
+    ``done``     ``code`` (completion code), ``answered`` (number of tasks the worker answered)
     ``refused``  ``reason``, ``message``, ``go_on`` (URL or None)
     ===========  ==========================================================================================
 
     Parameters
     ----------
     name
-        Which page.
+        Name of the page.
     language
         ``en`` or ``ja``.
     folder
-        Texts of the campaign's own; see `texts`.
+        Folder with the campaign's own texts; see `texts`.
     """
     view = data.get("view")
     words = texts(language, view["aspect"] if view else None, folder)
-    # lets the browser load all modules at once instead of one after the other
+    # so that the browser loads all modules at once instead of one after the other
     scripts = sorted(path.name for path in ASSETS.glob("*.js")) if name == "task" else []
     template = _environment().get_template(f"{name}.html.j2")
     embedded = Markup(script_json(_island(words.words, data))) if name == "task" else ""
@@ -71,7 +71,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
 
 def _island(words: Any, data: dict[str, Any]) -> dict[str, Any]:
     """Return the initial data of the page's script."""
-    refused = {reason: said for reason, said in words["refused"].items() if isinstance(said, dict)}
+    refused = {reason: texts for reason, texts in words["refused"].items() if isinstance(texts, dict)}
     return {
         "view": data["view"],
         "urls": data["urls"],

@@ -39,10 +39,10 @@ class Texts:
     aspect: Words
 
     def refused(self, reason: str) -> Words:
-        """Return title and text for a reason, with a default for reasons without their own."""
+        """Return title and text for a reason; reasons without texts share a default."""
         known: Words = self.words["refused"]
-        found: Words = known.get(reason, known["other"])
-        return found
+        texts: Words = known.get(reason, known["other"])
+        return texts
 
 
 def texts(language: str, aspect: str | None = None, folder: Path | None = None) -> Texts:
@@ -65,15 +65,15 @@ def texts(language: str, aspect: str | None = None, folder: Path | None = None) 
     words = _words(language, folder)
     if aspect is None:
         return Texts(language, words, MappingProxyType({}))
-    found = words["aspects"].get(aspect)
-    missing = [key for key in ASPECT_KEYS if key not in (found or {})]
+    aspect_texts = words["aspects"].get(aspect)
+    missing = [key for key in ASPECT_KEYS if key not in (aspect_texts or {})]
     if missing:
-        where = folder / f"{language}.toml" if folder else f"{language}.toml in a folder of texts of your own"
+        where = folder / f"{language}.toml" if folder else f"{language}.toml in your own folder of texts"
         raise UserInputError(
-            f"aspect {aspect}: no words in {language} for its workers; write {', '.join(missing)} "
+            f"aspect {aspect} has no texts in {language}: write {', '.join(missing)} "
             f"under [aspects.{aspect}] in {where}"
         )
-    return Texts(language, words, MappingProxyType(found))
+    return Texts(language, words, MappingProxyType(aspect_texts))
 
 
 def check_texts(languages: Iterable[str], aspects: Iterable[str], folder: Path | None = None) -> None:
@@ -89,21 +89,21 @@ def check_texts(languages: Iterable[str], aspects: Iterable[str], folder: Path |
 def _words(language: str, folder: Path | None) -> Words:
     ours = files(__package__).joinpath("texts", f"{language}.toml")
     if not ours.is_file():
-        raise UserInputError(f"there are no pages in the language {language!r}; there are en and ja")
+        raise UserInputError(f"the pages are not available in {language!r}: choose en or ja")
     if folder is not None and not folder.is_dir():
-        raise UserInputError(f"there is no folder {folder} with texts of your own")
+        raise UserInputError(f"the folder of texts {folder} does not exist")
     words = tomllib.loads(ours.read_text(encoding="utf-8"))
     theirs = folder / f"{language}.toml" if folder is not None else None
     if theirs is not None and theirs.exists():
         try:
-            said = tomllib.loads(theirs.read_text(encoding="utf-8"))
+            overrides = tomllib.loads(theirs.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-            raise UserInputError(f"{theirs} is no TOML: {problem}") from problem
-        words = _over(words, said, f"{theirs}: ", ())
+            raise UserInputError(f"{theirs} is not valid TOML: {problem}") from problem
+        words = _over(words, overrides, f"{theirs}: ", ())
     return MappingProxyType(words)
 
 
-def _places(text: str) -> set[str]:
+def _placeholders(text: str) -> set[str]:
     return set(re.findall(r"\{\w+\}", text))
 
 
@@ -112,15 +112,16 @@ def _over(ours: dict[str, Any], theirs: dict[str, Any], where: str, path: tuple[
     merged = dict(ours)
     for key, value in theirs.items():
         name = ".".join((*path, key))
-        fresh = path in (("aspects",), ("refused",))
-        if key not in ours and not fresh and path[:1] != ("aspects",):
-            raise UserInputError(f"{where}{name} is no text of ours; there are {', '.join(sorted(ours))}")
-        old = ours.get(key, {} if fresh else "")
+        new_allowed = path in (("aspects",), ("refused",))
+        if key not in ours and not new_allowed and path[:1] != ("aspects",):
+            known = ", ".join(sorted(ours))
+            raise UserInputError(f"{where}there is no text {name}; choose from {known}")
+        old = ours.get(key, {} if new_allowed else "")
         if isinstance(old, dict) != isinstance(value, dict) or not isinstance(value, str | dict):
             kind = "a table" if isinstance(old, dict) else "text"
-            raise UserInputError(f"{where}{name} has to be {kind}")
-        if isinstance(value, str) and key in ours and _places(value) != _places(ours[key]):
-            wanted = ", ".join(sorted(_places(ours[key]))) or "none"
-            raise UserInputError(f"{where}{name} has to have the places of ours ({wanted}), no others")
+            raise UserInputError(f"{where}{name} must be {kind}")
+        if isinstance(value, str) and key in ours and _placeholders(value) != _placeholders(ours[key]):
+            wanted = ", ".join(sorted(_placeholders(ours[key]))) or "(none)"
+            raise UserInputError(f"{where}{name} must have exactly the placeholders {wanted}")
         merged[key] = _over(old, value, where, (*path, key)) if isinstance(value, dict) else value
     return merged

@@ -1,4 +1,4 @@
-// What a person wrote is not lost: neither by a server that was ended, nor by a click on a link.
+// What a person wrote is not lost, neither when the server has stopped nor when a link is clicked.
 const form = document.querySelector("form");
 const unsaved = document.getElementById("unsaved");
 let changed = "unsaved" in form.dataset;
@@ -28,10 +28,10 @@ form.addEventListener("submit", async (event) => {
     return;
   }
   changed = false;
-  const said = document.createElement("input");
-  said.type = "hidden";
-  said.name = "verdict";
-  said.value = verdict;
-  form.append(said);
+  const field = document.createElement("input");
+  field.type = "hidden";
+  field.name = "verdict";
+  field.value = verdict;
+  form.append(field);
   form.submit();
 });

@@ -19,6 +19,7 @@
       ["Sources", number(sources.length)],
       ["Hours of video", hours < 10 ? hours.toFixed(1) : number(Math.round(hours))],
       ["Degraded clips", number(pairs.reduce((sum, pair) => sum + pair.drawn.length, 0))],
+      ...statistics.facts,
     ]) byId("figures").append(el("div", {}, el("dt", {}, name), el("dd", {}, value)));
   }
 

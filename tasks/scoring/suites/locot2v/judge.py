@@ -44,6 +44,7 @@ class Locot2vJudge(SuiteJudge, PointwiseScorer):
         name = scorer.dimension.name
         if isinstance(result, NotJudged):
             result.message = f"{name}: {result.message}"
+            result.details = {"dimension": name, **details, **result.details}
             raise result
         return Score(
             result.value,

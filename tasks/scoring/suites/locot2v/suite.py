@@ -38,7 +38,9 @@ class Locot2vBench(Suite):
 
     def __init__(self, setup: Setup, **settings: Any) -> None:
         self._setup = setup
-        self.settings: Locot2vSettings = suite_settings(self.name, Locot2vSettings, settings)
+        self.settings: Locot2vSettings = suite_settings(
+            self.name, Locot2vSettings, {"prompts": setup.prompts, **settings}
+        )
 
     @property
     def dimensions(self) -> Sequence[Dimension]:

@@ -13,7 +13,7 @@ from typing import Any
 from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
-from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
+from tasks.llm.usage import Estimate, NotJudged, total_usage
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.judges.prompt_length import FittedPrompt
@@ -102,15 +102,16 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
             details["prompt"] = fitted.details()
             videos = [video_of(side, short) for side in (first, second)]
             scores = scorer.score(short, videos, self._repeat)
+        # a quality dimension has one conversation on both videos
+        conversations = ("first",) if isinstance(scorer, QualityScorer) else ("first", "second")
+        details |= {which: dict(score.details) for which, score in zip(conversations, scores, strict=False)}
         for which, score in zip(("first", "second"), scores, strict=True):
             if isinstance(score, NotJudged):
+                score.details = details
                 score.message = f"{dimension} of the {which} video: {score.message}"
                 # a failure names no model, so each model's usage stands apart
-                score.usage = _sum(
-                    [
-                        each.usage.by_model("" if isinstance(each, NotJudged) else each.model)
-                        for each in scores
-                    ]
+                score.usage = total_usage(
+                    [one.usage.by_model("" if isinstance(one, NotJudged) else one.model) for one in scores]
                 )
                 raise score
         one, other = (score for score in scores if isinstance(score, ScoredVideo))
@@ -121,13 +122,11 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
             choice=choice,
             model=one.model,
             prompt_digest=digest_value([dict(scorer.instructions()), prompt]),
-            usage=_sum([one.usage, other.usage]),
+            usage=total_usage([one.usage, other.usage]),
             details={
                 **details,
                 "scores": [one.value, other.value],
                 "calls": one.calls + other.calls,
-                "first": dict(one.details),
-                **({} if isinstance(scorer, QualityScorer) else {"second": dict(other.details)}),
             },
         )
 
@@ -152,15 +151,3 @@ def aspect_dimensions(changes: Mapping[str, str] | None = None) -> dict[str, str
 def _batch(first: Side, second: Side) -> list[SampledVideo]:
     # no order is drawn, so the checksums of whole videos are not needed
     return [SampledVideo("", video) for video in (first, second)]
-
-
-def _sum(usages: Sequence[Usage]) -> Usage:
-    others: list[ModelUsage] = [other for usage in usages for other in usage.others]
-    return Usage(
-        frames=sum(usage.frames for usage in usages),
-        tokens_in=sum(usage.tokens_in for usage in usages),
-        tokens_out=sum(usage.tokens_out for usage in usages),
-        seconds=sum(usage.seconds for usage in usages),
-        tries=max(usage.tries for usage in usages),
-        others=tuple(others),
-    )

@@ -34,7 +34,7 @@ class VideoBench(Suite):
     title: ClassVar[str] = "Video-Bench"
 
     def __init__(self, setup: Setup, **settings: Any) -> None:
-        self.settings: VideoBenchSettings = video_bench_settings(settings)
+        self.settings: VideoBenchSettings = video_bench_settings({"prompts": setup.prompts, **settings})
         models = {"multimodal": self.settings.multimodal, "language": self.settings.language}
         self._roles = suite_roles(self.name, setup, models, READY)
 

@@ -29,7 +29,7 @@ def test_identities_that_are_none(study: Study, name: str, value: str) -> None:
 
 
 def test_links_cannot_be_tried_out(study: Study) -> None:
-    study.begin(serving={"tries_a_minute": 5})
+    study.begin(serving={"attempts_a_minute": 5})
     with Browser(study.address) as browser:
         for number in range(5):
             reply = browser.http.get(f"/c/{NAME}/enter", params={"token": f"guess-{number}"})

@@ -39,10 +39,10 @@ def test_others_and_other_kinds_are_counted_by_themselves() -> None:
 def test_zero_is_no_limit_and_looking_counts_nothing() -> None:
     limiter = Limiter(Seconds())
     assert not any(limiter.wait_s("worker", "a", 0) for _ in range(1000))
-    assert not any(limiter.full("tries", "a", 2) for _ in range(10))
-    assert limiter.wait_s("tries", "a", 2) == limiter.wait_s("tries", "a", 2) == 0.0
-    assert limiter.full("tries", "a", 2) == 30.0
-    assert limiter.full("tries", "a", 0) == 0.0
+    assert not any(limiter.full("attempts", "a", 2) for _ in range(10))
+    assert limiter.wait_s("attempts", "a", 2) == limiter.wait_s("attempts", "a", 2) == 0.0
+    assert limiter.full("attempts", "a", 2) == 30.0
+    assert limiter.full("attempts", "a", 0) == 0.0
 
 
 def test_memory_ends_somewhere_and_who_is_at_the_limit_stays_there() -> None:
@@ -51,12 +51,12 @@ def test_memory_ends_somewhere_and_who_is_at_the_limit_stays_there() -> None:
     clock.now += 1
     for _ in range(2):
         limiter.wait_s("address", "attacker", 1)
-    for number in range(security._MOST_KEPT + 10):
+    for number in range(security._MAX_COUNTERS + 10):
         clock.now += 1e-6
         limiter.wait_s("address", f"{number}", 1000)
         if number % 1000 == 0:
             limiter.wait_s("address", "attacker", 1)
-    assert len(limiter._left) <= security._MOST_KEPT
+    assert len(limiter._left) <= security._MAX_COUNTERS
     assert limiter.full("address", "attacker", 1) > 0
 
 

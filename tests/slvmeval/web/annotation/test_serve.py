@@ -75,7 +75,7 @@ def test_words_that_are_missing_are_said_before_the_first_worker_comes(
         desk.organiser.publish(other, [pair(0).model_copy(update={"aspect": "of_a_package"})])
     said = refused(published.at(campaigns=()), "other")
     assert "of_a_package" in said
-    assert "no folder" in refused(published.at(campaigns=(), texts=str(tmp_path / "none")), NAME)
+    assert "folder of texts" in refused(published.at(campaigns=(), texts=str(tmp_path / "none")), NAME)
 
 
 def test_a_port_that_is_taken(published: Serving) -> None:
@@ -173,7 +173,7 @@ def test_it_serves_as_a_process_and_ends_when_it_is_told_to(tmp_path: Path) -> N
     assert process.stdout is not None
     said = ""
     try:
-        while "stop it with" not in said:
+        while "stop the server with" not in said:
             line = process.stdout.readline()
             assert line, process.communicate()
             said += line

@@ -66,7 +66,7 @@ def page(served: tuple[Path, str]) -> Iterator[Page]:
 
 def test_a_person_looks_corrects_and_goes_on(page: Page) -> None:
     overview = page.http.get(page.address)
-    assert overview.status_code == 200 and "3 drafts, 3 to look at" in overview.text
+    assert overview.status_code == 200 and "3 drafts, 3 to review" in overview.text
     first = page.http.get(f"{page.address}prompt/p1")
     stills = re.findall(r'src="\.\./(still/p1/\d+)"', first.text)
     assert len(stills) == 12
@@ -87,7 +87,7 @@ def test_a_person_looks_corrects_and_goes_on(page: Page) -> None:
         "p3": ("left_out", ""),
         "p2": ("accepted", "A ball."),
     }
-    assert "3 drafts, 0 to look at" in page.http.get(page.address).text
+    assert "3 drafts, 0 to review" in page.http.get(page.address).text
     # what was accepted is in the form, to be changed
     assert "A ball.\nIt stops.</textarea>" in page.http.get(f"{page.address}prompt/p1").text
 
@@ -145,7 +145,9 @@ def test_a_draft_that_changed_meanwhile_is_not_accepted(page: Page) -> None:
     versions = (Version(text="Another."),)
     page.project.keep_draft(Draft(video=changed.video, versions=versions))
     refused = page.save("p1", draft=fields["draft"], text="My work.")
-    assert refused.status_code == 422 and "another one by now" in refused.text and "My work." in refused.text
+    assert (
+        refused.status_code == 422 and "its draft has changed" in refused.text and "My work." in refused.text
+    )
     assert page.project.reviews() == []
 
 

@@ -49,7 +49,7 @@ def test_a_text_is_corrected_and_a_killed_server_takes_none_away(chromium: Any, 
             dialog.dismiss()
 
         page.on("dialog", stay)
-        page.click("text=all prompts", no_wait_after=True)
+        page.click("text=All prompts", no_wait_after=True)
         page.wait_for_function("document.querySelector('#text').value === 'The work of an hour.'")
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -1,10 +1,10 @@
-// Fetches the page anew and puts its numbers in place, while somebody looks and is not about to read a detail.
+// Fetches the page again and updates its numbers while it is visible and nobody is reading a detail.
 "use strict";
 (() => {
   const every = 15000;
   const live = document.getElementById("live");
-  const said = document.getElementById("live-note");
-  if (!live || !said) return;
+  const note = document.getElementById("live-note");
+  if (!live || !note) return;
   const reading = () => document.hidden || live.querySelector("details[open]") || live.contains(document.activeElement)
     || String(document.getSelection()) !== "";
   async function renew() {
@@ -17,14 +17,14 @@
       const fresh = page.getElementById("live");
       if (!fresh) throw new Error("no numbers");
       if (!reading()) live.replaceChildren(...fresh.childNodes);
-      said.textContent = said.dataset.running;
-      said.classList.remove("warn");
+      note.textContent = note.dataset.running;
+      note.classList.remove("warn");
     } catch (problem) {
-      said.textContent = said.dataset.lost;
-      said.classList.add("warn");
+      note.textContent = note.dataset.lost;
+      note.classList.add("warn");
     }
   }
-  said.textContent = said.dataset.running;
+  note.textContent = note.dataset.running;
   setInterval(renew, every);
   document.addEventListener("visibilitychange", renew);
 })();

@@ -1,4 +1,4 @@
-/** The seek bars: where each video stands, what was played, and (after the preference) what has to be seen. */
+/** The seek bars: the position of each video, what was played, and (after the preference) what has to be seen. */
 
 import { $, PLACES, clock, fill } from "./dom.js";
 import { merged } from "./intervals.js";
@@ -23,7 +23,7 @@ export class Bars {
     }
   }
 
-  /** Show where the playheads are. */
+  /** Show the positions of the playheads. */
   show() {
     for (const place of PLACES) {
       const all = this.players.length(place);
@@ -36,12 +36,12 @@ export class Bars {
       const values = { now: clock(now), all: clock(all) };
       const text = fill(this.words.position, values);
       if (bar.getAttribute("aria-valuetext") !== text) bar.setAttribute("aria-valuetext", text);
-      const shown = `${values.now} / ${values.all}`;
-      if ($(`${place}-time`).textContent !== shown) $(`${place}-time`).textContent = shown;
+      const label = `${values.now} / ${values.all}`;
+      if ($(`${place}-time`).textContent !== label) $(`${place}-time`).textContent = label;
     }
   }
 
-  /** Paint played intervals and stretches; nothing is drawn anew where nothing changed. */
+  /** Paint played intervals and stretches; bars that did not change are not redrawn. */
   paint(seen, stretches) {
     for (const place of PLACES) {
       const all = this.players.length(place);

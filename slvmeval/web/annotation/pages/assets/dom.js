@@ -14,7 +14,7 @@ export function make(tag, properties = {}, ...children) {
   return made;
 }
 
-/** 754.2 → "12:34"; with hours where there are some. */
+/** 754.2 → "12:34"; hours are included if there are any. */
 export function clock(seconds) {
   const whole = Math.max(0, Math.floor(seconds + 1e-6));
   const two = (number) => String(number).padStart(2, "0");
@@ -22,14 +22,14 @@ export function clock(seconds) {
   return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
 
-/** Put values into the places of a text: fill("{a} of {b}", {a: 1, b: 2}). */
+/** Fill the placeholders of a text: fill("{a} of {b}", {a: 1, b: 2}). */
 export function fill(text, values) {
   return text.replace(/\{(\w+)\}/g, (place, name) => (name in values ? String(values[name]) : place));
 }
 
-/** Tell those who do not see the page; the same words twice are told twice. */
+/** Announce a text to screen readers; the same text twice is announced twice. */
 export function tell(text) {
-  const region = $("told");
+  const region = $("announcement");
   region.textContent = region.textContent === text ? `${text}\u00a0` : text;
 }
 

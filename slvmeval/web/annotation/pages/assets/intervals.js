@@ -1,4 +1,4 @@
-/** Intervals [start, end) in seconds of a video, and what of a video was really played. */
+/** Intervals [start, end) in seconds of a video, and which of them were actually played. */
 
 /** Merge intervals that touch; the result is sorted. */
 export function merged(intervals) {
@@ -16,7 +16,7 @@ export function covered(intervals, start, end) {
   return intervals.reduce((sum, [a, b]) => sum + Math.max(0, Math.min(b, end) - Math.max(a, start)), 0);
 }
 
-/** The parts of merged intervals that are not in others; crumbs of less than a twentieth of a second are left out. */
+/** The parts of merged intervals that are not in others; parts of 0.05 s or less are dropped. */
 export function without(intervals, others) {
   const left = [];
   for (const [start, end] of intervals) {
@@ -34,21 +34,21 @@ export function without(intervals, others) {
 export const length = (intervals) => intervals.reduce((sum, [a, b]) => sum + b - a, 0);
 
 /**
- * Watch one video and collect what is played. What a jump passes over is not: between two looks at the
+ * Watch one video and collect what is played. What a jump skips does not count: between two readings of the
  * playhead no more can be played than the clock and the speed allow.
  */
 export class Watch {
   constructor(video) {
     this.video = video;
     this.played = []; // since the page was loaded
-    this.waiting = []; // of it, what the server was not told yet
+    this.waiting = []; // what of it has not been sent to the server
     this.sending = [];
     this.speed = 0;
     this.last = null;
     for (const name of ["play", "playing", "timeupdate", "pause", "ratechange", "seeked", "ended"]) {
       video.addEventListener(name, () => this.look());
     }
-    // a jump lands here; on a slow machine the video runs for a while before "seeked" is told
+    // a jump arrives here; on a slow machine the video runs for a while before "seeked" is fired
     video.addEventListener("seeking", () => { this.last = this.now(); });
     video.addEventListener("emptied", () => { this.last = null; });
   }
@@ -74,7 +74,7 @@ export class Watch {
     this.last = runs ? now : null;
   }
 
-  /** Take what is to be told: all that was played and that the server does not count yet. */
+  /** Take what is to be sent: all that was played and that the server does not count yet. */
   take(counted) {
     this.look();
     const taken = { intervals: without(this.played, counted), speed: this.speed || this.video.playbackRate };
@@ -83,13 +83,13 @@ export class Watch {
     return taken;
   }
 
-  /** What was taken has arrived, or has not. */
+  /** Settle what was taken: it has arrived, or it has not. */
   settle(arrived) {
     if (!arrived) this.waiting = merged([...this.sending, ...this.waiting]);
     else if (!this.waiting.length) this.speed = 0;
     this.sending = [];
   }
 
-  /** What the server has not answered to yet. */
+  /** What the server has not acknowledged yet. */
   get open() { return [...this.sending, ...this.waiting]; }
 }

@@ -1,4 +1,4 @@
-/** The keyboard: every key stands in the help of the page. */
+/** The keyboard; the page's help lists every key. */
 
 import { $, fill, tell } from "./dom.js";
 
@@ -48,7 +48,7 @@ export function listen(app) {
       event.preventDefault();
       return;
     }
-    // Space and Enter press what has the focus
+    // Space and Enter press the focused element
     if (event.key === " " && target.matches("button, a, input[type=checkbox], input[type=radio], summary")) return;
     const act = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!act) return;

@@ -1,8 +1,8 @@
-/** Two videos that run together, or each alone. */
+/** Two videos that play together, or each on its own. */
 
 import { PLACES, otherPlace } from "./dom.js";
 
-//: Seconds that linked videos may drift apart before one is moved; a picture stays for a second.
+//: Seconds that linked videos may drift apart before one is moved; a frame stays for a second.
 const TOLERANCE_S = 0.5;
 
 export class Players {
@@ -29,7 +29,7 @@ export class Players {
   length(place) { return this.ready(place) ? this.videos[place].duration : 0; }
   time(place) { return this.videos[place].currentTime; }
 
-  /** Time of the other video that belongs to a time of this one, within that video. */
+  /** The time of the other video that corresponds to a time of this one, clamped to that video. */
   partner(place, time) {
     const other = otherPlace(place);
     const wanted = place === "left" ? time + this.offset : time - this.offset;
@@ -65,7 +65,7 @@ export class Players {
     this.changed();
   }
 
-  /** Linking keeps the videos as they stand, so that they can be laid beside each other by hand. */
+  /** Linking keeps the current offset, so that the videos can be aligned by hand. */
   setLinked(linked) {
     const ran = this.playing;
     this.pause();
@@ -111,7 +111,7 @@ export class Players {
     const video = this.videos[place];
     video.playbackRate = this.rate;
     video.play().catch((problem) => {
-      // a play() that a pause or a new file overtakes is no error
+      // a play() that is interrupted by a pause or a new file is not an error
       if (problem.name === "AbortError") return;
       this.pause();
       if (problem.name === "NotAllowedError") this.onBlocked();
@@ -137,7 +137,7 @@ export class Players {
 
   toggle() { if (this.playing) this.pause(); else this.play(); }
 
-  /** Play a stretch of a video to its end; a linked other one starts at `beside`, as far as there is such a time. */
+  /** Play a stretch of a video to its end; a linked other one starts at `beside`, as far as it reaches. */
   playStretch(place, start, end, beside) {
     this.pause();
     this.chosen = place;
@@ -164,7 +164,7 @@ export class Players {
     this.changed();
   }
 
-  /** While one of two linked videos waits for data the other waits too; then drift is taken out. */
+  /** While one of two linked videos waits for data, the other waits too; then drift is corrected. */
   together() {
     const [left, right] = [this.videos.left, this.videos.right];
     for (const place of PLACES) {

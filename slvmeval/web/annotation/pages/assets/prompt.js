@@ -2,12 +2,12 @@
 
 import { $, clock, fill, make } from "./dom.js";
 
-/** Put text into an element, with the places that are searched for marked. */
+/** Put text into an element and mark the matches of a search. */
 function write(element, text, wanted) {
   element.replaceChildren();
   if (!wanted) { element.textContent = text; return; }
   const low = text.toLowerCase();
-  // a letter whose small form has another length would shift the places
+  // a letter whose lower-case form has another length would shift the positions
   const same = low.length === text.length;
   let from = 0;
   for (let at = same ? low.indexOf(wanted) : -1; at >= 0; at = low.indexOf(wanted, from)) {
@@ -60,23 +60,23 @@ export class Prompt {
       write(caption, clip.caption, wanted);
       if (translation) write(translation, clip.translation, wanted);
     });
-    const { found_none: none, found_one: one, found_many: many } = this.words;
-    $("found").textContent = !wanted ? "" : fill([none, one][count] ?? many, { count });
+    const { matches_none: none, matches_one: one, matches_many: many } = this.words;
+    $("matches").textContent = !wanted ? "" : fill([none, one][count] ?? many, { count });
     if (!wanted) this.reveal();
   }
 
-  /** Mark the clip at a time of the video that leads. */
+  /** Mark the clip at a time of the selected video. */
   show(time) {
-    let found = -1;
-    for (let index = 0; index < this.clips.length && this.clips[index].start_s <= time + 0.01; index += 1) found = index;
-    if (found === this.current) return;
+    let index = -1;
+    while (index + 1 < this.clips.length && this.clips[index + 1].start_s <= time + 0.01) index += 1;
+    if (index === this.current) return;
     this.rows[this.current]?.row.removeAttribute("aria-current");
-    this.current = found;
-    this.rows[found]?.row.setAttribute("aria-current", "true");
+    this.current = index;
+    this.rows[index]?.row.setAttribute("aria-current", "true");
     if ($("follow").checked) this.reveal();
   }
 
-  /** Scroll the list, never the page, and not away from where the keyboard is. */
+  /** Scroll the list, never the page, and not away from the keyboard focus. */
   reveal() {
     const row = this.rows[this.current]?.row;
     if (!row || row.hidden || this.list.querySelector(":focus-visible")) return;

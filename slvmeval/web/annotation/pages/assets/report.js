@@ -1,4 +1,4 @@
-/** Tell the server what was really played: every few seconds, when something hangs on it, and on leaving. */
+/** Report to the server what was actually played: every few seconds, when a step depends on it, and on leaving. */
 
 import { PLACES } from "./dom.js";
 import { Watch, covered, length, merged } from "./intervals.js";
@@ -8,7 +8,7 @@ const EVERY_MS = 4000;
 const LONGEST_WAIT_MS = 30000;
 
 export class Reporter {
-  /** `adopt(view)` takes a new view, `refused(problem)` a no. */
+  /** `app.adopt(view)` takes a new view, `app.refused(problem)` a refusal. */
   constructor(app, videos) {
     this.app = app;
     this.watches = Object.fromEntries(PLACES.map((place) => [place, new Watch(videos[place])]));
@@ -21,12 +21,12 @@ export class Reporter {
     document.addEventListener("visibilitychange", () => { if (document.hidden) this.leave(); });
   }
 
-  /** What was played: what the server counts, and what it was not yet told. */
+  /** What was played: what the server counts, and what has not been sent yet. */
   seen(place) {
     return merged([...this.app.view.seen[place], ...this.watches[place].open]);
   }
 
-  /** Whether what waits here would open something on the page. */
+  /** Whether what waits here would unlock something on the page. */
   urgent() {
     const { view } = this.app;
     if (!PLACES.some((place) => this.watches[place].waiting.length)) return false;
@@ -48,7 +48,7 @@ export class Reporter {
     if (now >= this.next || (calm && this.urgent())) this.flush();
   }
 
-  /** Send what waits; what could not be sent is kept. */
+  /** Send what waits; what cannot be sent keeps waiting. */
   async flush() {
     while (this.sending) await this.sending;
     this.sending = this.send();
@@ -76,7 +76,7 @@ export class Reporter {
     this.next = performance.now() + this.wait;
   }
 
-  /** The page goes away, perhaps for good: the browser sends this even so. */
+  /** The page is closing, perhaps for good: the browser sends this even so. */
   leave() {
     if (this.app.over) return;
     for (const place of PLACES) {

@@ -1,10 +1,10 @@
-/** Talk with the server: tokens, refusals, and a connection that comes and goes. */
+/** Talk to the server: tokens, refusals, and an unreliable connection. */
 
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 15000;
 const PATIENCE_MS = 20000;
 
-/** The server understood and said no. */
+/** The server understood the request and refused it. */
 export class Refusal extends Error {
   constructor({ reason, message, go_on: goOn }) {
     super(message || reason);
@@ -30,26 +30,26 @@ export class Server {
     this.onLine(line);
   }
 
-  /** Send once. Throws Refusal for a no, and any other error for a lost connection. */
+  /** Send once. Throws Refusal if the server refuses, and any other error for a lost connection. */
   async once(name, body, more = {}) {
-    const asked = body === undefined ? {} : {
+    const request = body === undefined ? {} : {
       method: "POST",
       headers: { "Content-Type": "application/json", "X-CSRF": this.csrf },
       body: JSON.stringify(body),
     };
     const signal = more.keepalive ? undefined : AbortSignal.timeout(PATIENCE_MS);
-    const reply = await fetch(this.urls[name], { credentials: "same-origin", signal, ...asked, ...more });
+    const reply = await fetch(this.urls[name], { credentials: "same-origin", signal, ...request, ...more });
     if (reply.status === 429 || reply.status >= 500) {
       throw Object.assign(new Error(`status ${reply.status}`), { line: "busy" });
     }
     const isJson = (reply.headers.get("Content-Type") || "").includes("json");
-    const said = isJson ? await reply.json() : await reply.text();
+    const answer = isJson ? await reply.json() : await reply.text();
     this.setLine("online");
-    if (!reply.ok) throw new Refusal(isJson ? said : { reason: "other" });
-    return said;
+    if (!reply.ok) throw new Refusal(isJson ? answer : { reason: "other" });
+    return answer;
   }
 
-  /** Send until the server answers; every question of the page may be asked twice without harm. */
+  /** Send until the server answers; every request of the page may be sent twice without harm. */
   async ask(name, body) {
     for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
       try {
@@ -62,7 +62,7 @@ export class Server {
     }
   }
 
-  /** Wait, but no longer than until the browser says that it is online again. */
+  /** Wait, at most until the browser reports that it is online again. */
   pause(milliseconds) {
     return new Promise((resolve) => {
       const wake = () => { clearTimeout(timer); this.wakers.delete(wake); resolve(); };
@@ -71,7 +71,7 @@ export class Server {
     });
   }
 
-  /** The task page as it is now: what the server shows, and its data. */
+  /** The current task page: its document and its data. */
   async page() {
     const text = await this.ask("task");
     const page = new DOMParser().parseFromString(text, "text/html");

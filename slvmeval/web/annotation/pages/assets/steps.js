@@ -1,4 +1,4 @@
-/** The three steps: which is better, see what was changed, rate it. */
+/** The three steps: choose the better video, watch the changed parts, rate the change. */
 
 import { $, PLACES, fill, tell } from "./dom.js";
 import { length } from "./intervals.js";
@@ -10,7 +10,7 @@ export class Steps {
     this.draw();
   }
 
-  /** Wire up what stands on the page; called again when the server's steps have replaced it. */
+  /** Connect the elements of the steps; called again when the steps have been replaced. */
   draw() {
     this.place = null;
     this.stretches = new Stretches(this.app);
@@ -23,7 +23,7 @@ export class Steps {
     this.show();
   }
 
-  /** Take the steps of the page as the server shows it now. */
+  /** Replace the steps by those of a newer page from the server. */
   replace(page, focus) {
     $("steps").replaceChildren(...document.importNode(page.getElementById("steps"), true).childNodes);
     this.draw();
@@ -60,7 +60,7 @@ export class Steps {
     } catch (problem) {
       yes.disabled = false;
       yes.textContent = label;
-      app.busy = false; // what is refused is asked for anew, and can then be repeated
+      app.busy = false; // so that `refused` may refresh the page
       app.refused(problem);
     } finally {
       app.busy = false;

@@ -1,13 +1,13 @@
-/** The list of changed parts: play each, and tick it off. */
+/** The list of changed parts: play each, and check it off. */
 
 import { $, clock, fill, make, tell } from "./dom.js";
 import { covered } from "./intervals.js";
 
 /**
- * Where the other video is to stand while a stretch is played.
+ * The position of the other video while a stretch is played.
  *
- * Both videos have one time line, except where clips were removed: then the shorter one stands earlier by
- * all that is missing before.
+ * Both videos have the same timeline, except where clips were removed: then the shorter one is ahead by
+ * all that is missing before this point.
  */
 export function besideOf(stretches, one) {
   const removed = stretches.filter((other) => other.kind === "removed").sort((a, b) => a.start_s - b.start_s);
@@ -24,12 +24,12 @@ export class Stretches {
   constructor(app) {
     this.app = app;
     this.current = null; // number of the stretch that was played last
-    this.told = new Set();
+    this.announced = new Set();
     this.rows = new Map();
     this.list = $("stretches");
     if (!this.list) return;
     this.list.replaceChildren(...app.view.must_see.map((one) => this.row(one)));
-    for (const one of app.view.must_see) if (one.seen) this.told.add(one.number);
+    for (const one of app.view.must_see) if (one.seen) this.announced.add(one.number);
     this.show();
   }
 
@@ -69,7 +69,7 @@ export class Stretches {
     this.show();
   }
 
-  /** Play the next (or previous) one; those that are ticked off are passed over while others are left. */
+  /** Play the next (or previous) one; the next one skips those that are checked off while others are left. */
   jump(by) {
     const all = this.app.view.must_see ?? [];
     if (!all.length) return;
@@ -102,7 +102,7 @@ export class Stretches {
     }
   }
 
-  /** The same, for the stretch at hand, right under the videos. */
+  /** Show the current stretch right below the videos. */
   showBar() {
     const { view, words } = this.app;
     const one = this.current === null ? null : this.stretch(this.current);
@@ -149,8 +149,8 @@ export class Stretches {
       else row.removeAttribute("aria-current");
       confirm.hidden = one.confirmed;
       confirm.disabled = !one.seen;
-      if (one.seen && !this.told.has(one.number)) {
-        this.told.add(one.number);
+      if (one.seen && !this.announced.has(one.number)) {
+        this.announced.add(one.number);
         tell(fill(words.now_confirm, { number: one.number + 1 }));
       }
     }

@@ -1,4 +1,4 @@
-/** The task page: brings its parts together. */
+/** The task page: connects its parts. */
 
 import { Bars } from "./bars.js";
 import { $, PLACES, make, tell } from "./dom.js";
@@ -10,7 +10,7 @@ import { Refusal, Server } from "./server.js";
 import { Steps } from "./steps.js";
 import { Tabs, Trouble } from "./trouble.js";
 
-//: After these the page can only show where to go on.
+//: After these refusals the page can only show a way to continue.
 const LAST = new Set(["unknown_campaign", "unknown_worker", "unknown_assignment", "expired", "excluded", "no_consent",
   "no_session", "limit", "done", "no_tasks"]);
 
@@ -23,26 +23,26 @@ const app = {
   words: island.words,
   over: false,
   busy: false,
-  places: { left: 0, right: 0 }, // where the playheads were last, for a video that is loaded anew
+  places: { left: 0, right: 0 }, // the last positions of the playheads, for a video that is reloaded
   of: (place) => ({ video: videos[place] }),
 
   /** Take a newer view of the same task. */
   adopt(view) {
     if (app.over || !view || view.id !== app.view.id) return;
-    // the steps on the page belong to the old state: they come anew together with the view
+    // the steps on the page belong to the old state: they are fetched together with the view
     if (view.state !== app.view.state) { app.again(); return; }
-    // answers may come in another order than they were given: what was seen and ticked off stays so
+    // answers may arrive out of order: what was seen or checked off stays so
     const before = new Map((app.view.must_see ?? []).map((one) => [one.number, one]));
-    const kept = (one) => ({
+    const updated = (one) => ({
       ...one,
       seen: one.seen || Boolean(before.get(one.number)?.seen),
       confirmed: one.confirmed || Boolean(before.get(one.number)?.confirmed),
     });
-    app.view = { ...app.view, ...view, ...(view.must_see && { must_see: view.must_see.map(kept) }) };
+    app.view = { ...app.view, ...view, ...(view.must_see && { must_see: view.must_see.map(updated) }) };
     app.show();
   },
 
-  /** Take the whole page anew from the server. */
+  /** Fetch the whole page again. */
   async refresh({ focus = false }) {
     const { page, island: fresh } = await app.server.page();
     if (!fresh || fresh.view.id !== app.view.id) {
@@ -67,13 +67,13 @@ const app = {
     try { await app.refresh({}); } catch (problem) { app.refused(problem); }
   },
 
-  /** The server said no: say why, and what to do. */
+  /** The server refused: show why, and what to do. */
   refused(problem) {
     if (!(problem instanceof Refusal)) throw problem;
-    const said = island.refused[problem.reason] || island.refused.other;
+    const texts = island.refused[problem.reason] || island.refused.other;
     const last = LAST.has(problem.reason);
     if (last) { app.over = true; app.players.pause(); }
-    app.notice(said.text, said.title, last || problem.goOn ? problem.goOn || app.urls.task : null);
+    app.notice(texts.text, texts.title, last || problem.goOn ? problem.goOn || app.urls.task : null);
     if (!last) app.again();
   },
 
@@ -94,7 +94,7 @@ const app = {
     if (state === "online") app.lineTimer = setTimeout(() => { $("line").hidden = true; }, 4000);
   },
 
-  /** A part was played to its end: the server should count it now, or the worker is told. */
+  /** A part was played to its end: if the server does not count it now, say so. */
   async stretchEnd() {
     await app.reporter.flush();
     const one = app.view.must_see?.find(({ number }) => number === app.steps.stretches.current);
@@ -105,11 +105,11 @@ const app = {
     if (document.fullscreenElement) { await document.exitFullscreen(); return; }
     const target = place === "both" ? $("viewer") : $(`side-${place}`);
     if (target.requestFullscreen) await target.requestFullscreen();
-    // an iPhone shows only a video by itself
+    // an iPhone shows only a single video in full screen
     else videos[place === "both" ? app.players.chosen : place].webkitEnterFullscreen?.();
   },
 
-  /** Show everything that follows the videos or the view. */
+  /** Update everything that depends on the videos or the view. */
   show() {
     const { players, bars, reporter, steps, words } = app;
     if (!steps) return;
@@ -162,9 +162,9 @@ for (const place of PLACES) {
 }
 $("linked").checked = true;
 app.players.setRate(Number($("speed").value));
-// who looks at another tab does not look at the videos
+// a worker who is in another tab does not watch the videos
 document.addEventListener("visibilitychange", () => { if (document.hidden) app.players.pause(); else app.again(); });
-// videos that wait for data send nothing by which a lost connection would be noticed
+// while videos wait for data, nothing is sent that would reveal a lost connection
 window.addEventListener("offline", () => app.server.setLine("offline"));
 window.addEventListener("online", () => app.again());
 window.addEventListener("pageshow", (event) => { if (event.persisted) app.again(); });

@@ -1,8 +1,8 @@
-/** What can go wrong with a video, and the same task in two tabs. */
+/** Videos that fail, and the same task in two tabs. */
 
 import { $, PLACES, make } from "./dom.js";
 
-/** Find out why a video does not play, and do what can be done about it. */
+/** Find out why a video does not play, and recover if possible. */
 export class Trouble {
   constructor(app) {
     this.app = app;
@@ -30,7 +30,7 @@ export class Trouble {
     veil.hidden = false;
   }
 
-  /** Load a video anew where it stood; with the server's newest address if that is asked for. */
+  /** Reload a video at its last position, with a new address from the server if `renew`. */
   async reload(place, renew) {
     const { app } = this;
     const { video } = app.of(place);
@@ -43,7 +43,7 @@ export class Trouble {
     }
     if (app.over) return;
     video.addEventListener("loadedmetadata", () => { if (at) video.currentTime = at; }, { once: true });
-    // under the same address a browser may show what it has kept of the broken one
+    // for the same address a browser may use its cached copy of the broken video
     this.loads += 1;
     video.src = `${app.urls[place]}?again=${this.loads}`;
     video.load();
@@ -67,7 +67,7 @@ export class Trouble {
     server.setLine("online");
     if (reply.ok) {
       const type = reply.headers.get("Content-Type") || "";
-      // a broken connection in the middle is no broken video
+      // an interrupted connection does not mean a broken video
       if (app.of(place).video.error?.code === MediaError.MEDIA_ERR_NETWORK && type.startsWith("video/")) {
         await server.pause(2000);
         this.reload(place, false);
@@ -76,7 +76,7 @@ export class Trouble {
       this.say(place, words.cannot_play, words.cannot_play_what, true);
       return;
     }
-    // the signed address has run out, or the server is busy
+    // the signed address has expired, or the server is busy
     if (performance.now() - this.renewed[place] > 20000 || !this.renewed[place]) {
       this.renewed[place] = performance.now();
       if (reply.status === 429 || reply.status >= 500) await server.pause(3000);
@@ -87,7 +87,7 @@ export class Trouble {
   }
 }
 
-/** Tabs of the same task tell each other that they are there, and when the task moves on. */
+/** Tabs of the same task tell each other that they are open, and when the task changes. */
 export class Tabs {
   constructor(app) {
     this.channel = "BroadcastChannel" in window ? new BroadcastChannel("slvmeval-task") : null;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from slvmeval.web.annotation.organiser.login import COOKIE, SESSION_HOURS, TRIES_A_MINUTE
+from slvmeval.web.annotation.organiser.login import ATTEMPTS_A_MINUTE, COOKIE, SESSION_HOURS
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.organising import HASTY, PAGES, Organiser, desk
 from tests.slvmeval.web.annotation.pieces import NAME, hidden
@@ -72,7 +72,7 @@ def test_who_logs_out_is_out_with_every_copy_of_the_cookie(study: Study, organis
 
 
 def test_wrong_secrets_are_counted_and_the_right_one_has_to_wait_too(organiser: Organiser) -> None:
-    for _ in range(TRIES_A_MINUTE):
+    for _ in range(ATTEMPTS_A_MINUTE):
         reply = organiser.log_in(secret="not the secret, é")
         assert reply.status_code == 403 and "This is not the secret." in reply.text
     reply = organiser.log_in()

@@ -43,16 +43,16 @@ def page(request: pytest.FixtureRequest, chromium: Any, study: Study, organiser:
 def test_progress_is_renewed_by_itself(page: Any, study: Study) -> None:
     assert "140 of 200" in page.locator("#live").inner_text()
     # the script says so, once it runs
-    page.locator("#live-note").get_by_text("Numbers are renewed every 15 seconds.").wait_for()
+    page.locator("#live-note").get_by_text("The numbers are updated every 15 seconds.").wait_for()
     with desk(study) as opened:
         assert opened.organiser.erase(NAME, HASTY).votes == 14
     # the script looks again as soon as somebody comes back to the page
     again = "document.dispatchEvent(new Event('visibilitychange'))"
-    page.get_by_text("As a table").first.click()
+    page.get_by_text("Show as a table").first.click()
     page.evaluate(again)
     page.wait_for_timeout(500)
     assert "140 of 200" in page.locator("#live").inner_text(), "not while a detail is being read"
-    page.get_by_text("As a table").first.click()
+    page.get_by_text("Show as a table").first.click()
     page.evaluate("document.activeElement.blur()")
     page.evaluate(again)
     page.get_by_text("126 of 200").wait_for(timeout=10_000)
@@ -64,16 +64,16 @@ def test_a_worker_is_found_reviewed_and_excluded(page: Any, study: Study) -> Non
     page.get_by_role("link", name=HASTY[:10]).click()
     page.wait_for_url(f"**/workers/{HASTY}")
     assert "16" not in page.title() and page.locator(".indicator").count() == 3
-    page.get_by_role("link", name="most apart first").click()
+    page.get_by_role("link", name="largest difference first").click()
     assert "2 steps apart" in page.locator(".votes tbody tr").first.inner_text()
     # a comment that attacks is there to be read, and nothing more
     assert "<script>document.title='owned'</script>" in page.locator(".comment").inner_text()
-    page.get_by_role("button", name="Write down").click()
+    page.get_by_role("button", name="Record decision").click()
     assert page.url.endswith("order=apart#votes"), "the browser itself asks for what is missing"
     page.get_by_label("Exclude").check()
-    page.get_by_label("Why").fill("too fast, and wrong <b>everywhere</b>")
-    page.get_by_role("button", name="Write down").click()
-    page.get_by_role("status").get_by_text("Written down: excluded.").wait_for()
+    page.get_by_label("Reason").fill("too fast, and wrong <b>everywhere</b>")
+    page.get_by_role("button", name="Record decision").click()
+    page.get_by_role("status").get_by_text("Decision recorded: excluded.").wait_for()
     page.get_by_role("link", name="Record").click()
     assert "too fast, and wrong <b>everywhere</b>" in page.locator("main").inner_text()
     with desk(study) as opened:
@@ -102,4 +102,4 @@ def test_nothing_needs_scrolling_sideways_and_everything_is_reached_by_keyboard(
             page.evaluate("document.activeElement.textContent.trim() || document.activeElement.name")
         )
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", reached
-    assert {"Progress", "Workers", "Record", "Log out", "standing", "note", "Write down"} <= set(reached)
+    assert {"Progress", "Workers", "Record", "Log out", "standing", "note", "Record decision"} <= set(reached)

@@ -41,9 +41,9 @@ def test_the_dashboard_tells_how_far_it_is(study: Study, organiser: Organiser) -
     organiser.log_in()
     shown = words(organiser.page())
     assert "140 of 200 70.0 %" in shown and "28 of 40" in shown
-    assert "70.00 EUR 30.00 EUR to the end, 0.50 EUR a task" in shown
+    assert "70.00 EUR 30.00 EUR still to come, 0.50 EUR per task" in shown
     assert "1 task open now" in shown
-    assert re.search(r"Pace \d+ a day probably \d+ to \d+ Estimated end \w{3} \d\d Nov", shown)
+    assert re.search(r"Pace \d+ per day probably \d+ to \d+ Estimated end \w{3} \d\d Nov", shown)
     for aspect in ("Aesthetics", "Dynamics degree"):
         assert re.search(rf"{aspect} \d+\.\d % \d+ of 40 \d of 8", shown), aspect
     assert "A preference before both videos were played 1" in shown
@@ -57,14 +57,14 @@ def test_what_is_new_is_shown_at_once(study: Study, organiser: Organiser) -> Non
     browser = study.worker()
     browser.answer(study.clock.on)
     shown = words(organiser.page())
-    assert "141 of 200" in shown and "answered, of 21 who came" in shown
+    assert "141 of 200" in shown and "answered, of 21 who entered" in shown
 
 
 def test_bars_can_be_read_without_seeing(organiser: Organiser) -> None:
     organiser.log_in()
     page = organiser.page().text
-    assert page.count('role="img"') == 2 and page.count("<summary>As a table</summary>") == 2
-    assert re.search(r'aria-label="Votes by day: at most \d+ in a day, 140 in all"', page)
+    assert page.count('role="img"') == 2 and page.count("<summary>Show as a table</summary>") == 2
+    assert re.search(r'aria-label="Votes by day: at most \d+ in a day, 140 in total"', page)
     assert page.count('class="progress"') == page.count('aria-hidden="true"><rect class="all"') == 5
 
 
@@ -118,14 +118,14 @@ def test_the_review_page_has_numbers_thresholds_and_the_others(organiser: Organi
     organiser.log_in()
     shown = words(organiser.page(f"/workers/{HASTY}"))
     assert re.search(r"Fast flagged \d+ of 14 \(\d+\.\d %\) tasks whose time", shown)
-    assert "Flagged: 3 or more, and 50% of the timed tasks or more." in shown
+    assert "Threshold: 3 or more, and 50% of the timed tasks or more." in shown
     assert re.search(r"Disagrees flagged \d of \d+ ", shown)
-    assert "from A to C are 2" in shown and "Flagged: 20% or less, of at least 10 such tasks." in shown
+    assert "from A to C are 2" in shown and "Threshold: 20% or less, of at least 10 such tasks." in shown
     assert re.search(r"worse others: \d of 4 better C 2 steps apart AAA[AB] 0:18 0.30 × the videos", shown)
     others = words(organiser.page(f"/workers/{CAREFUL}"))
     assert "flagged" not in others.replace("not flagged", "")
     ordered = words(organiser.page(f"/workers/{CAREFUL}?order=fastest")).partition(" time played when ")[2]
-    fastest = [int(n) for n in re.findall(r"fastest (\d+) %", ordered.partition("Time is that of")[0])]
+    fastest = [int(n) for n in re.findall(r"fastest (\d+) %", ordered.partition("Time is the duration")[0])]
     assert fastest == sorted(fastest) and len(fastest) > 3
     assert organiser.page(f"/workers/{'0' * 32}").status_code == 404
 
@@ -147,7 +147,7 @@ def test_a_decision_has_a_note_and_stays_on_record(study: Study, organiser: Orga
         assert opened.decisions.read(NAME) == []
     reply = organiser.post(f"/workers/{HASTY}/decide", standing="excluded", note="too fast, and wrong")
     shown = words(organiser.http.get(reply.headers["location"]))
-    assert "Written down: excluded. This worker gets no further tasks. Votes that were given stay." in shown
+    assert "Decision recorded: excluded. This worker gets no more tasks. Existing votes still count." in shown
     organiser.post(f"/workers/{HASTY}/decide", standing="cleared", note="the network was slow")
     with desk(study) as opened:
         made = [(row.worker, row.decision, row.note, row.by) for row in opened.decisions.read(NAME)]
@@ -181,7 +181,7 @@ def test_where_votes_are_dropped_the_page_says_so_and_counts_them_no_more(study:
         somebody.log_in()
         assert "70 of 100" in words(somebody.page())
         reply = somebody.post(f"/workers/{HASTY}/decide", standing="excluded", note="a robot")
-        assert "The votes count no more" in words(somebody.http.get(reply.headers["location"]))
+        assert "votes no longer count" in words(somebody.http.get(reply.headers["location"]))
         assert "63 of 100" in words(somebody.page())
 
 
@@ -203,7 +203,7 @@ def test_erasing_needs_the_name_typed_and_takes_out_everything(study: Study, org
     for path in ("", "/workers", "/record"):
         page = organiser.page(path)
         assert HASTY not in page.text and "NOTE-OF-HASTY" not in page.text
-    assert "126 of 200" in words(organiser.page()), "their pairs are shown to others again"
+    assert "126 of 200" in words(organiser.page()), "their pairs are given to other workers"
     assert not any(vote.worker == HASTY for vote in files.votes([NAME]))
     assert_nowhere(study.root, HASTY, "NOTE-OF-HASTY")
 

@@ -97,8 +97,8 @@ def test_consent_has_our_words_or_the_campaigns_own() -> None:
         "consent", "en", campaign=campaign(), csrf="x"
     )
     own = campaign(consent={"en": "First part.\n\nSecond part."})
-    said = render("consent", "en", campaign=own, csrf="x")
-    assert "<p>First part.</p>" in said and "<p>Second part.</p>" in said and "voluntary" not in said
+    page = render("consent", "en", campaign=own, csrf="x")
+    assert "<p>First part.</p>" in page and "<p>Second part.</p>" in page and "voluntary" not in page
     # a language for which the campaign has no words of its own
     assert texts("ja").words["consent"]["free"] in render("consent", "ja", campaign=own, csrf="x")
 

@@ -213,7 +213,7 @@ def test_the_prompt(visit: Visit, shown: Shown) -> None:
     visitor.page.keyboard.type("SECOND 12")
     assert clips.filter(visible=True).count() == 1
     assert visitor.text("#clips mark") == "second 12"
-    assert visitor.text("#found") == "1か所見つかりました"
+    assert visitor.text("#matches") == "1か所見つかりました"
     visitor.press("Escape")
     assert clips.filter(visible=True).count() == 10
     visitor.page.locator("#search").fill("赤いボール")

@@ -58,11 +58,11 @@ def test_own_words_go_over_ours(tmp_path: Path) -> None:
         '[page]\nstudy = "Our study"\n[aspects.color]\nname = "Paint"\n[aspects.mine]\n'
         + "".join(f'{key} = "{key}"\n' for key in ASPECT_KEYS)
     )
-    found = texts("en", "color", tmp_path)
-    assert found.words["page"]["study"] == "Our study" and found.words["page"]["skip"]
+    merged = texts("en", "color", tmp_path)
+    assert merged.words["page"]["study"] == "Our study" and merged.words["page"]["skip"]
     assert (
-        found.aspect["name"] == "Paint"
-        and found.aspect["question"] == texts("en", "color").aspect["question"]
+        merged.aspect["name"] == "Paint"
+        and merged.aspect["question"] == texts("en", "color").aspect["question"]
     )
     assert texts("en", "mine", tmp_path).aspect["clear"] == "clear"
     # only one language has the new aspect
@@ -72,22 +72,22 @@ def test_own_words_go_over_ours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("content", "why"),
     [
-        ("page = 3", "page has to be a table"),
-        ('[page]\nstuddy = "x"', "page.studdy is no text of ours"),
-        ("[page]\nstudy = 3", "page.study has to be text"),
-        ("[page", "is no TOML"),
-        ('[task.search]\nx = "y"', "task.search has to be text"),
+        ("page = 3", "page must be a table"),
+        ('[page]\nstuddy = "x"', "there is no text page.studdy"),
+        ("[page]\nstudy = 3", "page.study must be text"),
+        ("[page", "is not valid TOML"),
+        ('[task.search]\nx = "y"', "task.search must be text"),
         ('[script]\nposition = "no places"', r"script.position.*\{all\}.*\{now\}"),
     ],
 )
-def test_own_words_that_do_not_fit(tmp_path: Path, said: str, why: str) -> None:
-    (tmp_path / "en.toml").write_text(said)
+def test_own_words_that_do_not_fit(tmp_path: Path, content: str, why: str) -> None:
+    (tmp_path / "en.toml").write_text(content)
     with pytest.raises(UserInputError, match=why):
         texts("en", None, tmp_path)
 
 
 def test_there_is_no_such_language() -> None:
-    with pytest.raises(UserInputError, match="en and ja"):
+    with pytest.raises(UserInputError, match="en or ja"):
         texts("fr")

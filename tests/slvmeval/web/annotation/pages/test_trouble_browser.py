@@ -33,7 +33,7 @@ def test_a_lost_connection_loses_nothing(visit: Visit, shown: Shown) -> None:
     assert "No connection" in visitor.text("#line")
     visitor.context.set_offline(False)
     visitor.wait("document.getElementById('stretches')")
-    assert "The right video" in visitor.text(".said")
+    assert "The right video" in visitor.text(".your-answer")
     visitor.wait("document.getElementById('line').dataset.state === 'online'")
     # what is played without a connection is told when there is one
     loaded = "const b = document.getElementById(id).buffered; return b.length && b.end(b.length - 1) > 45"
@@ -112,7 +112,7 @@ def test_an_answer_of_an_old_session_can_be_repeated(visit: Visit, shown: Shown)
     assert renewed.value.ok and "repeat" in visitor.text("#alert")
     visitor.tap("#sure-yes")
     visitor.wait("document.getElementById('stretches')")
-    assert "The left video" in visitor.text(".said")
+    assert "The left video" in visitor.text(".your-answer")
 
 
 def test_who_closes_the_page_goes_on_tomorrow(visit: Visit, shown: Shown) -> None:
@@ -167,7 +167,7 @@ def test_two_tabs(visit: Visit, shown: Shown) -> None:
     # the second tab may answer what the first has opened; the first goes on with it
     visitor.prefer("left")
     visitor.wait("document.getElementById('stretches')", page=first)
-    assert "moved on in another tab" in first.locator("#alert").inner_text()
+    assert "continued this task in another tab" in first.locator("#alert").inner_text()
     visitor.fastest()
     visitor.see(0)
     visitor.see(1)
@@ -192,7 +192,7 @@ def test_a_task_that_was_given_to_somebody_else(visit: Visit, shown: Shown) -> N
     slow.tap("[data-prefer=left]")
     slow.tap("#sure-yes")
     slow.wait("document.querySelector('#alert a')")
-    assert "took too long" in slow.text("#alert") and "not held against you" in slow.text("#alert")
+    assert "has expired" in slow.text("#alert") and "does not count against you" in slow.text("#alert")
 
 
 def test_a_video_that_the_browser_cannot_play(visit: Visit, shown: Shown) -> None:
@@ -204,8 +204,8 @@ def test_a_video_that_the_browser_cannot_play(visit: Visit, shown: Shown) -> Non
     visitor.page.locator("input[name=agree]").check()
     visitor.page.locator("form .button.primary").click()
     visitor.wait("document.querySelector('#left-veil b') && document.querySelector('#right-veil b')")
-    said = visitor.text("#left-veil")
-    assert "cannot play this video" in said and "current Chrome, Edge, Firefox or Safari" in said
+    veil = visitor.text("#left-veil")
+    assert "cannot play this video" in veil and "current Chrome, Edge, Firefox or Safari" in veil
     # the organiser repairs it; the worker tries again without losing the page
     for video in shown.filmed:
         (media_folder(shown.root) / video.name).write_bytes(video.read_bytes())

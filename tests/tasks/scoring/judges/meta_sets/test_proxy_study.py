@@ -188,6 +188,9 @@ def test_the_study_in_one_command(
     assert written["spearman"] == {"rho": 1.0, "p": 0.0, "n": 3}
     lines = (tmp_path / "out/proxy-study.csv").read_text().splitlines()
     assert len(lines) == 4 and lines[0].startswith("evaluator,settings,generated_rank")
+    page = (tmp_path / "out/proxy-study.html").read_text(encoding="utf-8")
+    assert "Spearman&#39;s ρ of the two rankings: 1.000" in page and "<svg" in page
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} >= {".svg", ".pdf", ".tex", ".md"}
     # again: nothing is asked; more evaluators: only those; a single one: no ranking to compare
     assert main([*words, "-e", "coin", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)

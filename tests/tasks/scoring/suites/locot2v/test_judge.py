@@ -104,6 +104,9 @@ def test_a_failure_names_the_dimension_and_what_was_paid(tmp_path: Path) -> None
             made.score(PROMPT, film(), told("appearance_style"))
     assert problem.value.failure is Failure.NOT_UNDERSTOOD
     assert sum(one.tokens_in for one in problem.value.usage.others) == 100
+    assert problem.value.details["dimension"] == "overall_alignment"
+    (step,) = problem.value.details["conversation"]
+    assert (step["step"], step["answer"], step["failure"]) == ("describe", "no", "not_understood")
 
 
 def test_a_long_prompt_loses_the_end_of_its_captions(tmp_path: Path) -> None:

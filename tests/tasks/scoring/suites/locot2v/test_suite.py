@@ -84,7 +84,7 @@ def test_every_dimension_has_a_scorer_of_its_own(tmp_path: Path) -> None:
         ({"embeddings": {"model": "m"}}, "name the server"),
         ({"multimodal": "gpt-9"}, "multimodal: 'gpt-9' is no ready model"),
         ({"multimodal": {"model": "gpt-9", "server": "s", "sides": 3}}, "no field 'sides'"),
-        ({"prompts": "/nowhere"}, "is no folder"),
+        ({"prompts": "/nowhere"}, "is not a folder"),
     ],
 )
 def test_settings_that_do_not_fit_are_said(tmp_path: Path, settings: dict[str, Any], said: str) -> None:
@@ -117,8 +117,8 @@ def test_a_missing_model_is_said_before_anything_is_asked(tmp_path: Path) -> Non
 
 def test_scores_depend_on_the_settings_that_they_use_and_no_others(tmp_path: Path) -> None:
     own = tmp_path / "own"
-    own.mkdir()
-    (own / "clarity.txt").write_text("Judge.")
+    (own / "locot2v-bench").mkdir(parents=True)
+    (own / "locot2v-bench" / "clarity.txt").write_text("Judge.")
     changes: dict[str, dict[str, Any]] = {
         "rounds": {"rounds": 5},
         "fps": {"fps": 2.0},
@@ -145,12 +145,12 @@ def test_scores_depend_on_the_settings_that_they_use_and_no_others(tmp_path: Pat
 
 def test_own_instructions_replace_ours_file_by_file(tmp_path: Path) -> None:
     own = tmp_path / "own"
-    own.mkdir()
-    (own / "describe.txt").write_text("Say {what} you see.")
+    (own / "locot2v-bench").mkdir(parents=True)
+    (own / "locot2v-bench" / "describe.txt").write_text('Say "{" what you see.')
     with FaultyServer(Talk(), MODELS) as server:
         score(tmp_path, server, "event_alignment", prompts=str(own))
         told = [seen.body["messages"][0]["content"] for seen in server.seen if "input" not in seen.body]
-    assert told[1] == "Say {what} you see." and "five fields" in told[0] and "at most 40 events" in told[0]
+    assert told[1] == 'Say "{" what you see.' and "five fields" in told[0] and "at most 40 events" in told[0]
 
 
 @pytest.mark.parametrize("name", MEASURES)

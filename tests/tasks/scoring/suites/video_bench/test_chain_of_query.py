@@ -136,7 +136,7 @@ def test_assistants_that_do_not_see_each_other(tmp_path: Path) -> None:
     [
         ({"score": {**USUAL["score"], "score": 4}}, Failure.NOT_UNDERSTOOD, "outside the scale 1 to 3"),
         ({"score": {**USUAL["score"], "score": 0}}, Failure.NOT_UNDERSTOOD, "outside the scale"),
-        ({"score": {**USUAL["score"], "score": 2.5}}, Failure.NOT_UNDERSTOOD, "no whole number"),
+        ({"score": {**USUAL["score"], "score": 2.5}}, Failure.NOT_UNDERSTOOD, "not a whole number"),
         ({"score": {**USUAL["score"], "score": "3"}}, Failure.NOT_UNDERSTOOD, "no number"),
         ({"score": {**USUAL["score"], "score": True}}, Failure.NOT_UNDERSTOOD, "no number"),
         ({"score": '{"description": "-", "reason": "-", "score": NaN}'}, Failure.NOT_UNDERSTOOD, "outside"),

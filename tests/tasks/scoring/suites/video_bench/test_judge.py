@@ -174,6 +174,13 @@ def test_an_odd_answer_says_of_which_dimension_and_video(
     assert f"{aspect_dimensions()[name]} of the first video: {odd}" in problem.value.message
     usage = problem.value.usage
     assert usage.tokens_in + sum(other.tokens_in for other in usage.others) == paid
+    # quality dimensions show both videos in one conversation, the others one video each
+    spoken = {"color": ["first", "second"], "aesthetics": ["first"]}[name]
+    assert problem.value.details["dimension"] == aspect_dimensions()[name]
+    for which in spoken:
+        last = problem.value.details[which]["conversation"][-1]
+        assert (last["step"], last["failure"]) == (odd, "not_understood")
+        assert json.loads(last["answer"]) == {"score": 9}
 
 
 def test_a_dry_run_asks_nobody(tmp_path: Path) -> None:
