@@ -59,7 +59,7 @@ def test_what_models_are_told_has_every_point_of_the_scale_and_no_gap(name: str)
     ("settings", "said"),
     [
         ({"shot": 3}, "did you mean shots"),
-        ({"multimodal": "gpt-4o-2042"}, "no ready model"),
+        ({"multimodal": "gpt-4o-2042"}, "not a predefined model"),
         ({"multimodal": {"model": "gpt-4o-mini", "detial": "high"}}, "did you mean detail"),
         ({"language": {"server": "openai"}}, "language: give the model's name"),
         ({"grid": {"dimensions": ["colour"]}}, "no dimension 'colour'"),
@@ -122,7 +122,7 @@ def test_criteria_of_a_user_s_own(tmp_path: Path) -> None:
     (own / "color_consistency.txt").write_text("", encoding="utf-8")
     with pytest.raises(UserInputError, match="is empty"):
         ChainOfQuery(color, mine)
-    with pytest.raises(UserInputError, match="is no folder"):
+    with pytest.raises(UserInputError, match="is not a folder"):
         ChainOfQuery(color, VideoBenchSettings(criteria=str(tmp_path / "nowhere")))
 
 
