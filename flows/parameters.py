@@ -6,7 +6,7 @@ A deployment's form and a command fill in the same parameters; :meth:`FlowParame
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
@@ -17,6 +17,7 @@ from infra.profile import Profile, load_profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen, ModelServer
 from storage_schemas.store import Store
+from tasks.llm.prompt_files import require_prompts
 
 _Model = TypeVar("_Model", bound=Frozen)
 
@@ -29,6 +30,12 @@ Retry = Annotated[bool, Field(description="Retry what failed before.")]
 MostDollars = Annotated[float | None, Field(ge=0, description="Stop the run before it costs more.")]
 MostTokens = Annotated[int | None, Field(ge=0, description="Stop the run before it uses more.")]
 PriceList = Annotated[str | None, Field(description="Path of a price list that replaces the built-in one.")]
+OwnPrompts = Annotated[
+    str | None,
+    Field(
+        description="Folder of prompts that replace the built-in ones; `slvmeval prompts export` makes one."
+    ),
+]
 
 
 class RunOptions(Frozen):
@@ -208,6 +215,23 @@ def required(what: str, path: str | None) -> str:
     if not path:
         raise UserInputError(f"{what} is empty: give its path")
     return _full(path)
+
+
+def checked_prompts(folder: str | None, aspects: Collection[str] = ()) -> str:
+    """Return a user's folder of prompts in full, empty where none is given.
+
+    Parameters
+    ----------
+    aspects
+        Aspects besides ours, of which it may have descriptions.
+
+    Raises
+    ------
+    UserInputError
+        If something in it is wrong; nothing is sent before that is mended.
+    """
+    require_prompts(folder, aspects)
+    return full_or_none(folder) or ""
 
 
 def full_or_none(path: str | None) -> str | None:

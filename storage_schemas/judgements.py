@@ -76,6 +76,7 @@ JUDGEMENTS = pa.schema(
         ("finish_reason", pa.string()),
         ("model", pa.string()),
         ("prompt_digest", pa.string()),
+        ("prompts", pa.string()),
         ("frames", pa.int64()),
         ("tokens_in", pa.int64()),
         ("tokens_out", pa.int64()),
@@ -112,6 +113,9 @@ class Judgement(Frozen):
         The model's text, its separate reasoning if any, and why it stopped.
     model, prompt_digest
         Name of the model according to the server, and checksum of the request's texts.
+    prompts
+        Whose wording the evaluator sends: `built-in`, or the name of the user's folder and its digest; empty
+        for one that sends none.
     frames
         Number of frames shown, of both videos.
     cost_usd
@@ -139,6 +143,7 @@ class Judgement(Frozen):
     finish_reason: str = ""
     model: str = ""
     prompt_digest: str = ""
+    prompts: str = ""
     frames: _Count = 0
     tokens_in: _Count = 0
     tokens_out: _Count = 0
@@ -233,7 +238,7 @@ class JudgementsStore(RowStore):
         """
         table = self.table()
         if not table.num_rows:
-            raise StoreError(f"there are no judgements in {self.path}: `slvmeval evaluate` makes them")
+            raise StoreError(f"no judgements in {self.path}: `slvmeval evaluate` makes them")
         write_part(path, table)
         return int(table.num_rows)
 

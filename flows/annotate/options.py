@@ -7,12 +7,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, ValidationError
 
-from flows.parameters import FlowParameters, RunOptions, Workers
+from flows.parameters import FlowParameters, OwnPrompts, RunOptions, Workers, checked_prompts
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from tasks.annotation.installation import database_url
-from tasks.annotation.translation import TranslationParameters, read_translation_prompt
+from tasks.annotation.translation import TRANSLATION, TranslationParameters
+from tasks.llm.prompt_files import prompt_text
 
 #: When to filter the release: when every pair has its votes, now with the existing votes, or never.
 FilterTime = Literal["complete", "now", "never"]
@@ -63,7 +64,7 @@ class AnnotateParameters(FlowParameters):
     are absolute, on the machine of the Prefect worker.
     """
 
-    paths_in: ClassVar[tuple[str, ...]] = ("settings", "translation_prompt")
+    paths_in: ClassVar[tuple[str, ...]] = ("settings", "prompts")
 
     release: str | None = Field(
         default=None, description="Name of the release; may be omitted if there is only one."
@@ -90,9 +91,7 @@ class AnnotateParameters(FlowParameters):
     translation_server: str = Field(
         default="", description="Name of its server in the profile's model_servers; translation by default."
     )
-    translation_prompt: str | None = Field(
-        default=None, description="Path of a prompt that replaces the built-in one."
-    )
+    prompts: OwnPrompts = None
     plain_sampling: bool = Field(
         default=False, description="Do not send vLLM-specific parameters to the translation server."
     )
@@ -120,7 +119,7 @@ class AnnotateParameters(FlowParameters):
                 self.translate_into,
                 self.translation_model,
                 self.translation_server,
-                self.translation_prompt or "",
+                self.prompts,
                 self.plain_sampling,
             ),
             filter=self.filter_when,
@@ -129,24 +128,24 @@ class AnnotateParameters(FlowParameters):
 
 
 def translation_parameters(
-    language: str, model: str = "", server: str = "", prompt: str = "", plain_sampling: bool = False
+    language: str, model: str = "", server: str = "", prompts: str | None = None, plain_sampling: bool = False
 ) -> TranslationParameters | None:
     """Return the translation's parameters, with defaults for empty values; None without a language.
 
     Raises
     ------
     UserInputError
-        If the prompt cannot be read or a value is invalid.
+        If the folder of prompts cannot be used, or a value does not fit.
     """
     if not language:
         return None
     given = {"language": language, "model": model, "server": server}
-    words = {"prompt": read_translation_prompt(Path(prompt))} if prompt else {}
+    prompt = prompt_text(TRANSLATION, checked_prompts(prompts))
     try:
         return TranslationParameters.model_validate(
             {
                 **{key: value for key, value in given.items() if value},
-                **words,
+                "prompt": prompt,
                 "send_top_k": not plain_sampling,
             }
         )

@@ -13,14 +13,22 @@ from typing import Any, ClassVar, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator
 
-from flows.parameters import FlowParameters, ModelFolders, Retry, RunOptions, Workers
+from flows.parameters import (
+    FlowParameters,
+    ModelFolders,
+    OwnPrompts,
+    Retry,
+    RunOptions,
+    Workers,
+    checked_prompts,
+)
 from infra.profile import Profile
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
 from tasks.aspects.base import Pool
-from tasks.recipe import Recipe, load_recipe, own_name, recipe_from
+from tasks.recipe import Recipe, load_recipe, own_name, recipe_from, with_prompts
 from tasks.sources.base import SourceAdapter
 from tasks.sources.registry import ADAPTERS
 
@@ -231,6 +239,7 @@ class BuildParameters(FlowParameters):
     Empty or 0 means the profile's value. Paths are absolute, on the machine of the Prefect worker.
     """
 
+    paths_in: ClassVar[tuple[str, ...]] = ("prompts",)
     site_fields: ClassVar[tuple[str, ...]] = (
         *FlowParameters.site_fields,
         "release",
@@ -259,6 +268,7 @@ class BuildParameters(FlowParameters):
         description="Leave files that changed less than this many seconds ago to the next run.",
     )
     gallery: str | None = Field(default=None, description="Folder to write the gallery to.")
+    prompts: OwnPrompts = None
     model_folders: ModelFolders = ()
     workers: Workers = None
 
@@ -276,7 +286,7 @@ class BuildParameters(FlowParameters):
         return BuildOptions.at(
             site,
             sources=tuple(source_root(text) for text in named),
-            recipe=recipe_with(self.recipe, self.changes),
+            recipe=with_prompts(recipe_with(self.recipe, self.changes), checked_prompts(self.prompts)),
             release=site.release,
             fresh=self.fresh,
             retry=self.retry,

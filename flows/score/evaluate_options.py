@@ -13,6 +13,7 @@ from flows.parameters import (
     ModelFolders,
     MostDollars,
     MostTokens,
+    OwnPrompts,
     PriceList,
     RunOptions,
     Workers,
@@ -48,8 +49,8 @@ class EvaluateOptions(RunOptions):
         Make those again too that failed for a reason that lies with the evaluator.
     limits
         Most dollars and tokens.
-    prices, descriptions
-        A price list, and a folder with texts on aspects, in place of ours.
+    prices, prompts
+        A price list, and a folder of prompts, in place of ours.
     model_folders, allow_cpu_models
         As the profile says.
     """
@@ -63,7 +64,7 @@ class EvaluateOptions(RunOptions):
     retry: bool = False
     limits: Limits = Limits()
     prices: str | None = None
-    descriptions: str | None = None
+    prompts: str = ""
     model_folders: tuple[str, ...] = ()
     allow_cpu_models: bool = False
 
@@ -82,7 +83,10 @@ class EvaluateOptions(RunOptions):
     def setup(self) -> Setup:
         """What evaluators are made with."""
         return Setup(
-            store_path=self.store, model_folders=self.model_folders, model_servers=self.model_servers
+            store_path=self.store,
+            model_folders=self.model_folders,
+            model_servers=self.model_servers,
+            prompts=self.prompts,
         )
 
 
@@ -93,7 +97,7 @@ class EvaluateParameters(FlowParameters):
     Prefect worker.
     """
 
-    paths_in: ClassVar[tuple[str, ...]] = ("evaluators_file", "prices", "descriptions")
+    paths_in: ClassVar[tuple[str, ...]] = ("evaluators_file", "prices", "prompts")
 
     evaluators: tuple[str, ...] = Field(
         default=(), description="Who judges, each NAME or NAME?key=value&key=value."
@@ -122,9 +126,7 @@ class EvaluateParameters(FlowParameters):
     most_dollars: MostDollars = None
     most_tokens: MostTokens = None
     prices: PriceList = None
-    descriptions: str | None = Field(
-        default=None, description="Folder with texts on aspects in place of ours."
-    )
+    prompts: OwnPrompts = None
     model_folders: ModelFolders = ()
     workers: Workers = None
 
@@ -163,5 +165,5 @@ class EvaluateParameters(FlowParameters):
             retry=self.retry,
             limits={"usd": self.most_dollars, "tokens": self.most_tokens},
             prices=full_or_none(self.prices),
-            descriptions=full_or_none(self.descriptions),
+            prompts=full_or_none(self.prompts) or "",
         )

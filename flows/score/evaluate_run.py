@@ -22,6 +22,7 @@ from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.rng import keyed_rank
 from storage_schemas.row_store import RowId
 from storage_schemas.store import Store
+from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring.base import Evaluator
 from tasks.scoring.engine import reason_of
@@ -99,6 +100,7 @@ class Evaluation(ScoringRun[Request]):
         self.pairs = options.pairs_from or pairs_of_release(self.store, options.release, options.version)
         self.prices = load_prices(options.prices)
         self.wanted = options.selection.of(self.pairs.facts())
+        require_prompts(options.prompts, {pair.aspect for pair in self.wanted})
         self.pairs.check(self.wanted)
         if not options.evaluators:
             raise UserInputError("no evaluator is named: `slvmeval evaluators` lists them")
@@ -114,8 +116,7 @@ class Evaluation(ScoringRun[Request]):
             pairs=self.pairs,
             prices=self.prices,
             limits=options.limits,
-            descriptions=options.descriptions,
-            changed_texts=changed_texts(self.pairs, options.descriptions),
+            changed_texts=changed_texts(self.pairs, options.prompts),
             evaluators={judge.label: judge.choice for judge in self.judges},
             retry=options.retry,
             allow_cpu_models=options.allow_cpu_models,

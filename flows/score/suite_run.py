@@ -14,7 +14,7 @@ from flows.score.results import DimensionResult, RequestProgress, SuiteResult
 from flows.score.scoring_run import RunPart, ScoringRun
 from flows.score.suite_options import SuiteOptions
 from infra.executor import Executor, Handle, InlineExecutor, ProcessExecutor
-from infra.pool import LOADED
+from infra.pool import GPU_POOL
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Failure
@@ -180,7 +180,7 @@ class SuiteRun(ScoringRun[ScoringUnit]):
                 f"the profile has no pool {pool!r}, in which it runs: add a table [pools.{pool}]"
             )
         # where there are pools, each worker looks for a GPU of its own: this machine needs none
-        if not pools and pool == LOADED and not self.options.allow_cpu_models:
+        if not pools and pool == GPU_POOL and not self.options.allow_cpu_models:
             require_gpu()
 
     def estimate(
@@ -269,7 +269,7 @@ class SuiteExecutor(Executor):
 
     def __init__(self, workers: int, pools: Collection[str]) -> None:
         self.workers = workers
-        self._pools = {pool: ProcessExecutor(1 if pool == LOADED else workers) for pool in pools}
+        self._pools = {pool: ProcessExecutor(1 if pool == GPU_POOL else workers) for pool in pools}
         self._pool_of: dict[Handle, ProcessExecutor] = {}
 
     def room(self, pool: str, wanted: int) -> int:

@@ -13,7 +13,7 @@ from types import FrameType
 
 import typer
 
-from slvmeval.cli import models
+from slvmeval.cli import models, prompts
 from slvmeval.cli.annotate import annotate
 from slvmeval.cli.build import build, plan, sources
 from slvmeval.cli.cluster import deploy, slurm
@@ -46,6 +46,7 @@ for group in (
     annotate,
     evaluate,
     meta_sets,
+    prompts,
     report,
     suite,
     status,

@@ -77,10 +77,16 @@ ReleaseOption = Annotated[
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
+PromptsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--prompts", metavar="DIR", help="Prompts in place of ours: `slvmeval prompts export DIR` makes some."
+    ),
+]
 ModelFoldersOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--model-folder",
+        "--models",
         metavar="DIR",
         help="Model folder; repeatable.  [env: SLVMEVAL_MODEL_FOLDERS]",
         rich_help_panel=SITE_PANEL,

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from pydantic import Field
 
-from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.json_lines import LinesFolder
 from storage_schemas.model import Frozen
@@ -22,7 +21,7 @@ from storage_schemas.rng import derived_seed
 from tasks.annotation.installation import annotation_folder
 from tasks.llm.answers import NotFitting
 from tasks.llm.chat import ChatAnswer, ChatRequest, Sampling
-from tasks.llm.prompt_files import prompt_text, read_prompt
+from tasks.llm.prompt_files import prompt_text
 from tasks.llm.questions import Question, Unanswered, as_data, ask_questions, whole_text
 from tasks.llm.servers import Servers, check_server
 from tasks.models.texts import has_words
@@ -121,23 +120,13 @@ _MOST_TIMES, _MOST_MORE = 4, 200
 _LETTERS = {"ja": re.compile(r"[\u3041-\u30ff\u3400-\u9fff]"), "en": re.compile(r"[A-Za-z]")}
 
 
+#: Its prompt.
+TRANSLATION = "translation/translation"
+
+
 def default_prompt() -> str:
     """Return the default instruction."""
-    return prompt_text("tasks.annotation", "translation")
-
-
-def read_translation_prompt(path: Path) -> str:
-    """Return an instruction written by the user.
-
-    Raises
-    ------
-    UserInputError
-        If the file cannot be read, is empty, or does not contain ``{language}``.
-    """
-    text = read_prompt(path)
-    if "{language}" not in text:
-        raise UserInputError(f"the prompt {path} does not say into which language: write {{language}} in it")
-    return text
+    return prompt_text(TRANSLATION)
 
 
 class TranslationParameters(Frozen):

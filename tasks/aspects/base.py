@@ -137,6 +137,7 @@ class Operation(ABC, Generic[P]):
     default_strength: ClassVar[str] = "paper"
     pool: ClassVar[Pool] = "cpu"
     models: ClassVar[tuple[str, ...]] = ()
+    prompts: ClassVar[Mapping[str, str]] = {}
 
     def parameters(self, strength: str | None = None, overrides: Mapping[str, Any] | None = None) -> P:
         """Return the parameters of a preset, with individual values replaced.
@@ -252,7 +253,7 @@ class FrameMapOperation(Operation[P]):
 
     @abstractmethod
     def frame_map(self, count: int, parameters: P) -> list[int]:
-        """Return, for each of the clip's `count` places, which of its frames is shown (from 0)."""
+        """Return, for each of the clip's `count` places, the index of the frame to show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field, field_validator
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable, Parameters, PixelOperation, Pool
-from tasks.llm.prompt_files import checked_template, prompt_text
+from tasks.llm.prompt_files import checked_template, filled, prompt_text
 from tasks.media.color_names import field_colours, named_colours, rgb_to_lab
 from tasks.media.planes import Rgb
 from tasks.models.base import ImageEditor, Models
@@ -181,7 +181,7 @@ class ColourEditParameters(Parameters):
 
     editor: str = Field(default="qwen-image-edit-2509", min_length=1)
     palette: Palette = PALETTE
-    instruction: str = prompt_text("tasks.aspects", "color_instruction")
+    instruction: str = prompt_text("operations/color_instruction")
     negative: str = ""
     # the editor's schedule divides by zero at one step
     steps: int = Field(default=40, ge=2, le=1000)
@@ -198,7 +198,7 @@ class ColourEditParameters(Parameters):
     @field_validator("instruction")
     @classmethod
     def _names_thing_and_colour(cls, value: str) -> str:
-        return checked_template(value, required=["object", "color"])
+        return checked_template(value, needs=["object", "color"])
 
 
 class QwenImageEdit(PixelOperation[ColourEditParameters]):
@@ -225,6 +225,7 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
     }
     pool: ClassVar[Pool] = "h100"
     models: ClassVar[tuple[str, ...]] = ("qwen-image-edit-2509",)
+    prompts: ClassVar[Mapping[str, str]] = {"instruction": "operations/color_instruction"}
     works_on: ClassVar[Literal["planes", "rgb"]] = "rgb"
     threshold = 0.5
     # an edit takes tens of seconds
@@ -244,7 +245,7 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
         """Draw the thing and its new colour; `instruction` is the text given to the editor."""
         drawn = drawn_colour(clip, coloured_things(clip.analysis), parameters.palette)
         thing = " ".join(drawn["object"].split())[:_LONGEST_NAME]
-        instruction = parameters.instruction.format(object=thing, color=drawn["new_color"])
+        instruction = filled(parameters.instruction, object=thing, color=drawn["new_color"])
         return {**drawn, "instruction": instruction}
 
     def apply(
@@ -315,12 +316,12 @@ def _out_of_bounds(
         return f"the editor changed a colour in {changed} of {frames} frames only"
     if share > parameters.most_changed_share:
         return (
-            f"the editor changed {share:.0%} of a frame, at most {parameters.most_changed_share:.0%} may be"
+            f"the editor changed {share:.0%} of a frame; the maximum is {parameters.most_changed_share:.0%}"
         )
     if shift > parameters.most_rest_shift:
         return (
-            f"the rest of a frame moved by {shift:.2f} steps, at most {parameters.most_rest_shift:g} may be"
+            f"the rest of a frame moved by {shift:.2f} steps; the maximum is {parameters.most_rest_shift:g}"
         )
     if edges < parameters.least_edges_kept:
-        return f"the outlines stayed by {edges:.2f} only, {parameters.least_edges_kept:g} is asked for"
+        return f"the outlines correlate by {edges:.2f} only; the minimum is {parameters.least_edges_kept:g}"
     return None

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.frames import Planes
 from tasks.aspects.base import ClipContext, ClipNotDegradable, FindingOperation, FoundParameters, Pool
-from tasks.llm.prompt_files import checked_template, prompt_text
+from tasks.llm.prompt_files import checked_template, filled, prompt_text
 from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_planes
 from tasks.models.base import Box, Detector, Inpainter, Models
 from tasks.models.residence import Batches
@@ -178,9 +178,9 @@ class ErasingParameters(FoundParameters):
     grow: float = Field(default=0.05, ge=0, le=0.5)
     grow_px: int = Field(default=4, ge=0)
     most_share: float = Field(default=1.0, gt=0, le=1)
-    prompt: str = prompt_text("tasks.aspects", "object_prompt")
-    negative: str = prompt_text("tasks.aspects", "object_negative")
-    no_scene: str = Field(default=prompt_text("tasks.aspects", "object_no_scene"), min_length=1)
+    prompt: str = prompt_text("operations/object_prompt")
+    negative: str = prompt_text("operations/object_negative")
+    no_scene: str = Field(default=prompt_text("operations/object_no_scene"), min_length=1)
     steps: int = Field(default=50, ge=1, le=1000)
     guidance: float = Field(default=7.5, ge=1, le=100)
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
@@ -192,12 +192,12 @@ class ErasingParameters(FoundParameters):
     @field_validator("prompt")
     @classmethod
     def _prompt_has_scene(cls, value: str) -> str:
-        return checked_template(value, required=["scene"], optional=["object"])
+        return checked_template(value, needs=["scene"], may=["object"])
 
     @field_validator("negative")
     @classmethod
     def _negative_has_object(cls, value: str) -> str:
-        return checked_template(value, required=["object"], optional=["scene"])
+        return checked_template(value, needs=["object"], may=["scene"])
 
 
 def things(analysis: CaptionAnalysis) -> tuple[str, ...]:
@@ -222,6 +222,11 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
     }
     pool: ClassVar[Pool] = "h100"
     models: ClassVar[tuple[str, ...]] = ("grounding-dino-base", "stable-diffusion-inpainting")
+    prompts: ClassVar[Mapping[str, str]] = {
+        "prompt": "operations/object_prompt",
+        "negative": "operations/object_negative",
+        "no_scene": "operations/object_no_scene",
+    }
     works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
     threshold = 0.01
     finds = "a thing was found and painted over"
@@ -266,8 +271,8 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
             return {
                 "object": name,
                 "not_found": not_found,
-                "prompt": parameters.prompt.format(**values),
-                "negative": parameters.negative.format(**values),
+                "prompt": filled(parameters.prompt, **values),
+                "negative": filled(parameters.negative, **values),
                 "boxes": [[list(box) for box in each] for each in boxes],
             }
         shown = ", ".join(repr(name[:40]) for name in names[:3]) + (", …" if len(names) > 3 else "")

@@ -39,7 +39,7 @@ _SPACE = re.compile(r"\s")
 
 def default_prompt() -> str:
     """Return the default instruction."""
-    return prompt_text("tasks.captions", "caption_analysis")
+    return prompt_text("caption-analysis/caption_analysis")
 
 
 class LlmParameters(Frozen):

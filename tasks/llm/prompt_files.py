@@ -1,117 +1,306 @@
-"""Prompts as text files: a package has defaults, which the user's files may replace."""
+"""Prompts as text files: the built-in ones, listed in ``prompts.toml``, and a user's that replace them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+import tomllib
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from string import Formatter
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.ids import digest_value
+from storage_schemas.model import Frozen
 
-PROMPTS = "prompts"
+_SUFFIX = ".txt"
+_EMPTY = "it is empty: write the instructions for the model, or remove the file"
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+#: The area whose files are named after aspects; packages may add aspects.
+DESCRIPTIONS = "descriptions"
 
 
-def prompt_text(package: str, name: str, own: str | None = None, folder: str = PROMPTS) -> str:
-    """Return a package's prompt, or the user's replacement, stripped of white space.
+class PromptFile(Frozen):
+    """A prompt that a user can replace.
 
     Parameters
     ----------
-    package
-        The package, such as ``tasks.captions``.
-    name
-        Name of the file, without ``.txt``.
+    area, name
+        Its file in a user's folder is ``AREA/NAME.txt``.
+    package, folder
+        Where the built-in file lies.
+    words
+        Where a paper prints the wording.
+    used_by
+        The commands that send it.
+    needs, may
+        Placeholders that it must and may have.
+    sections
+        Sections that it must have, each under a line ``# SECTION``.
+    """
+
+    area: str
+    name: str
+    package: str
+    folder: str = "prompts"
+    words: str
+    used_by: str
+    needs: tuple[str, ...] = ()
+    may: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """``AREA/NAME``."""
+        return f"{self.area}/{self.name}"
+
+    @property
+    def ours(self) -> Traversable:
+        """The built-in file."""
+        return resources.files(self.package).joinpath(self.folder, self.name + _SUFFIX)
+
+    def mistakes(self, text: str) -> list[str]:
+        """Return what keeps a text from replacing the built-in one, one line each."""
+        if not text.strip():
+            return [_EMPTY]
+        return [
+            *placeholder_mistakes(text, self.needs, self.may),
+            *(
+                f"the section {name!r} is missing or empty: write a line '# {name}' and its text under it"
+                for name in self.sections
+                if not sections_in(text).get(name)
+            ),
+        ]
+
+
+@cache
+def prompt_catalogue() -> Mapping[str, PromptFile]:
+    """Return all prompts by ``AREA/NAME``."""
+    areas = tomllib.loads(resources.files(__package__).joinpath("prompts.toml").read_text(encoding="utf-8"))
+    listed = (
+        PromptFile(area=area, name=name, **{key: values[key] for key in values if key != "files"}, **file)
+        for area, values in areas.items()
+        for name, file in values["files"].items()
+    )
+    return {prompt.key: prompt for prompt in listed}
+
+
+def prompt_text(key: str, own: str | Path | None = None) -> str:
+    """Return a prompt, the user's if there is one, stripped of white space.
+
+    Parameters
+    ----------
+    key
+        ``AREA/NAME``.
     own
-        Folder of the user; its files replace defaults of the same names. Empty or None for none.
-    folder
-        Folder of the prompts within the package.
+        The user's folder of prompts; empty or None for none.
 
     Raises
     ------
     UserInputError
-        If it cannot be read or is empty, or `own` is not a folder.
+        If the user's cannot be read or cannot replace the built-in one.
     """
-    if not own:
-        return _default(package, folder, name)
-    return read_prompt(prompt_place(package, name, own, folder))
+    prompt = prompt_catalogue()[key]
+    place = _own_place(key, own)
+    if place is None:
+        return _ours(key)
+    text = _read(place)
+    for mistake in prompt.mistakes(text):
+        raise UserInputError(f"{place}: {mistake}")
+    return text
 
 
-@cache
-def _default(package: str, folder: str, name: str) -> str:
-    return read_prompt(prompt_place(package, name, None, folder))
-
-
-def prompt_place(
-    package: str, name: str, own: str | None = None, folder: str = PROMPTS
-) -> Traversable | Path:
-    """Return the path of a prompt, see :func:`prompt_text`; a default need not exist."""
-    if own:
-        if not Path(own).is_dir():
-            raise UserInputError(f"{own} is not a folder: give one whose files replace the default {folder}")
-        replacement = Path(own) / f"{name}.txt"
-        if replacement.is_file():
-            return replacement
-    return resources.files(package).joinpath(folder, f"{name}.txt")
-
-
-def read_prompt(place: Traversable | Path) -> str:
-    """Return the text of a file, stripped of white space.
+def own_description(aspect: str, own: str | Path | None) -> str | None:
+    """Return the user's description of an aspect, whoever defines it; None if there is none.
 
     Raises
     ------
     UserInputError
         If it cannot be read or is empty.
     """
-    try:
-        text = place.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{place} cannot be read: {problem}") from problem
+    place = _own_place(f"{DESCRIPTIONS}/{aspect}", own)
+    if place is None:
+        return None
+    text = _read(place)
     if not text:
-        raise UserInputError(f"{place} is empty: write the instructions for the model, or remove the file")
+        raise UserInputError(f"{place}: {_EMPTY}")
     return text
 
 
-def filled(template: str, **values: str) -> str:
-    """Return a template with its placeholders replaced; placeholders in values are not replaced.
+def check_prompts(own: str | Path, aspects: Collection[str] = ()) -> list[str]:
+    """Return the mistakes in a user's folder of prompts, one line each.
 
-    Other braces are unchanged, so that a template may contain JSON.
+    Parameters
+    ----------
+    aspects
+        Further aspects that may have a description.
+
+    Raises
+    ------
+    UserInputError
+        If it is not a folder.
+    """
+    root = _folder(own)
+    known = prompt_catalogue()
+    areas = {prompt.area for prompt in known.values()}
+    mistakes: list[str] = []
+    for place in sorted(path for path in root.rglob("*") if path.is_file()):
+        inner = place.relative_to(root)
+        if any(part.startswith(".") for part in inner.parts):
+            continue
+        key = inner.with_suffix("").as_posix()
+        described = key in {f"{DESCRIPTIONS}/{aspect}" for aspect in aspects}
+        if inner.suffix != _SUFFIX or (key not in known and not described):
+            mistakes.append(f"{inner}: there is no such prompt{_hint(inner, known, areas)}")
+            continue
+        try:
+            text = _read(place)
+        except UserInputError as problem:
+            mistakes.append(str(problem).replace(str(place), str(inner)))
+            continue
+        prompt = known.get(key) or known[f"{DESCRIPTIONS}/color"]
+        mistakes += [f"{inner}: {mistake}" for mistake in prompt.mistakes(text)]
+    return mistakes
+
+
+def require_prompts(own: str | Path | None, aspects: Collection[str] = ()) -> None:
+    """Check a user's folder of prompts, if any, before anything is sent.
+
+    Raises
+    ------
+    UserInputError
+        If it is not a folder, contains no prompt, or has mistakes: one line each.
+    """
+    if not own:
+        return
+    mistakes = check_prompts(own, aspects)
+    if mistakes:
+        raise UserInputError("\n".join([f"{own} cannot be used:", *mistakes]))
+    if next(_folder(own).glob(f"*/*{_SUFFIX}"), None) is None:
+        raise UserInputError(
+            f"{own} contains no prompt: `slvmeval prompts export {own}` writes the built-in ones"
+        )
+
+
+def own_prompts(own: str | Path | None) -> dict[str, str]:
+    """Return the texts of a user's folder that differ from the built-in ones, by key."""
+    if not own:
+        return {}
+    root = _folder(own)
+    texts = {
+        place.relative_to(root).with_suffix("").as_posix(): _read(place)
+        for place in sorted(root.glob(f"*/*{_SUFFIX}"))
+    }
+    known = prompt_catalogue()
+    return {key: text for key, text in texts.items() if key not in known or text != _ours(key)}
+
+
+def prompts_digest(own: str | Path | None, areas: Collection[str]) -> str:
+    """Return the checksum of a user's changed prompts in some areas; empty if there are none."""
+    texts = {key: text for key, text in own_prompts(own).items() if key.partition("/")[0] in areas}
+    return digest_value(texts)[:16] if texts else ""
+
+
+def prompts_label(own: str | Path | None, areas: Collection[str]) -> str:
+    """Return whose prompts of some areas are sent, in words.
+
+    Examples
+    --------
+    >>> prompts_label(None, ["judges"])
+    'built-in'
+    >>> prompts_label(None, [])
+    ''
+    """
+    digest = prompts_digest(own, areas)
+    if own and digest:
+        return f"{Path(own).resolve().name}, {digest}"
+    return "built-in" if areas else ""
+
+
+def filled(template: str, **values: str) -> str:
+    """Return a template with its placeholders replaced, once: what is put in is not looked at again.
+
+    Other braces stay as they are, so that a template may hold JSON.
 
     Examples
     --------
     >>> filled('Answer {"score": 1}, at most {most}.', most="{least}")
     'Answer {"score": 1}, at most {least}.'
     """
-    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
+    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
-def checked_template(text: str, required: Collection[str], optional: Collection[str] = ()) -> str:
-    """Check the placeholders of a template for `str.format` and return it.
+def placeholder_mistakes(text: str, needs: Collection[str], may: Collection[str] = ()) -> list[str]:
+    """Return which placeholders of a template are missing, and which are unknown.
 
-    Parameters
-    ----------
-    text
-        The template; literal braces are doubled.
-    required, optional
-        Names of required and of optional placeholders.
+    Examples
+    --------
+    >>> placeholder_mistakes("Paint {thing} red.", ["object"])
+    ['the placeholder {object} is missing', 'the placeholder {thing} is unknown']
+    """
+    used = dict.fromkeys(_PLACEHOLDER.findall(text))
+    return [
+        *(f"the placeholder {{{name}}} is missing" for name in needs if name not in used),
+        *(f"the placeholder {{{name}}} is unknown" for name in used if name not in {*needs, *may}),
+    ]
+
+
+def checked_template(text: str, needs: Collection[str], may: Collection[str] = ()) -> str:
+    """Return a template whose placeholders fit.
 
     Raises
     ------
     ValueError
-        If a placeholder is missing, unknown or has a format, or a brace is unmatched.
+        With the first mistake.
     """
-    known = ", ".join(f"{{{name}}}" for name in (*required, *optional))
-    try:
-        parts = list(Formatter().parse(text))
-    except ValueError as problem:
-        raise ValueError(f"{problem}: write {{{{ and }}}} for literal braces") from problem
-    placeholders = [(name, spec, conversion) for _, name, spec, conversion in parts if name is not None]
-    for name, spec, conversion in placeholders:
-        if name not in (*required, *optional) or spec or conversion:
-            raise ValueError(f"unknown placeholder {{{name}}}: it may have {known}")
-    missing = [name for name in required if name not in [each for each, _, _ in placeholders]]
-    if missing:
-        raise ValueError(f"the placeholder {{{missing[0]}}} is missing: it may have {known}")
+    for mistake in placeholder_mistakes(text, needs, may):
+        raise ValueError(f"{mistake}: it may have {', '.join(f'{{{name}}}' for name in (*needs, *may))}")
     return text
+
+
+def sections_in(text: str) -> dict[str, str]:
+    """Return the sections of a text: each begins with a line ``# NAME``; names in lower case.
+
+    Examples
+    --------
+    >>> sections_in("# Scale\\n1 is bad\\n# notes")
+    {'scale': '1 is bad', 'notes': ''}
+    """
+    parts = re.split(r"^# +(.+?) *$", text, flags=re.MULTILINE)
+    return {name.lower(): body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+@cache
+def _ours(key: str) -> str:
+    return prompt_catalogue()[key].ours.read_text(encoding="utf-8").strip()
+
+
+def _folder(own: str | Path) -> Path:
+    root = Path(own)
+    if not root.is_dir():
+        raise UserInputError(f"{own} is not a folder: `slvmeval prompts export {own}` makes one")
+    return root
+
+
+def _own_place(key: str, own: str | Path | None) -> Path | None:
+    if not own:
+        return None
+    place = _folder(own) / f"{key}{_SUFFIX}"
+    return place if place.is_file() else None
+
+
+def _read(place: Path) -> str:
+    try:
+        return place.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserInputError(f"{place}: it cannot be read: {problem}") from problem
+
+
+def _hint(inner: Path, known: Collection[str], areas: Collection[str]) -> str:
+    if inner.suffix != _SUFFIX:
+        return f": prompts are files AREA/NAME{_SUFFIX}"
+    if inner.parent.as_posix() not in areas:
+        return f": the areas are {', '.join(sorted(areas))}"
+    names = [key.partition("/")[2] for key in known if key.startswith(f"{inner.parent.as_posix()}/")]
+    return f": {inner.parent} has {', '.join(names)}"

@@ -230,7 +230,7 @@ def open_video_pair(
     first, second = Path(first), Path(second)
     for path in (first, second):
         if not path.is_file():
-            raise UserInputError(f"there is no video {path}")
+            raise UserInputError(f"no video {path}")
     if aspect not in aspect_names():
         near = difflib.get_close_matches(aspect, aspect_names(), n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(aspect_names())}"

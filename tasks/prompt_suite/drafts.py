@@ -13,7 +13,7 @@ from tasks.llm.conversation import Step
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.prompt_suite.requests import Attempts
-from tasks.prompt_suite.settings import PACKAGE, PromptSuiteSettings
+from tasks.prompt_suite.settings import PromptSuiteSettings
 from tasks.scoring.suites.locot2v.measure import numbered
 from tasks.scoring.suites.shown_videos import SampledVideo
 
@@ -81,7 +81,7 @@ class Drafting:
         return Step(
             name=name,
             role="multimodal",
-            system=filled(prompt_text(PACKAGE, prompt, settings.prompts), **words),
+            system=filled(prompt_text(f"prompt-suite/{prompt}", settings.prompts), **words),
             text=text,
             schema=schema,
             assumed=assumed,

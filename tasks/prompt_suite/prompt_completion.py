@@ -15,7 +15,6 @@ from tasks.llm.conversation import Step
 from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.prompt_suite.requests import Attempts
-from tasks.prompt_suite.settings import PACKAGE
 from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
 from tasks.scoring.suites.locot2v.events import FIELDS, read_events, told
@@ -74,7 +73,7 @@ def _made(
     attempts: Attempts, attribute: str, expectation: str, count: int, known: Sequence[str], number: int
 ) -> list[HerdQuestion]:
     settings = attempts.settings
-    system = filled(prompt_text(PACKAGE, "make_questions", settings.prompts), attribute=_words(attribute))
+    system = filled(prompt_text("prompt-suite/make_questions", settings.prompts), attribute=_words(attribute))
     text = f"Questions wanted: {count}\nThe expectation: {expectation}"
     if known:
         text += f"\n\nThese questions exist already; do not repeat them:\n{numbered(known)}"
@@ -126,7 +125,7 @@ def _good_answers(
     step = Step(
         name=f"polarity of questions on {attribute}",
         role="language",
-        system=prompt_text(PACKAGE, "make_polarity", attempts.settings.prompts),
+        system=prompt_text("prompt-suite/make_polarity", attempts.settings.prompts),
         text=f"The expectation: {expectation}\n\nThe questions:\n{numbered(questions)}",
         schema=CHECKED,
         assumed={"questions": [{"number": number, **one} for number in range(1, count + 1)]},
@@ -227,7 +226,7 @@ def expectations(attempts: Attempts, base: str, film: SampledVideo) -> dict[str,
     step = Step(
         name="expectations",
         role="multimodal",
-        system=prompt_text(PACKAGE, "make_expectations", attempts.settings.prompts),
+        system=prompt_text("prompt-suite/make_expectations", attempts.settings.prompts),
         text=f"The description:\n{base}",
         schema=EXPECTED,
         assumed=dict.fromkeys(HERD_NAMES, "word " * 15),
@@ -241,7 +240,7 @@ def expectations(attempts: Attempts, base: str, film: SampledVideo) -> dict[str,
 def complexity_of(attempts: Attempts, text: str) -> dict[str, float]:
     """Return the complexity of a text by kind, each 0 to 10."""
     assumed = {name: {"reason": "word " * 25, "score": 8} for name in COMPLEXITIES}
-    system = prompt_text(PACKAGE, "make_complexity", attempts.settings.prompts)
+    system = prompt_text("prompt-suite/make_complexity", attempts.settings.prompts)
     return attempts.ask(
         _step("complexity", system, f"The text:\n{text}", COMPLEXITY, assumed), read_complexity
     )

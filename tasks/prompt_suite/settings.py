@@ -12,9 +12,6 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 
-#: Package of the default prompts.
-PACKAGE = "tasks.prompt_suite"
-
 
 class PromptSuiteSettings(Frozen):
     """How prompts are made.
@@ -28,8 +25,7 @@ class PromptSuiteSettings(Frozen):
         The model that extracts events and actions, writes questions, and judges their polarity and the
         complexity (the paper's DeepSeek-V3.1).
     prompts
-        Folder whose files replace default prompts of the same names; empty for the defaults. Their wording is
-        not from the paper.
+        A user's folder of prompts, areas ``prompt-suite`` and ``locot2v-bench``; empty for ours.
     fps, most_frames
         Frames per second shown to models, besides the last frame, and maximum frames of one request. Not from
         the paper.

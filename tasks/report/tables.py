@@ -76,21 +76,21 @@ def comparison_table(gathered: JudgedRelease, members: Iterable[FamilyMember]) -
     """Return all pairwise comparisons of evaluators."""
     rows = []
     for member in members:
-        found = member.comparison
+        comparison = member.comparison
         rows.append(
             {
                 "aspect": member.aspect,
                 "first": gathered.names[member.first],
                 "second": gathered.names[member.second],
-                "pairs": found.pairs,
-                "first_better": found.first_better,
-                "second_better": found.second_better,
-                "equal": found.equal,
-                "difference": found.difference,
-                "low": found.interval.low if found.interval else None,
-                "high": found.interval.high if found.interval else None,
-                "test": "" if found.p is None else "exact" if found.exact else "χ²",
-                "p": found.p,
+                "pairs": comparison.pairs,
+                "first_better": comparison.first_better,
+                "second_better": comparison.second_better,
+                "equal": comparison.equal,
+                "difference": comparison.difference,
+                "low": comparison.interval.low if comparison.interval else None,
+                "high": comparison.interval.high if comparison.interval else None,
+                "test": "" if comparison.p is None else "exact" if comparison.exact else "χ²",
+                "p": comparison.p,
                 "p_holm": member.p_holm,
             }
         )
@@ -235,8 +235,8 @@ def _bin(one: Any) -> dict[str, Any]:
 def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
     """Return the filter's correlations, and the underlying accuracies for the figure."""
     judges = [trial for trial in gathered.trials if trial.who != PEOPLE]
-    found = filter_correlations(judges, gathered.ties)
-    empty = "" if found else _no_filter(gathered)
+    correlations = filter_correlations(judges, gathered.ties)
+    empty = "" if correlations else _no_filter(gathered)
     return (
         Table(
             "filter-correlation",
@@ -254,7 +254,7 @@ def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
                     "r": one.pearson.coefficient,
                     "p": one.pearson.p,
                 }
-                for one in found
+                for one in correlations
             ),
             "Over evaluators, between accuracy on all rated pairs and on the kept pairs; people "
             "themselves are left out.",
@@ -270,7 +270,7 @@ def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
                 Column("filtered", "kept pairs", "percent"),
                 Column("r", "Pearson's r", "number", shown=False),
             ),
-            tuple(row for one in found for row in _filtered(gathered, one)),
+            tuple(row for one in correlations for row in _filtered(gathered, one)),
             "Accuracy on all rated pairs and on the kept pairs.",
             empty,
         ),

@@ -71,11 +71,14 @@ class Evaluator(ABC):
         Part of every request's key; increase it if answers change.
     pool
         Workers that run it: ``h100`` for models that are loaded, ``cpu`` for the rest.
+    prompt_areas
+        Areas of prompts that it sends (:mod:`tasks.llm.prompt_files`); none for one that sends no text.
     """
 
     name: str
     version: ClassVar[int] = 1
     pool: ClassVar[Pool] = "cpu"
+    prompt_areas: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:

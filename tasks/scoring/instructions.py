@@ -7,19 +7,19 @@ from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Choice
 from tasks.llm.answers import not_understood, objects, read_value
 from tasks.llm.chat import ChatAnswer
-from tasks.llm.prompt_files import prompt_place, read_prompt
+from tasks.llm.prompt_files import DESCRIPTIONS, own_description, prompt_catalogue, prompt_text
 from tasks.scoring.base import AspectText
 
 
-def aspect_text(name: str, dimension: str, folder: str | None = None) -> AspectText:
+def aspect_text(name: str, dimension: str, prompts: str | None = None) -> AspectText:
     """Return an aspect as it is described to evaluators.
 
     Parameters
     ----------
     name, dimension
         Name of the aspect, and the paper's id.
-    folder
-        Folder whose ``NAME.txt`` takes precedence.
+    prompts
+        The user's folder of prompts, whose ``descriptions/NAME.txt`` takes precedence.
 
     Raises
     ------
@@ -28,13 +28,16 @@ def aspect_text(name: str, dimension: str, folder: str | None = None) -> AspectT
     PrerequisiteError
         If there is none: for an aspect that a package adds, the user has to write one.
     """
-    place = prompt_place(PACKAGE, name, folder, "descriptions")
-    if place.is_file():
-        return AspectText(name=name, dimension=dimension, description=" ".join(read_prompt(place).split()))
-    raise PrerequisiteError(
-        f"aspect {name} has no description for evaluators: write one into a file {name}.txt, and "
-        "give its folder with --descriptions"
-    )
+    key = f"{DESCRIPTIONS}/{name}"
+    text = own_description(name, prompts)
+    if text is None and key in prompt_catalogue():
+        text = prompt_text(key)
+    if text is None:
+        raise PrerequisiteError(
+            f"aspect {name} has no description for evaluators: write one into DIR/{key}.txt, and "
+            "give the folder with --prompts DIR"
+        )
+    return AspectText(name=name, dimension=dimension, description=" ".join(text.split()))
 
 
 def text_digest(text: AspectText) -> str:
@@ -44,9 +47,6 @@ def text_digest(text: AspectText) -> str:
 
 #: JSON Schema of a judge's answer.
 CHOICE_SCHEMA = objects({"better": {"type": "string", "enum": ["first", "second"]}})
-
-
-PACKAGE = "tasks.scoring"
 
 
 def read_choice(answer: ChatAnswer) -> Choice:

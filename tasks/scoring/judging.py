@@ -20,6 +20,7 @@ from storage_schemas.judgements import Failure, Judgement, JudgementsStore, pref
 from storage_schemas.provenance import utc_now
 from storage_schemas.store import Store
 from tasks.llm.limits import RateLimit
+from tasks.llm.prompt_files import prompts_label
 from tasks.llm.usage import Estimate, NotJudged, Usage, usage_fields
 from tasks.pairs.view import Pair
 from tasks.scoring.base import AspectText, Evaluator, JudgeAnswer, PairwiseJudge, PointwiseScorer
@@ -46,8 +47,6 @@ class JudgingWork(Work[Request]):
         Resources from which evaluators are made.
     pairs
         The pairs; frozen, and the same in every process.
-    descriptions
-        Folder with descriptions of aspects that replace the defaults.
     changed_texts
         Checksums of replaced descriptions by aspect: an evaluator with another description counts as another
         evaluator, with settings of its own.
@@ -59,7 +58,6 @@ class JudgingWork(Work[Request]):
 
     setup: Setup = field(kw_only=True)
     pairs: PairSet = field(kw_only=True)
-    descriptions: str | None = None
     changed_texts: Mapping[str, str] = field(default_factory=dict)
     evaluators: Mapping[str, EvaluatorChoice] = field(default_factory=dict)
 
@@ -75,7 +73,7 @@ class JudgingWork(Work[Request]):
 
     def text(self, aspect: str, dimension: str) -> AspectText:
         """Return an aspect as it is described to evaluators."""
-        return self.pairs.text(aspect, dimension, self.descriptions)
+        return self.pairs.text(aspect, dimension, self.setup.prompts)
 
 
 @cache
@@ -107,6 +105,8 @@ class Judging(Kind[Request]):
             work.cache / "rates", label, choice.requests_per_minute, choice.tokens_per_minute
         )
         self._settings = settings_digest(evaluator)
+        own = choice.settings.get("prompts") or work.setup.prompts
+        self._prompts = prompts_label(own, evaluator.prompt_areas)
         texts = dict(work.changed_texts)
         self._changed = digest_value({"settings": self._settings, "texts": texts})[:16]
         self._scores = ScoreCache()
@@ -205,6 +205,7 @@ class Judging(Kind[Request]):
             aspect=pair.aspect,
             order=request.order,
             repeat=request.repeat,
+            prompts=self._prompts,
             at=utc_now(),
             **fields,
         )

@@ -239,6 +239,9 @@ def make_evaluator(choice: EvaluatorChoice, setup: Setup) -> Evaluator:
     except ValueError as problem:
         raise PrerequisiteError(f"evaluator {choice.use}: {make!r} is not a factory: {problem}") from problem
     given = {name: getattr(setup, name) for name in PROVIDED if name in takes}
+    if "prompts" in choice.settings:
+        # an evaluator may have prompts of its own, so that two wordings can be compared in one run
+        given.pop("prompts", None)
     if "setup" in takes:
         given["setup"] = setup
     _check_settings(choice, takes, given)

@@ -142,9 +142,9 @@ class ReleasePairs(Frozen):
         pair = open_pair(self.release.store, self.release, pair_id)
         return replace(pair, high=KeptSide(pair.high, _keeper), low=KeptSide(pair.low, _keeper))
 
-    def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
+    def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
         """Return an aspect as it is described to evaluators."""
-        return aspect_text(aspect, dimension, folder)
+        return aspect_text(aspect, dimension, prompts)
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
         """Check that the release is unchanged, and that the frames of some pairs exist.

@@ -16,17 +16,17 @@ from tasks.scoring.base import AspectText, Evaluator, PairwiseJudge
 from tasks.scoring.instructions import text_digest
 
 
-def changed_texts(pairs: PairSet, folder: str | None) -> dict[str, str]:
-    """Return the checksums of a folder's texts that differ from those of a set of pairs, by aspect."""
+def changed_texts(pairs: PairSet, prompts: str) -> dict[str, str]:
+    """Return the checksums of the user's descriptions that differ from those of a set of pairs, by aspect."""
     changed: dict[str, str] = {}
-    if folder is None:
+    if not prompts:
         return changed
     for name, dimension in sorted({(pair.aspect, pair.dimension) for pair in pairs.facts()}):
         try:
-            default = text_digest(pairs.text(name, dimension, None))
+            default = text_digest(pairs.text(name, dimension, ""))
         except PrerequisiteError:  # an aspect that a package adds may only have the user's text
             continue
-        text = text_digest(pairs.text(name, dimension, folder))
+        text = text_digest(pairs.text(name, dimension, prompts))
         if text != default:
             changed[name] = text
     return changed
@@ -76,8 +76,8 @@ class PairSet(Protocol):
     def open(self, pair_id: str) -> Pair:
         """Open a pair; no frame is read yet."""
 
-    def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
-        """Return an aspect as it is described to evaluators; ``ASPECT.txt`` of `folder` takes precedence."""
+    def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
+        """Return an aspect as it is described to evaluators; the user's description takes precedence."""
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
         """Check that the videos of some pairs exist, before any request."""

@@ -32,11 +32,14 @@ class Setup(Frozen):
         Model folders.
     model_servers
         Model servers by name.
+    prompts
+        The user's folder of prompts; empty for ours.
     """
 
     store_path: str
     model_folders: tuple[str, ...] = ()
     model_servers: Mapping[str, ModelServer] = Field(default_factory=dict)
+    prompts: str = ""
 
     @cached_property
     def store(self) -> Store:
@@ -72,4 +75,4 @@ class Setup(Frozen):
 
 
 #: Parameters of a factory that are provided.
-PROVIDED = ("store", "cache", "servers", "models")
+PROVIDED = ("store", "cache", "servers", "models", "prompts")

@@ -68,10 +68,10 @@ def test_an_evaluator_that_is_told_something_else_is_another(
     store: Path, planted: PlantedPackage, tmp_path: Path
 ) -> None:
     texts = tmp_path / "texts"
-    texts.mkdir()
-    (texts / "aesthetics.txt").write_text("Is it a pleasure to look at?")
+    (texts / "descriptions").mkdir(parents=True)
+    (texts / "descriptions" / "aesthetics.txt").write_text("Is it a pleasure to look at?")
     evaluate_inline(asked(store, "planted"))
-    again = evaluate_inline(asked(store, "planted", descriptions=str(texts)))
+    again = evaluate_inline(asked(store, "planted", prompts=str(texts)))
     assert total(again, "right") == (4, 0, 0) and planted.asked("right") == 6
     release = Release.open(Store.open(store))
     gathered = load_judged_release(release)
@@ -84,7 +84,7 @@ def test_an_evaluator_that_is_told_something_else_is_another(
     ]
     # a part of the pairs, and the same texts, are still the same evaluator
     some = Selection(aspects=("aesthetics",))
-    evaluate_inline(asked(store, "planted", descriptions=str(texts), selection=some, repeats=2))
+    evaluate_inline(asked(store, "planted", prompts=str(texts), selection=some, repeats=2))
     assert len({row.settings for row in rows(store, "right")}) == 2
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_value
+from tasks.aspects.color_edit import ColourEditParameters
 from tasks.aspects.registry import aspect as find_aspect
-from tasks.recipe import BUILT_IN, Recipe, load_recipe, recipe_from
+from tasks.recipe import BUILT_IN, Recipe, load_recipe, recipe_from, with_prompts
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -158,3 +159,25 @@ def test_a_rule_that_cannot_be_is_refused() -> None:
         recipe_from({"base": "paper-eight", "annotation": {"workers_per_pair": 0}})
     with pytest.raises(UserInputError, match=r"annotation\.most_d"):
         recipe_from({"base": "paper-eight", "annotation": {"most_d": 1}})
+
+
+def test_prompts_of_the_user_s_replace_those_that_a_recipe_sends(tmp_path: Path) -> None:
+    for key, text in {
+        "caption-analysis/caption_analysis": "List it all.",
+        "operations/color_instruction": "Paint the {object} {color}!",
+        "judges/caption_system": "Describe.",
+    }.items():
+        (tmp_path / key).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{key}.txt").write_text(text)
+    paper = BUILT_IN["paper"]
+    mine = with_prompts(paper, tmp_path)
+    assert mine.name == "paper-prompts"
+    assert mine.caption_analysis.parameters["prompt"] == "List it all."
+    color = mine.parameters("color")
+    assert isinstance(color, ColourEditParameters)
+    assert color.instruction == "Paint the {object} {color}!"
+    assert mine.parameters("object_integrity") == paper.parameters("object_integrity")
+    assert mine.digest() != paper.digest()
+    # it sends none of them
+    assert with_prompts(BUILT_IN["cpu-approx"], tmp_path) == BUILT_IN["cpu-approx"]
+    assert with_prompts(paper, None) == paper

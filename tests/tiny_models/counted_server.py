@@ -11,6 +11,7 @@ import io
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -124,7 +125,9 @@ class CountingPlan:
         sizes = _sizes(body)
         tokens_in = self._words(body) + sum(self.image_tokens[body["model"]](*size) for size in sizes)
         user = next(part["text"] for part in body["messages"][1]["content"] if part["type"] == "text")
-        dimension = user.splitlines()[0].removeprefix("Viewpoint: ")
+        # as a judge is told it, or a captioner
+        told = re.search(r"^(?:- (\w+): |Viewpoint: (\w+)$)", user, re.MULTILINE)
+        dimension = (told[1] or told[2]) if told else ""
         self.counted.append(Counted(dimension, len(sizes), tokens_in, out))
         return Reply(text, reasoning=thoughts, tokens=(tokens_in, out))
 

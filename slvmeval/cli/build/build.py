@@ -37,6 +37,7 @@ def build(
     sources: terminal.SourcesOption = None,
     recipe: terminal.RecipeOption = "cpu-approx",
     changes: terminal.SetOption = None,
+    prompts: terminal.PromptsOption = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Do not extend an older version: draw all candidates again.")
     ] = False,
@@ -74,6 +75,7 @@ def build(
         sources=tuple(sources or ()),
         recipe=recipe,
         changes=tuple(changes or ()),
+        prompts=terminal.path_text(prompts),
         fresh=fresh,
         retry=retry_failed,
     )

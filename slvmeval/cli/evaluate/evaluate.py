@@ -121,10 +121,7 @@ def evaluate(
             rich_help_panel=LIMITS_PANEL,
         ),
     ] = None,
-    descriptions: Annotated[
-        Path | None,
-        typer.Option("--descriptions", metavar="DIR", help="Texts on aspects in place of ours, ASPECT.txt."),
-    ] = None,
+    prompts: terminal.PromptsOption = None,
     store: terminal.StoreOption = None,
     model_folders: terminal.ModelFoldersOption = None,
     workers: terminal.WorkersOption = None,
@@ -167,7 +164,7 @@ def evaluate(
         most_dollars=usd,
         most_tokens=tokens,
         prices=terminal.path_text(prices),
-        descriptions=terminal.path_text(descriptions),
+        prompts=terminal.path_text(prompts),
     )
     options = parameters.options(site)
     if dry_run:

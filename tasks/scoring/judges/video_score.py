@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +18,7 @@ from storage_schemas.frames import Planes
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Failure
 from tasks.aspects.base import Pool
-from tasks.llm.prompt_files import filled, prompt_text, read_prompt
+from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged, Usage
 from tasks.media.planes import planes_to_rgb
 from tasks.models.base import Models
@@ -27,7 +26,6 @@ from tasks.models.video_score import DIMENSIONS, FRAME_MARK, VideoScoreModel
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, PointwiseScorer, Score
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
-from tasks.scoring.instructions import PACKAGE
 from tasks.scoring.judges.frame_choice import VIDEOSCORE_LIMIT, FrameLimit, FramePolicy, choose_frames
 from tasks.scoring.judges.local_models import HubSource
 from tasks.scoring.judges.scenes import THRESHOLD
@@ -103,6 +101,7 @@ class VideoScore(PointwiseScorer):
     name = "videoscore"
     by_aspect = True
     pool: ClassVar[Pool] = "h100"
+    prompt_areas: ClassVar[tuple[str, ...]] = ("judges",)
 
     def __init__(
         self,
@@ -281,7 +280,7 @@ def video_score(
     models: Models,
     model: str = MODEL,
     dtype: str = "bfloat16",
-    wording_file: str = "",
+    prompts: str = "",
     dimensions: Mapping[str, str] | None = None,
     threshold: float = THRESHOLD,
     seed: int = 0,
@@ -294,9 +293,8 @@ def video_score(
     ----------
     model, dtype
         Weights of the kind ``video-score``, and the numbers in which they compute.
-    wording_file
-        A text file with the question, with ``{prompt}`` and ``{frames}`` in it; ours by default. The
-        published one is on the model's own page.
+    prompts
+        The user's folder of prompts; empty for ours. The published wording is on the model's own page.
     dimensions
         Dimension by aspect, for aspects of one's own or another mapping than the paper's.
     threshold, seed
@@ -309,7 +307,7 @@ def video_score(
     return VideoScore(
         VideoScoreSource(models, model, dtype),
         cache,
-        _wording(wording_file) if wording_file else prompt_text(PACKAGE, "video_score"),
+        _question(prompts),
         dimensions_with(dimensions or {}),
         FramePolicy(policy="clips", threshold=threshold, seed=seed),
         most_frames,
@@ -317,11 +315,13 @@ def video_score(
     )
 
 
-def _wording(path: str) -> str:
-    text = read_prompt(Path(path))
+def _question(prompts: str) -> str:
+    text = prompt_text("judges/video_score", prompts)
     for field in ("{prompt}", "{frames}"):
         if text.count(field) != 1:
-            raise UserInputError(f"wording_file {path} must contain {field} once")
+            raise UserInputError(f"judges/video_score.txt must contain {field} once")
     if FRAME_MARK in text:
-        raise UserInputError(f"wording_file {path} contains {FRAME_MARK}: {{frames}} stands for all of them")
+        raise UserInputError(
+            f"judges/video_score.txt contains {FRAME_MARK}: {{frames}} stands for all of them"
+        )
     return text

@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Judgement
@@ -22,7 +22,7 @@ from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, VLM
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.features import FeatureCache
-from tasks.scoring.instructions import CHOICE_SCHEMA, PACKAGE, read_choice
+from tasks.scoring.instructions import CHOICE_SCHEMA, read_choice
 from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
 from tasks.scoring.judges.frame_images import image_size, video_parts
 from tasks.scoring.judges.vlm_text import TextJudge
@@ -41,9 +41,11 @@ class VideoJudge(PairwiseJudge):
         Its server.
     cache
         Cache of the changes between frames, which determine the scenes.
-    system, user
-        Prompts; `user` has the placeholders dimension, description and prompt.
+    prompts
+        The user's folder of prompts; empty for ours.
     """
+
+    prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
 
     def __init__(
         self,
@@ -51,13 +53,12 @@ class VideoJudge(PairwiseJudge):
         model: VlmModel,
         client: ChatClient,
         cache: FeatureCache,
-        system: str | None = None,
-        user: str | None = None,
+        prompts: str = "",
     ) -> None:
         self.name, self.model = name, model
         self._client, self._cache = client, cache
-        self._system = system or prompt_text(PACKAGE, "video_judge_system")
-        self._user = user or prompt_text(PACKAGE, "video_judge_user")
+        self._system = prompt_text("judges/video_judge_system", prompts)
+        self._user = prompt_text("judges/video_judge_user", prompts)
         self._around = MARK_TOKENS + 2 * LINE_TOKENS + model.schema_tokens
         self._measured = MeasuredTokens()
         self._policy = FramePolicy(policy="all" if model.frames == "all" else "clips")
@@ -187,18 +188,22 @@ def _with_client(model: VlmModel, servers: Servers) -> tuple[VlmModel, ChatClien
     return model, client_of(servers.find(model.server, model.model))
 
 
-def video_judge(cache: FeatureCache, servers: Servers, vlm: str = "gpt-5", **changes: Any) -> VideoJudge:
+def video_judge(
+    cache: FeatureCache, servers: Servers, vlm: str = "gpt-5", prompts: str = "", **changes: Any
+) -> VideoJudge:
     """Make a video-based judge.
 
     Parameters
     ----------
     vlm
         ``gpt-5``, ``gpt-5-mini``, ``qwen3-vl``, or a name of your own with `changes`.
+    prompts
+        The user's folder of prompts; empty for ours.
     changes
         Fields of :class:`~tasks.llm.vision_models.VlmModel`.
     """
     model, client = _with_client(vlm_model(vlm, changes), servers)
-    return VideoJudge(f"{vlm}-video", model, client, cache)
+    return VideoJudge(f"{vlm}-video", model, client, cache, prompts)
 
 
 def text_judge(
@@ -207,13 +212,14 @@ def text_judge(
     store: Store,
     vlm: str = "gpt-5",
     captioner: str | None = None,
+    prompts: str = "",
     **changes: Any,
 ) -> TextJudge:
     """Make a text-based judge.
 
     Parameters
     ----------
-    vlm, changes
+    vlm, prompts, changes
         As for :func:`video_judge`; of another captioner only `thinking_tokens` is changed as well.
     captioner
         Who describes the videos; the paper's by default, else the judge itself.
@@ -224,35 +230,46 @@ def text_judge(
     describing = model if by in (None, vlm) else vlm_model(str(by), thoughts)
     captions = open_answers(store.root / "judgements" / "captions")
     return TextJudge(
-        f"{vlm}-text", _with_client(model, servers), _with_client(describing, servers), cache, captions
+        f"{vlm}-text",
+        _with_client(model, servers),
+        _with_client(describing, servers),
+        cache,
+        captions,
+        prompts,
     )
 
 
-def gpt_5_video(cache: FeatureCache, servers: Servers, **changes: Any) -> VideoJudge:
+def gpt_5_video(cache: FeatureCache, servers: Servers, prompts: str = "", **changes: Any) -> VideoJudge:
     """Make the video-based judge with GPT-5."""
-    return video_judge(cache, servers, "gpt-5", **changes)
+    return video_judge(cache, servers, "gpt-5", prompts, **changes)
 
 
-def gpt_5_mini_video(cache: FeatureCache, servers: Servers, **changes: Any) -> VideoJudge:
+def gpt_5_mini_video(cache: FeatureCache, servers: Servers, prompts: str = "", **changes: Any) -> VideoJudge:
     """Make the video-based judge with GPT-5 mini."""
-    return video_judge(cache, servers, "gpt-5-mini", **changes)
+    return video_judge(cache, servers, "gpt-5-mini", prompts, **changes)
 
 
-def qwen3_vl_video(cache: FeatureCache, servers: Servers, **changes: Any) -> VideoJudge:
+def qwen3_vl_video(cache: FeatureCache, servers: Servers, prompts: str = "", **changes: Any) -> VideoJudge:
     """Make the video-based judge with Qwen3-VL."""
-    return video_judge(cache, servers, "qwen3-vl", **changes)
+    return video_judge(cache, servers, "qwen3-vl", prompts, **changes)
 
 
-def gpt_5_text(cache: FeatureCache, servers: Servers, store: Store, **changes: Any) -> TextJudge:
+def gpt_5_text(
+    cache: FeatureCache, servers: Servers, store: Store, prompts: str = "", **changes: Any
+) -> TextJudge:
     """Make the text-based judge with GPT-5; GPT-5 mini describes."""
-    return text_judge(cache, servers, store, "gpt-5", **changes)
+    return text_judge(cache, servers, store, "gpt-5", prompts=prompts, **changes)
 
 
-def gpt_5_mini_text(cache: FeatureCache, servers: Servers, store: Store, **changes: Any) -> TextJudge:
+def gpt_5_mini_text(
+    cache: FeatureCache, servers: Servers, store: Store, prompts: str = "", **changes: Any
+) -> TextJudge:
     """Make the text-based judge with GPT-5 mini, which describes too."""
-    return text_judge(cache, servers, store, "gpt-5-mini", **changes)
+    return text_judge(cache, servers, store, "gpt-5-mini", prompts=prompts, **changes)
 
 
-def qwen3_vl_text(cache: FeatureCache, servers: Servers, store: Store, **changes: Any) -> TextJudge:
+def qwen3_vl_text(
+    cache: FeatureCache, servers: Servers, store: Store, prompts: str = "", **changes: Any
+) -> TextJudge:
     """Make the text-based judge with Qwen3-VL, which describes too."""
-    return text_judge(cache, servers, store, "qwen3-vl", **changes)
+    return text_judge(cache, servers, store, "qwen3-vl", prompts=prompts, **changes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
+from typing import Any, ClassVar
 
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure, Judgement
@@ -24,7 +24,7 @@ from tasks.llm.vision_models import CHOICE_TOKENS, LINE_TOKENS, MARK_TOKENS, Vlm
 from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.features import FeatureCache
-from tasks.scoring.instructions import CHOICE_SCHEMA, PACKAGE, read_choice
+from tasks.scoring.instructions import CHOICE_SCHEMA, read_choice
 from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePolicy, choose_frames
 from tasks.scoring.judges.frame_images import image_size, video_parts
 
@@ -52,7 +52,11 @@ class TextJudge(PairwiseJudge):
         Cache of the changes between frames, which determine the scenes.
     captions
         Where descriptions are kept.
+    prompts
+        The user's folder of prompts; empty for ours.
     """
+
+    prompt_areas: ClassVar[tuple[str, ...]] = ("judges", "descriptions")
 
     def __init__(
         self,
@@ -61,16 +65,17 @@ class TextJudge(PairwiseJudge):
         captioner: tuple[VlmModel, ChatClient],
         cache: FeatureCache,
         captions: AnswerStore,
+        prompts: str = "",
     ) -> None:
         self.name = name
         self.model, self._client = judge
         self.captioner, self._captioner_client = captioner
         self._captions = Calls(*captioner, captions)
         self._cache = cache
-        self._caption_system = prompt_text(PACKAGE, "caption_system")
-        self._caption_user = prompt_text(PACKAGE, "caption_user")
-        self._system = prompt_text(PACKAGE, "text_judge_system")
-        self._user = prompt_text(PACKAGE, "text_judge_user")
+        self._caption_system = prompt_text("judges/caption_system", prompts)
+        self._caption_user = prompt_text("judges/caption_user", prompts)
+        self._system = prompt_text("judges/text_judge_system", prompts)
+        self._user = prompt_text("judges/text_judge_user", prompts)
         self._measured, self._captions_measured = MeasuredTokens(), MeasuredTokens()
         self._description_tokens: float = self.model.description_tokens
         self._policy = FramePolicy(policy="all" if self.captioner.frames == "all" else "clips")

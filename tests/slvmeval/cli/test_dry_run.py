@@ -162,7 +162,7 @@ def test_after_a_pilot_lengths_are_measured(against: Against) -> None:
             assert basis.startswith("by 12 answers in the store: ") and "±" in basis
 
 
-def test_descriptions_that_two_judges_share_are_reckoned_once(against: Against) -> None:
+def test_descriptions_that_two_judges_share_are_estimated_once(against: Against) -> None:
     plan = CountingPlan(GUIDE)
     with FaultyServer(plan, models=[GPT_5, MINI]) as server:
         run = against(plan, server)
@@ -198,3 +198,35 @@ def test_qwen3_vl_with_the_images_of_its_own_processor(against: Against) -> None
         for judge in ("qwen3-vl-video", "qwen3-vl-text"):
             run.real("-e", judge, "--most-per-aspect", "2")
             run.check(judge)
+
+
+def test_the_user_s_prompts_are_sent_and_named(against: Against, tmp_path: Path) -> None:
+    own = tmp_path / "my-words"
+    for key, text in {
+        "judges/video_judge_system": "Which one?",
+        "descriptions/aesthetics": "How it looks.",
+    }.items():
+        (own / key).parent.mkdir(parents=True, exist_ok=True)
+        (own / f"{key}.txt").write_text(text)
+    plan = CountingPlan(GUIDE)
+    with FaultyServer(plan, models=[GPT_5]) as server:
+        run = against(plan, server)
+        run.real("-e", "gpt-5-video", "-e", "duration")
+        ours = len(server.seen)
+        run.real("-e", "gpt-5-video", "--prompts", str(own))
+        messages = [seen.body["messages"] for seen in server.seen[ours:]]
+        # the same prompts again, from another folder: nothing is asked
+        shutil.copytree(own, tmp_path / "copy")
+        run.real("-e", "gpt-5-video", "--prompts", str(tmp_path / "copy"))
+        assert len(server.seen) == 2 * ours
+    assert {message[0]["content"] for message in messages} == {"Which one?"}
+    texts = [message[1]["content"][0]["text"] for message in messages]
+    assert sum("aesthetics: How it looks." in text for text in texts) == len(texts) // len(ASPECTS)
+    rows = JudgementsStore(Store.open(run.store)).rows()
+    by_prompts: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        by_prompts[row.prompts].add(row.settings)
+    (mine,) = set(by_prompts) - {"", "built-in"}
+    assert mine.startswith("my-words, ")
+    assert {row.evaluator for row in rows if not row.prompts} == {"duration"}
+    assert not by_prompts[mine] & by_prompts["built-in"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.errors import PrerequisiteError
 from storage_schemas.ids import digest_text
 from tasks.annotation.translation import (
     MODEL,
@@ -16,7 +16,6 @@ from tasks.annotation.translation import (
     TranslationResult,
     TranslationStore,
     default_prompt,
-    read_translation_prompt,
     translate_captions,
 )
 from tasks.llm.servers import ModelServer, Servers
@@ -146,14 +145,3 @@ def test_the_newest_translation_is_shown(tmp_path: Path) -> None:
 def test_a_caption_without_words_is_not_asked_about(tmp_path: Path) -> None:
     with FaultyServer(japanese) as server:
         assert translated(server, tmp_path, ["…", ""]).asked == 0 and server.listed == 0
-
-
-def test_a_prompt_of_one_s_own_names_the_language(tmp_path: Path) -> None:
-    path = tmp_path / "prompt.txt"
-    path.write_text("Translate into {language}.\n", encoding="utf-8")
-    assert read_translation_prompt(path) == "Translate into {language}."
-    path.write_text("Translate.", encoding="utf-8")
-    with pytest.raises(UserInputError, match="which language"):
-        read_translation_prompt(path)
-    with pytest.raises(UserInputError, match="cannot be read"):
-        read_translation_prompt(tmp_path / "none.txt")

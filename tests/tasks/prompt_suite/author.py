@@ -12,12 +12,11 @@ from typing import Any
 from tasks.llm.prompt_files import prompt_text
 from tasks.prompt_suite.maker import Maker
 from tasks.prompt_suite.project import Project
-from tasks.prompt_suite.settings import PACKAGE, PromptSuiteSettings
+from tasks.prompt_suite.settings import PromptSuiteSettings
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
-SUITE = "tasks.scoring.suites.locot2v"
 FIRST = "A red ball lies in the grass and <b>waits</b>."
 SECOND = "A red ball rolls through the grass, slowly, and stops at a blue box."
 STEPS = {
@@ -34,7 +33,9 @@ STEPS = {
 #: With one round of self-refinement.
 CALLS_TO_DRAFT, CALLS_TO_END = 3, 4 + 2 * len(HERD_NAMES)
 _OPENINGS = {
-    name: prompt_text(PACKAGE if file.startswith("make_") else SUITE, file).split("{")[0][:60]
+    name: prompt_text(f"{'prompt-suite' if file.startswith('make_') else 'locot2v-bench'}/{file}").split("{")[
+        0
+    ][:60]
     for name, file in STEPS.items()
 }
 EVENT = {

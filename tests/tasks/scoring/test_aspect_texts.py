@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from tasks.scoring.instructions import PACKAGE, aspect_text
+from tasks.scoring.instructions import aspect_text
 
 #: Beginnings of words that tell what is done to the clips of each aspect (SLVMEval, 4.3 and appendix E.2).
 OPERATIONS = {
@@ -32,7 +32,9 @@ def test_judges_are_not_told_how_videos_are_degraded(aspect: str) -> None:
 
 def test_nor_do_the_prompts_tell_it() -> None:
     hints = tuple("degrad alter manipul damage original untouched worse".split())
-    prompts = [file for file in resources.files(PACKAGE).joinpath("prompts").iterdir() if file.is_file()]
+    prompts = [
+        file for file in resources.files("tasks.scoring").joinpath("prompts").iterdir() if file.is_file()
+    ]
     assert len(prompts) >= 6
     for prompt in prompts:
         words = re.findall(r"[a-z]+", prompt.read_text(encoding="utf-8").lower())

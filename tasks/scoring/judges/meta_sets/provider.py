@@ -22,6 +22,7 @@ from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.model import Frozen
 from tasks.aspects.registry import aspect as find_aspect
 from tasks.aspects.registry import aspect_names
+from tasks.llm.prompt_files import own_description
 from tasks.pairs.file_pairs import VideoSide, read_pairs_file
 from tasks.pairs.view import Pair
 from tasks.scoring.base import AspectText
@@ -200,11 +201,11 @@ class MetaSetPairs(Frozen):
             details={"gold": found.gold, "key": found.key, **found.details},
         )
 
-    def text(self, aspect: str, dimension: str, folder: str | None) -> AspectText:
+    def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
         """Return an aspect's text for evaluators; the set's own meaning takes precedence."""
         own = descriptions().get(self.name, {}).get(aspect)
-        if own is None or (folder is not None and (Path(folder) / f"{aspect}.txt").is_file()):
-            return aspect_text(aspect, dimension, folder)
+        if own is None or own_description(aspect, prompts) is not None:
+            return aspect_text(aspect, dimension, prompts)
         return AspectText(name=aspect, dimension=dimension, description=own)
 
     def check(self, wanted: Iterable[PairFacts]) -> None:

@@ -114,4 +114,4 @@ def word_in(entry: Mapping[str, Any], key: str, words: Sequence[str]) -> str:
 
 def instruction(name: str, own: str = "") -> str:
     """Return an instruction of ours, or the file of the same name in the user's folder; see `prompt_text`."""
-    return prompt_text("tasks.scoring.suites.locot2v", name, own)
+    return prompt_text(f"locot2v-bench/{name}", own)

@@ -81,7 +81,7 @@ class Locot2vSettings(Frozen):
         What compares texts: the name of a ready model, or a table of fields of
         :class:`~tasks.scoring.suites.locot2v.text_similarity.EmbeddingModel`. Not from the paper.
     prompts
-        A folder whose files replace ours of the same names; empty for ours. The wording is ours.
+        A user's folder of prompts, area ``locot2v-bench``; by default that of the run. Empty: ours.
     fps
         Frames a second that models see, besides the last one. Not from the paper.
     most_frames

@@ -48,7 +48,7 @@ class Locot2vBench(Suite):
 
     def __init__(self, setup: Setup, **settings: Any) -> None:
         self._setup = setup
-        self.settings: Locot2vSettings = settings_from(settings)
+        self.settings: Locot2vSettings = settings_from({"prompts": setup.prompts, **settings})
 
     @property
     def dimensions(self) -> Sequence[Dimension]:

@@ -17,7 +17,7 @@ from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import Dimension
 from tasks.scoring.suites.shown_videos import SampledVideo
-from tasks.scoring.suites.video_bench.instructions import CHAIN_SECTIONS, PACKAGE, sections_of
+from tasks.scoring.suites.video_bench.instructions import sections_of
 from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
@@ -41,17 +41,17 @@ class ChainOfQuery:
 
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings) -> None:
         self.dimension, self._settings = dimension, settings
-        folder = settings.criteria
-        sections = sections_of(dimension.name, CHAIN_SECTIONS, folder)
+        folder = settings.prompts
+        sections = sections_of(dimension.name, folder)
         told = {name.replace(" ", "_"): text for name, text in sections.items()}
         told |= {"low": f"{dimension.low:g}", "high": f"{dimension.high:g}", "most": str(settings.questions)}
-        questions = prompt_text(PACKAGE, "ask_questions", folder)
+        questions = prompt_text("video-bench/ask_questions", folder)
         self.systems: Mapping[str, str] = {
-            "describe": filled(prompt_text(PACKAGE, "describe", folder), **told),
+            "describe": filled(prompt_text("video-bench/describe", folder), **told),
             "first assistant": filled(questions, **told, assistant=sections["first assistant"]),
             "second assistant": filled(questions, **told, assistant=sections["second assistant"]),
-            "answer": filled(prompt_text(PACKAGE, "answer", folder), **told),
-            "score": filled(prompt_text(PACKAGE, "score", folder), **told),
+            "answer": filled(prompt_text("video-bench/answer", folder), **told),
+            "score": filled(prompt_text("video-bench/score", folder), **told),
         }
 
     def score(self, asker: Asker, prompt: str, film: SampledVideo, repeat: int = 0) -> int:

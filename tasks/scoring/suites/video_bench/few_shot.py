@@ -13,7 +13,7 @@ from tasks.llm.prompt_files import filled, prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import Dimension
 from tasks.scoring.suites.shown_videos import SampledVideo
-from tasks.scoring.suites.video_bench.instructions import BATCH_SECTIONS, PACKAGE, sections_of
+from tasks.scoring.suites.video_bench.instructions import sections_of
 from tasks.scoring.suites.video_bench.settings import Rest, VideoBenchSettings
 
 #: What the reason of one score has, about: a guess.
@@ -65,9 +65,9 @@ class FewShot:
 
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings) -> None:
         self.dimension, self._settings = dimension, settings
-        sections = sections_of(dimension.name, BATCH_SECTIONS, settings.criteria)
+        sections = sections_of(dimension.name, settings.prompts)
         told = {name.replace(" ", "_"): text for name, text in sections.items()}
-        template = prompt_text(PACKAGE, "few_shot", settings.criteria)
+        template = prompt_text("video-bench/few_shot", settings.prompts)
         self.system = filled(template, **told, low=f"{dimension.low:g}", high=f"{dimension.high:g}")
         scale = list(range(int(dimension.low), int(dimension.high) + 1))
         one = objects(

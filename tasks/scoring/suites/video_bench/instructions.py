@@ -1,46 +1,23 @@
-"""The texts that models are told: one file a dimension, in sections, and one for each step.
-
-Ours lie in ``criteria/`` and ``prompts/`` beside this file. A user's folder replaces those that it has.
-"""
+"""The criteria of a dimension: sections of one text file, our own or the user's."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from storage_schemas.errors import UserInputError
-from tasks.llm.prompt_files import prompt_text
-
-#: Sections that the steps of a dimension need.
-CHAIN_SECTIONS = (
-    "meaning",
-    "describe",
-    "first assistant",
-    "second assistant",
-    "look again",
-    "scale",
-    "notes",
-)
-BATCH_SECTIONS = ("meaning", "look at", "scale", "notes")
+from tasks.llm.prompt_files import prompt_text, sections_in
 
 
-PACKAGE = "tasks.scoring.suites.video_bench"
+def sections_of(dimension: str, prompts: str = "") -> Mapping[str, str]:
+    """Return the sections of a dimension's criteria by name.
 
-
-def sections_of(dimension: str, needed: tuple[str, ...], folder: str = "") -> Mapping[str, str]:
-    """Return the sections of a dimension's file: each begins with a line ``# NAME``.
+    Parameters
+    ----------
+    prompts
+        The user's folder of prompts; empty for ours.
 
     Raises
     ------
     UserInputError
-        As :func:`~tasks.llm.prompt_files.prompt_text`, or if a section is missing or empty.
+        As :func:`~tasks.llm.prompt_files.prompt_text`, such as for a missing section.
     """
-    parts = re.split(r"^# +(.+?) *$", prompt_text(PACKAGE, dimension, folder, "criteria"), flags=re.MULTILINE)
-    found = {name.lower(): text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
-    missing = [name for name in needed if not found.get(name)]
-    if missing:
-        raise UserInputError(
-            f"the criteria of {dimension} have no section {missing[0]!r}: write a line '# {missing[0]}' and "
-            "its text under it"
-        )
-    return {name: found[name] for name in needed}
+    return sections_in(prompt_text(f"video-bench-criteria/{dimension}", prompts))

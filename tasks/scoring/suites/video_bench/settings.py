@@ -26,9 +26,9 @@ class VideoBenchSettings(Frozen):
     multimodal, language
         Who looks at frames, and who asks questions: the name of a ready model, or a table of fields of
         :class:`~tasks.llm.vision_models.VlmModel`. Default: section 5.3.
-    criteria
-        A folder whose ``DIMENSION.txt`` and ``describe.txt``, ``ask_questions.txt``, ``answer.txt``,
-        ``score.txt``, ``few_shot.txt`` replace ours; empty for ours. The wording is ours.
+    prompts
+        A user's folder of prompts, areas ``video-bench`` and ``video-bench-criteria``; by default that of the
+        run. Empty: ours.
     fps
         Frames a second that are shown, besides the last one (public code of the authors).
     most_frames
@@ -55,7 +55,7 @@ class VideoBenchSettings(Frozen):
 
     multimodal: str | Mapping[str, Any] = "gpt-4o-2024-08-06"
     language: str | Mapping[str, Any] = "gpt-4o-mini"
-    criteria: str = ""
+    prompts: str = ""
     fps: float = Field(default=2.0, gt=0)
     most_frames: int = Field(default=60, ge=1)
     grid: Grid | None = None

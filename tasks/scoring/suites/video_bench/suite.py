@@ -37,7 +37,7 @@ class VideoBench(Suite):
     title: ClassVar[str] = "Video-Bench"
 
     def __init__(self, setup: Setup, **settings: Any) -> None:
-        self.settings: VideoBenchSettings = settings_from(settings)
+        self.settings: VideoBenchSettings = settings_from({"prompts": setup.prompts, **settings})
         models = {
             "multimodal": suite_model(self.settings.multimodal, "multimodal"),
             "language": suite_model(self.settings.language, "language"),

@@ -148,17 +148,21 @@ def test_an_aspect_of_ones_own_needs_a_dimension() -> None:
 
 
 def test_the_wording_can_be_replaced_and_is_in_the_settings(tmp_path: Path) -> None:
-    own = tmp_path / "wording.txt"
+    own = tmp_path / "judges" / "video_score.txt"
+    own.parent.mkdir()
     own.write_text("Rate: {prompt} / {frames}\n", encoding="utf-8")
-    scorer, model = planted(wording_file=str(own))
+    scorer, model = planted(prompts=str(tmp_path))
     scorer.score(PROMPT, cut_video([4, 5]), aspect("color"))
     assert model.asked[0][1] == f"Rate: {PROMPT} / {FRAME_MARK} {FRAME_MARK}"
     assert canonical_json(scorer.settings()) != canonical_json(planted()[0].settings())
     own.write_text("Rate: {prompt}", encoding="utf-8")
+    with pytest.raises(UserInputError, match=r"the placeholder \{frames\} is missing"):
+        planted(prompts=str(tmp_path))
+    own.write_text("Rate: {prompt} {frames} {frames}", encoding="utf-8")
     with pytest.raises(UserInputError, match=r"must contain \{frames\} once"):
-        planted(wording_file=str(own))
-    with pytest.raises(UserInputError, match="cannot be read"):
-        planted(wording_file=str(tmp_path / "none.txt"))
+        planted(prompts=str(tmp_path))
+    with pytest.raises(UserInputError, match="is not a folder"):
+        planted(prompts=str(tmp_path / "none"))
 
 
 def test_missing_weights_are_said_with_the_command(tmp_path: Path) -> None:

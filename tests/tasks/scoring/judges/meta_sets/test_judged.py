@@ -82,9 +82,10 @@ def test_a_pair_is_two_lazy_videos_the_better_one_high(uve: Path) -> None:
 
 def test_an_aspect_with_our_name_keeps_the_sets_meaning(uve: Path, tmp_path: Path) -> None:
     pairs = meta_set_from_text(f"uve:{uve}")
-    own = pairs.text("technical_quality", "technical_quality", None)
+    own = pairs.text("technical_quality", "technical_quality", "")
     assert "single frames" in own.description
-    (tmp_path / "technical_quality.txt").write_text("Is it sharp?")
+    (tmp_path / "descriptions").mkdir()
+    (tmp_path / "descriptions" / "technical_quality.txt").write_text("Is it sharp?")
     assert pairs.text("technical_quality", "x", str(tmp_path)).description == "Is it sharp?"
 
 

@@ -117,8 +117,8 @@ def test_a_missing_model_is_said_before_anything_is_asked(tmp_path: Path) -> Non
 
 def test_scores_depend_on_the_settings_that_they_use_and_no_others(tmp_path: Path) -> None:
     own = tmp_path / "own"
-    own.mkdir()
-    (own / "clarity.txt").write_text("Judge.")
+    (own / "locot2v-bench").mkdir(parents=True)
+    (own / "locot2v-bench" / "clarity.txt").write_text("Judge.")
     changes: dict[str, dict[str, Any]] = {
         "rounds": {"rounds": 5},
         "fps": {"fps": 2.0},
@@ -145,12 +145,12 @@ def test_scores_depend_on_the_settings_that_they_use_and_no_others(tmp_path: Pat
 
 def test_own_instructions_replace_ours_file_by_file(tmp_path: Path) -> None:
     own = tmp_path / "own"
-    own.mkdir()
-    (own / "describe.txt").write_text("Say {what} you see.")
+    (own / "locot2v-bench").mkdir(parents=True)
+    (own / "locot2v-bench" / "describe.txt").write_text('Say "{" what you see.')
     with FaultyServer(Talk(), MODELS) as server:
         score(tmp_path, server, "event_alignment", prompts=str(own))
         told = [seen.body["messages"][0]["content"] for seen in server.seen if "input" not in seen.body]
-    assert told[1] == "Say {what} you see." and "five fields" in told[0] and "at most 40 events" in told[0]
+    assert told[1] == 'Say "{" what you see.' and "five fields" in told[0] and "at most 40 events" in told[0]
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -161,7 +161,7 @@ def test_the_dry_run_asks_nobody_and_says_what_is_asked_then(tmp_path: Path, nam
         assert not server.seen
         (found,) = scorer.score(WHOLE, [video(film())])
         assert isinstance(found, ScoredVideo)
-        # the usual answers of a server are shorter than it reckons with; the requests are the same
+        # the usual answers of a server are shorter than estimated; the requests are the same
         assert len(said) == found.calls == len(steps(server))
         assert {one.model for one in said} <= {SEES, READS, EMBEDS}
         assert sum(one.images for one in said) == sum(

@@ -103,27 +103,29 @@ def test_only_what_a_score_depends_on_is_in_its_settings(tmp_path: Path) -> None
 
 def test_criteria_of_a_user_s_own(tmp_path: Path) -> None:
     own = tmp_path / "own"
-    own.mkdir()
+    criteria, steps = own / "video-bench-criteria", own / "video-bench"
+    criteria.mkdir(parents=True)
+    steps.mkdir()
     ours = VideoBenchSettings()
-    mine = VideoBenchSettings(criteria=str(own))
+    mine = VideoBenchSettings(prompts=str(own))
     color, scene = BY_NAME["color_consistency"], BY_NAME["scene_consistency"]
     assert ChainOfQuery(color, mine).systems == ChainOfQuery(color, ours).systems
     sections = ("meaning", "describe", "first assistant", "second assistant", "look again", "scale", "notes")
     lines = [f"# {name}\nWords on {name}.\n" for name in sections]
-    (own / "color_consistency.txt").write_text("\n".join(lines), encoding="utf-8")
-    (own / "score.txt").write_text("Score {meaning} by {scale}", encoding="utf-8")
+    (criteria / "color_consistency.txt").write_text("\n".join(lines), encoding="utf-8")
+    (steps / "score.txt").write_text("Score {meaning} by {scale}", encoding="utf-8")
     told = ChainOfQuery(color, mine).systems
     assert told["score"] == "Score Words on meaning. by Words on scale."
     assert "Words on second assistant." in told["second assistant"]
     assert ChainOfQuery(scene, mine).systems["describe"] == ChainOfQuery(scene, ours).systems["describe"]
-    (own / "color_consistency.txt").write_text("\n".join(lines[:-1]), encoding="utf-8")
-    with pytest.raises(UserInputError, match="no section 'notes'"):
+    (criteria / "color_consistency.txt").write_text("\n".join(lines[:-1]), encoding="utf-8")
+    with pytest.raises(UserInputError, match="section 'notes' is missing"):
         ChainOfQuery(color, mine)
-    (own / "color_consistency.txt").write_text("", encoding="utf-8")
-    with pytest.raises(UserInputError, match="is empty"):
+    (criteria / "color_consistency.txt").write_text("", encoding="utf-8")
+    with pytest.raises(UserInputError, match="it is empty"):
         ChainOfQuery(color, mine)
     with pytest.raises(UserInputError, match="is not a folder"):
-        ChainOfQuery(color, VideoBenchSettings(criteria=str(tmp_path / "nowhere")))
+        ChainOfQuery(color, VideoBenchSettings(prompts=str(tmp_path / "nowhere")))
 
 
 def test_the_authors_prompt_file(tmp_path: Path) -> None:

@@ -1,0 +1,130 @@
+"""`slvmeval prompts`: every prompt that models get, to be read, exported and replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slvmeval.cli import terminal
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Read, export and check the prompts that models get.\n\n"
+    "Ours are in our own words. A folder of yours replaces them, for example by a paper's exact wording: "
+    "`slvmeval prompts export DIR`, edit the files, `slvmeval evaluate … --prompts DIR`.",
+)
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group."""
+    parent.add_typer(app, name="prompts", rich_help_panel="Judges")
+
+
+@app.command(name="list")
+def list_prompts(
+    area: Annotated[str | None, typer.Argument(metavar="[AREA]", help="Only this area.")] = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """List the prompts: who sends them, where a paper prints their wording, what a replacement needs.
+
+    Example: `slvmeval prompts list judges`
+    """
+    from tasks.llm.prompt_files import prompt_catalogue
+
+    prompts = [one for one in prompt_catalogue().values() if area in (None, one.area)]
+    if not prompts:
+        areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
+        raise typer.BadParameter(f"there is no area {area!r}, only {', '.join(areas)}", param_hint="AREA")
+    if as_json:
+        terminal.print_json({one.key: one.model_dump(exclude={"area", "name"}) for one in prompts})
+        return
+    rows = [
+        (
+            one.key,
+            one.used_by,
+            one.words,
+            ", ".join([*(f"{{{name}}}" for name in one.needs), *(f"# {name}" for name in one.sections)]),
+        )
+        for one in prompts
+    ]
+    titles = ("prompt", "sent by", "wording printed in", "needs")
+    terminal.console().print(terminal.table("Prompts", titles, rows))
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files are written.")],
+    area: Annotated[
+        list[str] | None,
+        typer.Option("--area", metavar="AREA", help="Only this area. May be given several times."),
+    ] = None,
+) -> None:
+    """Write our prompts into a folder as AREA/NAME.txt, to be edited; files that are there stay.
+
+    A file that you do not change, or remove, means ours.
+
+    Example: `slvmeval prompts export my-prompts --area judges --area descriptions`
+    """
+    from storage_schemas.commit import write_atomic
+    from storage_schemas.errors import UserInputError
+    from tasks.llm.prompt_files import prompt_catalogue
+
+    areas = dict.fromkeys(one.area for one in prompt_catalogue().values())
+    for name in area or ():
+        if name not in areas:
+            raise typer.BadParameter(
+                f"there is no area {name!r}, only {', '.join(areas)}", param_hint="--area"
+            )
+    if folder.exists() and not folder.is_dir():
+        raise UserInputError(f"{folder} is a file: name a folder")
+    written = stayed = 0
+    for one in prompt_catalogue().values():
+        if area and one.area not in area:
+            continue
+        place = folder / f"{one.key}.txt"
+        if place.exists():
+            stayed += 1
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(place, one.ours.read_bytes())
+        written += 1
+    there = f"; {stayed} were there and are unchanged" if stayed else ""
+    terminal.say(
+        f"{written} prompts written into {folder}{there}.",
+        f"Edit them, then `slvmeval prompts check {folder}`.",
+    )
+
+
+@app.command()
+def check(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Your folder of prompts.")],
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Check a folder of prompts: names, placeholders, sections. Nothing is sent.
+
+    Exit code 1: something is wrong, one line a mistake.
+
+    Example: `slvmeval prompts check my-prompts`
+    """
+    from tasks.llm.prompt_files import check_prompts, own_prompts, prompts_digest
+
+    mistakes = check_prompts(folder)
+    changed = [] if mistakes else sorted(own_prompts(folder))
+    areas = dict.fromkeys(key.partition("/")[0] for key in changed)
+    digests = {area: prompts_digest(folder, [area]) for area in areas}
+    if as_json:
+        terminal.print_json({"mistakes": mistakes, "changed": changed, "digests": digests})
+    elif mistakes:
+        terminal.say(*mistakes)
+    else:
+        terminal.say(
+            *(f"{key}: yours" for key in changed),
+            f"{len(changed)} prompts of {folder} replace ours."
+            if changed
+            else f"{folder} changes nothing: all of its prompts are ours.",
+            *(f"{area}: digest {digest}" for area, digest in digests.items()),
+        )
+    if mistakes:
+        raise typer.Exit(1)
