@@ -75,12 +75,16 @@ def ingest(video: str, store: str, content_sha256: str) -> dict[str, Any]:
 def build(store: str, folder: str) -> dict[str, Any]:
     """Build the seven aspects of a folder's films, in this process."""
     from flows.build.options import BuildOptions, SourceRoot
-    from flows.build.run import build_inline
+    from flows.build.run import Build
+    from infra.executor import InlineExecutor
+    from infra.progress import BuildProgress
 
     started = time.process_time()
-    result = build_inline(
-        BuildOptions(store=store, sources=(SourceRoot(path=folder),), recipe=seven_recipe())
-    )
+    options = BuildOptions(store=store, sources=(SourceRoot(path=folder),), recipe=seven_recipe())
+    with BuildProgress(quiet=True) as progress:
+        build = Build(options, progress)
+        build.prepare()
+        result = build.run(InlineExecutor)
     return {
         "cpu_s": time.process_time() - started,
         "pairs": len(result.release.pairs()),

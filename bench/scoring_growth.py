@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from flows.score.evaluate_options import EvaluateOptions
 from flows.score.evaluate_run import Evaluation
+from flows.score.options import EvaluateOptions
 from flows.score.results import RequestProgress
 from infra.executor import Handle, InlineExecutor
 from storage_schemas.frames import ColorSpec, Planes
@@ -110,7 +110,7 @@ def main(sources: int) -> None:
         with RequestProgress(quiet=True) as progress:
             evaluation = Evaluation(options, progress)
             evaluation.prepare()
-            evaluation.run(lambda: watched)
+            evaluation.run(lambda _pools: watched)
         seconds = time.perf_counter() - began
     total = watched.made[-1][1]
     print(f"{total} requests in {seconds:.1f} s, {total / seconds:.1f} a second")

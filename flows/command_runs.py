@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Collection
 from functools import partial
 from typing import Any
 
 from flows.declaration import FlowDeclaration, OptionsT, ResultT
 from infra.executor import Executor, InlineExecutor
+from infra.prefect_server import log_level
 from infra.profile import Profile
 
 
@@ -36,6 +39,7 @@ def run_flow(
     SlvmevalError
         If the run cannot start or continue.
     """
+    log_to_stderr(quiet)
     if direct:
         options = flow.without_cluster(options)
     with (
@@ -59,6 +63,13 @@ def run_flow(
         from flows.shell import run_on_server
 
         return run_on_server(flow, run, progress, options, site)
+
+
+def log_to_stderr(quiet: bool) -> None:
+    """Log progress as lines if there is no terminal for bars: a job's log is read later."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    if not quiet and not sys.stderr.isatty():
+        log_level(logging.INFO)
 
 
 def _inline(_pools: Collection[str] = ()) -> Executor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from flows.annotate.flow import ANNOTATE
 from flows.build.flow import BUILD
 from flows.prompts.flow import PROMPTS
-from flows.score.evaluate import EVALUATE
-from flows.score.suite import SUITE
+from flows.score.evaluate_run import EVALUATE
+from flows.score.suite_run import SUITE
 from flows.shell import deployed
 
 build_slvmeval = deployed(BUILD, "build_slvmeval", __name__)

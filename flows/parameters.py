@@ -166,9 +166,10 @@ class FlowParameters(Frozen):
 
         A form has one plain field per parameter: empty or 0 represents None.
         """
-        own = [name for name in cls.model_fields if name not in FlowParameters.model_fields]
+        levels = [level for level in cls.__mro__ if issubclass(level, FlowParameters)]
+        names = dict.fromkeys(name for level in levels for name in level.__annotations__)
         fields = {}
-        for name in (*own, *FlowParameters.model_fields):
+        for name in (name for name in names if name in cls.model_fields):
             field = cls.model_fields[name]
             kind, default = field.annotation, field.default
             if default is None:

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from infra.executor import Executor, Handle, WorkerDied
 from infra.progress import BuildProgress
 from storage_schemas.source import Source
-from tasks.pairs.stages import BuildWork, Stage, StageResult, run_stage_of_batch
+from tasks.pairs.stages import BuildWork, Stage, StageResult
 
 log = logging.getLogger(__name__)
 
@@ -165,9 +165,7 @@ def through_stages(
         for started in queues.startable(executor):
             calls = tuple((item.source, item.aspects) for item in started.items)
             stage = started.stage
-            handle = executor.submit(
-                started.name, stage.pool, run_stage_of_batch, stage.function, work, calls
-            )
+            handle = executor.submit(started.name, stage.pool, run_batch, stage.function, work, calls)
             queues.running[handle] = started
         progress.note_pools(executor.state())
         if not queues.running:
@@ -180,6 +178,13 @@ def through_stages(
             except WorkerDied as problem:
                 outcomes = _after_death(queues, ended, problem, executor.deaths_before_alone, died)
             _go_on(queues, ended, outcomes, progress, goes_on)
+
+
+def run_batch(
+    function: Callable[[W, S, tuple[str, ...]], E], work: W, calls: Sequence[tuple[S, tuple[str, ...]]]
+) -> list[E]:
+    """Run one stage of several items, one after the other; called on the worker."""
+    return [function(work, source, aspects) for source, aspects in calls]
 
 
 def _go_on(

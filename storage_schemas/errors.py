@@ -7,6 +7,8 @@ A message says what is wrong, where, and what to do. Code that processes many it
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -96,3 +98,18 @@ class SetAside(SlvmevalError):
 
     def __str__(self) -> str:
         return f"{self.reason.value}: {self.message}"
+
+
+def suggestion(name: str, names: Iterable[str], otherwise: str = "it has", more: Iterable[str] = ()) -> str:
+    """Return the end of a message about an unknown name: the nearest known names, else all of them.
+
+    Names in `more` may be the nearest, but are not listed.
+
+    Examples
+    --------
+    >>> suggestion("rond", ["rounds", "fps"]), suggestion("x", ["rounds", "fps"], "there are")
+    ('did you mean rounds?', 'there are rounds, fps')
+    """
+    known = list(names)
+    near = difflib.get_close_matches(name, [*known, *more], n=2)
+    return f"did you mean {' or '.join(near)}?" if near else f"{otherwise} {', '.join(known) or 'none'}"

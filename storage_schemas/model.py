@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 
 class Frozen(BaseModel):
@@ -43,3 +43,11 @@ class ModelServer(Frozen):
         if not value.startswith(("http://", "https://")):
             raise ValueError("an address begins with http:// or https://")
         return value
+
+
+def first_error(problem: ValidationError) -> str:
+    """Return the first error of a validation as ``field: what is wrong``."""
+    error = problem.errors(include_url=False)[0]
+    field = ".".join(map(str, error["loc"]))
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{field}: {message}" if field else message

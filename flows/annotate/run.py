@@ -10,7 +10,7 @@ from typing import Any
 
 from flows.annotate.options import AnnotateOptions
 from flows.stages import Item, through_stages
-from infra.executor import Executor, InlineExecutor
+from infra.executor import Executor
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.release import Release
@@ -236,12 +236,6 @@ def annotation(options: AnnotateOptions, progress: BuildProgress) -> Iterator[An
         made = Annotation(options, desk, key, progress)
         made.prepare()
         yield made
-
-
-def annotate_inline(options: AnnotateOptions, progress: BuildProgress | None = None) -> AnnotationResult:
-    """Annotate in this process, without an executor; for tests and small releases."""
-    with annotation(options, progress or BuildProgress(quiet=True)) as made:
-        return made.run(InlineExecutor)
 
 
 def table(result: AnnotationResult) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from flows.build.fixed_pairs import InheritedPairs, inherited_pairs, pin_problem
 from flows.build.options import BuildOptions
 from flows.declaration import NothingToDo
 from flows.stages import StageItem, through_stages
-from infra.executor import Executor, InlineExecutor
+from infra.executor import Executor
 from infra.progress import BuildProgress
 from storage_schemas.errors import IntegrityError, Reason, UserInputError
 from storage_schemas.pair import PairRecord, PlannedPair, ReleasePlan, SourceReport
@@ -533,11 +533,3 @@ def _second_of_its_id(second: Source, first: Source) -> SetAsideRow:
         return source_row(second, "catalogue", Reason.DUPLICATE_CONTENT, message)
     message = f"{second.video} has the id of {first.video} ({first.id}): give one of them another id"
     return source_row(second, "catalogue", Reason.DUPLICATE_ID, message)
-
-
-def build_inline(options: BuildOptions, progress: BuildProgress | None = None) -> BuildResult:
-    """Build in this process, without an executor; for tests and small builds."""
-    with progress or BuildProgress(quiet=True) as shown:
-        build = Build(options, shown)
-        build.prepare()
-        return build.run(InlineExecutor)

@@ -18,7 +18,7 @@ from flows.parameters import (
     full_or_none,
     required,
 )
-from flows.score.suite_options import settings_from_text
+from flows.score.options import settings_from_text
 from infra.profile import Profile
 from infra.progress import BuildProgress
 from storage_schemas.model import Frozen

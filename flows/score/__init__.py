@@ -1,3 +1,1 @@
-"""Evaluators judge a release, suites score videos. Others use `evaluate_options`, `suite_options`, the runs
-and `results`.
-"""
+"""Evaluators judge a release, suites score videos. Others use `options`, the two runs and `results`."""

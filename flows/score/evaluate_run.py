@@ -1,21 +1,24 @@
-"""An evaluation: which evaluators are asked about which pairs, and what came of it.
+"""The flow `evaluate-slvmeval`: which evaluators are asked about which pairs, and their result.
 
-Also what an evaluation would take before the first request, and what the proxy study found.
+Also the estimate of an evaluation before its first request, and the result of the proxy study.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.score.evaluate_options import EvaluateOptions
+from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
+from flows.score.options import EvaluateOptions, EvaluateParameters
 from flows.score.results import AspectCount, EvaluationResult, EvaluatorResult, RequestProgress
 from flows.score.scoring_run import RunPart, ScoringRun
-from infra.executor import Executor, InlineExecutor
+from infra.prefect_server import EVALUATE_FLOW_NAME
+from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Judgement, JudgementsStore
@@ -26,6 +29,7 @@ from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring.base import Evaluator
 from tasks.scoring.engine import reason_of
+from tasks.scoring.estimates import Cost, not_counted
 from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 from tasks.scoring.judging import Judging, JudgingWork
 from tasks.scoring.registry import EvaluatorChoice, check_different, check_labels, make_evaluator
@@ -53,7 +57,7 @@ class Judge(RunPart[Request]):
     choice
         How it was chosen.
     evaluator
-        None where it cannot be made.
+        None if it cannot be made.
     basis
         What its estimate rests on, for a person.
     """
@@ -69,7 +73,7 @@ class Judge(RunPart[Request]):
 
 
 @dataclass
-class Evaluation(ScoringRun[Request]):
+class Evaluation(ScoringRun[Request, EvaluationResult]):
     """One run; call :meth:`prepare`, then :meth:`run`."""
 
     options: EvaluateOptions
@@ -83,17 +87,17 @@ class Evaluation(ScoringRun[Request]):
     work: JudgingWork = field(init=False)
 
     def prepare(self, ask_servers: bool = True) -> None:
-        """Open the release, make the evaluators, and find what has been asked before.
+        """Open the release, make the evaluators, and find the requests that have answers.
 
         Parameters
         ----------
         ask_servers
-            Whether evaluators check that all they need is there.
+            Whether evaluators check that everything they need is present.
 
         Raises
         ------
         UserInputError, StoreError, IntegrityError, PrerequisiteError
-            If the run cannot start at all; nothing was asked then.
+            If the run cannot start; no request was made.
         """
         options = self.options
         self.store = options.open_store()
@@ -142,7 +146,7 @@ class Evaluation(ScoringRun[Request]):
             judge.evaluator = evaluator
         except UserInputError:
             raise
-        except Exception as problem:  # noqa: BLE001 - another package's code, which harms no other evaluator
+        except Exception as problem:  # noqa: BLE001 - code of another package; the other evaluators continue
             judge.refused = reason_of(problem)
             self.progress.say(f"{judge.label} cannot be used: {judge.refused}")
         return judge
@@ -158,7 +162,7 @@ class Evaluation(ScoringRun[Request]):
         return self.work.rows()
 
     def held(self, part: RunPart[Request]) -> Path:
-        """Return what is held while an evaluator, under any label, is asked."""
+        """Return the file that is locked while an evaluator, under any label, is asked."""
         assert isinstance(part.kind, Judging)
         evaluator = part.kind.evaluator
         name = f"{evaluator.name} {settings_digest(evaluator)}"
@@ -168,76 +172,45 @@ class Evaluation(ScoringRun[Request]):
         """Return the judgements of some requests."""
         return {(row.key, row.pair_id): row for row in self.judgements.rows(keys=keys)}
 
-    def run(self, open_executor: Callable[[], Executor]) -> EvaluationResult:
-        """Ask what is missing.
-
-        Parameters
-        ----------
-        open_executor
-            Called once, if there is work.
-        """
-        self.answer_missing(lambda _pools: open_executor())
-        result = self._result()
-        self.work.spending.remove()
-        return result
-
-    def _result(self) -> EvaluationResult:
+    def result(self) -> EvaluationResult:
+        """Return what has been answered."""
         known = self.rows.known()
-        found = []
+        results = []
         for judge in self.judges:
             aspects: dict[str, AspectCount] = {}
             for request in judge.units:
                 count = aspects.setdefault(request.pair.aspect, AspectCount())
                 count.add(known.get(request.ids[0]))
-            found.append(
+            results.append(
                 EvaluatorResult(judge.label, aspects, found_before=judge.found_before, **self.spent(judge))
             )
-        return EvaluationResult(self.pairs.title, len(self.wanted), tuple(found), self.progress.seconds)
-
-
-def evaluate_inline(options: EvaluateOptions, progress: RequestProgress | None = None) -> EvaluationResult:
-    """Evaluate in this process, without any executor: for tests and small things."""
-    with progress or RequestProgress(quiet=True) as shown:
-        evaluation = Evaluation(options, shown)
-        evaluation.prepare()
-        return evaluation.run(InlineExecutor)
+        return EvaluationResult(self.pairs.title, len(self.wanted), tuple(results), self.progress.seconds)
 
 
 @dataclass(frozen=True)
 class EvaluatorEstimate:
-    """One evaluator on one aspect; None where it does not say, and no dollars where there is no price.
+    """One evaluator on one aspect.
 
-    `requests` are answers of the evaluator, `calls` what it sends to servers for them: a description made
-    first is a call of its own.
+    Parameters
+    ----------
+    requests
+        Number of missing answers of the evaluator.
+    cost
+        What they take; a description that is made first is a call of its own.
     """
 
     evaluator: str
     aspect: str
     requests: int
-    calls: float | None = None
-    images: float | None = None
-    tokens_in: float | None = None
-    tokens_out: float | None = None
-    usd: float | None = None
+    cost: Cost
 
     def as_json(self) -> dict[str, Any]:
-        """Return it JSON-able, counts as whole numbers."""
-        counts = {
-            name: None if value is None else round(value)
-            for name, value in (
-                ("calls", self.calls),
-                ("images", self.images),
-                ("tokens_in", self.tokens_in),
-                ("tokens_out", self.tokens_out),
-            )
-        }
-        usd = None if self.usd is None else round(self.usd, 4)
+        """Return it JSON-serialisable."""
         return {
             "evaluator": self.evaluator,
             "aspect": self.aspect,
             "requests": self.requests,
-            **counts,
-            "usd": usd,
+            **self.cost.as_json(),
         }
 
 
@@ -249,14 +222,14 @@ def estimate(
     Parameters
     ----------
     evaluation
-        It has to be prepared.
+        A prepared evaluation.
     sample
-        Pairs of each aspect to look at; the rest is extrapolated from them. None takes all.
+        Number of pairs of each aspect to look at; the rest is extrapolated. None looks at all.
     step
         Called with what is being estimated.
     """
     rows = []
-    paid: set[str] = set()
+    counted: set[str] = set()
     known = evaluation.rows.known()
     for judge in evaluation.judges:
         if not isinstance(judge.kind, Judging) or judge.evaluator is None:
@@ -269,63 +242,39 @@ def estimate(
             by_aspect[request.pair.aspect].append(request)
         for aspect, requests in sorted(by_aspect.items()):
             step(f"{judge.label}, {aspect}")
-            rows.append(_row(evaluation, judge.kind, aspect, requests, sample, paid))
+            cost = _cost(judge.kind, requests, evaluation.prices, sample, counted)
+            rows.append(EvaluatorEstimate(judge.label, aspect, len(requests), cost))
     return rows
 
 
-def _row(
-    evaluation: Evaluation,
-    kind: Judging,
-    aspect: str,
-    requests: Sequence[Request],
-    sample: int | None,
-    paid: set[str],
-) -> EvaluatorEstimate:
+def _cost(
+    kind: Judging, requests: Sequence[Request], prices: Prices, sample: int | None, counted: set[str]
+) -> Cost:
+    """Return the cost of some requests; unknown if the evaluator estimates nothing for one of them."""
     pairs = sorted(
         {request.pair.pair_id for request in requests}, key=lambda pair_id: keyed_rank("evaluate", pair_id)
     )
-    tried = set(pairs[:sample])
-    tried_requests = [request for request in requests if request.pair.pair_id in tried]
-    found = _estimates(kind, tried_requests, paid)
-    if found is None:
-        return EvaluatorEstimate(kind.name, aspect, len(requests))
-    # images and tokens go with the frames
-    share = sum(request.pair.frames for request in requests) / sum(r.pair.frames for r in tried_requests)
-    usd = evaluation.prices.of(found)
-    return EvaluatorEstimate(
-        kind.name,
-        aspect,
-        len(requests),
-        calls=share * sum(one.requests for one in found),
-        images=share * sum(one.images for one in found),
-        tokens_in=share * sum(one.tokens_in for one in found),
-        tokens_out=share * sum(one.tokens_out for one in found),
-        usd=None if usd is None else share * usd,
-    )
-
-
-def _estimates(kind: Judging, requests: Sequence[Request], paid: set[str]) -> list[Estimate] | None:
-    """Return the estimates of some requests; None where the evaluator says nothing of one of them.
-
-    What is `paid` for by another request is left out, and added to.
-    """
-    found: list[Estimate] = []
+    sampled = set(pairs[:sample])
+    estimates: list[Estimate] = []
+    frames = 0
     for request in requests:
-        estimates = kind.estimates(request)
-        if not estimates:
-            return None
-        found += [one for one in estimates if not one.once or one.once not in paid]
-        paid.update(one.once for one in estimates if one.once)
-    return found
+        if request.pair.pair_id in sampled:
+            own = kind.estimates(request)
+            if not own:
+                return Cost()
+            estimates += not_counted(own, counted)
+            frames += request.pair.frames
+    # images and tokens are proportional to the frames
+    return Cost.of(estimates, prices, sum(request.pair.frames for request in requests) / frames)
 
 
 def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = DEFAULT_TIES) -> ProxyResult:
-    """Return the result of a study; nobody is asked anything.
+    """Return the result of a study from its stored answers.
 
     Parameters
     ----------
     options
-        As the study was run. Answers of other settings, samplings or texts in the store do not count.
+        The options of the study's run. Answers with other settings, samplings or texts do not count.
     ties
         What an evaluator's tie counts.
     """
@@ -337,3 +286,34 @@ def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = 
     wanted = {(request.key, request.pair.pair_id) for judge in evaluation.judges for request in judge.units}
     rows = evaluation.judgements.rows(keys=[key for key, _ in wanted]) if wanted else []
     return proxy_result(study, [row for row in rows if (row.key, row.pair_id) in wanted], ties)
+
+
+class EvaluateFlow(FlowDeclaration[EvaluateOptions, Evaluation, EvaluationResult]):
+    """Lets evaluators judge pairs."""
+
+    name = EVALUATE_FLOW_NAME
+    parameters = EvaluateParameters
+    progress = RequestProgress
+
+    @contextmanager
+    def prepared(self, options: EvaluateOptions, progress: BuildProgress) -> Iterator[Evaluation]:
+        """Give a prepared evaluation."""
+        assert isinstance(progress, RequestProgress)
+        evaluation = Evaluation(options, progress)
+        evaluation.prepare()
+        yield evaluation
+
+    def label(self, run: Evaluation) -> RunLabel:
+        """Name the pairs and who judges them."""
+        release, judges = run.pairs.name, ", ".join(judge.label for judge in run.judges)
+        name = f"{release} · {len(run.wanted)} pairs · {judges}"
+        return RunLabel(name, (f"release:{release}",), f"judge-{release}")
+
+    def artifacts(self, run: Evaluation, result: EvaluationResult) -> Iterator[Artifact]:
+        """Show the answers in words and as a table."""
+        key, says = artifact_key(run.pairs.name), result.in_words()
+        yield Artifact(f"judged-{key}", says, markdown=says)
+        yield Artifact(f"judgements-{key}", result.title, rows=result.rows())
+
+
+EVALUATE = EvaluateFlow()

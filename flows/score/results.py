@@ -1,4 +1,4 @@
-"""What a scoring run says while it runs, and what it did."""
+"""Progress and results of evaluations and of suites' runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from infra.progress import BuildProgress
 from tasks.llm.limits import Spending
 from tasks.scoring.user_files import UnusedLine
 
-#: How often the rate is said, in seconds.
+#: Interval between reports of the rate, seconds.
 SAY_EVERY_S = 10.0
 
 
 class RequestProgress(BuildProgress):
-    """Says now and then how many requests were made, how fast and at what cost."""
+    """Reports the number, rate and cost of requests at intervals."""
 
     def __init__(self, cache: Path | None = None, quiet: bool = False) -> None:
         super().__init__(cache, quiet)
@@ -30,22 +30,22 @@ class RequestProgress(BuildProgress):
         self._began = self._said = time.monotonic()
 
     def __enter__(self) -> RequestProgress:
-        """Say that something runs, and start drawing."""
+        """Start drawing."""
         super().__enter__()
         return self
 
     @property
     def seconds(self) -> float:
-        """Seconds since asking began; 0 where nothing was asked."""
+        """Seconds since the first request; 0 if there was none."""
         return 0.0 if self._spending is None else time.monotonic() - self._began
 
     def watch(self, spending: Spending, requests: int) -> None:
-        """Begin to say what a run spends that has so many requests to make."""
+        """Start reporting what a run with this number of requests spends."""
         self._spending, self._requests = spending, requests
         self._began = self._said = time.monotonic()
 
     def note_pools(self, pools: Mapping[str, Mapping[str, Any]]) -> None:
-        """Note the worker pools; the driver does so about once a second, so this says the rate as well."""
+        """Note the worker pools; called about once a second, so it reports the rate as well."""
         super().note_pools(pools)
         if self._spending is not None and time.monotonic() - self._said >= SAY_EVERY_S:
             self._said = time.monotonic()
@@ -54,9 +54,9 @@ class RequestProgress(BuildProgress):
     def in_words(self) -> str:
         """Return how many requests were made, how fast and at what cost."""
         counts = list(self._spending.counts().values()) if self._spending is not None else []
-        asked = sum(one["asked"] for one in counts)
-        rate = asked / max(self.seconds, 1e-6)
-        words = [f"{asked} of {self._requests} requests, {rate:.1f} a second"]
+        made = sum(one["asked"] for one in counts)
+        rate = made / max(self.seconds, 1e-6)
+        words = [f"{made} of {self._requests} requests, {rate:.1f} a second"]
         failed = sum(one["failed"] for one in counts)
         if failed:
             words.append(f"{failed} without an answer")
@@ -76,7 +76,7 @@ class AspectCount:
     failures: Counter[str] = field(default_factory=Counter)
 
     def add(self, failure: str | None) -> None:
-        """Count a request, given why it has no answer; empty where it has one, None where it was not made."""
+        """Count a request by its failure: empty if it has an answer, None if it was not made."""
         self.requests += 1
         if failure is None:
             self.left += 1
@@ -88,7 +88,7 @@ class AspectCount:
 
 @dataclass(frozen=True)
 class EvaluatorResult:
-    """What became of one evaluator.
+    """The result of one evaluator.
 
     Parameters
     ----------
@@ -97,11 +97,11 @@ class EvaluatorResult:
     aspects
         Its requests by aspect, of this run and of earlier ones.
     found_before
-        Requests that needed not be made.
+        Requests that already had an answer.
     asked, tokens, usd
-        What this run made and took; no dollars where there is no price.
+        Requests that this run made, and their cost; no dollars if a model has no price.
     stopped
-        Why it made no more requests, or none at all; empty where it went on to its end.
+        Why it stopped before its last request, or did not start; empty if it finished.
     """
 
     label: str
@@ -131,14 +131,14 @@ class EvaluatorResult:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What an evaluation found.
+    """The result of an evaluation.
 
     Parameters
     ----------
     title, pairs
-        What was judged, and how many pairs of it.
+        The judged set, and its number of pairs.
     seconds
-        Wall time of the asking.
+        Wall time of the requests.
     """
 
     title: str
@@ -148,11 +148,11 @@ class EvaluationResult:
 
     @property
     def exit_code(self) -> int:
-        """0 where every request has an answer, else 3."""
+        """0 if every request has an answer, else 3."""
         return 0 if all(one.complete for one in self.evaluators) else 3
 
     def in_words(self) -> str:
-        """Return in a sentence or two what was asked and answered."""
+        """Return the counts in a sentence or two."""
         totals = [one.total for one in self.evaluators]
         asked, answered = sum(one.asked for one in self.evaluators), sum(total.answered for total in totals)
         requests, left = sum(total.requests for total in totals), sum(total.left for total in totals)
@@ -214,17 +214,17 @@ class DimensionResult:
     Parameters
     ----------
     videos
-        Scores that were wanted.
+        Number of requested scores.
     found_before
-        Those that the store had.
+        Scores that were already stored.
     failures
         Videos without a score, by reason.
     left
-        Those that the next run goes on with.
+        Scores that the next run will compute.
     usd
-        None where a model has no price.
+        None if a model has no price.
     stopped
-        Why it was not gone on with, or not begun.
+        Why it stopped early, or did not start.
     """
 
     dimension: str
@@ -245,7 +245,7 @@ class DimensionResult:
 
     @property
     def reasons(self) -> str:
-        """Why it was not gone on with, and how many videos have no score for which reason."""
+        """Why it stopped, and the number of videos without a score by reason."""
         counted = (f"{reason} {count}" for reason, count in sorted(self.failures.items()))
         return "; ".join([*([self.stopped] if self.stopped else []), *counted])
 
@@ -263,12 +263,12 @@ class SuiteResult:
 
     @property
     def exit_code(self) -> int:
-        """0: every video has its scores; 3: some have not, or something was left out."""
+        """0 if every video has its scores and no row was left out, else 3."""
         complete = all(one.scored == one.videos for one in self.dimensions)
         return 0 if complete and not self.left_out else 3
 
     def in_words(self) -> str:
-        """Return in some sentences what was scored, and what was not."""
+        """Return the counts, and what stopped, in a few sentences."""
         wanted, scored, now = (
             sum(getattr(one, name) for one in self.dimensions) for name in ("videos", "scored", "asked")
         )
@@ -312,9 +312,9 @@ class SuiteResult:
 
 
 def by_reason(stopped: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Return reasons with the dimensions that have them, given pairs of both; empty ones are no reason."""
-    found: dict[str, list[str]] = {}
+    """Return the dimensions by the reason why they stopped; those without a reason are left out."""
+    names_by_reason: dict[str, list[str]] = {}
     for name, reason in stopped:
         if reason:
-            found.setdefault(reason, []).append(name)
-    return found
+            names_by_reason.setdefault(reason, []).append(name)
+    return names_by_reason

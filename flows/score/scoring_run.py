@@ -1,4 +1,4 @@
-"""One run of units over an executor: what is missing, in tasks, with what processes die of; for any kind."""
+"""A run of units of any kind over an executor: missing units, tasks, and deaths of processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 from flows.build.run import MOST_TASKS
 from flows.score.results import RequestProgress
@@ -23,32 +23,33 @@ from tasks.pairs.stages import Stage
 from tasks.scoring.engine import Kind, Outcome, Row, Task, U, Work, answer_stage, batches, unit_settled
 from tasks.scoring.submitted import BatchRecords
 
-#: So many tasks whose processes died again and again end the run of their kind.
+#: Number of tasks with repeated deaths of processes that ends the run of their kind.
 MOST_DEAD_TASKS = 5
 
+Result = TypeVar("Result")
 _TaskItem = Item[Work[U], Task[U], Outcome]
 
 
 @dataclass
 class RunPart(Generic[U]):
-    """What one evaluator, or one dimension, has to do in a run.
+    """The work of one evaluator or one dimension in a run.
 
     Parameters
     ----------
     name
         What counts and tables call it.
     kind
-        Its kind of work; None where it cannot be used.
+        Its kind of work; None if it cannot be used.
     units
-        All units that are wanted, with those that have answers.
+        All requested units, including those that have answers.
     refused
-        Why it cannot be used, where it cannot.
+        Why it cannot be used; empty if it can.
     busy
-        Whether another run answers it now.
+        Whether another run is answering it now.
     found_before
-        Rows that needed not be made.
+        Rows that already existed.
     deaths
-        Tasks whose processes died again and again.
+        Number of tasks with repeated deaths of processes.
     """
 
     name: str
@@ -65,8 +66,8 @@ class RunPart(Generic[U]):
         return self.kind is not None and not self.refused
 
 
-class ScoringRun(ABC, Generic[U]):
-    """A run; subclasses say which parts it has and show its result."""
+class ScoringRun(ABC, Generic[U, Result]):
+    """A run; subclasses define its parts and its result."""
 
     progress: RequestProgress
     run_id: str
@@ -79,7 +80,7 @@ class ScoringRun(ABC, Generic[U]):
 
     @abstractmethod
     def held(self, part: RunPart[U]) -> Path:
-        """Return the file that is held while a part is answered: two runs would pay twice."""
+        """Return the file that is locked while a part is answered: two runs would pay twice."""
 
     @property
     def rows(self) -> RowStore:
@@ -87,12 +88,12 @@ class ScoringRun(ABC, Generic[U]):
         return self.work.rows()
 
     def missing(self, part: RunPart[U], known: Mapping[RowId, str] | None = None) -> list[U]:
-        """Return the units that are to be answered; of those with the same key the first.
+        """Return the units without an answer; of units with the same key only the first.
 
         Parameters
         ----------
         known
-            As :meth:`RowStore.known`; it is read where it is not given.
+            As :meth:`RowStore.known`; read if not given.
         """
         known = self.rows.known() if known is None else known
         first: dict[str, U] = {}
@@ -102,12 +103,12 @@ class ScoringRun(ABC, Generic[U]):
         return list(first.values())
 
     def idle(self) -> bool:
-        """Return whether nothing has to be answered."""
+        """Return whether no unit needs an answer."""
         known = self.rows.known()
         return not any(part.usable and self.missing(part, known) for part in self.parts)
 
     def find_known(self) -> None:
-        """Copy what identical units were answered, and count what needs no answer."""
+        """Copy the answers of identical units, and count the existing rows."""
         self.copy_known()
         known = self.rows.known()
         for part in self.parts:
@@ -116,10 +117,10 @@ class ScoringRun(ABC, Generic[U]):
             )
 
     def copy_known(self) -> None:
-        """Let an answer, or a failure that would come again, stand for identical units of any set."""
+        """Copy answers, and failures that a new attempt would not change, to identical units of any set."""
         known, retry = self.rows.known(), self.work.retry
         by_key: dict[str, RowId] = {}
-        # an answer counts more than a failure
+        # an answer takes precedence over a failure
         for id_, failure in sorted(known.items(), key=lambda item: bool(item[1])):
             if is_settled(failure, retry):
                 by_key.setdefault(id_[0], id_)
@@ -147,13 +148,17 @@ class ScoringRun(ABC, Generic[U]):
     def rows_by_id(self, keys: Collection[str]) -> Mapping[RowId, Row]:
         """Return the rows of some keys."""
 
-    def answer_missing(self, open_executor: Callable[[Collection[str]], Executor]) -> None:
-        """Answer what is missing; a part that another run answers now is left out.
+    @abstractmethod
+    def result(self) -> Result:
+        """Return the result of all parts."""
+
+    def run(self, open_executor: Callable[[Collection[str]], Executor]) -> Result:
+        """Answer the missing units; a part that another run is answering is left out.
 
         Parameters
         ----------
         open_executor
-            Called once, if there is work, with the pools that it needs.
+            Called once with the pools that the work needs; not called without work.
         """
         known = self.rows.known()
         with ExitStack() as stack:
@@ -168,9 +173,12 @@ class ScoringRun(ABC, Generic[U]):
             self.keep_reasons()
             self.rows.pack(lambda task: task.startswith(self.run_id))
             BatchRecords(self.rows.path).forget_settled(self.rows.known)
+        result = self.result()
+        self.work.spending.remove()
+        return result
 
     def keep_reasons(self) -> None:
-        """Write down why units have no answer whose part cannot be used, where rows say that."""
+        """Store why the units of unusable parts have no answer, for kinds whose rows hold that."""
 
     def _answer(self, open_executor: Callable[[Collection[str]], Executor]) -> None:
         items = self._items()
@@ -193,7 +201,7 @@ class ScoringRun(ABC, Generic[U]):
         self.copy_known()
 
     def _items(self) -> list[_TaskItem[U]]:
-        """Return the tasks: those that share something expensive beside each other."""
+        """Return the tasks; those that share something expensive are neighbours."""
         known = self.rows.known()
         usable = [part for part in self.parts if part.usable]
         most = math.ceil(MOST_TASKS / max(len(usable), 1))
@@ -218,11 +226,11 @@ class ScoringRun(ABC, Generic[U]):
 
     def part(self, name: str) -> RunPart[U]:
         """Return a part by its name."""
-        (found,) = [part for part in self.parts if part.name == name]
-        return found
+        (part,) = [one for one in self.parts if one.name == name]
+        return part
 
     def _came(self, outcome: Outcome) -> bool:
-        """Note what a process lacks; no task has a next stage."""
+        """Note what a process lacks; tasks have no next stage."""
         part = self.part(outcome.name)
         if outcome.unusable and not part.refused:
             part.refused = outcome.unusable
@@ -230,7 +238,7 @@ class ScoringRun(ABC, Generic[U]):
         return False
 
     def _died(self, item: _TaskItem[U], message: str, again: list[_TaskItem[U]]) -> Outcome:
-        """Make failures of the units of which a task's processes died, and let the others be tried again."""
+        """Store failures for the units that killed a task's processes, and retry the others."""
         task, part = item.source, self.part(item.source.name)
         self.progress.say(message)
         suspects, known = self.rows.begun(task.id), self.rows.known()
@@ -250,7 +258,7 @@ class ScoringRun(ABC, Generic[U]):
         return Outcome(task.id, task.name, rows=tuple(id_[0] for unit in lost for id_ in unit.ids))
 
     def spent(self, part: RunPart[U]) -> dict[str, Any]:
-        """Return what a part took in this run: asked, tokens, usd, and why it was stopped."""
+        """Return a part's requests, tokens and dollars in this run, and why it stopped."""
         counts = self.work.spending.counts().get(part.name, {})
         return {
             "asked": counts.get("asked", 0),

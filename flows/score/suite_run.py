@@ -1,20 +1,24 @@
-"""A run of a suite: which videos are scored in which dimensions, and what came of it."""
+"""The flow `suite-slvmeval`: which videos are scored in which dimensions, and the result."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from flows.declaration import Artifact, FlowDeclaration, RunLabel, artifact_key
+from flows.score.options import SuiteOptions, SuiteParameters
 from flows.score.results import DimensionResult, RequestProgress, SuiteResult
 from flows.score.scoring_run import RunPart, ScoringRun
-from flows.score.suite_options import SuiteOptions
-from infra.executor import Executor, Handle, InlineExecutor, ProcessExecutor
+from infra.executor import Executor, Handle, ProcessExecutor
 from infra.pool import GPU_POOL
+from infra.prefect_server import SUITE_FLOW_NAME
+from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Failure
@@ -23,10 +27,12 @@ from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
 from tasks.llm.usage import Prices, load_prices
 from tasks.models.device import require_gpu
+from tasks.report.suite_leaderboard import board_table
 from tasks.scoring.engine import reason_of
 from tasks.scoring.suites.base import Dimension, Suite
-from tasks.scoring.suites.estimate import EstimateRow, estimate_dimension
+from tasks.scoring.suites.estimate import DimensionEstimate, estimate_dimension
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
+from tasks.scoring.suites.leaderboard import board_of, current, means_of
 from tasks.scoring.suites.manifest import find_manifest, load_manifest
 from tasks.scoring.suites.plan import (
     Material,
@@ -42,7 +48,7 @@ from tasks.scoring.suites.score_store import ScoresStore
 from tasks.scoring.suites.scoring import SuiteWork, VideoScoring, failed_rows
 from tasks.scoring.user_files import UnusedLine
 
-#: Stands for the settings of a dimension whose scorer cannot even be made.
+#: Settings of a dimension whose scorer cannot be made.
 UNKNOWN_SETTINGS = "unknown"
 
 
@@ -54,7 +60,7 @@ class DimensionPart(RunPart[ScoringUnit]):
 
 
 @dataclass
-class SuiteRun(ScoringRun[ScoringUnit]):
+class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
     """One run; call :meth:`prepare`, then :meth:`run`."""
 
     options: SuiteOptions
@@ -65,18 +71,18 @@ class SuiteRun(ScoringRun[ScoringUnit]):
     prices: Prices = field(init=False)
     work: SuiteWork = field(init=False)
     material: Material = field(init=False)
-    asked: list[DimensionPart] = field(default_factory=list)
+    dimension_parts: list[DimensionPart] = field(default_factory=list)
     left_out: list[UnusedLine] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """What rows call the suite; scores of changed videos stand apart."""
+        """The suite's name in rows; scores of blurred videos have a name of their own."""
         return self.work.name
 
     @property
     def parts(self) -> Sequence[DimensionPart]:
         """The dimensions."""
-        return self.asked
+        return self.dimension_parts
 
     @property
     def scores(self) -> ScoresStore:
@@ -84,7 +90,7 @@ class SuiteRun(ScoringRun[ScoringUnit]):
         return self.work.rows()
 
     def held(self, part: RunPart[ScoringUnit]) -> Path:
-        """Return what is held while a dimension is scored."""
+        """Return the file that is locked while a dimension is scored."""
         held = digest_text(f"{self.name} {part.name} {part.units[0].settings}")[:32]
         return self.store.cache / "suites" / f"{held}.held"
 
@@ -94,17 +100,17 @@ class SuiteRun(ScoringRun[ScoringUnit]):
         return {(row.key, row.model, row.prompt_id, row.sample): row for row in rows if row.key in keys}
 
     def prepare(self, ask_servers: bool = True) -> None:
-        """Read the files, make the suite, and find what has been scored before.
+        """Read the files, make the suite, and find the existing scores.
 
         Parameters
         ----------
         ask_servers
-            Whether scorers check that all they need is there.
+            Whether scorers check that everything they need is present.
 
         Raises
         ------
         UserInputError, StoreError, IntegrityError, PrerequisiteError
-            If the run cannot start at all; nobody was asked then.
+            If the run cannot start; no request was made.
         """
         options = self.options
         self.store = options.open_store()
@@ -132,20 +138,15 @@ class SuiteRun(ScoringRun[ScoringUnit]):
         prompts = load_prompts(Path(options.prompts), self.suite)
         self.material = bring_together(prompts, load_manifest(manifest, videos, options.generators))
         self.left_out = list(self.material.left_out)
-        self.asked = [self._part(dimension, ask_servers) for dimension in self._dimensions()]
-        if all(not part.units and not part.refused for part in self.asked):
+        self.dimension_parts = [self._part(dimension, ask_servers) for dimension in self._dimensions()]
+        if all(not part.units and not part.refused for part in self.dimension_parts):
             first = f": {self.left_out[0].where}: {self.left_out[0].message}" if self.left_out else ""
             raise UserInputError(f"no video of {manifest} belongs to a prompt of {options.prompts}{first}")
         self.find_known()
 
     def _dimensions(self) -> list[Dimension]:
-        there = {dimension.name: dimension for dimension in self.suite.dimensions}
-        for name in self.options.dimensions:
-            if name not in there:
-                raise UserInputError(f"{self.name} has no dimension {name!r}: it has {', '.join(there)}")
-        return [
-            there[name] for name in there if not self.options.dimensions or name in self.options.dimensions
-        ]
+        wanted = {self.suite.dimension(name).name for name in self.options.dimensions}
+        return [one for one in self.suite.dimensions if not wanted or one.name in wanted]
 
     def _part(self, dimension: Dimension, ask_servers: bool) -> DimensionPart:
         part = DimensionPart(dimension.name, dimension=dimension)
@@ -164,71 +165,60 @@ class SuiteRun(ScoringRun[ScoringUnit]):
                 kind.scorer.check()
         except UserInputError:
             raise
-        except Exception as problem:  # noqa: BLE001 - perhaps another package's code, which harms no other one
+        except Exception as problem:  # noqa: BLE001 - may be code of another package
             part.refused = reason_of(problem)
             self.progress.say(f"{dimension.name} cannot be used: {part.refused}")
         if not part.units:
-            # its settings are unknown here: these rows say why there is no score
+            # the settings are unknown; these rows hold the reason for the missing score
             part.units = units_of(self.material, wanted, dimension.name, UNKNOWN_SETTINGS, repeats=repeats)
         return part
 
     def _check_pool(self, pool: str) -> None:
-        """Raise PrerequisiteError where there is no place for a pool's work."""
+        """Raise PrerequisiteError if nothing can run a pool's work."""
         pools = self.options.pools
         if pools and pool not in pools:
             raise PrerequisiteError(
                 f"the profile has no pool {pool!r}, in which it runs: add a table [pools.{pool}]"
             )
-        # where there are pools, each worker looks for a GPU of its own: this machine needs none
+        # with pools, each worker finds its own GPU; this machine needs none
         if not pools and pool == GPU_POOL and not self.options.allow_cpu_models:
             require_gpu()
 
     def estimate(
         self, sample: int | None = None, step: Callable[[str], None] = lambda _: None
-    ) -> list[EstimateRow]:
-        """Return what the missing scores would take, by dimension; nobody is asked."""
-        paid: set[str] = set()
+    ) -> list[DimensionEstimate]:
+        """Return what the missing scores would take, by dimension, without asking any model."""
+        counted: set[str] = set()
         videos = OpenVideos(self.work.sampling)
-        found = []
+        rows = []
         known = self.rows.known()
-        for part in self.asked:
+        for part in self.dimension_parts:
             units = self.missing(part, known)
             if isinstance(part.kind, VideoScoring) and units:
                 step(part.name)
-                found.append(estimate_dimension(part.kind.scorer, units, videos, self.prices, paid, sample))
-        return found
+                scorer = part.kind.scorer
+                rows.append(estimate_dimension(scorer, units, videos, self.prices, counted, sample))
+        return rows
 
     def keep_reasons(self) -> None:
-        """Write rows with the reason for what has no score because its dimension cannot be used."""
+        """Store the reason for scores that are missing because their dimension cannot be used."""
         known = self.rows.known()
         rows = []
-        for part in self.asked:
+        for part in self.dimension_parts:
             if not part.refused or part.busy:
                 continue
             for unit in part.units:
                 missing = failed_rows(self.name, unit, Failure.PREREQUISITE_MISSING, part.refused)
                 ids = zip(unit.ids, missing, strict=True)
-                # a reason that is there already is not written again
+                # a stored reason is not stored again
                 rows += [row for id_, row in ids if known.get(id_) is None]
         self.rows.add(rows)
 
-    def run(self, open_executor: Callable[[Collection[str]], Executor]) -> SuiteResult:
-        """Score what is missing.
-
-        Parameters
-        ----------
-        open_executor
-            Called once, if there is work, with the pools that it needs.
-        """
-        self.answer_missing(open_executor)
-        result = self._result()
-        self.work.spending.remove()
-        return result
-
-    def _result(self) -> SuiteResult:
+    def result(self) -> SuiteResult:
+        """Return what has been scored."""
         known = self.rows.known()
-        found = []
-        for part in self.asked:
+        results = []
+        for part in self.dimension_parts:
             result = DimensionResult(part.name, found_before=part.found_before, **self.spent(part))
             for id_ in (id_ for unit in part.units for id_ in unit.ids):
                 failure = known.get(id_)
@@ -237,23 +227,15 @@ class SuiteRun(ScoringRun[ScoringUnit]):
                 result.left += failure is None
                 if failure:
                     result.failures[failure] += 1
-            found.append(result)
+            results.append(result)
         return SuiteResult(
             self.name,
             self.suite.title,
             self.material.count,
-            tuple(found),
+            tuple(results),
             tuple(self.left_out),
             self.progress.seconds,
         )
-
-
-def suite_inline(options: SuiteOptions, progress: RequestProgress | None = None) -> SuiteResult:
-    """Run a suite in this process, without any executor: for tests and small things."""
-    with progress or RequestProgress(quiet=True) as shown:
-        run = SuiteRun(options, shown)
-        run.prepare()
-        return run.run(lambda _pools: InlineExecutor())
 
 
 class SuiteExecutor(Executor):
@@ -262,9 +244,9 @@ class SuiteExecutor(Executor):
     Parameters
     ----------
     workers
-        Processes for everything but loaded models.
+        Number of processes; loaded models always have one.
     pools
-        Those that are needed.
+        The pools that the work needs.
     """
 
     def __init__(self, workers: int, pools: Collection[str]) -> None:
@@ -283,17 +265,17 @@ class SuiteExecutor(Executor):
         return handle
 
     def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
-        """Block until at least one is done, or the time is over; return all that are done."""
+        """Block until at least one is done or the timeout expires; return all that are done."""
         return wait(list(handles), timeout_s, return_when=FIRST_COMPLETED).done
 
     def result(self, handle: Handle) -> Any:
-        """Return what the function returned; raise WorkerDied if its process is gone."""
+        """Return what the function returned; raise WorkerDied if its process died."""
         return self._pool_of.pop(handle).result(handle)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the processes; after an error at once."""
+        """End the processes, after an error immediately."""
         for pool in self._pools.values():
             pool.__exit__(kind, error, trace)
 
@@ -301,3 +283,63 @@ class SuiteExecutor(Executor):
         """End the processes."""
         for pool in self._pools.values():
             pool.close()
+
+
+#: Maximum number of unusable rows that are shown.
+_SHOWN_LEFT_OUT = 200
+
+
+class SuiteFlow(FlowDeclaration[SuiteOptions, SuiteRun, SuiteResult]):
+    """Lets a suite score videos."""
+
+    name = SUITE_FLOW_NAME
+    parameters = SuiteParameters
+    progress = RequestProgress
+    # each process would load the same models
+    one_loads = True
+
+    @contextmanager
+    def prepared(self, options: SuiteOptions, progress: BuildProgress) -> Iterator[SuiteRun]:
+        """Give a prepared run."""
+        assert isinstance(progress, RequestProgress)
+        run = SuiteRun(options, progress)
+        run.prepare()
+        yield run
+
+    def label(self, run: SuiteRun) -> RunLabel:
+        """Name the suite, and count videos and dimensions."""
+        name = f"{run.name} · {run.material.count} videos · {len(run.dimension_parts)} dimensions"
+        return RunLabel(name, (f"suite:{run.name}",), f"suite-{run.options.suite}")
+
+    def artifacts(self, run: SuiteRun, result: SuiteResult) -> Iterator[Artifact]:
+        """Show the scores in words, by dimension and as a leaderboard, and the rows that were left out."""
+        key, says = artifact_key(run.name), result.in_words()
+        yield Artifact(f"scored-{key}", says, markdown=says)
+        left_out = [vars(one) for one in result.left_out[:_SHOWN_LEFT_OUT]]
+        first = f"What of the files was left out, the first {_SHOWN_LEFT_OUT} of {len(result.left_out)}"
+        for name, title, rows in (
+            ("dimensions", result.title, result.rows()),
+            ("leaderboard", f"{result.title}: leaderboard", leaderboard_rows(run)),
+            ("left-out", first, left_out),
+        ):
+            if rows:
+                yield Artifact(f"{name}-{key}", title, rows=rows)
+
+    def without_cluster(self, options: SuiteOptions) -> SuiteOptions:
+        """Return options for this machine's GPU instead of the site's pools."""
+        return options.model_copy(update={"pools": ()})
+
+    def processes(self, workers: int, pools: Collection[str] = ()) -> Executor:
+        """Return processes of this machine, with a single one for loaded models."""
+        return SuiteExecutor(workers, pools)
+
+
+SUITE = SuiteFlow()
+
+
+def leaderboard_rows(run: SuiteRun) -> list[dict[str, Any]]:
+    """Return the leaderboard of all scores of the run's suite, one row per model."""
+    rows, others = current(run.scores.rows(run.name))
+    table = board_table(board_of(run.suite.title, run.suite.dimensions, means_of(rows), others))
+    titles = [column.title for column in table.shown]
+    return [dict(zip(titles, cells, strict=True)) for cells in table.cells()]

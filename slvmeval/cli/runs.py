@@ -1,37 +1,18 @@
-"""Run a flow for a command, and report a build's result."""
+"""What commands print and write about a run that has ended."""
 
 from __future__ import annotations
 
 import json
-import logging
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Protocol, TypeVar
+
+import typer
 
 from flows.build.run import BuildResult
-from flows.command_runs import run_flow
-from flows.declaration import FlowDeclaration, OptionsT, ResultT
-from infra.prefect_server import log_level
-from infra.profile import Profile
-from slvmeval.cli.terminal import console, counted, say, table
+from slvmeval.cli.terminal import console, counted, print_json, say, table
 from storage_schemas.commit import write_atomic
 from storage_schemas.set_aside import SetAsideRow
-
-
-def run(
-    flow: FlowDeclaration[OptionsT, Any, ResultT], options: OptionsT, site: Profile, direct: bool, quiet: bool
-) -> ResultT:
-    """Run a flow for a command; see :func:`flows.command_runs.run_flow`."""
-    log_to_stderr(quiet)
-    return run_flow(flow, options, site, direct, quiet)
-
-
-def log_to_stderr(quiet: bool) -> None:
-    """Log progress as lines if there is no terminal for progress bars, as in a job."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    if not quiet and not sys.stderr.isatty():
-        log_level(logging.INFO)
-
 
 _MOST_LINES = 20
 
@@ -62,6 +43,41 @@ def build_summary(result: BuildResult, gallery: Path | None = None) -> dict[str,
 def write_summary(path: Path, summary: dict[str, Any]) -> None:
     """Write a summary as JSON; a reader sees the old file or the new one."""
     write_atomic(path.absolute(), (json.dumps(summary, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+class ScoringResult(Protocol):
+    """The result of an evaluation or of a suite's run."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 if everything is answered, else 3."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return it JSON-serialisable."""
+
+
+R = TypeVar("R", bound=ScoringResult)
+
+
+def finish(result: R, show: Callable[[R], None], summary: Path | None, as_json: bool) -> NoReturn:
+    """Write and print a result, and exit with its code.
+
+    Parameters
+    ----------
+    show
+        Prints the result for a person.
+    summary
+        File to write the result to, as JSON.
+    as_json
+        Print JSON instead.
+    """
+    if summary is not None:
+        write_summary(summary, result.summary())
+    if as_json:
+        print_json(result.summary())
+    else:
+        show(result)
+    raise typer.Exit(result.exit_code)
 
 
 def whole_sources(rows: tuple[SetAsideRow, ...] | list[SetAsideRow]) -> list[SetAsideRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from rich.console import Console
     from rich.table import Table
 
@@ -178,6 +180,16 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
 
 
+def print_factories(built_in: Mapping[str, str], added: Mapping[str, EntryPoint], as_json: bool) -> None:
+    """Print where evaluators or suites come from: ours, then those of installed packages."""
+    rows = {**built_in, **{name: point.value for name, point in added.items()}}
+    if as_json:
+        print_json(rows)
+        return
+    for name, where in rows.items():
+        say(f"{name:<20} {where}")
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: int = 0) -> Table:
     """Return a table; the `numbers` columns after the first one are aligned right."""
     from rich import box
@@ -302,4 +314,18 @@ PricesOption = Annotated[
 DryRunOption = Annotated[
     bool,
     typer.Option("--dry-run", help="Only estimate the cost; send no requests.", rich_help_panel=LIMITS_PANEL),
+]
+SampleOption = Annotated[
+    int | None,
+    typer.Option(
+        "--sample",
+        min=1,
+        help="With --dry-run, look at only this number of items per row and extrapolate.",
+        rich_help_panel=LIMITS_PANEL,
+    ),
+]
+RepeatsOption = Annotated[int, typer.Option("--repeats", min=1, help="Number of times each request is made.")]
+RetryOption = Annotated[bool, typer.Option("--retry", help="Repeat requests that failed before.")]
+ResultAsJsonOption = Annotated[
+    bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=OUTPUT_PANEL)
 ]

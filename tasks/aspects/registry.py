@@ -7,12 +7,11 @@ imports none of these modules.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from functools import cache
 from importlib.metadata import EntryPoint
 
-from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.errors import PrerequisiteError, UserInputError, suggestion
 from tasks.aspects.base import Aspect
 from tasks.plugins import added_points
 
@@ -60,9 +59,7 @@ def aspect(name: str) -> Aspect:
         return built_in
     added = added_aspects()
     if name not in added:
-        near = difflib.get_close_matches(name, aspect_names(), n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(aspect_names())}"
-        raise UserInputError(f"no aspect {name!r}: {hint}")
+        raise UserInputError(f"no aspect {name!r}: {suggestion(name, aspect_names(), 'there are')}")
     return _load(added[name])
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
 
 #: Qwen3-VL enlarges images with fewer pixels (``shortest_edge`` in its preprocessor configuration).
@@ -166,8 +165,7 @@ def model_from(
         raise UserInputError(f"{setting}: give the model's name, or a table with model and server")
     for field in fields:
         if field not in VlmModel.model_fields:
-            near = difflib.get_close_matches(field, VlmModel.model_fields, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(VlmModel.model_fields)}"
+            hint = suggestion(field, VlmModel.model_fields)
             raise UserInputError(f"{setting} has no field {field!r}: {hint}")
     if name in ready:
         return VlmModel(**{**ready[name].model_dump(), **fields, "model": ready[name].model})

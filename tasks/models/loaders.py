@@ -8,14 +8,13 @@ imports nothing.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.errors import PrerequisiteError, UserInputError, suggestion
 from tasks.models.registry import SERVED
 from tasks.plugins import added_points
 
@@ -51,8 +50,7 @@ def check_kind(kind: str) -> str:
     """
     kinds = (*LOADERS, *added_kinds(), SERVED)
     if kind not in kinds:
-        near = difflib.get_close_matches(kind, kinds, n=2)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(kinds)}"
+        hint = suggestion(kind, kinds, "there are")
         raise UserInputError(
             f"no kind of model {kind!r}: {hint} (a package adds one by an entry point in the group {GROUP})"
         )

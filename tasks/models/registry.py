@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, suggestion
 
 #: Kind of models that run behind a model server; they are never loaded here.
 SERVED = "served"
@@ -364,8 +363,7 @@ def model_spec(name: str) -> ModelSpec:
 
 def unknown_model(name: str, known: Mapping[str, object]) -> UserInputError:
     """Return the error for an unknown model name, with the nearest known ones."""
-    near = difflib.get_close_matches(name, known, n=2)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    hint = suggestion(name, known, "there are")
     return UserInputError(
         f"no model {name!r}: {hint}; add your own with `slvmeval models add NAME FOLDER --kind KIND`"
     )

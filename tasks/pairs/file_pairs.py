@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import threading
 from collections import OrderedDict
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from storage_schemas.checksum_cache import remembered_digests
-from storage_schemas.errors import Reason, SetAside, UserInputError
+from storage_schemas.errors import Reason, SetAside, UserInputError, suggestion
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
@@ -232,9 +231,7 @@ def open_video_pair(
         if not path.is_file():
             raise UserInputError(f"no video {path}")
     if aspect not in aspect_names():
-        near = difflib.get_close_matches(aspect, aspect_names(), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(aspect_names())}"
-        raise UserInputError(f"no aspect {aspect!r}: {hint}")
+        raise UserInputError(f"no aspect {aspect!r}: {suggestion(aspect, aspect_names(), 'there are')}")
     if gold not in ("a", "b", "tie"):
         raise UserInputError(f"gold is {gold!r}: say a, b or tie")
     if fps <= 0:

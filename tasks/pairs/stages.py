@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -195,13 +195,6 @@ STAGES = (
 def stages_for(pools: Collection[str]) -> list[SourceStage]:
     """Return the stages of a source whose missing pairs belong into some pools."""
     return [stage for stage in STAGES if not stage.name.startswith("degrade") or stage.pool in pools]
-
-
-def run_stage_of_batch(
-    function: Callable[[W, S, tuple[str, ...]], E], work: W, calls: Sequence[tuple[S, tuple[str, ...]]]
-) -> list[E]:
-    """Run one stage of several sources, one after the other."""
-    return [function(work, source, aspects) for source, aspects in calls]
 
 
 def inspect_key(source: Source, recipe: Recipe) -> str:

@@ -17,7 +17,7 @@ from tasks.llm.usage import NotJudged
 from tasks.prompt_suite.requests import Attempts
 from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.locot2v.dimensions import HERD_NAMES
-from tasks.scoring.suites.locot2v.events import FIELDS, read_events, told
+from tasks.scoring.suites.locot2v.events import FIELDS, events_instruction, read_events
 from tasks.scoring.suites.locot2v.events import SCHEMA as EVENTS
 from tasks.scoring.suites.locot2v.herd import HerdQuestion
 from tasks.scoring.suites.locot2v.human_action import ACTIONS
@@ -199,7 +199,7 @@ def events_in(attempts: Attempts, text: str) -> list[dict[str, str]]:
 
     assumed = {"events": [dict.fromkeys(FIELDS, "word " * 10)] * 6}
     return attempts.ask(
-        _step("events", told(settings.of_suite()), f"The text:\n{text}", EVENTS, assumed), read
+        _step("events", events_instruction(settings.of_suite()), f"The text:\n{text}", EVENTS, assumed), read
     )
 
 

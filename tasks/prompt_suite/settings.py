@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 
@@ -81,8 +80,7 @@ def prompt_suite_settings(values: Mapping[str, Any]) -> PromptSuiteSettings:
     known = PromptSuiteSettings.model_fields
     for name in values:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=2)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+            hint = suggestion(name, known, "there are")
             raise UserInputError(f"prompt making has no setting {name!r}: {hint}")
     try:
         return PromptSuiteSettings.model_validate(dict(values))

@@ -9,8 +9,7 @@ from typing import Any
 
 from tasks.report.accuracy import Matrix
 from tasks.report.judged_release import JudgedRelease
-from tasks.report.table import Column, Table, interval_columns
-from tasks.report.tables import ASPECT, EVALUATOR
+from tasks.report.table import ASPECT, EVALUATOR, Column, Table, interval_columns
 from tasks.statistics.comparisons import FamilyMember
 from tasks.statistics.power import accuracy_shown, difference_shown, pairs_for_two_evaluators
 from tasks.statistics.severity import TARGET, SeverityLevel, by_strength, severity_curve, threshold

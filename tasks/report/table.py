@@ -103,3 +103,7 @@ def interval_columns(title: str, kind: Kind = "percent", prefix: str = "") -> tu
 def aspect_title(aspect: str) -> str:
     """Return an aspect's display name."""
     return "All aspects" if aspect == ALL else aspect.replace("_", " ").capitalize()
+
+
+#: Columns of most tables.
+ASPECT, EVALUATOR = Column("aspect", "aspect", "aspect"), Column("evaluator", "evaluator")

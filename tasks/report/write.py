@@ -20,6 +20,7 @@ from tasks.report.accuracy import (
     matrix_of,
 )
 from tasks.report.disagreement import disagreements, line_of, pair_page
+from tasks.report.evaluator_tables import comparison_table, duration_tables, order_table, wins_table
 from tasks.report.figures import Figure, figures_of, inline_svg
 from tasks.report.formats import (
     csv_text,
@@ -34,19 +35,11 @@ from tasks.report.judged_release import JudgedRelease
 from tasks.report.localisation_table import localisation_table
 from tasks.report.owned_folder import OwnedFolder
 from tasks.report.paper_tables import PaperPiece, paper_document, paper_pieces
+from tasks.report.people_tables import agreement_table, filter_tables, retention_table
 from tasks.report.published import Against, Published, hold_against
 from tasks.report.release_facts import facts_table, release_facts
 from tasks.report.severity_power_cost import cost_table, power_table, severity_tables
 from tasks.report.table import Table
-from tasks.report.tables import (
-    agreement_table,
-    comparison_table,
-    duration_tables,
-    filter_tables,
-    order_table,
-    retention_table,
-    wins_table,
-)
 from tasks.statistics.comparisons import compare_all
 from tasks.votes.release_votes import PEOPLE
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from urllib.parse import unquote
 
 from pydantic import Field, ValidationError, field_validator
 
-from storage_schemas.errors import PrerequisiteError, UserInputError
-from storage_schemas.model import Frozen
+from storage_schemas.errors import PrerequisiteError, UserInputError, suggestion
+from storage_schemas.model import Frozen, first_error
 from tasks.plugins import added_points
 from tasks.scoring.base import Evaluator, PairwiseJudge, PointwiseScorer
 from tasks.scoring.request import settings_digest
@@ -135,9 +134,7 @@ def _choice(name: str, values: Mapping[str, Any], where: str) -> EvaluatorChoice
     try:
         return EvaluatorChoice(use=name, settings=settings, **how)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise UserInputError(f"{where}: {key}: {first['msg'].removeprefix('Value error, ')}") from problem
+        raise UserInputError(f"{where}: {first_error(problem)}") from problem
 
 
 #: Entry-point group that other packages use.
@@ -198,9 +195,7 @@ def load_factory(
     """
     names = (*built_in, *added)
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
-        raise UserInputError(f"no {what} {name!r}: {hint}")
+        raise UserInputError(f"no {what} {name!r}: {suggestion(name, names, 'there are')}")
     where = built_in[name] if name in built_in else added[name].value
     try:
         if name in built_in:
@@ -233,26 +228,7 @@ def make_evaluator(choice: EvaluatorChoice, setup: Setup) -> Evaluator:
     PrerequisiteError
         If it cannot be imported, or is not an evaluator.
     """
-    make = factory(choice.use)
-    try:
-        takes = inspect.signature(make).parameters
-    except ValueError as problem:
-        raise PrerequisiteError(f"evaluator {choice.use}: {make!r} is not a factory: {problem}") from problem
-    given = {name: getattr(setup, name) for name in PROVIDED if name in takes}
-    if "prompts" in choice.settings:
-        # an evaluator may have prompts of its own, so that two wordings can be compared in one run
-        given.pop("prompts", None)
-    if "setup" in takes:
-        given["setup"] = setup
-    _check_settings(choice, takes, given)
-    try:
-        made = make(**given, **choice.settings)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise UserInputError(f"evaluator {choice.use}: {key}: {first['msg']}") from problem
-    except (TypeError, ValueError) as problem:
-        raise UserInputError(f"evaluator {choice.use}: {problem}") from problem
+    made = made_with(f"evaluator {choice.use}", factory(choice.use), setup, choice.settings, HOW_IT_RUNS)
     if not isinstance(made, PairwiseJudge | PointwiseScorer):
         raise PrerequisiteError(
             f"evaluator {choice.use} is a {type(made).__name__}: it has to be a PairwiseJudge or a "
@@ -268,18 +244,49 @@ def make_evaluator(choice: EvaluatorChoice, setup: Setup) -> Evaluator:
     return made
 
 
-def _check_settings(
-    choice: EvaluatorChoice, takes: Mapping[str, inspect.Parameter], given: Iterable[str]
-) -> None:
-    """Raise UserInputError for a setting that the factory does not have, or that is provided."""
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
-        return
-    own = [name for name in takes if name not in given]
-    for name in choice.settings:
-        if name not in own:
-            near = difflib.get_close_matches(name, [*own, *HOW_IT_RUNS], n=2)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(own) or 'none'}"
-            raise UserInputError(f"evaluator {choice.use} has no setting {name!r}: {hint}")
+def made_with(
+    what: str, make: Callable[..., Any], setup: Setup, settings: Mapping[str, Any], more: Sequence[str] = ()
+) -> Any:
+    """Return what a factory makes of a setup and a user's settings.
+
+    Parameters
+    ----------
+    what
+        Its name in messages.
+    make
+        Its parameter ``setup``, and those named like a property of the setup, are filled in.
+    more
+        Further names that a user may have meant.
+
+    Raises
+    ------
+    UserInputError
+        For an unknown setting or an invalid value.
+    PrerequisiteError
+        If its signature cannot be read.
+    """
+    try:
+        parameters = inspect.signature(make).parameters
+    except ValueError as problem:
+        raise PrerequisiteError(f"{what}: {make!r} is not a factory: {problem}") from problem
+    given = {name: getattr(setup, name) for name in PROVIDED if name in parameters}
+    if "prompts" in settings:
+        # an evaluator may have prompts of its own, so that two wordings can be compared in one run
+        given.pop("prompts", None)
+    if "setup" in parameters:
+        given["setup"] = setup
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        own = [name for name in parameters if name not in given]
+        for name in settings:
+            if name not in own:
+                hint = suggestion(name, own, more=more)
+                raise UserInputError(f"{what} has no setting {name!r}: {hint}")
+    try:
+        return make(**given, **settings)
+    except ValidationError as problem:
+        raise UserInputError(f"{what}: {first_error(problem)}") from problem
+    except (TypeError, ValueError) as problem:
+        raise UserInputError(f"{what}: {problem}") from problem
 
 
 def check_different(evaluators: Iterable[tuple[str, Evaluator]]) -> None:

@@ -187,10 +187,10 @@ def _alphas(tables: Floats, level: MeasurementLevel) -> Floats:
     totals = tables.sum(2)
     n = totals.sum(1)
     difference = _differences(totals, level)
-    seen = (tables * difference).sum((1, 2))
+    observed = (tables * difference).sum((1, 2))
     chance = np.einsum("di,dij,dj->d", totals, difference, totals)
     with np.errstate(divide="ignore", invalid="ignore"):
-        alphas: Floats = np.where(chance > 0, 1 - (n - 1) * seen / chance, np.nan)
+        alphas: Floats = np.where(chance > 0, 1 - (n - 1) * observed / chance, np.nan)
     return alphas
 
 

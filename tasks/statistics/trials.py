@@ -203,8 +203,8 @@ def units_of(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> tuple[C
     of_one_evaluator(trials)
     units = []
     for held in grouped(trials, lambda trial: trial.pair).items():
-        pair, asked = held
-        for order, together in _presentations(asked).items():
+        pair, presented = held
+        for order, together in _presentations(presented).items():
             counted = [points for trial in together if (points := points_of(trial, ties)) is not None]
             if counted:
                 units.append(CountedUnit(pair, order, sum(counted) / len(counted)))
@@ -222,7 +222,7 @@ def pair_points(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> dict
 def asked_both_orders(trials: Sequence[Trial]) -> bool:
     """Return whether one pair's trials cover both orders by design: one repeat has both."""
     orders = grouped(trials, lambda trial: trial.repeat).values()
-    return any({"high_first", "low_first"} <= {trial.order for trial in asked} for asked in orders)
+    return any({"high_first", "low_first"} <= {trial.order for trial in presented} for presented in orders)
 
 
 def _presentations(trials: list[Trial]) -> dict[Order | None, list[Trial]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import build_inline
 from tasks.recipe import recipe_from
+from tests.inline import build_inline
 
 CLIPS, CLIP_S = 12, 3
 CAPTION = "A red ball rolls across the floor on the left, number {n}."

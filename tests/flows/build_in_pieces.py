@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from flows.build.options import BuildOptions
-from flows.build.run import build_inline
 from storage_schemas.commit import set_commit_hook
+from tests.inline import build_inline
 
 
 def main(options_file: str, point: str = "", nth: str = "1") -> None:

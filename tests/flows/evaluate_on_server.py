@@ -11,8 +11,8 @@ from tests.flows.flow_on_server import recorded
 
 def main(options_file: str) -> None:
     from flows.command_runs import run_flow
-    from flows.score.evaluate import EVALUATE
-    from flows.score.evaluate_options import EvaluateOptions
+    from flows.score.evaluate_run import EVALUATE
+    from flows.score.options import EvaluateOptions
     from infra.prefect_server import prefect_server
     from infra.profile import Profile
 

@@ -20,8 +20,8 @@ def tables() -> dict[str, Any]:
 
 def main(options_file: str) -> None:
     from flows.command_runs import run_flow
-    from flows.score.suite import SUITE
-    from flows.score.suite_options import SuiteOptions
+    from flows.score.options import SuiteOptions
+    from flows.score.suite_run import SUITE
     from infra.prefect_server import prefect_server
     from infra.profile import Profile
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flows.annotate.options import AnnotateOptions, AnnotateParameters
-from flows.annotate.run import Annotation, annotate_inline, annotation, table
+from flows.annotate.run import Annotation, annotation, table
 from infra.executor import ProcessExecutor
 from infra.profile import Profile
 from infra.progress import BuildProgress
@@ -30,6 +30,7 @@ from tasks.annotation.media import media_tasks
 from tasks.annotation.translation import TranslationParameters
 from tasks.publish.release import write_release
 from tasks.recipe import load_recipe
+from tests.inline import annotate_inline
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 

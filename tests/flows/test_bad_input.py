@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import build_inline
 from storage_schemas.errors import Reason, SetAside, StoreError
 from storage_schemas.store import Store
+from tests.inline import build_inline
 from tests.vript_layout import write_vript_layout
 
 AddFilm = Callable[[Path, int], Path]

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from flows.build.options import BuildOptions
-from flows.build.run import Build, BuildResult, build_inline
+from flows.build.run import Build, BuildResult
 from infra.executor import InlineExecutor, ProcessExecutor
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside, UserInputError
 from storage_schemas.store import FRAMES, Store
 from tasks.pairs.verify import verify_deep
 from tasks.recipe import AspectRecipe, Recipe, Severity, load_recipe, recipe_from
+from tests.inline import build_inline
 
 AddFilm = Callable[[Path, int], Path]
 

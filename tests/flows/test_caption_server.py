@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from flows.build.options import BuildOptions
-from flows.build.run import build_inline
 from slvmeval.cli.main import main
 from storage_schemas.errors import PrerequisiteError, Reason
 from storage_schemas.model import ModelServer
 from storage_schemas.store import ANALYSIS, Store
 from tasks.captions.analyser import AnalyserRecipe
+from tests.inline import build_inline
 from tests.small_films import CLIPS
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 

@@ -10,15 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import build_inline
-from flows.score.evaluate_options import EvaluateOptions
-from flows.score.evaluate_run import Evaluation, evaluate_inline
+from flows.score.evaluate_run import Evaluation
+from flows.score.options import EvaluateOptions
 from flows.score.results import EvaluationResult, RequestProgress
 from infra.executor import ProcessExecutor
 from storage_schemas.errors import IntegrityError, PrerequisiteError, StoreError, UserInputError
@@ -30,6 +28,7 @@ from tasks.recipe import Recipe
 from tasks.scoring.registry import choice_from_text
 from tasks.scoring.release_pairs import Selection
 from tests.flows.prefect_servers import prefect_home
+from tests.inline import build_inline, evaluate_inline
 from tests.planted_evaluators import PlantedPackage
 
 ASPECTS = ("aesthetics", "comprehensiveness", "dynamics_degree")
@@ -233,7 +232,7 @@ def test_a_judge_that_kills_its_process_costs_its_own_requests(store: Path, plan
     with RequestProgress(quiet=True) as progress:
         evaluation = Evaluation(asked(store, "planted?mood=kills", "planted"), progress)
         evaluation.prepare()
-        result = evaluation.run(partial(ProcessExecutor, 2))
+        result = evaluation.run(lambda _pools: ProcessExecutor(2))
     assert total(result, "right") == (18, 0, 0)
     (killer,) = [one for one in result.evaluators if one.label == "kills"]
     assert killer.aspects["aesthetics"].answered == 6 and killer.aspects["dynamics_degree"].answered == 6
@@ -246,7 +245,6 @@ def test_a_judge_that_kills_its_process_costs_its_own_requests(store: Path, plan
 
 RUN = """
 import sys
-from functools import partial
 from flows.score.results import RequestProgress
 from flows.score.evaluate_run import Evaluation
 from infra.executor import ProcessExecutor
@@ -257,7 +255,7 @@ if __name__ == "__main__":
         options = asked(Path(sys.argv[1]), "planted?seconds=0.2&threads=4", repeats=3)
         evaluation = Evaluation(options, progress)
         evaluation.prepare()
-        evaluation.run(partial(ProcessExecutor, 1))
+        evaluation.run(lambda _pools: ProcessExecutor(1))
 """
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import build_inline
-from flows.score.evaluate_run import evaluate_inline
 from storage_schemas.errors import UserInputError
 from storage_schemas.release import Release
 from storage_schemas.store import Store
@@ -20,6 +18,7 @@ from tasks.report.judged_release import load_judged_release
 from tasks.scoring.release_pairs import Selection
 from tasks.statistics.cells import cells_of
 from tests.flows.test_evaluate import asked, rows, total
+from tests.inline import build_inline, evaluate_inline
 from tests.planted_evaluators import PlantedPackage
 
 

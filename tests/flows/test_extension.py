@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import Build, build_inline
+from flows.build.run import Build
 from infra.executor import InlineExecutor
 from infra.progress import BuildProgress
 from storage_schemas.errors import Reason, SetAside
@@ -17,6 +17,7 @@ from storage_schemas.source import Source
 from storage_schemas.store import FRAMES, Store
 from tasks.pairs.ingest import ingest_source
 from tasks.recipe import AspectRecipe, Severity
+from tests.inline import build_inline
 from tests.vript_layout import write_vript_layout
 
 AddFilm = Callable[[Path, int], Path]

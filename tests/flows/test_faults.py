@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import build_inline
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.recipe import load_recipe
 from tests.flows.deployed_site import RECIPE, AddFilm, settled
 from tests.flows.prefect_servers import PrefectServer, wait_for
+from tests.inline import build_inline
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-faults")]
 

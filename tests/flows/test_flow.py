@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from flows.build.options import BuildOptions
-from flows.build.run import build_inline
 from tests.flows.prefect_servers import prefect_home
 from tests.flows.test_resume import committed
+from tests.inline import build_inline
 
 pytestmark = pytest.mark.slow
 
@@ -77,9 +77,9 @@ def test_where_nothing_is_new_no_server_is_started(
     again = options.model_copy(update={"store": str(tmp_path / "direct")})
     script = (
         "import sys; from flows.build.options import BuildOptions; from infra.profile import Profile\n"
-        "from flows.build.flow import BUILD; from slvmeval.cli.runs import run\n"
+        "from flows.build.flow import BUILD; from flows.command_runs import run_flow\n"
         "options = BuildOptions.model_validate_json(sys.stdin.read())\n"
-        "result = run(BUILD, options, Profile(workers=2), direct=False, quiet=True)\n"
+        "result = run_flow(BUILD, options, Profile(workers=2), direct=False, quiet=True)\n"
         "assert 'prefect' not in sys.modules and 'distributed' not in sys.modules\n"
         "print(result.new, result.release.manifest.content_checksum)"
     )

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from flows.build.options import BuildOptions
-from flows.build.run import Build, BuildResult, build_inline
+from flows.build.run import Build, BuildResult
 from infra.executor import Handle, InlineExecutor
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.store import Store
 from tasks.models.device import visible_gpus
+from tests.inline import build_inline
 
 AddFilm = Callable[[Path, int], Path]
 

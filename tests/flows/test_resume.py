@@ -16,12 +16,12 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import build_inline
 from storage_schemas.commit import COMMIT_POINTS
 from storage_schemas.release import Release
 from storage_schemas.store import ANALYSIS, DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store
 from tasks.pairs.verify import verify_deep
 from tasks.recipe import Recipe
+from tests.inline import build_inline
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from flows.build.run import Build
-from flows.build.run import build_inline
+from tests.inline import build_inline
 from flows.build.options import BuildOptions
 from infra.executor import ProcessExecutor
 from infra.progress import BuildProgress

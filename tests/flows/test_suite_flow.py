@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from flows.score.suite_options import SuiteOptions, SuiteParameters
-from flows.score.suite_run import suite_inline
+from flows.score.options import SuiteOptions, SuiteParameters
 from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from tasks.models.device import visible_gpus
 from tests.flows.prefect_servers import prefect_home
 from tests.flows.test_suite_run import by_name, films, options, prompts, rows, scores  # noqa: F401 - fixtures
+from tests.inline import suite_inline
 from tests.tiny_models.faulty_server import FaultyServer
 
 ROOT = Path(__file__).parents[2]

@@ -14,14 +14,15 @@ from typing import Any
 import psutil
 import pytest
 
+from flows.score.options import SuiteOptions
 from flows.score.results import RequestProgress, SuiteResult
-from flows.score.suite_options import SuiteOptions
-from flows.score.suite_run import SuiteExecutor, SuiteRun, suite_inline
+from flows.score.suite_run import SuiteExecutor, SuiteRun
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
 from tasks.llm.limits import Limits
 from tasks.scoring.suites.score_store import ScoresStore
+from tests.inline import suite_inline
 from tests.planted_suites import answers, asked_for
 from tests.tasks.scoring.judges.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer, Reply
@@ -223,13 +224,18 @@ def test_a_dry_run_says_what_then_happens(
     said = {row.dimension: row for row in run.estimate()}
     assert not marker.seen and not (tmp_path / "store" / "suites").exists()
     beauty, contest = said["beauty"], said["contest"]
-    assert (beauty.calls, beauty.calls_per_video, beauty.images, beauty.usd) == (8, 2, 16, 0.8)
-    assert (contest.calls, contest.calls_per_video, contest.images, contest.usd) == (4, 1, 16, 0.4)
-    assert said["length"].calls is None and said["length"].videos == 4
+    assert (beauty.cost.calls, beauty.calls_per_video, beauty.cost.images, beauty.cost.usd) == (8, 2, 16, 0.8)
+    assert (contest.cost.calls, contest.calls_per_video, contest.cost.images, contest.cost.usd) == (
+        4,
+        1,
+        16,
+        0.4,
+    )
+    assert said["length"].cost.calls is None and said["length"].videos == 4
     sampled = {row.dimension: row for row in run.estimate(sample=1)}
     assert sampled["beauty"] == beauty
     suite_inline(given)
-    assert len(marker.seen) == beauty.calls + contest.calls
+    assert len(marker.seen) == beauty.cost.calls + contest.cost.calls
     assert sum(row.cost_usd or 0 for row in rows(tmp_path)) > 0
     after = SuiteRun(given, RequestProgress(quiet=True))
     after.prepare(ask_servers=False)

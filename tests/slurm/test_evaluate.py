@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import build_inline
 from tasks.recipe import Recipe
 from tests.flows.prefect_servers import prefect_home
+from tests.inline import build_inline
 from tests.planted_evaluators import PlantedPackage
 from tests.slurm.building import PROFILE, ROOT
 from tests.slurm.conftest import Slurm

@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import build_inline
 from storage_schemas.errors import Reason
 from storage_schemas.release import Release
 from storage_schemas.store import FRAMES, PAIR
 from tasks.recipe import Recipe
 from tests.flows.prefect_servers import PrefectServer
+from tests.inline import build_inline
 from tests.slurm.building import Building, states_of_runs
 from tests.slurm.conftest import Slurm
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import build_inline
 from tasks.recipe import Recipe
+from tests.inline import build_inline
 
 
 @pytest.fixture(scope="package")

@@ -243,9 +243,9 @@ def publish(
 
     from flows.annotate.options import AnnotateParameters
     from flows.annotate.run import annotation
+    from flows.command_runs import log_to_stderr
     from infra.executor import ProcessExecutor
     from infra.progress import BuildProgress
-    from slvmeval.cli.runs import log_to_stderr
 
     site = terminal.settings(profile, store=store, workers=workers)
     options = AnnotateParameters(

@@ -115,9 +115,9 @@ def _build(
 ) -> None:
     # user errors are reported before these heavy imports
     from flows.build.flow import BUILD
-    from slvmeval.cli.runs import run
+    from flows.command_runs import run_flow
 
-    raise typer.Exit(finish(run(BUILD, options, site, direct, quiet), gallery, summary, quiet))
+    raise typer.Exit(finish(run_flow(BUILD, options, site, direct, quiet), gallery, summary, quiet))
 
 
 def finish(result: BuildResult, gallery: Path | None, summary: Path | None, quiet: bool) -> int:
@@ -160,7 +160,7 @@ def demo(
     """
     from flows.build.flow import BUILD
     from flows.build.options import BuildParameters
-    from slvmeval.cli.runs import run
+    from flows.command_runs import run_flow
     from slvmeval.demo.fetch import fetch_demo
 
     files = fetch_demo(folder, say=terminal.tell)
@@ -168,7 +168,7 @@ def demo(
         store=folder / "store", model_folders=[files.u2netp.parent], workers=workers, release="demo"
     )
     options = BuildParameters(sources=(f"folder:{files.videos}",)).options(site)
-    result = run(BUILD, options, site, direct, quiet)
+    result = run_flow(BUILD, options, site, direct, quiet)
     finish(result, folder / "gallery", folder / "summary.json", quiet)
     counts = result.release.summary()
     empty = [aspect for aspect, count in counts.items() if not count["built"]]

@@ -70,7 +70,7 @@ def deploy(
     import os
 
     from flows.build.options import BuildParameters
-    from flows.score.evaluate_options import EvaluateParameters
+    from flows.score.options import EvaluateParameters
     from infra.prefect_server import (
         ANNOTATE_FLOW_NAME,
         EVALUATE_FLOW_NAME,

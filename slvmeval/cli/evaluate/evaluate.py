@@ -1,6 +1,6 @@
 """``slvmeval evaluate`` and ``slvmeval evaluators``.
 
-``slvmeval judgements``: hand answers on to another store, and take them.
+``slvmeval judgements``: export answers, and import them into another store.
 """
 
 from __future__ import annotations
@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.terminal import (
-    LIMITS_PANEL,
-    OUTPUT_PANEL,
-    DryRunOption,
-    MostDollarsOption,
-    MostTokensOption,
-    PricesOption,
-)
 
 if TYPE_CHECKING:
-    from flows.score.evaluate_options import EvaluateOptions
     from flows.score.evaluate_run import Evaluation, EvaluatorEstimate
+    from flows.score.options import EvaluateOptions
     from flows.score.results import EvaluationResult
 
 
@@ -44,12 +36,7 @@ def list_evaluators(as_json: terminal.JsonOption = False) -> None:
     """
     from tasks.scoring.registry import BUILT_IN, added_evaluators
 
-    rows = {**BUILT_IN, **{name: point.value for name, point in added_evaluators().items()}}
-    if as_json:
-        terminal.print_json(rows)
-        return
-    for name, where in rows.items():
-        terminal.say(f"{name:<20} {where}")
+    terminal.print_factories(BUILT_IN, added_evaluators(), as_json)
 
 
 def evaluate(
@@ -60,7 +47,7 @@ def evaluate(
             "--evaluator",
             "-e",
             metavar="NAME[?KEY=VALUE&…]",
-            help="Who judges, see `slvmeval evaluators`, with settings. May be given several times.",
+            help="An evaluator with settings, see `slvmeval evaluators`. May be given several times.",
         ),
     ] = None,
     file: Annotated[
@@ -90,7 +77,7 @@ def evaluate(
         typer.Option(
             "--most-per-aspect",
             min=1,
-            help="At most so many pairs of each aspect, drawn; fewer lie within more.",
+            help="Maximum number of pairs of each aspect, drawn at random; smaller draws are subsets.",
             rich_help_panel=PAIRS_PANEL,
         ),
     ] = None,
@@ -101,26 +88,19 @@ def evaluate(
     clips: Annotated[
         list[int] | None,
         typer.Option(
-            "--clips", min=1, help="Only pairs with so many degraded clips.", rich_help_panel=PAIRS_PANEL
-        ),
-    ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="How often each request is made.")] = 1,
-    retry: Annotated[
-        bool, typer.Option("--retry", help="Ask again what an evaluator could not answer.")
-    ] = False,
-    usd: MostDollarsOption = None,
-    tokens: MostTokensOption = None,
-    prices: PricesOption = None,
-    dry_run: DryRunOption = False,
-    sample: Annotated[
-        int | None,
-        typer.Option(
-            "--sample",
+            "--clips",
             min=1,
-            help="Look at only so many pairs of each aspect; for --dry-run.",
-            rich_help_panel=LIMITS_PANEL,
+            help="Only pairs with this number of degraded clips.",
+            rich_help_panel=PAIRS_PANEL,
         ),
     ] = None,
+    repeats: terminal.RepeatsOption = 1,
+    retry: terminal.RetryOption = False,
+    usd: terminal.MostDollarsOption = None,
+    tokens: terminal.MostTokensOption = None,
+    prices: terminal.PricesOption = None,
+    dry_run: terminal.DryRunOption = False,
+    sample: terminal.SampleOption = None,
     prompts: terminal.PromptsOption = None,
     store: terminal.StoreOption = None,
     model_folders: terminal.ModelFoldersOption = None,
@@ -128,22 +108,20 @@ def evaluate(
     profile: terminal.ProfileOption = None,
     direct: terminal.DirectOption = False,
     summary: terminal.SummaryOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=OUTPUT_PANEL)
-    ] = False,
+    as_json: terminal.ResultAsJsonOption = False,
     quiet: terminal.QuietOption = False,
 ) -> None:
-    """Let evaluators judge the pairs of a release. What was asked before is not asked again.
+    """Let evaluators judge the pairs of a release. Answered requests are not repeated.
 
-    It may be stopped at any time; the same command goes on where it was. Exit code 0: every request has an
-    answer, 3: some have none (failures, a limit, an evaluator that cannot be used), 1: failed.
+    It can be stopped at any time; the same command continues. Exit code 0: every request has an answer, 3:
+    some have none (failures, a limit, an unusable evaluator), 1: failed.
 
     Example: `slvmeval evaluate main -e duration -e coin --store STORE`
 
-    Other things: `slvmeval evaluate -e gpt-5-video?requests_per_minute=500 --most-dollars 20 --dry-run`,
+    More: `slvmeval evaluate -e gpt-5-video?requests_per_minute=500 --most-dollars 20 --dry-run`,
     `slvmeval evaluate --evaluators judges.toml --aspect color --most-per-aspect 50`
     """
-    from flows.score.evaluate_options import EvaluateParameters
+    from flows.score.options import EvaluateParameters
 
     if not evaluators and file is None:
         raise typer.BadParameter("name at least one, see `slvmeval evaluators`", param_hint="--evaluator")
@@ -170,21 +148,15 @@ def evaluate(
     if dry_run:
         _say_estimate(options, sample, as_json, quiet)
         return
-    from flows.score.evaluate import EVALUATE
-    from slvmeval.cli.runs import run, write_summary
+    from flows.command_runs import run_flow
+    from flows.score.evaluate_run import EVALUATE
+    from slvmeval.cli.runs import finish
 
-    result = run(EVALUATE, options, site, direct, quiet)
-    if summary is not None:
-        write_summary(summary, result.summary())
-    if as_json:
-        terminal.print_json(result.summary())
-    else:
-        print_result(result)
-    raise typer.Exit(result.exit_code)
+    finish(run_flow(EVALUATE, options, site, direct, quiet), print_result, summary, as_json)
 
 
 def print_result(result: EvaluationResult) -> None:
-    """Print by evaluator what was answered, failed and left, and why one stopped."""
+    """Print the counts of each evaluator, and why it stopped."""
     rows = []
     for one in result.evaluators:
         total = one.total
@@ -219,8 +191,8 @@ def _say_estimate(options: EvaluateOptions, sample: int | None, as_json: bool, q
     if as_json:
         basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
         refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
-        found = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
-        terminal.print_json({**found, "basis": basis, "refused": refused})
+        output = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
+        terminal.print_json({**output, "basis": basis, "refused": refused})
         return
     if rows:
         _print_estimate(evaluation, rows)
@@ -234,37 +206,13 @@ def _say_estimate(options: EvaluateOptions, sample: int | None, as_json: bool, q
 
 
 def _print_estimate(evaluation: Evaluation, rows: list[EvaluatorEstimate]) -> None:
+    from slvmeval.cli.costs import cost_cells, print_prices, total_cells
+
     columns = ("evaluator", "aspect", "requests", "calls", "images", "tokens in", "tokens out", "$")
-    shown = [_cells(row) for row in rows]
-    shown.append(("all", "", sum(row.requests for row in rows), *_totals(rows)))
-    terminal.console().print(terminal.table(evaluation.pairs.title, columns, shown))
-    if evaluation.prices.as_of:
-        terminal.say(f"prices of {evaluation.prices.as_of}, {evaluation.prices.source}")
-
-
-def _cells(row: EvaluatorEstimate) -> tuple[object, ...]:
-    counts = (row.calls, row.images, row.tokens_in, row.tokens_out)
-    usd = "unknown" if row.usd is None else f"{row.usd:.2f}"
-    if row.tokens_in is None:
-        usd = "–"
-    return (
-        row.evaluator,
-        row.aspect,
-        row.requests,
-        *("–" if count is None else f"{count:.0f}" for count in counts),
-        usd,
-    )
-
-
-def _totals(rows: list[EvaluatorEstimate]) -> tuple[str, ...]:
-    said = [row for row in rows if row.tokens_in is not None]
-    if not said:
-        return ("–",) * 5
-    names = ("calls", "images", "tokens_in", "tokens_out")
-    sums = [sum(getattr(row, name) or 0 for row in said) for name in names]
-    priced = [row.usd for row in said if row.usd is not None]
-    more = "" if len(priced) == len(said) else " and what has no price"
-    return (*(f"{count:.0f}" for count in sums), f"{sum(priced):.2f}{more}")
+    cells = [(row.evaluator, row.aspect, row.requests, *cost_cells(row.cost)) for row in rows]
+    cells.append(("all", "", sum(row.requests for row in rows), *total_cells(row.cost for row in rows)))
+    terminal.console().print(terminal.table(evaluation.pairs.title, columns, cells))
+    print_prices(evaluation.prices)
 
 
 judgements = typer.Typer(no_args_is_help=True, help="The answers of evaluators, as a file.")
@@ -273,12 +221,12 @@ judgements = typer.Typer(no_args_is_help=True, help="The answers of evaluators, 
 @judgements.command(name="export")
 def export_judgements(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", dir_okay=False, help="A Parquet file; replaced if it is there.")
+        Path, typer.Argument(metavar="FILE", dir_okay=False, help="A Parquet file; it may exist.")
     ],
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Write all judgements of a store as one Parquet file, one row a request.
+    """Write all judgements of a store as one Parquet file, one row per request.
 
     Example: `slvmeval judgements export mine.parquet --store STORE`
     """
@@ -294,7 +242,7 @@ def import_judgements(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Check a file of judgements and add those that are not in the store yet.
+    """Check a file of judgements and add those that the store does not have.
 
     Example: `slvmeval judgements import theirs.parquet --store STORE`
     """

@@ -93,10 +93,9 @@ def proxy_study(
 
     Example: `slvmeval meta-sets proxy-study FETV -e duration -e coin -e motion --out RESULT --store STORE`
     """
-    from flows.score.evaluate import EVALUATE
-    from flows.score.evaluate_options import EvaluateParameters
-    from flows.score.evaluate_run import study_result
-    from slvmeval.cli.runs import run
+    from flows.command_runs import run_flow
+    from flows.score.evaluate_run import EVALUATE, study_result
+    from flows.score.options import EvaluateParameters
     from tasks.scoring.judges.meta_sets.provider import rate_of
     from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 
@@ -119,7 +118,7 @@ def proxy_study(
         evaluators=tuple(evaluators or ()), evaluators_file=terminal.path_text(file), most_dollars=usd
     )
     options = parameters.options(site, pairs_from=study)
-    ran = run(EVALUATE, options, site, direct, quiet)
+    ran = run_flow(EVALUATE, options, site, direct, quiet)
     result = study_result(options, study, policy)
     if out is not None:
         _write(result, out)

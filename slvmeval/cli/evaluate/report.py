@@ -1,6 +1,7 @@
-"""``slvmeval report``: what the judges of a release are worth.
+"""``slvmeval report``: how well the judges of a release perform.
 
-``slvmeval submission`` and ``slvmeval leaderboard``: a judge's answers as one file, and a page of them.
+``slvmeval submission`` and ``slvmeval leaderboard``: a judge's answers as one file, and a page that compares
+such files.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ def report(
     interval: Annotated[
         str,
         typer.Option(
-            "--interval", metavar="clustered|wilson|paper", help="Which one the page shows; the CSV has all."
+            "--interval", metavar="clustered|wilson|paper", help="The interval on the page; the CSV has all."
         ),
     ] = "clustered",
     ties: Annotated[
         str,
-        typer.Option("--ties", metavar="half|wrong|dropped", help="What an answer without a winner counts."),
+        typer.Option("--ties", metavar="half|wrong|dropped", help="How an answer without a winner counts."),
     ] = "half",
     campaigns: Annotated[
         list[str] | None,
@@ -49,11 +50,18 @@ def report(
         ),
     ] = None,
     pairs: Annotated[
-        int, typer.Option("--pairs", min=0, help="How many pairs that divide the evaluators get a page.")
+        int,
+        typer.Option(
+            "--pairs",
+            min=0,
+            help="Number of pairs with a page of their own: those on which the evaluators disagree most.",
+        ),
     ] = 20,
     public: Annotated[
         bool,
-        typer.Option("--public", help="Leave out what may not be redistributed: the pages may be served."),
+        typer.Option(
+            "--public", help="Leave out what may not be redistributed, so that the pages can be published."
+        ),
     ] = False,
     against: Annotated[
         str | None,
@@ -116,7 +124,7 @@ def _print_against(against: Against) -> None:
 
 
 def _numbers_first(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Return titles and rows with the numbers right after the first text, as a terminal shows them."""
+    """Return titles and rows with the numbers directly after the first text, for a terminal."""
     texts = [place for place, column in enumerate(table.shown) if not column.is_number]
     numbers = [place for place, column in enumerate(table.shown) if column.is_number]
     order = [*texts[:1], *numbers, *texts[1:]]
@@ -146,10 +154,14 @@ def make(
         Path, typer.Option("--card", metavar="FILE", help="name, authors, url, model, description, as TOML.")
     ],
     settings: Annotated[
-        str, typer.Option("--settings", metavar="CHECKSUM", help="Its beginning, where there are several.")
+        str,
+        typer.Option(
+            "--settings", metavar="CHECKSUM", help="Prefix of the settings' checksum, if there are several."
+        ),
     ] = "",
     prices: Annotated[
-        Path | None, typer.Option("--prices", metavar="FILE", help="The price list that was used; ours else.")
+        Path | None,
+        typer.Option("--prices", metavar="FILE", help="The price list that was used; ours by default."),
     ] = None,
     release: ReleaseOption = None,
     version: terminal.VersionOption = None,
@@ -201,18 +213,18 @@ def check(
     profile: terminal.ProfileOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Check a submission against its release: form, completeness, accuracies. Exit code 1: not in order.
+    """Check a submission against its release: form, completeness, accuracies. Exit code 1: invalid.
 
     Example: `slvmeval submission check theirs.json --store STORE`
     """
     from tasks.publish.submission import check_submission
 
-    found = check_submission(file, terminal.open_release(store, release, version, profile)).submission
+    submission = check_submission(file, terminal.open_release(store, release, version, profile)).submission
     if as_json:
-        terminal.print_json(found.model_dump(mode="json", exclude={"answers"}))
+        terminal.print_json(submission.model_dump(mode="json", exclude={"answers"}))
         return
-    terminal.say(f"{found.card.name}: {len(found.answers)} answers, in order")
-    for aspect, one in found.accuracies.items():
+    terminal.say(f"{submission.card.name}: {len(submission.answers)} answers, in order")
+    for aspect, one in submission.accuracies.items():
         accuracy = "–" if one.accuracy is None else f"{100 * one.accuracy:.1f}"
         terminal.say(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
 
@@ -223,7 +235,7 @@ def leaderboard(
     interval: Annotated[
         str,
         typer.Option(
-            "--interval", metavar="clustered|wilson|paper", help="Which one the page shows; the CSV has all."
+            "--interval", metavar="clustered|wilson|paper", help="The interval on the page; the CSV has all."
         ),
     ] = "clustered",
     release: ReleaseOption = None,
@@ -231,7 +243,7 @@ def leaderboard(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Write a page with a table of submissions that can be sorted. Exit code 3 if some are not in order.
+    """Write a page with a sortable table of submissions. Exit code 3: some are invalid.
 
     Example: `slvmeval leaderboard mine.json theirs.json --store STORE --out BOARD`
     """

@@ -29,7 +29,7 @@ _SHOWN = 10
 
 
 def summary(made: Sequence[Made], left_out: Sequence[UnusedLine]) -> dict[str, Any]:
-    """Return what became of the videos, JSON-able."""
+    """Return the result of each video, JSON-serialisable."""
     keys = ("prompt_id", "state", "failure", "message", "calls", "tokens_in", "tokens_out", "usd")
     return {
         "prompts": [{key: getattr(one, key) for key in keys} for one in made],
@@ -42,13 +42,13 @@ def summary(made: Sequence[Made], left_out: Sequence[UnusedLine]) -> dict[str, A
 
 
 def _dollars(made: Sequence[Made]) -> float | None:
-    """Return what was paid; None where a model has no price."""
+    """Return what was paid; None if a model has no price."""
     costs = [one.usd for one in made]
     return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
 def print_made(made: Sequence[Made], out: Path) -> None:
-    """Print what became of the videos, and what a person does next."""
+    """Print the result of each video, and the next step for a person."""
     from storage_schemas.judgements import Failure
 
     rows = [
@@ -70,7 +70,7 @@ def print_made(made: Sequence[Made], out: Path) -> None:
         why = made[states.index("unfinished")].message
         terminal.say(
             f"warning: {states.count('unfinished')} prompts are not gone on with: {why}",
-            "what is kept is not paid for again",
+            "stored answers are not paid for again",
         )
     if "waiting" in states:
         terminal.say(
@@ -88,9 +88,9 @@ def _money(usd: float | None) -> str:
     return "unknown" if usd is None else f"{usd:.2f}"
 
 
-def say_expected(found: Expected, prices: Prices, left_out: Sequence[UnusedLine], as_json: bool) -> None:
-    """Print what prompts would take."""
-    counts = vars(found)
+def say_expected(expected: Expected, prices: Prices, left_out: Sequence[UnusedLine], as_json: bool) -> None:
+    """Print the estimated cost of prompts."""
+    counts = vars(expected)
     if as_json:
         rows = [vars(one) for one in left_out]
         terminal.print_json({**counts, "prices_as_of": prices.as_of, "left_out": rows})
@@ -98,7 +98,7 @@ def say_expected(found: Expected, prices: Prices, left_out: Sequence[UnusedLine]
     terminal.say(
         "at most, if each answer fits at once and each round of self-refinement finds something:",
         *(f"{name.replace('_', ' ')}: {count:,.0f}" for name, count in counts.items() if name != "usd"),
-        f"$: {_money(found.usd)}",
+        f"$: {_money(expected.usd)}",
     )
     if prices.as_of:
         terminal.say(f"prices of {prices.as_of}, {prices.source}")
@@ -106,7 +106,7 @@ def say_expected(found: Expected, prices: Prices, left_out: Sequence[UnusedLine]
 
 
 def say_left_out(rows: Sequence[UnusedLine], why: str = "left out") -> None:
-    """Print the first of what was left out."""
+    """Print the first rows that were left out."""
     terminal.say(*(f"{why}: {one.where}: {one.message}" for one in rows[:_SHOWN]))
     if len(rows) > _SHOWN:
         terminal.say(f"… and {len(rows) - _SHOWN} more")
@@ -117,9 +117,11 @@ FolderArgument = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting: rounds=3, language=NAME. Several times."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="A setting: rounds=3, language=NAME. May be given several times."
+    ),
 ]
-ByOption = Annotated[str, typer.Option("--by", metavar="NAME", help="Who looks at the drafts.")]
+ByOption = Annotated[str, typer.Option("--by", metavar="NAME", help="Name of the reviewer.")]
 
 app = typer.Typer(no_args_is_help=True, help="Complex prompts from your own videos.")
 
@@ -141,9 +143,11 @@ def make(
     out: OutOption,
     settings: SetOption = None,
     without_review: Annotated[
-        bool, typer.Option("--without-review", help="Take drafts that nobody looked at as they are.")
+        bool, typer.Option("--without-review", help="Use drafts that nobody has reviewed.")
     ] = False,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Videos at once.")] = 4,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, help="Number of concurrent videos.")
+    ] = 4,
     usd: MostDollarsOption = None,
     tokens: MostTokensOption = None,
     prices: PricesOption = None,
@@ -153,18 +157,18 @@ def make(
     as_json: terminal.JsonOption = False,
     quiet: terminal.QuietOption = False,
 ) -> None:
-    """Make prompts as far as they can be made: drafts first, then the rest of what a person accepted.
+    """Make prompts as far as possible: drafts first, then the rest for drafts that a person accepted.
 
-    Run it, look at the drafts (`suite prompts review`), run it again. No answer is paid for twice. What is
-    ready is in prompts.jsonl of the folder. Exit code 3: videos were left out, an answer did not fit, or a
+    Run it, review the drafts (`suite prompts review`), run it again. No answer is paid for twice. Finished
+    prompts are in prompts.jsonl of the folder. Exit code 3: videos were left out, an answer was invalid, or a
     limit ended the run.
 
     Example: `slvmeval suite prompts make VIDEOS --out PROMPTS --store STORE --profile SITE`
     """
+    from flows.command_runs import run_flow
     from flows.prompts.flow import PROMPTS
     from flows.prompts.run import PromptsParameters, PromptsRun
     from infra.progress import BuildProgress
-    from slvmeval.cli.runs import run
 
     site = terminal.settings(profile, store=store)
     options = PromptsParameters(
@@ -185,7 +189,7 @@ def make(
         assert result.expected is not None
         say_expected(result.expected, prepared.prices, result.left_out, as_json)
         return
-    result = run(PROMPTS, options, site, direct=True, quiet=quiet)
+    result = run_flow(PROMPTS, options, site, direct=True, quiet=quiet)
     made, left_out = result.made, result.left_out
     if as_json:
         terminal.print_json(summary(made, left_out))
@@ -203,11 +207,11 @@ def review(
         bool, typer.Option("--edit", help="Write a file for each open draft instead, to edit anywhere.")
     ] = False,
     by: ByOption = "",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8018,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any free port.")] = 8018,
 ) -> None:
-    """Show drafts beside stills of their videos, on a page of this machine, to be corrected and accepted.
+    """Show drafts beside stills of their videos on a local page, where they are corrected and accepted.
 
-    With --edit it writes files into FOLDER/edit instead; `suite prompts accept` reads them back.
+    With --edit it writes files into FOLDER/edit; `suite prompts accept` reads them back.
 
     Example: `slvmeval suite prompts review PROMPTS`
     """
@@ -241,9 +245,9 @@ def accept(
     ] = False,
     by: ByOption = "",
 ) -> None:
-    """Take over what a person wrote into the files of FOLDER/edit.
+    """Read the files of FOLDER/edit that a person has edited.
 
-    Exit code 3: a file does not fit, or its draft has changed since.
+    Exit code 3: a file is invalid, or its draft has changed since.
 
     Example: `slvmeval suite prompts accept PROMPTS`
     """
@@ -284,16 +288,16 @@ def statistics(
         bool, typer.Option("--ask", help="Let a language model rate prompts that have no complexity.")
     ] = False,
     paper: Annotated[
-        bool, typer.Option("--paper", help="Put the rows of the paper's Table 1 before.")
+        bool, typer.Option("--paper", help="Start with the rows of the paper's Table 1.")
     ] = False,
     settings: SetOption = None,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
     quiet: terminal.QuietOption = False,
 ) -> None:
-    """Write length and complexity of prompt suites as a table, as CSV, Markdown and LaTeX.
+    """Write the length and complexity of prompt suites as a table in CSV, Markdown and LaTeX.
 
-    Exit code 3: rows were left out, or the model had no fitting answer.
+    Exit code 3: rows were left out, or the model gave no valid answer.
 
     Example: `slvmeval suite prompts statistics PROMPTS/prompts.jsonl --out TABLES`
     """
@@ -333,7 +337,7 @@ def _name(path: Path, files: Sequence[Path]) -> str:
 def _setup_and_settings(
     store: Path | None, profile: Path | None, given: list[str] | None
 ) -> tuple[Setup, PromptSuiteSettings]:
-    from flows.score.suite_options import settings_from_text
+    from flows.score.options import settings_from_text
     from storage_schemas.store import Store
     from tasks.prompt_suite.settings import prompt_suite_settings
     from tasks.scoring.setup import Setup

@@ -1,6 +1,7 @@
-"""``slvmeval suite manifest|leaderboard|scores``: what goes in, and what comes out.
+"""``slvmeval suite manifest|leaderboard|scores``: input and output of suites.
 
-``slvmeval suite alignment`` and ``slvmeval suite correlations``: what a suite's scores are worth.
+``slvmeval suite alignment`` and ``slvmeval suite correlations``: agreement with people, and between
+dimensions.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SettingsOption = Annotated[
     typer.Option(
         "--settings",
         metavar="CHECKSUM",
-        help="Take settings whose checksum begins so in place of the newest ones of a dimension.",
+        help="Use the settings with this prefix of their checksum instead of a dimension's newest ones.",
     ),
 ]
 
@@ -47,13 +48,15 @@ def manifest(
     videos: VideosOption,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Where it goes; manifest.csv in the folder by default."),
+        typer.Option(
+            "--out", metavar="FILE", help="Path of the file; manifest.csv in the folder by default."
+        ),
     ] = None,
 ) -> None:
     """Write a first manifest of a folder; you fill in which prompt each video was made from.
 
-    The first folder of a path is taken for the model. Nothing tells the prompt but you. A file that is there
-    is not replaced.
+    The first folder of a path is taken as the model. Only you know the prompt. An existing file is not
+    replaced.
 
     Example: `slvmeval suite manifest --videos DIR`
     """
@@ -102,13 +105,17 @@ def leaderboard(
 def scores(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", dir_okay=False, help="Ends in .parquet, .csv or .jsonl; replaced."),
+        typer.Argument(
+            metavar="FILE",
+            dir_okay=False,
+            help="A .parquet, .csv or .jsonl file; an existing one is replaced.",
+        ),
     ],
-    suite: Annotated[str, typer.Option("--suite", metavar="NAME", help="Only of this one.")] = "",
+    suite: Annotated[str, typer.Option("--suite", metavar="NAME", help="Only this suite.")] = "",
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Write all scores of a store as one file, one row a video and dimension, with what it took.
+    """Write all scores of a store as one file, one row per video and dimension, with its cost.
 
     Example: `slvmeval suite scores scores.csv --store STORE`
     """
@@ -119,7 +126,7 @@ def scores(
 
 
 def the_suite(store: Store, name: str | None) -> Suite:
-    """Return the suite of a name, or the one that the store has scores of.
+    """Return the suite with this name, or the only one with scores in the store.
 
     Raises
     ------
@@ -143,7 +150,7 @@ def the_suite(store: Store, name: str | None) -> Suite:
 
 
 def suite_of_file(path: Path, name: str | None) -> tuple[Suite | None, list[SuiteScore]]:
-    """Return the suite that a file has scores of, and these; no suite where the file names none.
+    """Return the suite of a file's scores, and the scores; no suite if the file names none.
 
     Raises
     ------
@@ -162,7 +169,7 @@ def suite_of_file(path: Path, name: str | None) -> tuple[Suite | None, list[Suit
     which = name or next(iter(plain), "")
     if not which:
         return None, rows
-    # nothing is scored, so its store is not opened
+    # nothing is scored, so the store is not opened
     made = make_suite(which, Setup(store_path=str(path.parent)))
     return made, [row for row in rows if row.suite in ("", which)]
 
@@ -177,13 +184,13 @@ def alignment(
     out: OutOption,
     suite: SuiteArgument = None,
     settings: SettingsOption = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap.")] = 0,
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Say how far a suite agrees with people: rank correlation, α, difference, stability, robustness.
+    """Compare a suite with people: rank correlation, α, difference, stability, robustness.
 
-    Stability needs scores that were asked for several times (--repeats), robustness those of blurred videos
+    Stability needs repeated scores (--repeats), robustness scores of blurred videos
     (--blur). Exit code 3: ratings were left out, such as a 0, or those of a video without a score; all of
     them are in alignment-left-out.csv.
 
@@ -214,14 +221,14 @@ def alignment(
     table = alignment_table(made.dimensions, runs_of(plain), given.rows, runs_of(blurred), seed)
     figures = [alignment_figure(table)] if table.rows else []
     unscored = without_score(given.rows, plain)
-    left_out = [*given.left_out, *(one for found in unscored.values() for one in found)]
+    left_out = [*given.left_out, *(one for lines in unscored.values() for one in lines)]
     paths = write_tables(out, [table, left_out_table(left_out)], figures)
     titles = [column.title for column in table.shown]
     terminal.console().print(terminal.table(table.title, titles, table.cells(), numbers=len(titles) - 1))
     terminal.say(*(f"left out: {one.where}: {one.message}" for one in given.left_out[:_SHOWN]))
     if len(given.left_out) > _SHOWN:
         terminal.say(f"… and {len(given.left_out) - _SHOWN} more ratings")
-    terminal.say(*(f"left out: {in_words(name, found)}" for name, found in unscored.items()))
+    terminal.say(*(f"left out: {in_words(name, lines)}" for name, lines in unscored.items()))
     terminal.say(f"{len(paths)} files: {out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if left_out else 0)
 
@@ -250,9 +257,9 @@ def correlations(
     store: terminal.StoreOption = None,
     profile: terminal.ProfileOption = None,
 ) -> None:
-    """Say how the dimensions go together: Pearson, Spearman, Kendall, also by theme and by complexity.
+    """Correlate the dimensions: Pearson, Spearman, Kendall, also by theme and by complexity.
 
-    Of a file that names no suite every dimension counts, under its own name.
+    In a file that names no suite, every dimension counts under its own name.
 
     Example: `slvmeval suite correlations --out DIR --prompts FILE --store STORE`
     """

@@ -14,7 +14,7 @@ from tasks.scoring.suites.built_in import BUILT_IN
 
 
 class SuiteGroup(TyperGroup):
-    """The group; a suite of an installed package is a command of its own, found when it is asked for."""
+    """The group; suites of installed packages are commands too, looked up when they are used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return our commands, then those of packages."""
@@ -24,9 +24,9 @@ class SuiteGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command of ours, or of a package."""
-        found = super().get_command(ctx, cmd_name)
-        if found is not None:
-            return found
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            return command
         from tasks.scoring.suites.registry import added_suites
 
         if cmd_name not in added_suites():
@@ -60,9 +60,4 @@ def list_suites(as_json: terminal.JsonOption = False) -> None:
     """
     from tasks.scoring.suites.registry import added_suites
 
-    rows = {**BUILT_IN, **{name: point.value for name, point in added_suites().items()}}
-    if as_json:
-        terminal.print_json(rows)
-        return
-    for name, where in rows.items():
-        terminal.say(f"{name:<20} {where}")
+    terminal.print_factories(BUILT_IN, added_suites(), as_json)

@@ -104,8 +104,8 @@ class _Baseline(PointwiseScorer):
         """Return the number of a video that has frames, and details."""
 
     def _mean(self, video: Side, column: int) -> tuple[float, dict[str, Any]]:
-        found = self._frames(video)
-        return math.fsum(found.rows[:, column]) / len(video), {"features": found.counts()}
+        measures = self._frames(video)
+        return math.fsum(measures.rows[:, column]) / len(video), {"features": measures.counts()}
 
     def _frames(self, video: Side) -> Features:
         return self.cache.compute_missing(video, range(len(video)), FrameMeasures())
@@ -139,8 +139,8 @@ class Size(_Baseline):
 
     def measure(self, video: Side) -> tuple[float, dict[str, Any]]:
         """Return the bytes."""
-        found = self._frames(video)
-        return math.fsum(found.rows[:, FrameMeasures.BYTES]), {"features": found.counts()}
+        measures = self._frames(video)
+        return math.fsum(measures.rows[:, FrameMeasures.BYTES]), {"features": measures.counts()}
 
 
 class Contrast(_Baseline):
@@ -173,11 +173,11 @@ class Motion(_Baseline):
 
     def measure(self, video: Side) -> tuple[float, dict[str, Any]]:
         """Return the mean difference of neighbours; 0 for a single frame, in which nothing moves."""
-        found = luma_changes(video, self.cache)
-        if not len(found.rows):
-            return 0.0, {"features": found.counts()}
-        samples = video.width * video.height * len(found.rows)
-        return math.fsum(found.rows[:, 0]) / samples, {"features": found.counts()}
+        changes = luma_changes(video, self.cache)
+        if not len(changes.rows):
+            return 0.0, {"features": changes.counts()}
+        samples = video.width * video.height * len(changes.rows)
+        return math.fsum(changes.rows[:, 0]) / samples, {"features": changes.counts()}
 
 
 class SceneCount(_Baseline):
@@ -228,7 +228,7 @@ class Coin(PairwiseJudge):
         return {"seed": self.seed}
 
     def check(self) -> None:
-        """Nothing is needed."""
+        """Check nothing: nothing is needed."""
 
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return the coin's answer; two videos that are the same to the frame are a tie."""

@@ -60,12 +60,12 @@ class ClipSource(Protocol):
 class HubClip(HubSource):
     """A transformers CLIP loaded in this process."""
 
-    kind = "clip"
+    kinds = ("clip",)
 
     def encoder(self) -> Encoder:
         """Return the loaded model."""
-        found: Encoder = self.loaded()
-        return found
+        encoder: Encoder = self.loaded()
+        return encoder
 
     def check_length(self) -> None:
         """Check that it has more positions than its tokenizer fills, as far as its folder says.
@@ -120,12 +120,13 @@ class ServedClipSource:
         """
         # a starting run does not wait for a missing server
         first = ServedClip(self.client.server.model_copy(update={"patience_s": 0.0, "timeout_s": 30.0}))
-        said = (first.about.revision, first.about.code_revision)
-        if said != (self.revision, self.code_revision):
+        reported = (first.about.revision, first.about.code_revision)
+        if reported != (self.revision, self.code_revision):
             raise PrerequisiteError(
                 f"model server {self.client.server.name} serves {self.client.server.model} at revision "
-                f"{said[0]} with code {said[1]}; {self.revision} and {self.code_revision} are needed: start "
-                "it with that version, see docs/scorers.md"
+                f"{reported[0]} with code {reported[1]}, but {self.revision} and {self.code_revision} are "
+                "needed: "
+                "start it with that version, see docs/scorers.md"
             )
 
     def check_length(self) -> None:

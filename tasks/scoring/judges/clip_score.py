@@ -84,7 +84,7 @@ class ClipScore(PointwiseScorer):
         }
 
     def check(self) -> None:
-        """Check that the model is there.
+        """Check that the model is present.
 
         Raises
         ------
@@ -108,8 +108,8 @@ class ClipScore(PointwiseScorer):
         choice = choose_frames((video,), self.frames, FrameLimit(), self._cache)[0]
         with server_failures():
             fitted, text = self._prompt(prompt)
-            found = self._cache.compute_missing(video, choice.places, self._feature, batch=_BATCH)
-        cosines = found.rows.astype(np.float64) @ text
+            embeddings = self._cache.compute_missing(video, choice.places, self._feature, batch=_BATCH)
+        cosines = embeddings.rows.astype(np.float64) @ text
         # exactly rounded: the order of the scenes does not change the score
         value = math.fsum(WEIGHT * np.maximum(cosines, 0.0)) / len(cosines)
         return Score(
@@ -119,7 +119,7 @@ class ClipScore(PointwiseScorer):
             details={
                 "frames": choice.details(),
                 "prompt": fitted.details(),
-                "features": found.counts(),
+                "features": embeddings.counts(),
                 "scenes_below_zero": int((cosines < 0).sum()),
                 "libraries": self._source.libraries(),
             },

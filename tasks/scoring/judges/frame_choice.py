@@ -155,12 +155,18 @@ def choose_frames(
     if policy.policy == "all" and (most is None or sum(lengths) <= most):
         return [FrameChoice(tuple(range(n)), n, n, policy, "all", most) for n in lengths]
     scenes = [find_scenes(video, cache, policy.threshold) for video in videos]
-    shares = _shares([len(found) for found in scenes], most)
+    shares = _shares([len(detected) for detected in scenes], most)
     return [
         FrameChoice(
-            _subset(video, found.centres, share, policy), len(video), len(found), policy, "clips", most, found
+            _subset(video, detected.centres, share, policy),
+            len(video),
+            len(detected),
+            policy,
+            "clips",
+            most,
+            detected,
         )
-        for video, found, share in zip(videos, scenes, shares, strict=True)
+        for video, detected, share in zip(videos, scenes, shares, strict=True)
     ]
 
 

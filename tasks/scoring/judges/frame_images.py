@@ -34,10 +34,10 @@ class _KeptImages:
 
     def get(self, key: tuple[str, int, int]) -> str | None:
         with self._lock:
-            found = self._images.get(key)
-            if found is not None:
+            image = self._images.get(key)
+            if image is not None:
                 self._images.move_to_end(key)
-            return found
+            return image
 
     def put(self, key: tuple[str, int, int], address: str) -> None:
         with self._lock:
@@ -53,9 +53,9 @@ _kept = _KeptImages(KEPT_BYTES)
 
 def _address(video: Side, place: int, id_: str, model: VlmModel) -> str:
     key = (id_, model.image_side, model.jpeg_quality)
-    kept = _kept.get(key)
-    if kept is not None:
-        return kept
+    cached = _kept.get(key)
+    if cached is not None:
+        return cached
     picture = Image.fromarray(video.rgb(place))
     size = image_size(picture.width, picture.height, model.image_side)
     if size != picture.size:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, ClassVar
+from typing import Any
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.models.base import Models
@@ -18,8 +19,10 @@ class HubSource:
 
     Class attributes
     ----------------
-    kind
-        How it is loaded.
+    kinds
+        Kinds of model that it may be: how it is loaded.
+    gpu
+        Whether it is loaded on the GPU if one is visible.
 
     Parameters
     ----------
@@ -28,10 +31,11 @@ class HubSource:
     name
         Its name in the model folder.
     dtype
-        Of its weights and computations.
+        Of its weights and computations; empty for models that have no choice.
     """
 
-    kind: ClassVar[str]
+    kinds: Sequence[str]
+    gpu: bool = True
 
     def __init__(self, models: Models, name: str, dtype: str) -> None:
         self._models, self.name, self.dtype = models, name, dtype
@@ -65,14 +69,14 @@ class HubSource:
             If it is a model of another kind.
         """
         if isinstance(self._models, ModelHub):
-            found = self._models.find(self.name)
-            if found.kind != self.kind:
+            model = self._models.find(self.name)
+            if model.kind not in self.kinds:
                 raise UserInputError(
-                    f"model {self.name} is of kind {found.kind!r}, but one of kind {self.kind!r} is needed: "
-                    "`slvmeval models list` has them, `slvmeval models add NAME FOLDER --kind "
-                    f"{self.kind}` adds one"
+                    f"model {self.name} is of kind {model.kind!r}, but one of kind "
+                    f"{' or '.join(map(repr, self.kinds))} is needed: `slvmeval models list` has them, "
+                    f"`slvmeval models add NAME FOLDER --kind {self.kinds[0]}` adds one"
                 )
-        lacking = [name for name, found in self.libraries().items() if not found]
+        lacking = [name for name, installed in self.libraries().items() if not installed]
         if lacking:
             raise PrerequisiteError(
                 f"model {self.name} needs {' and '.join(lacking)}: `make env-models`, or pip install "
@@ -81,7 +85,8 @@ class HubSource:
 
     def loaded(self) -> Any:
         """Return the loaded model; call it each time, so that it can make room for another."""
-        return on_gpu(self._models).get(self.name, dtype=self.dtype)
+        options = {"dtype": self.dtype} if self.dtype else {}
+        return (on_gpu(self._models) if self.gpu else self._models).get(self.name, **options)
 
 
 def on_gpu(models: Models) -> Models:

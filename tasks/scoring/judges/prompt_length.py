@@ -6,6 +6,7 @@ tokens. ``each-truncate``: every caption (a line of the prompt) loses its end so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
@@ -37,6 +38,23 @@ class Tokens(Protocol):
 
     def ends(self, text: str) -> Sequence[int]:
         """Return the end of each token in characters, ascending, without marks."""
+
+
+class ApproximateTokens:
+    """Counts a text's tokens by its characters, for a model whose tokenizer is not here."""
+
+    positions = None
+
+    def __init__(self, limit: int, characters_per_token: float) -> None:
+        self.limit, self._characters = limit, characters_per_token
+
+    def count(self, text: str) -> int:
+        """Return the approximate number of a text's tokens."""
+        return math.ceil(len(text) / self._characters)
+
+    def ends(self, text: str) -> Sequence[int]:
+        """Return the approximate end of each token in characters."""
+        return [min(len(text), round(self._characters * n)) for n in range(1, self.count(text) + 1)]
 
 
 @dataclass(frozen=True)
@@ -152,8 +170,8 @@ def fit_prompt(prompt: str, policy: PromptPolicy, tokens: Tokens) -> FittedPromp
 
     def shortened(length: int) -> str:
         return "\n".join(
-            caption if len(found) <= length else caption[: found[length - 1]]
-            for caption, found in zip(captions, ends, strict=True)
+            caption if len(caption_ends) <= length else caption[: caption_ends[length - 1]]
+            for caption, caption_ends in zip(captions, ends, strict=True)
         )
 
     length = _longest(max(map(len, ends)), lambda length: tokens.count(shortened(length)) <= most)
@@ -163,7 +181,7 @@ def fit_prompt(prompt: str, policy: PromptPolicy, tokens: Tokens) -> FittedPromp
             f"{most} tokens do not hold one token of each of {len(captions)} captions (each-truncate)",
         )
     text = shortened(length)
-    cut = sum(len(found) > length for found in ends)
+    cut = sum(len(caption_ends) > length for caption_ends in ends)
     return FittedPrompt(policy, text, most, count, tokens.count(text), len(captions), cut, length)
 
 

@@ -71,12 +71,12 @@ _READ_AT_ONCE = 16
 class VideoScoreSource(HubSource):
     """VideoScore's weights in a model folder."""
 
-    kind = "video-score"
+    kinds = ("video-score",)
 
     def model(self) -> VideoScoreModel:
         """Return the loaded model."""
-        found: VideoScoreModel = self.loaded()
-        return found
+        model: VideoScoreModel = self.loaded()
+        return model
 
 
 class VideoScore(PointwiseScorer):
@@ -160,13 +160,13 @@ class VideoScore(PointwiseScorer):
                 f"VideoScore has no dimension for {aspect.name}: name one in the setting dimensions",
             )
         choice = choose_frames((video,), self._frames, self._limit, self._cache)[0]
-        found = self._cache.compute_missing(Look(video, choice.places, prompt), [0], VideoNumbers(self))
-        numbers, (tokens, words, words_read) = found.rows[0, :5], found.rows[0, 5:].astype(int).tolist()
+        features = self._cache.compute_missing(Look(video, choice.places, prompt), [0], VideoNumbers(self))
+        numbers, (tokens, words, words_read) = features.rows[0, :5], features.rows[0, 5:].astype(int).tolist()
         return Score(
             float(numbers[DIMENSIONS.index(dimension)]),
             model=self.source.name,
             usage=Usage(
-                frames=len(choice.places) if found.computed else 0, seconds=time.perf_counter() - start
+                frames=len(choice.places) if features.computed else 0, seconds=time.perf_counter() - start
             ),
             details={
                 "dimension": dimension,
@@ -179,7 +179,7 @@ class VideoScore(PointwiseScorer):
                     "cut": words_read < words,
                 },
                 "tokens": tokens,
-                "features": found.counts(),
+                "features": features.counts(),
                 "libraries": self.source.libraries(),
             },
         )

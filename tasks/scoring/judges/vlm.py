@@ -4,12 +4,11 @@ judges.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.judgements import Judgement
 from storage_schemas.store import Store
 from tasks.llm.answer_store import open_answers
@@ -93,11 +92,11 @@ class VideoJudge(PairwiseJudge):
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which video the model names."""
         text = self._text(prompt, aspect)
-        chosen = self._choose(text, first, second)
+        choices = self._choose(text, first, second)
         parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
-        for place, (video, choice) in enumerate(zip((first, second), chosen, strict=True)):
+        for place, (video, choice) in enumerate(zip((first, second), choices, strict=True)):
             parts += video_parts(f"{('first', 'second')[place]} video", video, choice.places, self.model)
-        shown = sum(len(choice.places) for choice in chosen)
+        shown = sum(len(choice.places) for choice in choices)
         try:
             answer = ask(self._client, self.model, self._system, parts, CHOICE_SCHEMA)
             choice_made = read_choice(answer)
@@ -113,7 +112,7 @@ class VideoJudge(PairwiseJudge):
             prompt_digest=prompt_digest(self._system, text),
             usage=usage_of(answer, frames=shown),
             details={
-                "frames": [choice.details() for choice in chosen],
+                "frames": [choice.details() for choice in choices],
                 "tokens": {
                     "expected_in": self._text_tokens(text) + shown * self._frame_tokens(first),
                     "in": answer.tokens_in or 0,
@@ -175,12 +174,9 @@ def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
             exclude={"model", "server", "extra_body", "top_p", "thinking_tokens"}
         )
         return VlmModel(**{**like, **fields})
-    near = difflib.get_close_matches(name, VLM_MODELS, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
     raise UserInputError(
-        f"there is no predefined VLM {name!r} ({', '.join(VLM_MODELS)}){hint} For another one give "
-        f"the settings "
-        "model (its id) and server (its name in model_servers)"
+        f"there is no predefined VLM {name!r}: {suggestion(name, VLM_MODELS, 'there are')} For another one "
+        "give the settings model (its id) and server (its name in model_servers)"
     )
 
 

@@ -1,4 +1,4 @@
-"""What every suite is: dimensions, each of which scores one video, or all videos of one prompt together."""
+"""Base classes of suites: dimensions that score one video, or all videos of one prompt together."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
-from storage_schemas.errors import TRANSIENT_REASONS, SetAside, StoreError
+from pydantic import ValidationError
+
+from storage_schemas.errors import TRANSIENT_REASONS, SetAside, StoreError, UserInputError, suggestion
 from storage_schemas.judgements import Failure
-from storage_schemas.model import Frozen
+from storage_schemas.model import Frozen, first_error
 from tasks.aspects.base import Pool
 from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side
@@ -22,11 +24,11 @@ class Dimension(Frozen):
     Parameters
     ----------
     name, title, group
-        What commands, people and the suite's table of groups call it.
+        Names for commands, for people, and of its group in tables.
     low, high
-        Ends of its scale; more is better.
+        Ends of its scale; greater is better.
     needs
-        What a prompt must have for it besides its text, such as ``events`` or ``questions``.
+        Details that a prompt must have, such as ``events`` or ``questions``.
     about
         What the number means, in a sentence.
     behind
@@ -52,11 +54,11 @@ class SuitePrompt(Frozen):
     Parameters
     ----------
     dimensions
-        In which it is scored; in all where there are none.
+        Dimensions in which it is scored; empty for all.
     theme
-        Its theme, for tables by theme.
+        Theme, for tables by theme.
     details
-        What a suite wants to know besides: events, questions with their polarity, complexity.
+        Further data for suites: events, questions with their polarity, complexity.
     """
 
     prompt_id: str
@@ -94,9 +96,9 @@ class ScoredVideo:
 
 
 def not_readable(problem: SetAside | StoreError | OSError) -> NotJudged:
-    """Return why there is no score where a file could not be used.
+    """Return the failure for a file that could not be used.
 
-    A store that is full or read-only is no fault of the video: the next run scores it.
+    If the store is full or read-only, the next run scores the video.
     """
     passes = isinstance(problem, SetAside) and problem.reason in TRANSIENT_REASONS
     failure = Failure.INTERNAL_ERROR if passes else Failure.VIDEO_UNREADABLE
@@ -122,12 +124,12 @@ class Scorer(ABC):
 
     @property
     def concurrency(self) -> int:
-        """How many scores may be under way at once in one process; where a server is asked, what it takes."""
+        """Maximum number of concurrent scores in one process; with a server, its limit."""
         return 1
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return all that scores depend on besides videos and prompt, JSON-able."""
+        """Return everything that scores depend on besides videos and prompt, JSON-serialisable."""
 
     @abstractmethod
     def check(self) -> None:
@@ -136,26 +138,50 @@ class Scorer(ABC):
         Raises
         ------
         PrerequisiteError
-            If weights or a server are missing, with what to do.
+            If a model or a server is missing, with what to do.
         """
 
     @abstractmethod
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
     ) -> Sequence[ScoredVideo | NotJudged]:
-        """Return the scores of some videos of one prompt, in their order; one video where `batch` says so.
+        """Return the scores of videos of one prompt, in their order; a single video if `batch` is ``video``.
 
-        A video without a score gets the reason in its place and harms no other.
+        A failed video has its reason in its place; the others continue.
         """
 
     def estimate(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
     ) -> Sequence[Estimate]:
-        """Return what `score` will ask of models, without asking; empty where nothing is paid for.
+        """Return the estimated requests of `score`, without sending them; empty if nothing is paid for.
 
-        Work that several units share has one name (`Estimate.once`); a repeat asks anew, under other names.
+        Work that several units share has one name (`Estimate.once`); each repeat has names of its own.
         """
         return ()
+
+
+class VideoScorer(Scorer):
+    """Scores each video by itself."""
+
+    @abstractmethod
+    def score_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
+        """Return the score of one video, or why there is none."""
+
+    def score(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[ScoredVideo | NotJudged]:
+        """Return the score of each video."""
+        return [self.score_video(prompt, video, repeat) for video in videos]
+
+    def estimate_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> Sequence[Estimate]:
+        """Return the requests about one video whose answers are not kept."""
+        return ()
+
+    def estimate(
+        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
+    ) -> Sequence[Estimate]:
+        """Return the requests about each video whose answers are not kept."""
+        return [one for video in videos for one in self.estimate_video(prompt, video, repeat)]
 
 
 class Suite(ABC):
@@ -166,8 +192,7 @@ class Suite(ABC):
     name, title
         What commands and people call it.
     fps, long_side
-        Frames a second at which videos are given to it, ``native`` for their own, and the longer side in
-        pixels, unless the user says otherwise.
+        Default sampling: frames per second (``native`` for the video's own rate) and longer side in pixels.
     """
 
     name: ClassVar[str]
@@ -180,19 +205,55 @@ class Suite(ABC):
     def dimensions(self) -> Sequence[Dimension]:
         """All dimensions in the order of the paper's table."""
 
-    @abstractmethod
-    def scorer(self, dimension: str) -> Scorer:
-        """Return what scores a dimension; nothing is loaded yet.
+    def dimension(self, name: str) -> Dimension:
+        """Return a dimension by its name.
 
         Raises
         ------
         UserInputError
-            If there is no such dimension.
+            If the suite does not have it.
+        """
+        by_name = {dimension.name: dimension for dimension in self.dimensions}
+        if name not in by_name:
+            raise UserInputError(f"{self.name} has no dimension {name!r}: {suggestion(name, by_name)}")
+        return by_name[name]
+
+    @abstractmethod
+    def scorer(self, dimension: str) -> Scorer:
+        """Return the scorer of a dimension; nothing is loaded yet.
+
+        Raises
+        ------
+        UserInputError
+            If the suite does not have the dimension, or one of its instructions is invalid.
+        PrerequisiteError
+            If something it needs is missing, such as a model server in the profile.
         """
 
     def read_prompts(self, path: Path) -> Sequence[SuitePrompt] | None:
         """Return the prompts of a file in the form that the suite's authors publish.
 
-        None where the file has another form: then it is read as a prompts file of ours.
+        None if the file has another form; it is then read as a prompts file of ours.
         """
         return None
+
+
+Settings = TypeVar("Settings", bound=Frozen)
+
+
+def suite_settings(suite: str, model: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """Return a user's settings of a suite.
+
+    Raises
+    ------
+    UserInputError
+        For an unknown setting or an invalid value.
+    """
+    for name in values:
+        if name not in model.model_fields:
+            hint = suggestion(name, model.model_fields)
+            raise UserInputError(f"{suite} has no setting {name!r}: {hint}")
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as problem:
+        raise UserInputError(f"{suite}: {first_error(problem)}") from problem

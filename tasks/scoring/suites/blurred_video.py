@@ -1,4 +1,4 @@
-"""A video's file, slightly blurred: how far do scores move?"""
+"""A slightly blurred video, to measure how robust scores are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLUR_SIGMA = 1.0
 
 
 class BlurredSide(Side):
-    """A video whose pictures are slightly blurred; frames are read and blurred where they are touched.
+    """A slightly blurred video; frames are read and blurred on access.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class BlurredSide(Side):
 
     @property
     def family(self) -> str:
-        """That of the plain video: they share no frames, but what is kept of them lies together."""
+        """That of the plain video: they share no frames, but their features are stored together."""
         return self._plain.family
 
     def planes(self, places: Sequence[int]) -> Planes:
@@ -51,12 +51,12 @@ class BlurredSide(Side):
         return frames
 
     def frame_ids(self, places: Sequence[int]) -> list[str]:
-        """Return the identity of frames: that of the plain ones and the blur."""
+        """Return the identity of frames: the plain frame's, and the blur."""
         return [f"{id_}:blur{self._sigma!r}" for id_ in self._plain.frame_ids(places)]
 
 
 class BlurredVideo(BlurredSide):
-    """The same blurred; its frame rate and size are read when they are touched."""
+    """A blurred video file; its frame rate and size are read on access."""
 
     def __init__(self, plain: Side, sigma: float) -> None:
         self._plain, self._sigma = plain, sigma

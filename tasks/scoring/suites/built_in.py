@@ -1,4 +1,4 @@
-"""The built-in suites; apart from the registry, so that the command line lists them without importing it."""
+"""The built-in suites, in a file of their own so that the command line can list them cheaply."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""What a suite's run would take, before the first request: calls, images, tokens and dollars by dimension."""
+"""What a run of a suite would take, before the first request, by dimension."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from storage_schemas.rng import keyed_rank
-from tasks.llm.usage import Estimate, Prices
+from tasks.llm.usage import Prices
+from tasks.scoring.estimates import Cost, not_counted
 from tasks.scoring.suites.base import Scorer
 from tasks.scoring.suites.file_video import OpenVideos
 from tasks.scoring.suites.plan import ScoringUnit
@@ -15,50 +16,44 @@ from tasks.scoring.suites.scoring import estimates_of
 
 
 @dataclass(frozen=True)
-class EstimateRow:
-    """One dimension; None where it asks no model or does not say, and no dollars where there is no price.
+class DimensionEstimate:
+    """One dimension.
 
     Parameters
     ----------
     videos
-        Scores that are not in the store yet.
-    calls
-        Requests to servers for them; what several dimensions share counts in the first.
+        Number of missing scores.
+    cost
+        What they take; work that several dimensions share counts in the first.
     """
 
     dimension: str
     videos: int
-    calls: float | None = None
-    images: float | None = None
-    tokens_in: float | None = None
-    tokens_out: float | None = None
-    usd: float | None = None
+    cost: Cost
 
     @property
     def calls_per_video(self) -> float | None:
-        """Requests for one video."""
-        return None if self.calls is None or not self.videos else self.calls / self.videos
+        """Requests per video."""
+        calls = self.cost.calls
+        return None if calls is None or not self.videos else calls / self.videos
 
     @property
     def tokens_per_video(self) -> float | None:
-        """Tokens, in and out, for one video."""
-        if self.tokens_in is None or self.tokens_out is None or not self.videos:
+        """Tokens, in and out, per video."""
+        tokens_in, tokens_out = self.cost.tokens_in, self.cost.tokens_out
+        if tokens_in is None or tokens_out is None or not self.videos:
             return None
-        return (self.tokens_in + self.tokens_out) / self.videos
+        return (tokens_in + tokens_out) / self.videos
 
     def as_json(self) -> dict[str, Any]:
-        """Return it JSON-able."""
-        counts = {name: None if value is None else round(value, 4) for name, value in _counts(self).items()}
-        shares = {
+        """Return it JSON-serialisable."""
+        return {
+            "dimension": self.dimension,
+            "videos": self.videos,
+            **self.cost.as_json(),
             "calls_per_video": self.calls_per_video,
             "tokens_per_video": self.tokens_per_video,
         }
-        return {**asdict(self), **counts, **shares}
-
-
-def _counts(row: EstimateRow) -> dict[str, float | None]:
-    names = ("calls", "images", "tokens_in", "tokens_out", "usd")
-    return {name: getattr(row, name) for name in names}
 
 
 def estimate_dimension(
@@ -66,37 +61,22 @@ def estimate_dimension(
     units: Sequence[ScoringUnit],
     videos: OpenVideos,
     prices: Prices,
-    paid: set[str],
+    counted: set[str],
     sample: int | None = None,
-) -> EstimateRow:
-    """Return what the units of one dimension would take; nobody is asked.
+) -> DimensionEstimate:
+    """Return what the units of one dimension would take, without asking any model.
 
     Parameters
     ----------
-    paid
+    counted
         Names of work that is counted already; added to.
     sample
-        Units to look at, drawn; the rest is extrapolated from them. None takes all.
+        Number of units to look at, drawn at random; the rest is extrapolated. None looks at all.
     """
-    count = sum(len(unit.videos) for unit in units)
+    name, count = scorer.dimension.name, sum(len(unit.videos) for unit in units)
     drawn = sorted(units, key=lambda unit: keyed_rank("suite-estimate", unit.key))[:sample]
-    found: list[Estimate] = []
-    for unit in drawn:
-        for one in estimates_of(scorer, unit, videos):
-            if not one.once or one.once not in paid:
-                found.append(one)
-            if one.once:
-                paid.add(one.once)
-    if not found:
-        return EstimateRow(scorer.dimension.name, count)
+    estimates = [one for unit in drawn for one in not_counted(estimates_of(scorer, unit, videos), counted)]
+    if not estimates:
+        return DimensionEstimate(name, count, Cost())
     share = count / sum(len(unit.videos) for unit in drawn)
-    usd = prices.of(found)
-    return EstimateRow(
-        scorer.dimension.name,
-        count,
-        calls=share * sum(one.requests for one in found),
-        images=share * sum(one.images for one in found),
-        tokens_in=share * sum(one.tokens_in for one in found),
-        tokens_out=share * sum(one.tokens_out for one in found),
-        usd=None if usd is None else share * usd,
-    )
+    return DimensionEstimate(name, count, Cost.of(estimates, prices, share))

@@ -14,23 +14,23 @@ from tasks.media.probe import probe
 from tasks.pairs.file_pairs import VideoSide
 from tasks.pairs.view import Side
 
-#: Frames a second where a file says nothing of its rate (a picture, say).
+#: Frames per second of a file without a rate, such as a picture.
 UNKNOWN_RATE = Fraction(24)
-#: Videos that a process keeps open at once, besides those in use; each keeps at most 64 frames.
+#: Maximum number of videos a process keeps open, besides those in use; each caches at most 64 frames.
 OPEN_VIDEOS = 8
 
 
 class FrameRate(Frozen):
-    """How videos are sampled: part of every score's key.
+    """Sampling of videos; part of every score's key.
 
     Parameters
     ----------
     fps
-        Frames a second, such as ``2`` or ``30000/1001``; ``native`` for the file's own average rate.
+        Frames per second, such as ``2`` or ``30000/1001``; ``native`` for the file's own average rate.
     long_side
         Longer side in pixels.
     blur
-        Standard deviation in pixels of a Gaussian blur, to see how far scores move; 0 for none.
+        Standard deviation in pixels of a Gaussian blur, to measure robustness; 0 for none.
     """
 
     fps: str = "native"
@@ -39,7 +39,7 @@ class FrameRate(Frozen):
 
     @property
     def suffix(self) -> str:
-        """What a changed video's scores are told apart by: empty where nothing is changed."""
+        """Suffix that distinguishes the scores of blurred videos; empty without blur."""
         return f"+blur{self.blur:g}" if self.blur else ""
 
     def rate(self) -> Fraction | None:
@@ -48,20 +48,20 @@ class FrameRate(Frozen):
         Raises
         ------
         UserInputError
-            If it is no number above 0.
+            If it is not a number above 0.
         """
         if self.fps == "native":
             return None
         try:
-            found = Fraction(self.fps)
+            rate = Fraction(self.fps)
         except (ValueError, ZeroDivisionError) as problem:
             raise UserInputError(f"fps is {self.fps!r}: give a number, or native") from problem
-        if found <= 0:
+        if rate <= 0:
             raise UserInputError(f"fps is {self.fps}: give a number above 0, or native")
-        return found
+        return rate
 
     def check(self) -> None:
-        """Raise UserInputError if it makes no sense."""
+        """Raise UserInputError if a value is invalid."""
         self.rate()
         if self.long_side < 4 or self.long_side % 4:
             raise UserInputError(f"long_side is {self.long_side}; give a positive multiple of 4, such as 512")
@@ -70,18 +70,18 @@ class FrameRate(Frozen):
 
 
 class FileVideo(VideoSide):
-    """A video file; nothing is read before it is touched, and no more than 64 frames are kept.
+    """A video file, read on access; at most 64 frames are cached.
 
     Raises
     ------
     SetAside
-        When it is first touched, if the video cannot be used.
+        On first access, if the video cannot be used.
     """
 
     def __init__(self, path: Path, sampling: FrameRate) -> None:
         self._given = sampling.rate()
         super().__init__(path, self._given or UNKNOWN_RATE, sampling.long_side)
-        # the file itself says both, once it is touched
+        # both are read from the file on access
         del self.__dict__["fps"], self.__dict__["_rate"]
 
     @cached_property
@@ -104,19 +104,19 @@ class OpenVideos:
 
     @property
     def suffix(self) -> str:
-        """What is added to a video's checksum where it is changed."""
+        """Suffix of the checksum of a blurred video."""
         return self._sampling.suffix
 
     def open(self, path: str) -> Side:
-        """Return a video; it is the same object while it stays open."""
+        """Return a video; the same object while it stays open."""
         with self._lock:
-            found = self._open.pop(path, None)
-            # its truth would be its length, for which it is read
-            found = self._new(path) if found is None else found
-            self._open[path] = found
+            video = self._open.pop(path, None)
+            # its truth value would be its length, which reads the file
+            video = self._new(path) if video is None else video
+            self._open[path] = video
             while len(self._open) > self._most:
                 self._open.popitem(last=False)
-            return found
+            return video
 
     def _new(self, path: str) -> Side:
         plain = FileVideo(Path(path), self._sampling)

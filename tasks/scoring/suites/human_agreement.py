@@ -17,9 +17,9 @@ from tasks.statistics.correlations import Correlation, spearman
 from tasks.statistics.intervals import Interval
 from tasks.statistics.krippendorff import Alpha, RaterAnswer, alpha_of
 
-#: Rounds of the bootstrap, pairs in one, and what its interval covers (Video-Bench, 6.2 and table 9).
+#: Bootstrap draws, pairs per draw, and coverage of its interval (Video-Bench, 6.2 and table 9).
 ROUNDS, DRAWN, COVERS = 1000, 100_000, 0.99
-#: What the machine is called among raters; a person of this name is told apart.
+#: The machine's name among raters; a person of this name is distinguished.
 MACHINE = "\0machine"
 
 #: The machine's score of each video in one dimension.
@@ -28,7 +28,7 @@ Scores = Mapping[VideoKey, float]
 
 @dataclass(frozen=True, slots=True)
 class MeanDifference:
-    """How much more the machine gives than people do.
+    """Difference between the machine's scores and people's ratings.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class MeanDifference:
     mean
         Mean of the machine's score less the person's rating over all pairs.
     interval
-        Middle 99 % of the rounds.
+        Middle 99 % of the bootstrap draws.
     """
 
     pairs: int
@@ -61,7 +61,7 @@ class PeopleAlignment:
         α with the machine: each rating is paired with the machine's score of the same video, and with nothing
         else, so that the agreement of people among themselves does not count.
     difference
-        None where there is no pair.
+        None without pairs.
     """
 
     dimension: str
@@ -76,14 +76,14 @@ class PeopleAlignment:
 def people_alignment(
     dimension: str, scale: tuple[int, int], ratings: Sequence[Rating], scores: Scores, seed: int = 0
 ) -> PeopleAlignment:
-    """Return how far the machine agrees with people in one dimension.
+    """Return the machine's agreement with people in one dimension.
 
     Parameters
     ----------
     scale
         Lowest and highest value; scores between two whole numbers are rounded where answers are compared.
     ratings, scores
-        Of this dimension; videos without the one or the other take no part.
+        Ratings and scores of this dimension; videos without either are ignored.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def people_alignment(
 
 
 def whole(score: float) -> int:
-    """Return the nearest whole number; a half goes up."""
+    """Return the nearest whole number, rounding half up."""
     return int(np.floor(score + 0.5))
 
 
@@ -131,7 +131,7 @@ def mean_difference(
     drawn: int = DRAWN,
     covers: float = COVERS,
 ) -> MeanDifference | None:
-    """Return the mean difference with the bootstrap's interval; None where there is no pair.
+    """Return the mean difference with the bootstrap's interval; None without pairs.
 
     Each round draws `drawn` pairs with replacement and takes their mean. How often each value is drawn is
     multinomial, so the pairs need not be drawn one by one.
@@ -172,7 +172,7 @@ class Stability:
 
 
 def stability(scale: tuple[int, int], runs: Sequence[Scores]) -> Stability:
-    """Return how stable repeated scores are; scores are rounded to the scale's whole numbers.
+    """Return the stability of repeated scores, rounded to the scale's whole numbers.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def stability(scale: tuple[int, int], runs: Sequence[Scores]) -> Stability:
 
 @dataclass(frozen=True, slots=True)
 class Robustness:
-    """Scores of videos and of the same videos slightly changed.
+    """Scores of videos, compared with scores of the same videos slightly changed.
 
     Parameters
     ----------
@@ -216,12 +216,12 @@ class Robustness:
 
 
 def robustness(plain: Scores, changed: Scores) -> Robustness:
-    """Return how far a small change moves the scores; the paper finds less than 5 % (Video-Bench, 6.5).
+    """Return how much a small change moves the scores; the paper reports less than 5 % (Video-Bench, 6.5).
 
     Raises
     ------
     ValueError
-        If a plain score is not above 0: there is no relative error then.
+        If a plain score is not above 0, so that no relative error exists.
     """
     shared = sorted(_both(plain, changed), key=str)
     if any(plain[video] <= 0 for video in shared):

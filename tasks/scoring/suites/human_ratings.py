@@ -1,4 +1,4 @@
-"""People's ratings of generated videos, read from any file that has a column for each thing.
+"""People's ratings of generated videos, read from CSV or JSON Lines.
 
 A row is one rating (``model, prompt_id, dimension, rater, rating``, and ``sample`` where a prompt has several
 videos of a model), or, in JSON Lines, all ratings of one video and dimension as a list ``ratings``.
@@ -27,7 +27,7 @@ Scales = Mapping[str, tuple[int, int]]
 
 
 class VideoKey(Frozen):
-    """Which video is meant."""
+    """Identity of a video."""
 
     model: str
     prompt_id: str
@@ -148,7 +148,7 @@ def _rating(row: Mapping[str, Any], rater: str, value: Any, scales: Scales) -> R
 
 def _whole(value: Any) -> int | None:
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError):
         return None
-    return int(found) if found.is_integer() and not isinstance(value, bool) else None
+    return int(number) if number.is_integer() and not isinstance(value, bool) else None

@@ -22,7 +22,7 @@ class Mean:
     Parameters
     ----------
     value
-        Mean over its videos; a video without a score is missing in it, never zero. None where it has none.
+        Mean over its videos; videos without a score are ignored, never zero. None without scores.
     videos, failed
         Videos with a score, and without one.
     """
@@ -34,7 +34,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class BoardCell:
-    """Where a model stands in some dimensions: the mean of its ranks, and the rank of that mean."""
+    """A model's standing in some dimensions: its mean rank, and the rank of that mean."""
 
     mean_rank: float | None
     rank: int | None
@@ -48,8 +48,8 @@ class Line:
     Parameters
     ----------
     group_means, mean
-        Mean of its means in each group's dimensions, and the mean of all groups'; None where it has none, and
-        where dimensions have different scales.
+        Mean of its means in each group's dimensions, and the mean over groups; None without scores or if
+        dimensions have different scales.
     """
 
     model: str
@@ -63,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True)
 class SuiteBoard:
-    """The models, the best first; `dimensions` are those that anybody has a row in.
+    """The models, best first; `dimensions` are those with rows.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def current(
     Parameters
     ----------
     settings
-        Beginnings of the settings to take in place of the newest ones.
+        Prefixes of the settings to use instead of the newest ones.
 
     Returns
     -------
@@ -103,23 +103,23 @@ def current(
     by_dimension: dict[str, list[SuiteScore]] = defaultdict(list)
     for row in rows:
         by_dimension[row.dimension].append(row)
-    found: list[SuiteScore] = []
+    current_scores: list[SuiteScore] = []
     others: dict[str, int] = {}
     for name, held in by_dimension.items():
-        asked = [row for row in held if any(row.settings.startswith(one) for one in settings)]
-        # where nothing could be tried lately, what was scored before still counts
+        wanted = [row for row in held if any(row.settings.startswith(one) for one in settings)]
+        # without newer attempts, earlier scores count
         tried = [row for row in held if row.failure is not Failure.PREREQUISITE_MISSING]
-        newest = max(asked or tried or held, key=lambda row: row.at).settings
+        newest = max(wanted or tried or held, key=lambda row: row.at).settings
         there = {row.settings for row in held}
         if len(there) > 1:
             others[name] = len(there) - 1
         latest: dict[tuple[str, str, int, int], SuiteScore] = {}
         mine = [row for row in held if row.settings == newest]
-        # what could not be tried lately, such as a batch with one more model, hides no earlier score
+        # an attempt that could not run, such as a batch with one more model, hides no earlier score
         for row in sorted(mine, key=lambda row: (row.failure is not Failure.PREREQUISITE_MISSING, row.at)):
             latest[row.model, row.prompt_id, row.sample, row.repeat] = row
-        found += latest.values()
-    return found, others
+        current_scores += latest.values()
+    return current_scores, others
 
 
 def means_of(rows: Iterable[SuiteScore]) -> dict[str, dict[str, Mean]]:
@@ -129,13 +129,13 @@ def means_of(rows: Iterable[SuiteScore]) -> dict[str, dict[str, Mean]]:
     )
     for row in rows:
         held[row.dimension, row.model][row.prompt_id, row.sample].append(row.score)
-    found: dict[str, dict[str, Mean]] = defaultdict(dict)
+    means: dict[str, dict[str, Mean]] = defaultdict(dict)
     for (dimension, model), videos in held.items():
         given = [[score for score in scores if score is not None] for scores in videos.values()]
         values = [math.fsum(scores) / len(scores) for scores in given if scores]
         mean = math.fsum(values) / len(values) if values else None
-        found[dimension][model] = Mean(mean, len(values), len(given) - len(values))
-    return dict(found)
+        means[dimension][model] = Mean(mean, len(values), len(given) - len(values))
+    return dict(means)
 
 
 def common_prompts(rows: Sequence[SuiteScore]) -> list[SuiteScore]:
@@ -150,7 +150,7 @@ def common_prompts(rows: Sequence[SuiteScore]) -> list[SuiteScore]:
 
 
 def ranks_of(values: Mapping[str, float], least_first: bool = False) -> dict[str, int]:
-    """Return the rank of each, from 1; equal values share the better rank.
+    """Return ranks from 1; equal values share the better rank.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which file is which model's video of which prompt: said by a manifest, never guessed from a file's name."""
+"""The manifest: the model and the prompt of each video file, never guessed from file names."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tasks.media.probe import probe
 from tasks.scoring.judges.meta_sets.base import Videos
 from tasks.scoring.user_files import MALFORMED, UnusedLine, read_rows
 
-#: Names under which a manifest is looked for in the videos' folder.
+#: File names of a manifest in the videos' folder.
 NAMES = ("manifest.csv", "manifest.jsonl", "manifest.tsv")
-#: What counts as a video where a first manifest is written.
+#: Suffixes of videos in a first manifest.
 VIDEO_SUFFIXES = (".mp4", ".mov", ".webm", ".mkv", ".avi", ".gif", ".m4v")
-#: A video whose prompt is in no row of the prompts file; a prompt of which there is no video.
+#: Reasons for videos without a prompt, and prompts without a video.
 NO_PROMPT, NO_VIDEO = "no_such_prompt", "prompt_without_video"
 _COLUMNS = ("model", "prompt_id", "sample", "file")
 
@@ -35,7 +35,7 @@ class VideoEntry(Frozen):
     digest
         Its SHA-256.
     unreadable
-        Why it cannot be used; empty where it can.
+        Why it cannot be used; empty if it can.
     """
 
     model: str
@@ -65,7 +65,7 @@ def find_manifest(videos: Path) -> Path:
     Raises
     ------
     UserInputError
-        If there is none, with how to get one.
+        If there is none, with how to write one.
     """
     if not videos.is_dir():
         raise UserInputError(f"there is no folder {videos}")
@@ -82,24 +82,24 @@ def find_manifest(videos: Path) -> Path:
 def load_manifest(path: Path, videos: Path, models: Sequence[str] = ()) -> VideoManifest:
     """Read a manifest, CSV or JSON Lines: ``model``, ``prompt_id``, ``file``, and ``sample`` (0 by default).
 
-    Each file is read once for its checksum and looked at; one that is missing, or leaves the folder, is left
-    out, one that is no video stays, marked `unreadable`.
+    Each file is read once for its checksum and checked. Missing files and paths outside the folder are left
+    out; a file that is not a video stays, marked `unreadable`.
 
     Parameters
     ----------
     videos
         The folder in which the files lie.
     models
-        Only of these; of all where there are none.
+        Only these models; empty for all.
 
     Raises
     ------
     UserInputError
-        If the manifest cannot be read, lacks a column, names no video of a model that is asked for, or holds
-        no video at all.
+        If the manifest cannot be read, lacks a column, has no video of a requested model, or has no video at
+        all.
     """
     finder = Videos(videos)
-    found: dict[tuple[str, str, int], VideoEntry] = {}
+    entries: dict[tuple[str, str, int], VideoEntry] = {}
     left_out: list[UnusedLine] = []
     known_models: set[str] = set()
     for where, row in read_rows(path, ("model", "prompt_id", "file")):
@@ -116,24 +116,26 @@ def load_manifest(path: Path, videos: Path, models: Sequence[str] = ()) -> Video
             left_out.append(UnusedLine(where, problem.reason.value, problem.message))
             continue
         key = (model, prompt_id, sample)
-        if key in found:
-            message = f"{entry.name} has a file already ({found[key].path}): number further ones in `sample`"
+        if key in entries:
+            message = (
+                f"{entry.name} has a file already ({entries[key].path}): number further ones in `sample`"
+            )
             left_out.append(UnusedLine(where, Reason.DUPLICATE_ID.value, message))
-        found.setdefault(key, entry)
+        entries.setdefault(key, entry)
     for model in models:
         if model not in known_models:
             raise UserInputError(
                 f"{path} has no model {model!r}: it has {', '.join(sorted(known_models)) or 'none'}"
             )
-    if not found:
+    if not entries:
         wrong = f": {left_out[0].where}: {left_out[0].message}" if left_out else ""
         raise UserInputError(f"{path} names no video that is there{wrong}")
-    order = sorted(found.values(), key=lambda one: (one.prompt_id, one.sample, one.model))
+    order = sorted(entries.values(), key=lambda one: (one.prompt_id, one.sample, one.model))
     return VideoManifest(tuple(order), tuple(left_out))
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, str, int, str]:
-    """Return model, prompt, sample and file of a row; raise ValueError where they do not fit."""
+    """Return model, prompt, sample and file of a row; raise ValueError if one is invalid."""
     cells = {name: str(row.get(name, "")).strip() for name in ("model", "prompt_id", "file")}
     empty = [name for name, value in cells.items() if not value or row.get(name) is None]
     if empty:
@@ -171,15 +173,15 @@ def _entry(finder: Videos, model: str, prompt_id: str, sample: int, file: str) -
 
 
 def draft_manifest(videos: Path) -> tuple[str, int]:
-    """Return a first manifest of a folder as CSV, and how many files it has; a person fills in `prompt_id`.
+    """Return a first manifest of a folder as CSV, and its number of files; a person fills in `prompt_id`.
 
-    The first folder in a file's path is taken for the model's name; which prompt a video was made from no
-    name tells, so that column is empty.
+    The first folder in a file's path is taken as the model's name. The prompt is unknown, so that column is
+    empty.
 
     Raises
     ------
     UserInputError
-        If there is no folder, or no video in it.
+        If the folder does not exist or has no video.
     """
     if not videos.is_dir():
         raise UserInputError(f"there is no folder {videos}")

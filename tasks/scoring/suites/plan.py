@@ -1,4 +1,4 @@
-"""What a suite has to score: for each dimension one unit a video, or one for all videos of a prompt."""
+"""The units of a suite's run: in each dimension one per video, or one per prompt with all its videos."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tasks.scoring.suites.manifest import NO_PROMPT, NO_VIDEO, VideoEntry, Video
 from tasks.scoring.suites.prompts import Prompts
 from tasks.scoring.user_files import UnusedLine
 
-#: A prompt has not all that a dimension needs of it.
+#: A prompt lacks details that a dimension needs.
 PROMPT_LACKS = "prompt_lacks"
 _SHOWN = 5
 
@@ -30,7 +30,7 @@ class ScoringUnit(Frozen):
     Parameters
     ----------
     keys
-        Key of each video's score; a unit with the same keys need not be scored again.
+        Key of each video's score; equal keys have equal scores.
     settings
         Checksum of the dimension's settings.
     """
@@ -51,7 +51,7 @@ class ScoringUnit(Frozen):
 
     @property
     def ids(self) -> list[RowId]:
-        """By which the rows of its scores are known in the store."""
+        """Ids of the rows of its scores in the store."""
         return [
             (key, video.model, video.prompt_id, video.sample)
             for key, video in zip(self.keys, self.videos, strict=True)
@@ -59,13 +59,13 @@ class ScoringUnit(Frozen):
 
     @property
     def shares(self) -> str:
-        """Its prompt: what is asked of that once serves the videos of all models."""
+        """Its prompt: requests about the prompt alone serve the videos of all models."""
         return self.prompt.prompt_id
 
 
 @dataclass(frozen=True)
 class Material:
-    """Videos with a prompt, by prompt, and what was left out."""
+    """Videos by prompt, and the rows that were left out."""
 
     prompts: Mapping[str, SuitePrompt]
     videos: Mapping[str, tuple[VideoEntry, ...]]
@@ -73,7 +73,7 @@ class Material:
 
     @property
     def count(self) -> int:
-        """How many videos there are."""
+        """Number of videos."""
         return sum(map(len, self.videos.values()))
 
 
@@ -90,7 +90,7 @@ def bring_together(prompts: Prompts, manifest: VideoManifest) -> Material:
     for id_ in prompts.by_id:
         if id_ not in by_prompt:
             left_out.append(UnusedLine(f"prompt {id_}", NO_VIDEO, "the manifest has no video of it"))
-    return Material(prompts.by_id, {id_: tuple(found) for id_, found in by_prompt.items()}, tuple(left_out))
+    return Material(prompts.by_id, {id_: tuple(videos) for id_, videos in by_prompt.items()}, tuple(left_out))
 
 
 def settings_of(suite: str, scorer: Scorer, sampling: FrameRate) -> str:
@@ -99,7 +99,7 @@ def settings_of(suite: str, scorer: Scorer, sampling: FrameRate) -> str:
     Raises
     ------
     PrerequisiteError
-        If the scorer's settings are nothing that JSON can hold.
+        If the scorer's settings are not JSON-serialisable.
     """
     try:
         held = {
@@ -116,7 +116,7 @@ def settings_of(suite: str, scorer: Scorer, sampling: FrameRate) -> str:
 
 
 def applicable(material: Material, dimension: Dimension) -> tuple[list[str], list[UnusedLine]]:
-    """Return the prompts with videos that a dimension scores, in their order, and what was left out."""
+    """Return the prompts with videos that a dimension scores, in their order, and those left out."""
     wanted: list[str] = []
     lacking: list[str] = []
     for id_, prompt in material.prompts.items():
@@ -131,10 +131,10 @@ def applicable(material: Material, dimension: Dimension) -> tuple[list[str], lis
 
 
 def mini(prompt_ids: Sequence[str], dimension: str, most: int, seed: int) -> list[str]:
-    """Return `most` prompts of a dimension, drawn; fewer lie within more, and other prompts change little."""
+    """Return a random draw of `most` prompts; smaller draws are subsets, and other prompts change little."""
     drawn = sorted(prompt_ids, key=lambda id_: keyed_rank("suite-mini", seed, dimension, id_))[:most]
-    chosen = set(drawn)
-    return [id_ for id_ in prompt_ids if id_ in chosen]
+    selected = set(drawn)
+    return [id_ for id_ in prompt_ids if id_ in selected]
 
 
 def units_of(
@@ -145,21 +145,21 @@ def units_of(
     together: bool = False,
     repeats: int = 1,
 ) -> list[ScoringUnit]:
-    """Return the units of a dimension, by prompt; those of one prompt stand together.
+    """Return the units of a dimension, ordered by prompt.
 
     Parameters
     ----------
     together
-        Whether all models' videos of a prompt are scored together: there is a batch for each sample number
-        then, and videos that cannot be read take no part in it.
+        Whether all models' videos of a prompt are scored together, in a batch per sample number without
+        unreadable videos.
     """
-    found = []
+    units = []
     for id_ in prompt_ids:
         prompt, videos = material.prompts[id_], material.videos[id_]
         for group in _groups(videos, together):
             for repeat in range(repeats):
-                found.append(_unit(dimension, settings, prompt, group, repeat))
-    return found
+                units.append(_unit(dimension, settings, prompt, group, repeat))
+    return units
 
 
 def _groups(videos: Sequence[VideoEntry], together: bool) -> list[tuple[VideoEntry, ...]]:

@@ -1,4 +1,4 @@
-"""The prompts that videos were made from: a file of the user, or one that a suite's authors publish."""
+"""The prompts that videos were generated from: a user's file, or one in a suite's published form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYS = ("prompt_id", "text", "dimensions", "theme", "details")
 
 @dataclass(frozen=True)
 class Prompts:
-    """The prompts of a file by their id, and what was left out."""
+    """The prompts of a file by id, and the rows that were left out."""
 
     by_id: Mapping[str, SuitePrompt]
     left_out: tuple[UnusedLine, ...] = ()
@@ -27,28 +27,28 @@ class Prompts:
 
 @dataclass
 class _Reading:
-    found: dict[str, SuitePrompt] = field(default_factory=dict)
+    prompts: dict[str, SuitePrompt] = field(default_factory=dict)
     left_out: list[UnusedLine] = field(default_factory=list)
 
     def add(self, where: str, prompt: SuitePrompt) -> None:
-        if prompt.prompt_id in self.found:
+        if prompt.prompt_id in self.prompts:
             self.left_out.append(
                 UnusedLine(where, Reason.DUPLICATE_ID.value, f"prompt {prompt.prompt_id} is there twice")
             )
-        self.found.setdefault(prompt.prompt_id, prompt)
+        self.prompts.setdefault(prompt.prompt_id, prompt)
 
 
 def load_prompts(path: Path, suite: Suite | None) -> Prompts:
     """Read prompts from CSV, JSON Lines, or a form that the suite's authors publish.
 
     A row has ``prompt_id`` and ``text``, and may have ``dimensions`` (in CSV separated by spaces, ``;`` or
-    ``|``), ``theme`` and ``details`` (an object; in CSV as JSON). A row that does not fit is left out.
-    Without a suite the file has our own form, and dimensions are not looked at.
+    ``|``), ``theme`` and ``details`` (an object; in CSV as JSON). Invalid rows are left out.
+    Without a suite the file has our own form, and dimensions are not checked.
 
     Raises
     ------
     UserInputError
-        If the file cannot be read, lacks a column, or holds no prompt at all.
+        If the file cannot be read, lacks a column, or has no prompt.
     """
     published = None if suite is None else suite.read_prompts(path)
     reading = _Reading()
@@ -61,22 +61,22 @@ def load_prompts(path: Path, suite: Suite | None) -> Prompts:
                 reading.add(where, _prompt(row))
             except ValueError as problem:
                 reading.left_out.append(UnusedLine(where, MALFORMED, str(problem)))
-    if not reading.found:
+    if not reading.prompts:
         wrong = f": {reading.left_out[0].where}: {reading.left_out[0].message}" if reading.left_out else ""
         raise UserInputError(f"{path} holds no prompt{wrong}; write prompt_id and text, one prompt a line")
     if suite is None:
-        return Prompts(reading.found, tuple(reading.left_out))
+        return Prompts(reading.prompts, tuple(reading.left_out))
     known = {dimension.name for dimension in suite.dimensions}
-    for prompt in reading.found.values():
+    for prompt in reading.prompts.values():
         strange = [name for name in prompt.dimensions if name not in known]
         if strange:
             message = f"{suite.name} has no dimension {', '.join(strange)}; it has {', '.join(sorted(known))}"
             reading.left_out.append(UnusedLine(f"prompt {prompt.prompt_id}", UNKNOWN_DIMENSION, message))
-    return Prompts(reading.found, tuple(reading.left_out))
+    return Prompts(reading.prompts, tuple(reading.left_out))
 
 
 def _prompt(row: Mapping[str, Any]) -> SuitePrompt:
-    """Return the prompt of a row; raise ValueError where it does not fit."""
+    """Return the prompt of a row; raise ValueError if it is invalid."""
     strange = [key for key in row if key not in _KEYS]
     if strange:
         raise ValueError(f"a prompt has no {', '.join(map(str, strange))}: it has {', '.join(_KEYS)}")

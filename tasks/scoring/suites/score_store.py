@@ -1,4 +1,4 @@
-"""Scores of suites: append-only files of the store, and tables that users bring."""
+"""Scores of suites: append-only files of the store, and users' tables."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import IntegrityError, StoreError, UserInputError
 from storage_schemas.judgements import TRANSIENT_FAILURES
+from storage_schemas.model import first_error
 from storage_schemas.row_store import RowStore, read_part, write_part
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SUITE_SCORES, SuiteScore
@@ -24,7 +25,7 @@ from tasks.scoring.user_files import read_rows
 
 
 class ScoresStore(RowStore):
-    """The scores of one store; nothing is written into it before the first score."""
+    """The scores of one store; nothing is written before the first score."""
 
     schema = SUITE_SCORES
     ids = ("key", "model", "prompt_id", "sample")
@@ -36,12 +37,13 @@ class ScoresStore(RowStore):
         super().__init__(store.root / "suites")
 
     def table(self, suite: str = "") -> pa.Table:
-        """Return one row a score as an Arrow table, by dimension, settings, model, prompt and sample.
+        """Return one row per score as an Arrow table, ordered by dimension, settings, model, prompt and
+        sample.
 
         Parameters
         ----------
         suite
-            Only of this one; of all where it is empty.
+            Only this suite; empty for all.
 
         Raises
         ------
@@ -65,14 +67,14 @@ class ScoresStore(RowStore):
             raise IntegrityError(f"a score in {self.path} does not fit: {problem}") from problem
 
     def export(self, path: Path, suite: str = "") -> int:
-        """Write all scores as one Parquet, CSV or JSON Lines file, by its ending; return how many.
+        """Write all scores as one Parquet, CSV or JSON Lines file, by its suffix; return their number.
 
         Raises
         ------
         StoreError
             If there are none.
         UserInputError
-            For another ending.
+            For another suffix.
         """
         table = self.table(suite)
         if not table.num_rows:
@@ -95,52 +97,52 @@ def _csv(table: pa.Table) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.column_names)
     for row in table.to_pylist():
-        # a spreadsheet takes a server's words for a formula where they begin like one
+        # a spreadsheet would run a server's text as a formula if it starts like one
         message = row["message"]
         row["message"] = f"'{message}" if message.startswith(("=", "+", "-", "@", "\t", "\r")) else message
         writer.writerow("" if value is None else value for value in row.values())
     return out.getvalue()
 
 
-#: What every row has to have; the score may be empty.
+#: Required columns; the score may be empty.
 NEEDED = ("model", "prompt_id", "dimension", "score")
 _TEXTS = ("model", "prompt_id", "dimension")
-#: What a table of other origin does not know.
+#: Values of columns that a user's table does not have.
 _UNKNOWN = {"key": "", "suite": "", "settings": "", "video": ""}
 
 
 def read_scores(path: Path, suite: str = "") -> list[SuiteScore]:
-    """Read scores from Parquet, CSV or JSON Lines, by the file's ending; other columns are passed over.
+    """Read scores from Parquet, CSV or JSON Lines, by the file's suffix; other columns are ignored.
 
     Parameters
     ----------
     suite
-        Only of this one; a row that names none belongs to it.
+        Only this suite; a row without a suite belongs to it.
 
     Raises
     ------
     UserInputError
-        If the file cannot be read, lacks a column, has a row that does not fit, or the same video and
-        dimension twice with nothing to tell them apart.
+        If the file cannot be read, lacks a column, has an invalid row, or has the same video and dimension
+        twice.
     IntegrityError
         If a Parquet file is damaged.
     """
-    found: dict[tuple[Any, ...], SuiteScore] = {}
+    by_id: dict[tuple[Any, ...], SuiteScore] = {}
     for where, row in _rows(path):
         one = _score(f"{path}, {where}", row)
         if suite and one.suite not in ("", suite):
             continue
         video = (one.model, one.prompt_id, one.sample, one.repeat)
         id_ = (one.suite, one.settings, one.dimension, *video, one.key, one.at)
-        if id_ in found:
+        if id_ in by_id:
             raise UserInputError(
                 f"{path}, {where}: {one.model}/{one.prompt_id}#{one.sample} has a score in {one.dimension} "
                 "already: number further videos in sample, further scores of one video in repeat"
             )
-        found[id_] = one
-    if not found:
+        by_id[id_] = one
+    if not by_id:
         raise UserInputError(f"{path} holds no score{f' of {suite}' if suite else ''}")
-    return list(found.values())
+    return list(by_id.values())
 
 
 def _rows(path: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:
@@ -167,8 +169,7 @@ def _score(where: str, row: Mapping[str, Any]) -> SuiteScore:
     try:
         one = SuiteScore.model_validate({**_UNKNOWN, **given, **texts})
     except ValidationError as problem:
-        first = problem.errors()[0]
-        raise UserInputError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from problem
+        raise UserInputError(f"{where}: {first_error(problem)}") from problem
     if one.score is not None and not math.isfinite(one.score):
         raise UserInputError(f"{where}: a score of {one.score} is no number")
     return one

@@ -1,4 +1,4 @@
-"""Scores of videos as a kind of work: a unit is put to its scorer, and always becomes rows."""
+"""Scores of videos as a kind of work: every unit becomes rows, also a failed one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SLACK = 1e-6
 
 
 class SuiteChoice(Setup):
-    """A suite with its settings, and what a site has.
+    """A suite with its settings, and what a site provides.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class SuiteChoice(Setup):
     settings_json: str = "{}"
 
     def make(self) -> Suite:
-        """Return this process's suite: what it loaded serves all tasks."""
+        """Return this process's suite; all tasks share what it loads."""
         return _suite(self.model_dump_json())
 
 
@@ -72,16 +72,16 @@ def _scores(store_path: str) -> ScoresStore:
 
 @dataclass(frozen=True)
 class SuiteWork(Work[ScoringUnit]):
-    """What every task of a suite's run needs to know.
+    """Context of all tasks of a suite's run.
 
     Parameters
     ----------
     choice
         The suite.
     sampling
-        How its videos are given to it.
+        Sampling of its videos.
     concurrency
-        Scores under way at once in one process; what the scorer says by default.
+        Number of concurrent scores in one process; the scorer's own by default.
     """
 
     counts_folder: ClassVar[str] = "suites"
@@ -92,7 +92,7 @@ class SuiteWork(Work[ScoringUnit]):
 
     @property
     def name(self) -> str:
-        """What rows call the suite; scores of changed videos stand apart."""
+        """The suite's name in rows; scores of blurred videos have a name of their own."""
         return f"{self.choice.suite}{self.sampling.suffix}"
 
     def rows(self) -> ScoresStore:
@@ -100,14 +100,14 @@ class SuiteWork(Work[ScoringUnit]):
         return _scores(self.store_path)
 
     def kind(self, name: str) -> VideoScoring:
-        """Return the scoring in one dimension; what it loads serves all tasks of this process."""
+        """Return the scoring in one dimension; all tasks of this process share what it loads."""
         return VideoScoring(_scorer(self.choice.model_dump_json(), name), self)
 
 
 class VideoScoring(Kind[ScoringUnit]):
     """The scores of one dimension."""
 
-    #: A prompt may have many videos and repeats, which would be one task for one process.
+    #: A prompt may have many videos and repeats; a single task would occupy only one process.
     splits_shared = True
 
     def __init__(self, scorer: Scorer, work: SuiteWork) -> None:
@@ -132,72 +132,72 @@ class VideoScoring(Kind[ScoringUnit]):
             return self.failed(unit, Failure.VIDEO_UNREADABLE, unreadable)
         began = time.perf_counter()
         try:
-            found = list(self.scorer.score(unit.prompt, opened(unit, self.videos), unit.repeat))
+            scores = list(self.scorer.score(unit.prompt, opened(unit, self.videos), unit.repeat))
             seconds = (time.perf_counter() - began) / len(unit.videos)
-            if len(found) != len(unit.videos):
-                message = f"the scorer gave {len(found)} scores for {len(unit.videos)} videos"
+            if len(scores) != len(unit.videos):
+                message = f"the scorer gave {len(scores)} scores for {len(unit.videos)} videos"
                 return self.failed(unit, Failure.INTERNAL_ERROR, message)
             return [
                 _row(self.suite, unit, place, {"seconds": seconds, **self._fields(unit, one)})
-                for place, one in enumerate(found)
+                for place, one in enumerate(scores)
             ]
         except (PrerequisiteError, UserInputError) as problem:
             raise CannotGoOn(str(problem)) from problem
         except NotJudged as problem:
-            # what it took is the first video's
+            # the cost is assigned to the first video
             first = _row(self.suite, unit, 0, self._fields(unit, problem))
             return [first, *self.failed(unit, problem.failure, problem.message)[1:]]
         except (SetAside, StoreError, OSError) as problem:
             why = not_readable(problem)
             return self.failed(unit, why.failure, why.message)
-        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a row, so that no other unit is harmed
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a row, so that the other units continue
             log.error("%s of %s failed:\n%s", unit.dimension, unit.videos[0].name, traceback.format_exc())
             return self.failed(unit, Failure.INTERNAL_ERROR, f"{type(problem).__name__}: {problem}")
 
     def failed(self, unit: ScoringUnit, failure: Failure, message: str) -> list[SuiteScore]:
-        """Return rows that say why the videos of a unit have no score."""
+        """Return the failure rows of a unit's videos."""
         return failed_rows(self.suite, unit, failure, message)
 
     def copied(self, row: Row, unit: ScoringUnit, place: int) -> SuiteScore:
-        """Return the row of a video that is the same as another's."""
+        """Return the row of a video that equals another video's."""
         assert isinstance(row, SuiteScore)
         details = canonical_json({"scored_for": f"{row.model}/{row.prompt_id}#{row.sample}"})
         fields = {"score": row.score, "failure": row.failure, "message": row.message, "details": details}
         return _row(self.suite, unit, place, {**fields, "cost_usd": 0.0})
 
-    def _fields(self, unit: ScoringUnit, found: ScoredVideo | NotJudged) -> dict[str, Any]:
-        if isinstance(found, NotJudged):
-            paid = found.usage.tokens_in or found.usage.tokens_out
+    def _fields(self, unit: ScoringUnit, score: ScoredVideo | NotJudged) -> dict[str, Any]:
+        if isinstance(score, NotJudged):
+            paid = score.usage.tokens_in or score.usage.tokens_out
             estimates = self.estimates(unit) if paid else ()
-            # the estimate says whose price counts
-            cost = usage_fields(self.prices, estimates[-1].model if estimates else "", found.usage)
+            # the estimate names the model whose price counts
+            cost = usage_fields(self.prices, estimates[-1].model if estimates else "", score.usage)
             return {
-                "failure": found.failure,
-                "message": whole_characters(found.message),
+                "failure": score.failure,
+                "message": whole_characters(score.message),
                 **_cost(cost),
-                "calls": int(bool(paid)) if found.calls is None else found.calls,
-                "details": _details({**found.details, **({"raw": found.raw} if found.raw else {})}),
+                "calls": int(bool(paid)) if score.calls is None else score.calls,
+                "details": _details({**score.details, **({"raw": score.raw} if score.raw else {})}),
             }
-        if not isinstance(found, ScoredVideo):
-            raise TypeError(f"it gave {found!r:.200}, which is no ScoredVideo")
+        if not isinstance(score, ScoredVideo):
+            raise TypeError(f"it gave {score!r:.200}, which is no ScoredVideo")
         fields = {
-            **_cost(usage_fields(self.prices, found.model, found.usage)),
-            "calls": found.calls,
-            "details": _details({**found.details, **({"model": found.model} if found.model else {})}),
+            **_cost(usage_fields(self.prices, score.model, score.usage)),
+            "calls": score.calls,
+            "details": _details({**score.details, **({"model": score.model} if score.model else {})}),
         }
-        if wrong := outside(self.scorer.dimension, found.value):
+        if wrong := outside(self.scorer.dimension, score.value):
             return {**fields, "failure": Failure.NOT_UNDERSTOOD, "message": wrong}
-        return {**fields, "score": float(found.value)}
+        return {**fields, "score": float(score.value)}
 
 
 def failed_rows(suite: str, unit: ScoringUnit, failure: Failure, message: str) -> list[SuiteScore]:
-    """Return rows that say why the videos of a unit have no score."""
+    """Return the failure rows of a unit's videos."""
     fields = {"failure": failure, "message": whole_characters(message), "cost_usd": 0.0}
     return [_row(suite, unit, place, fields) for place in range(len(unit.videos))]
 
 
 def opened(unit: ScoringUnit, videos: OpenVideos) -> list[SuiteVideo]:
-    """Return the videos of a unit as scorers get them; nothing is read yet."""
+    """Return the videos of a unit for its scorer; nothing is read yet."""
     return [
         SuiteVideo(
             model=video.model,
@@ -216,13 +216,13 @@ def estimates_of(scorer: Scorer, unit: ScoringUnit, videos: OpenVideos) -> Seque
         return ()
     try:
         return scorer.estimate(unit.prompt, opened(unit, videos), unit.repeat)
-    except Exception as problem:  # noqa: BLE001 - what is wrong with the unit is told when it is scored
+    except Exception as problem:  # noqa: BLE001 - scoring the unit reports what is wrong
         log.info("%s cannot estimate %s: %s", unit.dimension, unit.videos[0].name, problem)
         return ()
 
 
 def _details(values: Mapping[str, Any]) -> str:
-    # a model's words may hold halves of characters, which no file can
+    # a model's text may contain lone surrogates, which cannot be stored
     return whole_characters(canonical_json(values))
 
 
@@ -231,7 +231,7 @@ def _cost(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def outside(dimension: Dimension, value: float) -> str:
-    """Return what is wrong with a score; empty where it lies in the dimension's scale."""
+    """Return what is wrong with a score; empty if it lies in the dimension's scale."""
     if math.isfinite(value) and dimension.low - _SLACK <= value <= dimension.high + _SLACK:
         return ""
     return f"a score of {value} is outside the scale from {dimension.low:g} to {dimension.high:g}"

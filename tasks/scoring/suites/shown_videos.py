@@ -1,4 +1,4 @@
-"""Which frames of videos a model is shown, and how: one image each, or in grids."""
+"""The frames of videos that a model is shown, as single images or in grids."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from tasks.pairs.view import Side
 from tasks.scoring.judges.frame_images import image_size, video_parts
 from tasks.scoring.suites.base import not_readable
 
-#: Slack of time stamps, seconds: 0.5 s is reached by a frame at 0.49999 s.
+#: Tolerance of time stamps, seconds: a frame at 0.49999 s counts as 0.5 s.
 _SLACK_S = 1e-6
 
 
 class Grid(Frozen):
-    """Several frames side by side in one image (Video-Bench names a grid view and nothing more of it).
+    """Several frames side by side in one image (Video-Bench names a grid view without details).
 
     Parameters
     ----------
     rows, columns
         Frames of one image, in reading order; not from the paper.
     fps
-        Frames a second that are laid into grids; not from the paper.
+        Frames per second in grids; not from the paper.
     cell_side
         Longer side of one frame in a grid, in pixels; not from the paper.
     dimensions
-        Where grids are used; not from the paper.
+        Dimensions that use grids; not from the paper.
     """
 
     rows: int = Field(default=1, ge=1, le=16)
@@ -58,14 +58,14 @@ class Grid(Frozen):
 
 @dataclass(frozen=True)
 class SampledVideo:
-    """A video with a checksum of its file, by which the order of a batch is drawn."""
+    """A video with its file's checksum, which determines the order of a batch."""
 
     digest: str
     video: Side
 
 
 class UnreadableVideo(NotJudged):
-    """Frames of one video of a request cannot be read; nothing was asked.
+    """Frames of one video of a request cannot be read; no request was made.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class UnreadableVideo(NotJudged):
 
 @contextmanager
 def readable(number: int | None = None) -> Iterator[None]:
-    """Turn what a damaged video, or a store that is full, raises into a failure.
+    """Turn the errors of damaged videos and full stores into failures.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ class ShownFrames:
     places
         Which, in order.
     sampled
-        How many the rate alone would give.
+        Number of frames by the rate alone.
     grid
-        How they are laid out; None for one image a frame.
+        Their grid; None for one image per frame.
     """
 
     film: SampledVideo
@@ -123,8 +123,8 @@ class ShownFrames:
     def key(self) -> dict[str, Any]:
         """Return what the images depend on besides the model's sizes.
 
-        The frames' own identities tell a blurred or otherwise sampled video from the plain one; sides that
-        know them read no frame for that.
+        The frames' identities distinguish a blurred or otherwise sampled video from the plain one; sides that
+        know them read no frame.
         """
         video = self.film.video
         return {
@@ -164,7 +164,7 @@ class ShownVideos:
 
     @property
     def tokens(self) -> int:
-        """How many tokens images and the lines before them take, about."""
+        """Approximate number of tokens of the images and the lines before them."""
         line = LINE_TOKENS if self.timed else 0
         return sum(
             LINE_TOKENS + one.images * (_image_tokens(one.film.video, one.grid, self.model) + line)
@@ -186,7 +186,7 @@ class ShownVideos:
         return {"videos": videos, "timed": self.timed}
 
     def parts(self) -> Parts:
-        """Return the images as parts of a message, those of each video after a line that says whose they are.
+        """Return the images as parts of a message, each video's after a line with its name.
 
         Raises
         ------
@@ -206,18 +206,18 @@ class ShownVideos:
 
 @dataclass(frozen=True)
 class VideoExhibit:
-    """Videos that a step shows; they share the request's images and tokens evenly.
+    """Videos that a step shows; they share the request's images and tokens equally.
 
     Parameters
     ----------
     videos
-        By what the request calls them.
+        Videos by their name in the request.
     fps
-        Frames a second that are shown, besides the last one; a grid has its own.
+        Frames per second that are shown, besides the last frame; a grid has its own.
     most_frames
-        Most frames of one video; of longer ones an even choice.
+        Maximum frames of one video; longer ones are sampled evenly.
     grid
-        How frames are laid out; None for one image a frame.
+        The grid of frames; None for one image per frame.
     timed
         Whether each frame has its time in seconds before it; not in grids.
     """
@@ -229,7 +229,7 @@ class VideoExhibit:
     timed: bool = False
 
     def fit(self, model: VlmModel, text_tokens: int) -> ShownVideos:
-        """Choose the frames that fit beside a text of so many tokens.
+        """Choose the frames that fit beside a text with this number of tokens.
 
         Raises
         ------
@@ -263,7 +263,7 @@ class VideoExhibit:
 
 
 def sampled_places(times_s: NDArray[np.float64], fps: float) -> list[int]:
-    """Return the frames that are on the screen every 1/`fps` seconds, and the last one; each once.
+    """Return the frames shown every 1/`fps` seconds, and the last one, each once.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def sampled_places(times_s: NDArray[np.float64], fps: float) -> list[int]:
 
 
 def evenly(places: Sequence[int], most: int) -> list[int]:
-    """Return at most `most` of some frames, evenly spread, the first and the last among them."""
+    """Return at most `most` of some frames, evenly spread, including the first and the last."""
     if len(places) <= most:
         return list(places)
     return [places[int(at)] for at in np.linspace(0, len(places) - 1, most).round()]

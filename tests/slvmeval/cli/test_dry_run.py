@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from flows.build.options import BuildOptions, SourceRoot
-from flows.build.run import build_inline
 from slvmeval.cli.main import main
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
 from tasks.recipe import Recipe
+from tests.inline import build_inline
 from tests.tiny_models.counted_server import CountingPlan, guide_patches, guide_tiles
 from tests.tiny_models.faulty_server import FaultyServer
 

@@ -192,7 +192,7 @@ def test_what_is_no_video_is_said_when_it_is_touched(videos: Path) -> None:
     ("change", "message"),
     [
         ({"first": Path("nowhere.mp4")}, "no video nowhere.mp4"),
-        ({"aspect": "colour"}, "did you mean 'color'"),
+        ({"aspect": "colour"}, "did you mean color?"),
         ({"aspect": "xyz"}, "there are aesthetics,"),
         ({"gold": "first"}, "say a, b or tie"),
         ({"fps": Fraction(0)}, "above 0"),
@@ -262,7 +262,7 @@ def test_a_pairs_file(write: Callable[..., Path], videos: Path) -> None:
         ({key: LINE[key] for key in LINE if key != "gold"}, "gold: Field required"),
         ({**LINE, "id": "two", "gold": "first"}, "gold: Input should be 'a', 'b' or 'tie'"),
         ({**LINE, "id": "two", "prompt": 3}, "prompt: Input should be a valid string"),
-        ({**LINE, "id": "two", "aspect": "temporal-flow"}, "did you mean 'temporal_flow'"),
+        ({**LINE, "id": "two", "aspect": "temporal-flow"}, "did you mean temporal_flow"),
         ({**LINE, "id": "two", "video_b": "other.mp4"}, "no video .*other.mp4"),
         ({**LINE, "id": "two", "video_b": "http://host/other.mp4"}, "no video .*http"),
         ({**LINE, "id": "two", "video_b": ""}, "video_b: String should have at least 1"),

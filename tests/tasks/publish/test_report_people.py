@@ -13,7 +13,7 @@ from storage_schemas.votes import Vote, VotesStore
 from tasks.annotation.filtered_release import write_filtered
 from tasks.report.accuracy import matrix_of
 from tasks.report.judged_release import JudgedRelease, load_judged_release
-from tasks.report.tables import agreement_table, filter_tables, retention_table
+from tasks.report.people_tables import agreement_table, filter_tables, retention_table
 from tasks.report.write import Report, report_of, write_report
 from tasks.votes.release_votes import read_release_votes
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled

@@ -27,8 +27,8 @@ from tasks.report.formats import (
     matrix_markdown,
 )
 from tasks.report.judged_release import JudgedRelease, load_judged_release
+from tasks.report.people_tables import filter_tables
 from tasks.report.table import Column, Table
-from tasks.report.tables import filter_tables
 from tasks.report.write import Report, report_of
 from tests.tasks.publish.judging import Answers, build_wide, judged, row, scored, skilled
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tasks.report.tables import duration_tables, filter_tables, retention_table
 
 from storage_schemas.errors import UserInputError
 from tasks.report.accuracy import matrix_of
@@ -17,7 +18,6 @@ from tasks.report.published import Against, PublishedValue, hold_against, read_p
 from tasks.report.release_facts import facts_table
 from tasks.report.systems import ASPECT_ORDER
 from tasks.report.table import Table
-from tasks.report.tables import duration_tables, filter_tables, retention_table
 from tests.papers.tables import JUDGES, SCORERS, claims, printed, rows
 from tests.tasks.report.printed_release import printed_release
 from tests.tasks.statistics.making import few

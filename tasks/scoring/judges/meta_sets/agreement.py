@@ -66,7 +66,7 @@ def agreements(
         for one in facts
     ]
     tied = {pair.pair_id: pair.gold_tie for pair in pairs}
-    found = []
+    rows_by_aspect = []
     trials = trials_of(rows, pairs)
     by_cell = grouped(rows, lambda row: (row.evaluator, row.settings, row.aspect))
     for key, some in grouped(trials, lambda trial: (*trial.who, trial.pair.aspect)).items():
@@ -76,7 +76,7 @@ def agreements(
             if row.score_high is not None and row.score_low is not None
         ]
         finite = [one for one in scored if math.isfinite(one[0])]
-        found.append(
+        rows_by_aspect.append(
             Agreement(
                 *key,
                 with_ties=cell_of(some, "wrong"),
@@ -84,4 +84,4 @@ def agreements(
                 calibrated=best_tie_margin([d for d, _ in finite], [tie for _, tie in finite]),
             )
         )
-    return tuple(found)
+    return tuple(rows_by_aspect)

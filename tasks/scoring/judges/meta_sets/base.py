@@ -118,10 +118,10 @@ class Videos:
                 self._known[named] = self._look(named)
             except SetAside as problem:
                 self._known[named] = problem
-        found = self._known[named]
-        if isinstance(found, SetAside):
-            raise found
-        return found
+        video = self._known[named]
+        if isinstance(video, SetAside):
+            raise video
+        return video
 
     def first(self, names: Sequence[str]) -> Path:
         """Return the first existing path.
@@ -157,10 +157,10 @@ class Videos:
 
 def unique(pairs: Sequence[MetaPair], left_out: Sequence[UnusedLine]) -> LoadedSet:
     """Return a loaded set; among comparisons with the same id the first is kept."""
-    found: dict[str, MetaPair] = {}
+    by_key: dict[str, MetaPair] = {}
     more = list(left_out)
     for pair in pairs:
-        if pair.key in found:
+        if pair.key in by_key:
             more.append(UnusedLine(pair.key, Reason.DUPLICATE_ID.value, f"{pair.key} is there twice"))
-        found.setdefault(pair.key, pair)
-    return LoadedSet(tuple(found.values()), tuple(more))
+        by_key.setdefault(pair.key, pair)
+    return LoadedSet(tuple(by_key.values()), tuple(more))

@@ -72,12 +72,12 @@ class FetvFiles:
             return self.videos.first([f"real_videos/{id_}{ending}" for ending in _ENDINGS])
         names = [_FOLDERS.get(model, model), model]
         folders = [f"{name}/videos" for name in dict.fromkeys(names)] + list(dict.fromkeys(names))
-        found = [f"{folder}/{number}{ending}" for folder in folders for ending in _ENDINGS]
+        candidates = [f"{folder}/{number}{ending}" for folder in folders for ending in _ENDINGS]
         for folder in folders:
             # `number` is an integer, so it cannot be a pattern
             begun = sorted((self.videos.root / folder).glob(f"{number}_*"))
-            found += [f"{folder}/{path.name}" for path in begun if path.suffix in _ENDINGS]
-        return self.videos.first(found)
+            candidates += [f"{folder}/{path.name}" for path in begun if path.suffix in _ENDINGS]
+        return self.videos.first(candidates)
 
     def means(self, first: str, second: str, number: str, score: str) -> tuple[float, float] | None:
         """Return two videos' mean scores over the annotators who scored both; None if none did."""
@@ -123,13 +123,13 @@ def read_fetv(path: Path, videos: Path | None = None) -> FetvFiles:
 
 
 def _read_prompts(file: Path) -> dict[str, FetvPrompt]:
-    found = {}
+    prompts = {}
     for place, (number, row) in enumerate(read_lines(file)):
         if not isinstance(row, dict) or not isinstance(row.get("prompt"), str):
             raise UserInputError(f"{file}, line {number}, has no prompt: this is not FETV's list")
         id_ = row.get("video_id")
-        found[str(place)] = FetvPrompt(str(place), row["prompt"], None if id_ is None else str(id_))
-    return found
+        prompts[str(place)] = FetvPrompt(str(place), row["prompt"], None if id_ is None else str(id_))
+    return prompts
 
 
 def _read_scores(

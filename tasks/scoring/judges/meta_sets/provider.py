@@ -4,7 +4,6 @@ evaluators.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable
 from fractions import Fraction
@@ -17,7 +16,7 @@ from urllib.parse import unquote
 from pydantic import Field
 
 from storage_schemas.checksum_cache import remembered_digests
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.ids import digest_text, digest_value
 from storage_schemas.model import Frozen
 from tasks.aspects.registry import aspect as find_aspect
@@ -80,9 +79,7 @@ def meta_set(name: str) -> MetaSet:
         If there is none.
     """
     if name not in SETS:
-        near = difflib.get_close_matches(name, SETS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(SETS)}"
-        raise UserInputError(f"no set {name!r}: {hint}")
+        raise UserInputError(f"no set {name!r}: {suggestion(name, SETS, 'there are')}")
     return SETS[name]
 
 
@@ -90,8 +87,8 @@ def meta_set(name: str) -> MetaSet:
 def descriptions() -> dict[str, dict[str, str]]:
     """Return the descriptions of the sets' own aspects: set → aspect → text."""
     file = resources.files("tasks.scoring.judges.meta_sets").joinpath("aspects.toml")
-    found: dict[str, dict[str, str]] = tomllib.loads(file.read_text(encoding="utf-8"))
-    return found
+    texts: dict[str, dict[str, str]] = tomllib.loads(file.read_text(encoding="utf-8"))
+    return texts
 
 
 def split_location(text: str) -> tuple[Path, dict[str, str]]:
@@ -181,24 +178,24 @@ class MetaSetPairs(Frozen):
         SetAside
             If a video cannot be used.
         """
-        found = self.meta_pairs()[pair_id]
+        meta_pair = self.meta_pairs()[pair_id]
         rate = Fraction(self.fps)
         sides = [
             KeptSide(VideoSide(path, rate, self.long_side), _keeper)
-            for path in (found.video_a, found.video_b)
+            for path in (meta_pair.video_a, meta_pair.video_b)
         ]
-        if found.gold == "b":
+        if meta_pair.gold == "b":
             sides.reverse()
         return Pair(
             id=pair_id,
-            aspect=found.aspect,
-            prompt=found.prompt,
+            aspect=meta_pair.aspect,
+            prompt=meta_pair.prompt,
             high=sides[0],
             low=sides[1],
             high_intervals=(),
             low_intervals=(),
             record=None,
-            details={"gold": found.gold, "key": found.key, **found.details},
+            details={"gold": meta_pair.gold, "key": meta_pair.key, **meta_pair.details},
         )
 
     def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
@@ -229,7 +226,7 @@ def _index(pairs: MetaSetPairs) -> dict[str, tuple[PairFacts, MetaPair]]:
     """Return facts and comparison by pair id, which covers everything the pair consists of."""
     loaded = pairs.loaded()
     sums = _checksums({path for pair in loaded.pairs for path in (pair.video_a, pair.video_b)})
-    found = {}
+    by_id = {}
     for pair in loaded.pairs:
         sampling = f"{pairs.fps}:{pairs.long_side}"
         videos = [digest_text(f"{sums[path]}:{sampling}") for path in (pair.video_a, pair.video_b)]
@@ -247,8 +244,8 @@ def _index(pairs: MetaSetPairs) -> dict[str, tuple[PairFacts, MetaPair]]:
             fps=float(Fraction(pairs.fps)),
             frames=2,
         )
-        found[id_] = facts, pair
-    return found
+        by_id[id_] = facts, pair
+    return by_id
 
 
 def _checksums(paths: Iterable[Path]) -> dict[Path, str]:

@@ -195,8 +195,8 @@ class ClipDamage:
         spans = [ClipSpan(at, starts[at], len(clip)) for at, clip in enumerate(clips)]
         done: dict[str, Any] = {"operation": self.operation.name}
         if isinstance(self.operation, OrderOperation):
-            found = self.operation.rearrange(spans, 1, key, self.parameters)
-            return JoinedSide(clips, found.order), done | {"clips": list(found.drawn)}
+            rearranged = self.operation.rearrange(spans, 1, key, self.parameters)
+            return JoinedSide(clips, rearranged.order), done | {"clips": list(rearranged.drawn)}
         problem: ClipNotDegradable | None = None
         for span in shuffled(spans, *key, "clips"):
             try:
@@ -260,13 +260,17 @@ def damage_of(aspect: str, operation: str, strength: str, seed: int) -> ClipDama
         If there is no such aspect, operation or strength; or if it needs more than a clip's pictures: a
         model, or a caption's words.
     """
-    found = find_aspect(aspect)
-    if not found.operations:
+    damaged = find_aspect(aspect)
+    if not damaged.operations:
         raise UserInputError(f"aspect {aspect} has no operation")
-    chosen = found.operation(operation or next(iter(found.operations)))
-    if found.needs != "nothing" or chosen.models or not isinstance(chosen, OrderOperation | PixelOperation):
+    selected = damaged.operation(operation or next(iter(damaged.operations)))
+    if (
+        damaged.needs != "nothing"
+        or selected.models
+        or not isinstance(selected, OrderOperation | PixelOperation)
+    ):
         raise UserInputError(
-            f"{aspect} by {chosen.name} needs a model or a caption's words; the study on short videos "
+            f"{aspect} by {selected.name} needs a model or a caption's words; the study on short videos "
             "takes aspects that need nothing, such as comprehensiveness, aesthetics or technical_quality"
         )
-    return ClipDamage(found, chosen, chosen.parameters(strength or None), seed)
+    return ClipDamage(damaged, selected, selected.parameters(strength or None), seed)

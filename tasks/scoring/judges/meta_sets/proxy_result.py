@@ -60,7 +60,7 @@ class ProxyResult:
 
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each evaluator."""
-        found = []
+        rows = []
         for row in self.rows:
             values: dict[str, Any] = {"evaluator": row.evaluator, "settings": row.settings}
             for name, cell, rank in (
@@ -76,8 +76,8 @@ class ProxyResult:
                     f"{name}_ties": cell.ties,
                     f"{name}_failed": cell.failed,
                 }
-            found.append(values)
-        return found
+            rows.append(values)
+        return rows
 
     def as_csv(self) -> str:
         """Return the table as CSV."""

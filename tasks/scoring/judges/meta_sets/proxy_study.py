@@ -143,18 +143,18 @@ class ProxyPairs(Frozen):
         SetAside
             If a video cannot be used, or no clip can be degraded.
         """
-        found = self.draw().pairs[pair_id]
-        high: list[Side] = [self._clip(path) for path in found.high]
-        details: dict[str, object] = {"setting": found.setting, "model": found.model, "gold": "high"}
-        if found.setting == "generated":
-            low: Side = JoinedSide([self._clip(path) for path in found.low])
+        drawn = self.draw().pairs[pair_id]
+        high: list[Side] = [self._clip(path) for path in drawn.high]
+        details: dict[str, object] = {"setting": drawn.setting, "model": drawn.model, "gold": "high"}
+        if drawn.setting == "generated":
+            low: Side = JoinedSide([self._clip(path) for path in drawn.low])
         else:
-            low, done = self.damage.degraded(high, found.couple)
+            low, done = self.damage.degraded(high, drawn.couple)
             details |= done
         return Pair(
             id=pair_id,
             aspect=self.aspect,
-            prompt=found.prompt,
+            prompt=drawn.prompt,
             high=JoinedSide(high),
             low=low,
             high_intervals=(),
@@ -218,16 +218,16 @@ def _usable(
     files: FetvFiles, models: tuple[str, ...], score: str, left_out: Counter[str]
 ) -> dict[str, dict[str, Path]]:
     """Return the videos of all models by prompt, for prompts with all videos and scores."""
-    found: dict[str, dict[str, Path]] = {}
+    by_number: dict[str, dict[str, Path]] = {}
     for number in files.prompts:
         if any(files.means(TRUTH, model, number, score) is None for model in models):
             left_out["not_scored"] += 1
             continue
         try:
-            found[number] = {model: files.video(model, number) for model in (TRUTH, *models)}
+            by_number[number] = {model: files.video(model, number) for model in (TRUTH, *models)}
         except SetAside as problem:
             left_out[problem.reason.value] += 1
-    return found
+    return by_number
 
 
 def _pairs_of(
@@ -259,7 +259,7 @@ def _with_facts(
     for path in {path for pair in pairs for path in (*pair.high, *pair.low)}:
         sums[path] = remembered_digests(path.parent, [path.name])[path.name]
     damage = study.damage
-    found: dict[str, ProxyPair] = {}
+    by_id: dict[str, ProxyPair] = {}
     facts = []
     for pair in pairs:
         sampling = [_VERSION, study.fps, study.long_side]
@@ -269,7 +269,7 @@ def _with_facts(
         if pair.setting == "degraded":
             low = digest_value([high, damage.identity(pair.couple)])
         id_ = f"proxy-{digest_value([pair.setting, pair.model, pair.prompt, high, low])[:24]}"
-        found[id_] = pair
+        by_id[id_] = pair
         facts.append(
             PairFacts(
                 pair_id=id_,
@@ -283,4 +283,4 @@ def _with_facts(
                 frames=2,
             )
         )
-    return ProxyDraw(found, tuple(facts), models, left_out)
+    return ProxyDraw(by_id, tuple(facts), models, left_out)

@@ -46,14 +46,14 @@ class UveBench(MetaSet):
             file, folder = path, path.parent
             folder = folder.parent if folder.name == "annotations" else folder
         rows = _rows(file)
-        found = Videos(
+        files = Videos(
             videos or first_there(folder, self.folders, "folder of videos, so name it: videos=DIR")
         )
         pairs: list[MetaPair] = []
         left_out: list[UnusedLine] = []
         for id_, row in rows.items():
             try:
-                pairs += _pairs(id_, row, found)
+                pairs += _pairs(id_, row, files)
             except SetAside as problem:
                 left_out.append(UnusedLine(id_, problem.reason.value, problem.message))
             except _UnusableRow as problem:
@@ -96,7 +96,7 @@ def _pairs(id_: str, row: Any, videos: Videos) -> Iterator[MetaPair]:
     paths = [
         videos.find(f"{dataset}/{row[name]}" if dataset else row[name]) for name in ("video_a", "video_b")
     ]
-    numbers = {found.group(1) for found in map(_NUMBER.search, (row["video_a"], row["video_b"])) if found}
+    numbers = {match.group(1) for match in map(_NUMBER.search, (row["video_a"], row["video_b"])) if match}
     # videos of one prompt share its number; others are independent
     group = f"{dataset}-{min(numbers)}" if len(numbers) == 1 else id_
     details = {

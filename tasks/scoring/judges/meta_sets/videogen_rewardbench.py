@@ -44,7 +44,7 @@ class VideoGenRewardBench(MetaSet):
     def load(self, path: Path, videos: Path | None) -> LoadedSet:
         """Read the set; `path` is its folder or its CSV file."""
         file = first_there(path, self.files, "CSV file") if path.is_dir() else path
-        found = Videos(videos or file.parent)
+        files = Videos(videos or file.parent)
         pairs: list[MetaPair] = []
         left_out: list[UnusedLine] = []
         for number, row in enumerate(_rows(file), 1):
@@ -53,7 +53,7 @@ class VideoGenRewardBench(MetaSet):
                 left_out.append(UnusedLine(where, MALFORMED, f"{where} has no {' or no '.join(_NEEDED)}"))
                 continue
             try:
-                paths = found.find(row["path_A"]), found.find(row["path_B"])
+                paths = files.find(row["path_A"]), files.find(row["path_B"])
             except SetAside as problem:
                 left_out.append(UnusedLine(where, problem.reason.value, problem.message))
                 continue

@@ -1,3 +1,3 @@
-"""LoCoT2V-Bench: long videos of complex prompts, in 26 dimensions of five groups, and the suite as a judge of
+"""LoCoT2V-Bench: 26 dimensions in five groups for long videos of complex prompts, and the suite as a judge of
 pairs.
 """

@@ -15,14 +15,14 @@ from tasks.models.base import Models
 from tasks.pairs.view import Side
 from tasks.scoring.features import FeatureCache
 from tasks.scoring.suites.base import Dimension, SuitePrompt, SuiteVideo
-from tasks.scoring.suites.locot2v.picture_models import PictureRow, Pictures, SeenModel, feature_rows
+from tasks.scoring.suites.locot2v.picture_models import PictureRow, Pictures, VisualModel, feature_rows
 from tasks.scoring.suites.locot2v.pixel_metrics import Measured
-from tasks.scoring.suites.locot2v.pixel_scorers import Measurement, SeenScorer
+from tasks.scoring.suites.locot2v.pixel_scorers import Measurement, VisualScorer
 from tasks.scoring.suites.locot2v.visual_settings import AestheticSettings
 
 
-class AestheticQuality(SeenScorer):
-    """The mean score of a frame a second, as a share of the upper bound."""
+class AestheticQuality(VisualScorer):
+    """The mean score at one frame per second, as a share of the upper bound."""
 
     pool: ClassVar[Pool] = "h100"
 
@@ -32,7 +32,7 @@ class AestheticQuality(SeenScorer):
         super().__init__(dimension)
         self._settings, self._cache = settings, cache
         self._pictures = Pictures(models, settings.pictures)
-        self._head = SeenModel(models, settings.head, ("aesthetic-head",), libraries=("torch",), gpu=False)
+        self._head = VisualModel(models, settings.head, ("aesthetic-head",), libraries=("torch",), gpu=False)
 
     def settings(self) -> dict[str, Any]:
         """Return both models, the rate and the bound."""
@@ -45,7 +45,7 @@ class AestheticQuality(SeenScorer):
         }
 
     def check(self) -> None:
-        """Check that both models are there.
+        """Check that both models are present.
 
         Raises
         ------
@@ -56,7 +56,7 @@ class AestheticQuality(SeenScorer):
         self._head.check()
 
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
-        """Return the mean over a frame a second."""
+        """Return the mean at one frame per second."""
         places = places_at(video.video, self._settings.fps)
         head: AestheticHead = self._head.loaded()
         scores: list[float] = []
@@ -64,17 +64,17 @@ class AestheticQuality(SeenScorer):
             if rows.shape[1] != head.width:
                 raise PrerequisiteError(
                     f"{self._head.name} was made for features of {head.width} numbers, {self._pictures.name} "
-                    f"gives {rows.shape[1]}: name the SigLIP that belongs to it in seen.aesthetics.pictures"
+                    f"gives {rows.shape[1]}: name the SigLIP that belongs to it in visual.aesthetics.pictures"
                 )
             scores += head.scores(rows).tolist()
         mean = math.fsum(scores) / len(scores)
-        found = Measured(share_of_bound(mean, self._settings.upper_bound), len(scores))
+        measured = Measured(share_of_bound(mean, self._settings.upper_bound), len(scores))
         details = {"mean": mean, "lowest": min(scores), "highest": max(scores)}
-        return Measurement(found, details, self._head.name)
+        return Measurement(measured, details, self._head.name)
 
 
 def places_at(video: Side, fps: float) -> list[int]:
-    """Return the places of so many frames a second, from the first one on; of a slower video all."""
+    """Return the places of frames at a rate, from the first one on; all frames of a slower video."""
     step = max(1.0, video.fps / fps)
     count = math.ceil(len(video) / step)
     return [min(len(video) - 1, round(n * step)) for n in range(count)]

@@ -1,4 +1,4 @@
-"""The upper bound of aesthetic quality: how the predictor scores the best tenth of a folder of pictures.
+"""The upper bound of aesthetic quality: the predictor's mean score of the best tenth of a folder of pictures.
 
 ``python -m tasks.scoring.suites.locot2v.aesthetics_bound FOLDER --models DIR`` prints it. The paper's
 pictures are
@@ -20,19 +20,19 @@ from storage_schemas.errors import SlvmevalError, UserInputError
 from tasks.models.aesthetic_head import AestheticHead
 from tasks.models.hub import ModelHub
 from tasks.scoring.suites.locot2v.aesthetic_quality import upper_bound
-from tasks.scoring.suites.locot2v.picture_models import Pictures, SeenModel
+from tasks.scoring.suites.locot2v.picture_models import Pictures, VisualModel
 from tasks.scoring.suites.locot2v.visual_settings import AestheticSettings, PictureModel
 
 _ENDINGS = (".jpg", ".jpeg", ".png", ".webp")
 
 
 def picture_scores(folder: Path, encoder: Any, head: AestheticHead) -> Iterator[tuple[Path, float]]:
-    """Yield each picture of a folder, also below it, with its score; one is held at a time.
+    """Yield the score of each picture in a folder and its subfolders, one at a time.
 
     Raises
     ------
     UserInputError
-        If there is none, or one cannot be read.
+        If there are none, or one cannot be read.
     """
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _ENDINGS)
     if not paths:
@@ -57,7 +57,7 @@ def bound_of(folder: Path, models: ModelHub, settings: AestheticSettings) -> tup
         If a model is missing.
     """
     pictures = Pictures(models, settings.pictures)
-    head = SeenModel(models, settings.head, ("aesthetic-head",), libraries=("torch",), gpu=False)
+    head = VisualModel(models, settings.head, ("aesthetic-head",), libraries=("torch",), gpu=False)
     pictures.check()
     head.check()
     scores = [score for _, score in picture_scores(folder, pictures.encoder(), head.loaded())]
@@ -75,14 +75,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--models", type=Path, action="append", required=True, help="a model folder")
     parser.add_argument("--pictures", default=defaults.pictures.model, help="name of the SigLIP")
     parser.add_argument("--head", default=defaults.head, help="name of the predictor's head")
-    chosen = parser.parse_args(arguments)
-    settings = AestheticSettings(pictures=PictureModel(model=chosen.pictures), head=chosen.head)
+    given = parser.parse_args(arguments)
+    settings = AestheticSettings(pictures=PictureModel(model=given.pictures), head=given.head)
     try:
-        bound, count = bound_of(chosen.folder, ModelHub(chosen.models), settings)
+        bound, count = bound_of(given.folder, ModelHub(given.models), settings)
     except SlvmevalError as problem:
         print(problem, file=sys.stderr)
         return 1
-    print(f"seen.aesthetics.upper_bound = {bound:.4f}  # the best tenth of {count} pictures")
+    print(f"visual.aesthetics.upper_bound = {bound:.4f}  # the best tenth of {count} pictures")
     return 0
 
 

@@ -8,42 +8,35 @@ from typing import Protocol
 
 import numpy as np
 
-from tasks.llm.answer_store import AnswerStore, open_answers
 from tasks.llm.conversation import Asker, DryRunAsker, LiveAsker, Roles
 from tasks.llm.usage import NotJudged
-from tasks.llm.vision_models import model_from
 from tasks.scoring.setup import Setup
-from tasks.scoring.suites.locot2v.settings import OTHER, READY, Locot2vSettings
+from tasks.scoring.suites.conversation_scorer import suite_answers, suite_roles
+from tasks.scoring.suites.locot2v.settings import READY, Locot2vSettings
 from tasks.scoring.suites.locot2v.text_similarity import Group, Rows, TextSimilarity, text_similarity
 
 
 def roles_of(setup: Setup, settings: Locot2vSettings) -> Roles:
-    """Return the models in their roles; nobody is asked yet.
+    """Return the models in their roles; no server is asked yet.
 
     ``multimodal`` sees frames, ``language`` reads texts, ``locating`` says when events take place.
 
     Raises
     ------
     UserInputError
-        If a model does not fit.
+        If a model is invalid.
     """
-    said = {
+    models = {
         "multimodal": settings.multimodal,
         "language": settings.language,
         "locating": settings.locating,
     }
-    models = {role: model_from(model, role, READY, OTHER) for role, model in said.items()}
-    return Roles("locot2v-bench", models, setup.servers, answers_of(setup))
-
-
-def answers_of(setup: Setup) -> AnswerStore:
-    """Return where answers are kept."""
-    return open_answers(setup.store.root / "suites" / "answers")
+    return suite_roles("locot2v-bench", setup, models, READY, image_side=448)
 
 
 def similarity_of(setup: Setup, settings: Locot2vSettings) -> TextSimilarity:
     """Return what compares texts; see :func:`text_similarity`."""
-    return text_similarity(setup, settings.embeddings, answers_of(setup))
+    return text_similarity(setup, settings.embeddings, suite_answers(setup))
 
 
 class Comparer(Asker, Protocol):
@@ -55,26 +48,26 @@ class Comparer(Asker, Protocol):
 
 @dataclass
 class LiveComparer(LiveAsker):
-    """Asks servers, also for embeddings."""
+    """Asks servers, including one for embeddings."""
 
     similarity: TextSimilarity | None = None
 
     def compare(self, groups: Sequence[Group]) -> tuple[Rows, ...]:
-        """Return cosines, kept or new."""
+        """Return cosines, stored or new."""
         try:
-            found = compares(self.similarity).compare(groups)
+            cosines = compares(self.similarity).compare(groups)
         except NotJudged as problem:
             problem.message = f"compare texts: {problem.message}"
             self.failed(problem)
             raise
-        self.model = self.model or found.model
-        self.add(found.model, found.usage, found.requests)
-        return found.values
+        self.model = self.model or cosines.model
+        self.add(cosines.model, cosines.usage, cosines.requests)
+        return cosines.values
 
 
 @dataclass
 class DryRunComparer(DryRunAsker):
-    """Asks nobody, also not for embeddings."""
+    """Sends no request, also not for embeddings."""
 
     similarity: TextSimilarity | None = None
 
@@ -87,7 +80,7 @@ class DryRunComparer(DryRunAsker):
 
 
 def compares(similarity: TextSimilarity | None) -> TextSimilarity:
-    """Return what compares; a measure that compares has it."""
+    """Return the comparison of texts, which a measure that compares always has."""
     if similarity is None:
         raise TypeError("this measure says that it does not compare")
     return similarity

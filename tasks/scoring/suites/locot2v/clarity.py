@@ -1,7 +1,7 @@
 """Content clarity: a model gives four dimensions 0 to 4 with a brief reason, in several rounds.
 
-All four come from one request a round, which is kept. The number is the mean of the rounds, over 4. A round
-that failed is missing, never zero.
+All four come from one stored request per round. The number is the mean of the rounds, divided by 4. A failed
+round is ignored, never zero.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ _ROUND = objects(
 )
 SCHEMA = objects(dict.fromkeys(CLARITY_NAMES, _ROUND))
 _ASSUMED = {name: {"reason": "word " * 30, "score": 3} for name in CLARITY_NAMES}
-#: More than rounds there can be, so that each repeat has seeds of its own.
+#: More than the maximum number of rounds, so that each repeat has seeds of its own.
 _SEEDS_A_REPEAT = 1000
 
 
 def read_round(value: Any) -> dict[str, int | None]:
-    """Return the scores of a round; None where one is no whole number from 0 to 4.
+    """Return the scores of a round; None for one that is not a whole number from 0 to 4.
 
     Raises
     ------
     NotJudged
-        `not_understood` if there is none at all.
+        `not_understood` if there is none.
     """
-    found: dict[str, int | None] = dict.fromkeys(CLARITY_NAMES)
+    scores: dict[str, int | None] = dict.fromkeys(CLARITY_NAMES)
     for name in CLARITY_NAMES:
         entry = value.get(name) if isinstance(value, dict) else None
         score = entry.get("score") if isinstance(entry, dict) else None
         if isinstance(score, int | float) and not isinstance(score, bool) and score in range(BEST + 1):
-            found[name] = int(score)
-    if all(score is None for score in found.values()):
+            scores[name] = int(score)
+    if all(score is None for score in scores.values()):
         raise NotJudged(
             Failure.NOT_UNDERSTOOD, f"the answer has no whole number from 0 to {BEST} for any dimension"
         )
-    return found
+    return scores
 
 
 def clarity_value(scores: Sequence[int]) -> float:
@@ -69,7 +69,7 @@ class Clarity(Measure):
     roles: ClassVar[Sequence[Role]] = ("multimodal",)
     uses: ClassVar[frozenset[str]] = Measure.uses | {"rounds", "round_temperature"}
 
-    def told(self) -> Mapping[str, str]:
+    def instructions(self) -> Mapping[str, str]:
         """Return the scale."""
         return {"clarity": instruction("clarity", self.settings.prompts)}
 
@@ -81,7 +81,7 @@ class Clarity(Measure):
             try:
                 scores.append(asker.ask(self._step(film, number, repeat))[self.dimension.name])
             except NotJudged as problem:
-                # a server that is away is asked again by the next run, for all rounds
+                # the next run asks an unavailable server again, for all rounds
                 if problem.failure in TRANSIENT_FAILURES:
                     raise
                 failed.append(problem)
@@ -102,7 +102,7 @@ class Clarity(Measure):
         return Step(
             name=f"round {number + 1}",
             role="multimodal",
-            system=self.told()["clarity"],
+            system=self.instructions()["clarity"],
             text="Judge this video.",
             schema=SCHEMA,
             check=read_round,

@@ -1,4 +1,4 @@
-"""The 26 sub-dimensions of LoCoT2V-Bench in their five groups; each from 0 to 1, more is better."""
+"""The 26 sub-dimensions of LoCoT2V-Bench in their five groups; each from 0 to 1, greater is better."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Consistency of subjects and backgrounds within events and between them (LoCoT2V-Bench, appendix B.7).
 
-Each subject (and each background) has features in frames of the events in which it was found. Within an
-event its features should stay, from one event to another they should be alike. Cosines are the paper's; how
-they are put together is not in its text, and is ours.
+Each subject and each background has features in the frames of its events. Within an event they should stay
+the same, and be similar from one event to another. The paper defines the cosines; their combination is ours.
 """
 
 from __future__ import annotations
@@ -17,36 +16,37 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure
 from tasks.aspects.base import Pool
-from tasks.llm.conversation import DryRunAsker, LiveAsker, Role, dry_run
+from tasks.llm.conversation import DryRunAsker, LiveAsker, dry_run
 from tasks.llm.usage import Estimate, NotJudged
 from tasks.pairs.view import Side
 from tasks.scoring.setup import Setup
-from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.base import Dimension, ScoredVideo, SuitePrompt, SuiteVideo, VideoScorer
+from tasks.scoring.suites.conversation_scorer import ConversationScorer, sampled
 from tasks.scoring.suites.locot2v.askers import roles_of
-from tasks.scoring.suites.locot2v.events import UNSPECIFIED, EventClip, clips_told, event_clips
-from tasks.scoring.suites.locot2v.picture_models import Pictures, SeenModel
+from tasks.scoring.suites.locot2v.events import UNSPECIFIED, EventClip, clip_instructions, event_clips
+from tasks.scoring.suites.locot2v.picture_models import Pictures, VisualModel
 from tasks.scoring.suites.locot2v.pixel_metrics import Features, Measured
 from tasks.scoring.suites.locot2v.region_features import BATCH, Boxes, ThingRow, present
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
-from tasks.scoring.suites.locot2v.visual_settings import SeenSettings
-from tasks.scoring.suites.shown_videos import SampledVideo, readable
+from tasks.scoring.suites.locot2v.visual_settings import VisualSettings
+from tasks.scoring.suites.shown_videos import readable
 
 #: Features of one subject by event, each ``(frames, dimensions)``; an event without it is absent.
 ByEvent = Mapping[int, NDArray[np.float64]]
 
 
 def _unit(rows: Features) -> Features:
-    found: Features = rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
-    return found
+    normalised: Features = rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
+    return normalised
 
 
 def within_event(rows: NDArray[np.float64]) -> float | None:
-    """Return how stable a thing is in an event: mean cosine of each frame with the first and the one before.
+    """Return the stability of a thing in an event: mean cosine of each frame with the first and the previous
+    one.
 
-    That is VBench's subject consistency, here of one event. None for fewer than two frames.
+    This is VBench's subject consistency, for one event. None for fewer than two frames.
     """
     if len(rows) < 2:
         return None
@@ -58,12 +58,12 @@ def within_event(rows: NDArray[np.float64]) -> float | None:
 
 def intra_event(things: Sequence[ByEvent]) -> Measured:
     """Return the mean stability over things and their events."""
-    found = [
+    stabilities = [
         value for thing in things for rows in thing.values() if (value := within_event(rows)) is not None
     ]
-    if not found:
+    if not stabilities:
         return Measured(None, 0, "nothing was found in two frames of an event")
-    return Measured(math.fsum(found) / len(found), len(found))
+    return Measured(math.fsum(stabilities) / len(stabilities), len(stabilities))
 
 
 def between_events(thing: ByEvent) -> float | None:
@@ -76,57 +76,61 @@ def between_events(thing: ByEvent) -> float | None:
 
 
 def inter_event(things: Sequence[ByEvent]) -> Measured:
-    """Return the mean likeness over the things that were found in two events or more."""
-    found = [value for thing in things if (value := between_events(thing)) is not None]
-    if not found:
+    """Return the mean similarity over the things found in at least two events."""
+    similarities = [value for thing in things if (value := between_events(thing)) is not None]
+    if not similarities:
         return Measured(None, 0, "nothing was found in two events")
-    return Measured(math.fsum(found) / len(found), len(found))
+    return Measured(math.fsum(similarities) / len(similarities), len(similarities))
 
 
-#: Dimension → what is looked at, and whether within events or between them.
+#: Dimension → subject or background, within events or between them.
 KINDS: Mapping[str, tuple[str, str]] = {
     "intra_event_subject": ("subject", "intra"),
     "intra_event_background": ("background", "intra"),
     "inter_event_subject": ("subject", "inter"),
     "inter_event_background": ("background", "inter"),
 }
-_ROLES: tuple[Role, ...] = ("language", "locating")
 
 
-class EventConsistency(Scorer):
-    """How alike features of subjects, or of backgrounds, are."""
+class EventConsistency(VideoScorer, ConversationScorer):
+    """Similarity of features of subjects or of backgrounds."""
 
     pool: ClassVar[Pool] = "h100"
 
     def __init__(
-        self, dimension: Dimension, setup: Setup, settings: Locot2vSettings, seen: SeenSettings
+        self, dimension: Dimension, setup: Setup, settings: Locot2vSettings, visual: VisualSettings
     ) -> None:
-        super().__init__(dimension)
-        self._settings, self._seen = settings, seen.consistency
+        super().__init__(dimension, roles_of(setup, settings), ("language", "locating"))
+        self._settings, self._constants, self._cache = settings, visual.consistency, setup.cache
         self._part, self._where = KINDS[dimension.name]
-        self.roles, self._cache = roles_of(setup, settings), setup.cache
-        for role in _ROLES:
-            self.roles.calls(role)
-        model = self._seen.subjects if self._part == "subject" else self._seen.backgrounds
+        model = self._constants.subjects if self._part == "subject" else self._constants.backgrounds
         self._pictures = Pictures(setup.models, model)
-        detector = self._seen.detector
-        self._detector = SeenModel(setup.models, detector.model, ("detector",), dtype=detector.dtype)
+        detector = self._constants.detector
+        self._detector = VisualModel(setup.models, detector.model, ("detector",), dtype=detector.dtype)
+
+    @property
+    def concurrency(self) -> int:
+        """One video at a time: features are computed on one GPU."""
+        return 1
+
+    def instructions(self) -> Mapping[str, str]:
+        """Return the instructions of each step."""
+        return clip_instructions(self._settings)
 
     def settings(self) -> dict[str, Any]:
         """Return the models, the instructions and the constants."""
         given = self._settings
         return {
-            "models": self.roles.settings(_ROLES),
-            "told": digest_value(dict(clips_told(given))),
+            **super().settings(),
             "shown": [given.fps, given.most_frames, given.most_events],
             "detector": self._detector.settings(),
             "pictures": self._pictures.settings(),
-            **self._seen.model_dump(mode="json", exclude={"detector", "subjects", "backgrounds"}),
+            **self._constants.model_dump(mode="json", exclude={"detector", "subjects", "backgrounds"}),
             "version": 1,
         }
 
     def check(self) -> None:
-        """Check that the models are there, and ask the servers whether they have theirs.
+        """Check that the models are present, and ask the servers whether they have theirs.
 
         Raises
         ------
@@ -135,43 +139,30 @@ class EventConsistency(Scorer):
         """
         self._pictures.check()
         self._detector.check()
-        self.roles.check(_ROLES)
+        super().check()
 
-    def score(
-        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
-    ) -> Sequence[ScoredVideo | NotJudged]:
-        """Return the score of each video, with its events."""
-        return [self._one(prompt, video, repeat) for video in videos]
+    def estimate_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> Sequence[Estimate]:
+        """Return the requests for events and their intervals whose answers are not kept."""
+        return dry_run(
+            DryRunAsker(self.roles),
+            lambda asker: event_clips(asker, prompt, sampled(video), self._settings, repeat),
+        )
 
-    def estimate(
-        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
-    ) -> Sequence[Estimate]:
-        """Return the requests for events and their intervals that are not kept."""
-        found: list[Estimate] = []
-        for video in videos:
-            film = SampledVideo(video.digest, video.video)
-            found += self._estimates(prompt, film, repeat)
-        return found
-
-    def _estimates(self, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> list[Estimate]:
-        asker = DryRunAsker(self.roles)
-        return dry_run(asker, lambda asker: event_clips(asker, prompt, film, self._settings, repeat))
-
-    def _one(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int) -> ScoredVideo | NotJudged:
+    def score_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
+        """Return the score of one video with its events, or why there is none."""
         start, asker = time.perf_counter(), LiveAsker(self.roles)
-        film = SampledVideo(video.digest, video.video)
         try:
             with readable():
-                clips = event_clips(asker, prompt, film, self._settings, repeat)
+                clips = event_clips(asker, prompt, sampled(video), self._settings, repeat)
                 things = self._things(video.video, clips)
         except NotJudged as problem:
             return asker.failed(problem)
-        found = (intra_event if self._where == "intra" else inter_event)(list(things.values()))
-        if found.value is None:
-            return asker.failed(NotJudged(Failure.NO_ANSWER, found.why))
+        measured = (intra_event if self._where == "intra" else inter_event)(list(things.values()))
+        if measured.value is None:
+            return asker.failed(NotJudged(Failure.NO_ANSWER, measured.why))
         details = {
-            "rests_on": found.steps,
-            "masks": self._seen.masks,
+            "rests_on": measured.steps,
+            "masks": self._constants.masks,
             "frames_by_thing": {
                 name: {str(event): len(rows) for event, rows in by_event.items()}
                 for name, by_event in things.items()
@@ -179,31 +170,31 @@ class EventConsistency(Scorer):
             **asker.details(),
         }
         usage = replace(asker.usage(), seconds=time.perf_counter() - start)
-        return ScoredVideo(found.value, usage, asker.calls, asker.model, details)
+        return ScoredVideo(measured.value, usage, asker.calls, asker.model, details)
 
     def _things(self, video: Side, clips: Sequence[EventClip]) -> dict[str, dict[int, NDArray[np.float64]]]:
-        """Return the features of each thing by event: of each subject by its name, or of each background."""
-        found: dict[str, dict[int, NDArray[np.float64]]] = {}
+        """Return the features of each subject, by its name, or of each background, by event."""
+        features: dict[str, dict[int, NDArray[np.float64]]] = {}
         for clip in clips:
             phrase = phrase_of(clip.event.subject)
-            boxes = Boxes(self._detector, phrase, self._seen) if phrase else None
+            boxes = Boxes(self._detector, phrase, self._constants) if phrase else None
             if self._part == "subject" and boxes is None:
                 continue
             feature = ThingRow(self._part, boxes, self._pictures, self._cache)
-            places = event_places(clip, video.fps, self._seen.fps, self._seen.most_frames)
+            places = event_places(clip, video.fps, self._constants.fps, self._constants.most_frames)
             rows = present(self._cache.compute_missing(video, places, feature, batch=BATCH).rows)
             if len(rows):
-                found.setdefault(self._thing(phrase, clip), {})[clip.number] = rows
-        return found
+                features.setdefault(self._thing(phrase, clip), {})[clip.number] = rows
+        return features
 
     def _thing(self, phrase: str, clip: EventClip) -> str:
         if self._part == "subject":
             return phrase
-        return phrase_of(clip.event.setting) if self._seen.one_background == "setting" else "background"
+        return phrase_of(clip.event.setting) if self._constants.one_background == "setting" else "background"
 
 
 def phrase_of(text: str) -> str:
-    """Return a thing's name as it is compared and looked for; empty where an event names none.
+    """Return a thing's normalised name; empty if an event names none.
 
     Examples
     --------
@@ -218,7 +209,7 @@ def phrase_of(text: str) -> str:
 
 
 def event_places(clip: EventClip, video_fps: float, fps: float, most: int) -> list[int]:
-    """Return the frames of an event that are looked at: so many a second, two at least where it has them."""
+    """Return the sampled frames of an event: at the rate, but at least two if it has them."""
     length = clip.end - clip.first
     wanted = round(length / video_fps * fps)
     count = min(length, most, max(2, wanted))

@@ -1,4 +1,4 @@
-"""Events of a text, and which frames of a video belong to each; models say both, and both are checked."""
+"""Events of a text, and the frames of a video that show each; models find both, and both are checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tasks.scoring.suites.locot2v.measure import base_of, entries_by_number, ins
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 from tasks.scoring.suites.shown_videos import SampledVideo
 
-#: What a field holds of which the text says nothing: two such fields are alike.
+#: Value of a field that the text does not mention; two such fields are equal.
 UNSPECIFIED = "unspecified"
 FIELDS = ("event", "subject", "setting", "action", "camera")
 _TEXT: Mapping[str, Any] = {"type": "string"}
@@ -52,7 +52,7 @@ def read_events(value: Any, most: int) -> list[PromptEvent]:
         raise NotJudged(Failure.NOT_UNDERSTOOD, "there is no list of events")
     if len(value) > most:
         raise NotJudged(Failure.NOT_UNDERSTOOD, f"there are {len(value)} events, {most} at most are taken")
-    found = []
+    events = []
     for number, one in enumerate(value, 1):
         if not isinstance(one, Mapping):
             raise NotJudged(Failure.NOT_UNDERSTOOD, f"event {number} is no object")
@@ -60,12 +60,12 @@ def read_events(value: Any, most: int) -> list[PromptEvent]:
         for name, text in fields.items():
             if not isinstance(text, str) or (name == "event" and not text.strip()):
                 raise NotJudged(Failure.NOT_UNDERSTOOD, f"event {number} has no text {name!r}")
-        found.append(
+        events.append(
             PromptEvent(
                 **{name: whole_characters(text.strip()) or UNSPECIFIED for name, text in fields.items()}
             )
         )
-    return found
+    return events
 
 
 def extract_events(
@@ -78,17 +78,17 @@ def extract_events(
     name
         What messages call the step.
     repeat
-        Another one asks anew.
+        Another number asks again.
     """
 
     def check(value: Any) -> list[dict[str, str]]:
-        found = value.get("events") if isinstance(value, dict) else None
-        return [one.model_dump() for one in read_events(found, settings.most_events)]
+        entries = value.get("events") if isinstance(value, dict) else None
+        return [one.model_dump() for one in read_events(entries, settings.most_events)]
 
     step = Step(
         name=name,
         role="language",
-        system=told(settings),
+        system=events_instruction(settings),
         text=f"The text:\n{text}",
         schema=SCHEMA,
         check=check,
@@ -98,8 +98,8 @@ def extract_events(
     return [PromptEvent(**one) for one in asker.ask(step)]
 
 
-def told(settings: Locot2vSettings) -> str:
-    """Return how the language model is asked."""
+def events_instruction(settings: Locot2vSettings) -> str:
+    """Return the language model's instructions."""
     return filled(instruction("events", settings.prompts), most=str(settings.most_events))
 
 
@@ -109,19 +109,19 @@ def events_of_prompt(asker: Asker, prompt: SuitePrompt, settings: Locot2vSetting
     Raises
     ------
     NotJudged
-        `no_answer` if it has none, `not_understood` if the detail does not fit.
+        `no_answer` if it has none, `not_understood` if the detail is invalid.
     """
     given = prompt.details.get("events")
     if given is None:
-        found = extract_events(asker, "events of the prompt", base_of(prompt), settings)
+        events = extract_events(asker, "events of the prompt", base_of(prompt), settings)
     else:
         try:
-            found = read_events(list(given) if isinstance(given, tuple) else given, settings.most_events)
+            events = read_events(list(given) if isinstance(given, tuple) else given, settings.most_events)
         except NotJudged as problem:
             raise NotJudged(problem.failure, f"the prompt's events: {problem.message}") from problem
-    if not found:
+    if not events:
         raise NotJudged(Failure.NO_ANSWER, "the prompt has no events")
-    return found
+    return events
 
 
 #: How far past the video's end an interval may reach, seconds: times are rounded (not from the paper).
@@ -135,7 +135,7 @@ CLIP_SCHEMA = objects({"events": {"type": "array", "items": _FOUND}})
 
 @dataclass(frozen=True)
 class EventClip:
-    """Where an event is seen.
+    """The interval in which an event is visible.
 
     Parameters
     ----------
@@ -158,12 +158,12 @@ class EventClip:
 def event_clips(
     asker: Asker, prompt: SuitePrompt, film: SampledVideo, settings: Locot2vSettings, repeat: int = 0
 ) -> list[EventClip]:
-    """Return the clips of the prompt's events that are seen in a video, in the prompt's order.
+    """Return the clips of the prompt's events that are visible in a video, in the prompt's order.
 
     Raises
     ------
     NotJudged
-        If the prompt has no events, the video no frames, or the model gives no intervals that fit.
+        If the prompt has no events, the video no frames, or the model no valid intervals.
     """
     wanted = events_of_prompt(asker, prompt, settings)
     length = length_s(film)
@@ -184,13 +184,13 @@ def event_clips(
     return clips_of(wanted, asker.ask(step), film.video.times_s)
 
 
-def clips_told(settings: Locot2vSettings) -> Mapping[str, str]:
-    """Return how the models are asked."""
-    return {"events": told(settings), "locate": instruction("locate", settings.prompts)}
+def clip_instructions(settings: Locot2vSettings) -> Mapping[str, str]:
+    """Return the models' instructions."""
+    return {"events": events_instruction(settings), "locate": instruction("locate", settings.prompts)}
 
 
 def length_s(film: SampledVideo) -> float:
-    """Return how long a video lasts, in seconds.
+    """Return the duration of a video, seconds.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def length_s(film: SampledVideo) -> float:
 
 
 def read_intervals(value: Any, count: int, length: float) -> list[list[float] | None]:
-    """Return the interval of each event in seconds, None where it is not seen.
+    """Return the interval of each event in seconds, None if it is not visible.
 
     Parameters
     ----------
@@ -216,13 +216,15 @@ def read_intervals(value: Any, count: int, length: float) -> list[list[float] | 
     NotJudged
         `not_understood` for another number of events, or an interval that is empty or outside the video.
     """
-    found: list[list[float] | None] = []
+    intervals: list[list[float] | None] = []
     for entry in entries_by_number(value, "events", count):
-        seen, number = entry.get("seen"), entry["number"]
-        if not isinstance(seen, bool):
-            raise NotJudged(Failure.NOT_UNDERSTOOD, f"event {number}: 'seen' is {seen!r:.40}, no truth value")
-        if not seen:
-            found.append(None)
+        visible, number = entry.get("seen"), entry["number"]
+        if not isinstance(visible, bool):
+            raise NotJudged(
+                Failure.NOT_UNDERSTOOD, f"event {number}: 'seen' is {visible!r:.40}, no truth value"
+            )
+        if not visible:
+            intervals.append(None)
             continue
         start, end = (_seconds(entry.get(name), f"event {number}: {name!r}") for name in ("start", "end"))
         if not 0 <= start < end <= length + SLACK_S or start >= length:
@@ -230,8 +232,8 @@ def read_intervals(value: Any, count: int, length: float) -> list[list[float] | 
                 Failure.NOT_UNDERSTOOD,
                 f"event {number} from {start:g} s to {end:g} s does not lie in a video of {length:.2f} s",
             )
-        found.append([start, min(end, length)])
-    return found
+        intervals.append([start, min(end, length)])
+    return intervals
 
 
 def _seconds(value: Any, what: str) -> float:
@@ -243,22 +245,22 @@ def _seconds(value: Any, what: str) -> float:
 def clips_of(
     wanted: Sequence[PromptEvent], intervals: Sequence[Sequence[float] | None], times_s: NDArray[np.float64]
 ) -> list[EventClip]:
-    """Return the frames that are on the screen in each interval; at least one for each that is seen.
+    """Return the frames of each interval, at least one for each visible event.
 
     Parameters
     ----------
     times_s
         When each frame is shown, rising, seconds, shape (n,).
     """
-    found = []
+    clips = []
     for number, (event, interval) in enumerate(zip(wanted, intervals, strict=True)):
         if interval is None:
             continue
         start, end = interval
         first = max(0, int(np.searchsorted(times_s, start, side="right")) - 1)
         last = max(first + 1, int(np.searchsorted(times_s, end, side="left")))
-        found.append(EventClip(number, event, start, end, first, last))
-    return found
+        clips.append(EventClip(number, event, start, end, first, last))
+    return clips
 
 
 def _assumed(count: int, length: float) -> dict[str, Any]:

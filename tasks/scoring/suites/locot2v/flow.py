@@ -1,4 +1,4 @@
-"""Dense optical flow on a CPU, by OpenCV's DIS, and what is made of it: warped frames, what stays visible."""
+"""Dense optical flow on a CPU with OpenCV's DIS, warped frames and visibility."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Bytes = NDArray[np.uint8]
 
 
 class FlowSettings(Frozen):
-    """How flow is computed (not from the paper, which uses RAFT).
+    """Settings of optical flow (not from the paper, which uses RAFT).
 
     Parameters
     ----------
@@ -36,21 +36,21 @@ _PRESETS = {
 
 
 def optical_flow(first: Bytes, second: Bytes, settings: FlowSettings) -> Floats:
-    """Return where each pixel of the first frame lies in the second, ``(H, W, 2)`` float32, x before y.
+    """Return the position of each pixel of the first frame in the second, ``(H, W, 2)`` float32, x before y.
 
     Parameters
     ----------
     first, second
         Grey frames ``(H, W)`` uint8, at least 16 pixels wide and high.
     """
-    # one for each call: it holds buffers, and threads may run this at once
+    # one per call: it has buffers, and threads may run this concurrently
     finder = cv2.DISOpticalFlow.create(_PRESETS[settings.preset])
     flow: Floats = finder.calc(first, second, np.zeros((*first.shape, 2), np.float32)).astype(np.float32)
     return flow
 
 
 def warp(frame: NDArray[Any], flow: Floats) -> NDArray[Any]:
-    """Return a frame seen from where the flow starts: its value at each pixel's target, bilinear."""
+    """Return a frame warped back along the flow: its value at each pixel's target, bilinear."""
     height, width = flow.shape[:2]
     x, y = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
     return cv2.remap(
@@ -59,9 +59,10 @@ def warp(frame: NDArray[Any], flow: Floats) -> NDArray[Any]:
 
 
 def visible(forward: Floats, backward: Floats) -> NDArray[np.bool_]:
-    """Return which pixels of the first frame are seen in the second too, ``(H, W)`` bool.
+    """Return which pixels of the first frame are also visible in the second, ``(H, W)`` bool.
 
-    There and back has to end near the start: |f + b(f)|² < 0.01·(|f|² + |b|²) + 0.5 (Sundaram and others,
+    The flow there and back must end near the start: |f + b(f)|² < 0.01·(|f|² + |b|²) + 0.5 (Sundaram and
+    others, |f + b(f)|² < 0.01·(|f|² + |b|²) + 0.5 (Sundaram and others,
     ECCV 2010), and within the picture.
     """
     height, width = forward.shape[:2]
@@ -71,8 +72,8 @@ def visible(forward: Floats, backward: Floats) -> NDArray[np.bool_]:
     x, y = np.meshgrid(np.arange(width), np.arange(height))
     to_x, to_y = x + forward[..., 0], y + forward[..., 1]
     inside = (to_x >= 0) & (to_x <= width - 1) & (to_y >= 0) & (to_y <= height - 1)
-    found: NDArray[np.bool_] = (apart < allowed) & inside
-    return found
+    consistent: NDArray[np.bool_] = (apart < allowed) & inside
+    return consistent
 
 
 def reduced(rgb: Bytes, long_side: int) -> Bytes:
@@ -88,8 +89,8 @@ def reduced(rgb: Bytes, long_side: int) -> Bytes:
 
 def grey(rgb: Bytes) -> Bytes:
     """Return a picture's grey values, ``(H, W)`` uint8."""
-    found: Bytes = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.uint8)
-    return found
+    luma: Bytes = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.uint8)
+    return luma
 
 
 def neighbours(video: Side, places: Sequence[int], long_side: int) -> Iterator[tuple[int, int, Bytes, Bytes]]:

@@ -1,7 +1,7 @@
 """Human expectation realization degree: binary questions about a video, whose good answer is known.
 
-The number is the share of answers that are the good one, among those that are yes or no: a question that is
-left unclear counts neither way. The model is told neither the prompt nor which answer is good.
+The number is the share of good answers among those that are yes or no; unclear answers are ignored. The model
+knows neither the prompt nor the good answers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import ValidationError
 
 from storage_schemas.judgements import Failure
-from storage_schemas.model import Frozen
+from storage_schemas.model import Frozen, first_error
 from tasks.llm.answers import objects
 from tasks.llm.conversation import Role, Step
 from tasks.llm.usage import NotJudged
@@ -53,7 +53,7 @@ def questions_of(prompt: SuitePrompt, attribute: str) -> list[HerdQuestion]:
     Raises
     ------
     NotJudged
-        `no_answer` if there are none, `not_understood` if one does not fit.
+        `no_answer` if there are none, `not_understood` if one is invalid.
     """
     by_attribute = prompt.details.get("questions")
     given = by_attribute.get(attribute) if isinstance(by_attribute, Mapping) else None
@@ -61,23 +61,20 @@ def questions_of(prompt: SuitePrompt, attribute: str) -> list[HerdQuestion]:
         raise NotJudged(Failure.NO_ANSWER, f"the prompt has no questions on {attribute}")
     if not isinstance(given, list | tuple):
         raise NotJudged(Failure.NOT_UNDERSTOOD, f"the prompt's questions on {attribute} are no list")
-    found = []
+    questions = []
     for number, one in enumerate(given, 1):
         try:
-            found.append(HerdQuestion.model_validate(one))
+            questions.append(HerdQuestion.model_validate(one))
         except ValidationError as problem:
-            first = problem.errors(include_url=False)[0]
-            raise NotJudged(
-                Failure.NOT_UNDERSTOOD,
-                f"question {number} on {attribute}: {'.'.join(map(str, first['loc']))}: {first['msg']}",
-            ) from problem
-        if not found[-1].question.strip():
+            why = f"question {number} on {attribute}: {first_error(problem)}"
+            raise NotJudged(Failure.NOT_UNDERSTOOD, why) from problem
+        if not questions[-1].question.strip():
             raise NotJudged(Failure.NOT_UNDERSTOOD, f"question {number} on {attribute} is empty")
-    return found
+    return questions
 
 
 def consistent_share(questions: Sequence[HerdQuestion], answers: Sequence[str]) -> float | None:
-    """Return the share of good answers among yes and no; None where all are unclear.
+    """Return the share of good answers among yes and no; None if all are unclear.
 
     Examples
     --------
@@ -100,8 +97,8 @@ class Herd(Measure):
     roles: ClassVar[Sequence[Role]] = ("multimodal",)
     uses: ClassVar[frozenset[str]] = Measure.uses | {"questions_at_once"}
 
-    def told(self) -> Mapping[str, str]:
-        """Return how questions are to be answered."""
+    def instructions(self) -> Mapping[str, str]:
+        """Return the instructions for answering questions."""
         return {"questions": instruction("questions", self.settings.prompts)}
 
     def value(self, asker: Comparer, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
@@ -114,11 +111,11 @@ class Herd(Measure):
         share = consistent_share(questions, answers)
         if share is None:
             raise NotJudged(Failure.NO_ANSWER, f"all {len(questions)} questions were left unclear")
-        asked = [
+        details = [
             {"question": question.question, "polarity": question.polarity, "answer": answer}
             for question, answer in zip(questions, answers, strict=True)
         ]
-        return Value(share, {"questions": asked, "unclear": answers.count("unclear")})
+        return Value(share, {"questions": details, "unclear": answers.count("unclear")})
 
     def _step(self, film: SampledVideo, questions: Sequence[HerdQuestion], repeat: int) -> Step:
         count = len(questions)
@@ -126,7 +123,7 @@ class Herd(Measure):
         return Step(
             name=f"questions on {self.dimension.name}",
             role="multimodal",
-            system=self.told()["questions"],
+            system=self.instructions()["questions"],
             text=f"The questions:\n{numbered([question.question for question in questions])}",
             schema=SCHEMA,
             check=lambda value: [

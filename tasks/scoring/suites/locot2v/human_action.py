@@ -1,8 +1,8 @@
 """Human action: do the actions of people in the prompt take place, and smoothly?
 
-That a language model extracts the actions and a multimodal one looks for them is the paper's (appendix C.4).
-How the answers become a number is ours: an action counts 1 where it is there and smooth, a setting (0.5)
-where it is there and not smooth, 0 where it is not there; the number is the mean.
+In the paper a language model extracts the actions and a multimodal one looks for them (appendix C.4). The
+number is ours: the mean over actions, where a smooth action counts 1, one that is not smooth a setting (0.5),
+and a missing one 0.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SEEN = objects({"number": {"type": "integer"}, "reason": _TEXT, "present": _WOR
 LOOKED = objects({"actions": {"type": "array", "items": _SEEN}})
 
 
-def action_value(seen: Sequence[Mapping[str, str]], unsmooth: float) -> float:
+def action_value(observations: Sequence[Mapping[str, str]], unsmooth: float) -> float:
     """Return the mean over actions: 1 present and smooth, `unsmooth` present only, 0 absent.
 
     Examples
@@ -45,7 +45,8 @@ def action_value(seen: Sequence[Mapping[str, str]], unsmooth: float) -> float:
     0.5
     """
     worth = [
-        (1.0 if one["smooth"] == "yes" else unsmooth) if one["present"] == "yes" else 0.0 for one in seen
+        (1.0 if one["smooth"] == "yes" else unsmooth) if one["present"] == "yes" else 0.0
+        for one in observations
     ]
     return sum(worth) / len(worth)
 
@@ -56,8 +57,8 @@ class HumanAction(Measure):
     roles: ClassVar[Sequence[Role]] = ("multimodal", "language")
     uses: ClassVar[frozenset[str]] = Measure.uses | {"most_actions", "unsmooth_action"}
 
-    def told(self) -> Mapping[str, str]:
-        """Return how the models are asked for actions."""
+    def instructions(self) -> Mapping[str, str]:
+        """Return the instructions of both steps."""
         actions = instruction("actions", self.settings.prompts)
         return {
             "actions": filled(actions, most=str(self.settings.most_actions)),
@@ -69,11 +70,11 @@ class HumanAction(Measure):
         actions = self._actions(asker, prompt)
         if not actions:
             raise NotJudged(Failure.NO_ANSWER, "the prompt has no actions of people")
-        seen = asker.ask(
+        observations = asker.ask(
             Step(
                 name="look for actions",
                 role="multimodal",
-                system=self.told()["look"],
+                system=self.instructions()["look"],
                 text=f"The actions:\n{numbered(actions)}",
                 schema=LOOKED,
                 check=lambda value: _read_seen(value, len(actions)),
@@ -82,8 +83,8 @@ class HumanAction(Measure):
                 what={"repeat": repeat},
             )
         )
-        found = [{"action": action, **one} for action, one in zip(actions, seen, strict=True)]
-        return Value(action_value(seen, self.settings.unsmooth_action), {"actions": found})
+        details = [{"action": action, **one} for action, one in zip(actions, observations, strict=True)]
+        return Value(action_value(observations, self.settings.unsmooth_action), {"actions": details})
 
     def _actions(self, asker: Asker, prompt: SuitePrompt) -> list[str]:
         """Return the prompt's actions: its detail ``actions``, else those that the language model finds."""
@@ -97,7 +98,7 @@ class HumanAction(Measure):
         step = Step(
             name="actions of the prompt",
             role="language",
-            system=self.told()["actions"],
+            system=self.instructions()["actions"],
             text=f"The text:\n{base_of(prompt)}",
             schema=ACTIONS,
             check=self._read_actions,
@@ -106,12 +107,12 @@ class HumanAction(Measure):
         return list(asker.ask(step))
 
     def _read_actions(self, value: Any) -> list[str]:
-        found, most = texts_in(value, "actions"), self.settings.most_actions
-        if len(found) > most:
+        actions, most = texts_in(value, "actions"), self.settings.most_actions
+        if len(actions) > most:
             raise NotJudged(
-                Failure.NOT_UNDERSTOOD, f"there are {len(found)} actions, {most} at most are taken"
+                Failure.NOT_UNDERSTOOD, f"there are {len(actions)} actions, {most} at most are taken"
             )
-        return found
+        return actions
 
 
 def _read_seen(value: Any, count: int) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""What every measurement by words is: instructions, steps that are asked, and one number between 0 and 1."""
+"""Base class of measurements by text: instructions, steps, and one number between 0 and 1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tasks.scoring.suites.shown_videos import SampledVideo
 
 @dataclass(frozen=True)
 class Value:
-    """A number, and what else is worth knowing."""
+    """A number with details."""
 
     value: float
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Measure(ABC):
         self.dimension, self.settings = dimension, settings
 
     @abstractmethod
-    def told(self) -> Mapping[str, str]:
+    def instructions(self) -> Mapping[str, str]:
         """Return the instructions of each step."""
 
     @abstractmethod
@@ -78,38 +78,38 @@ def numbered(texts: Sequence[str]) -> str:
 
 
 def entries_by_number(value: Any, key: str, count: int) -> list[Mapping[str, Any]]:
-    """Return the entries of a list of an answer in the order of their numbers, which are 1 to `count`.
+    """Return the entries of a list in an answer in the order of their numbers, 1 to `count`.
 
     Raises
     ------
     NotJudged
-        `not_understood` if one is missing, or there twice, or there is another number.
+        `not_understood` if one is missing or duplicate, or has another number.
     """
-    found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    entries = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
         raise NotJudged(Failure.NOT_UNDERSTOOD, f"the answer has no list of objects {key!r}")
-    numbers = [one.get("number") for one in found]
+    numbers = [one.get("number") for one in entries]
     if any(isinstance(number, bool) or not isinstance(number, int) for number in numbers):
         raise NotJudged(Failure.NOT_UNDERSTOOD, f"an entry of {key!r} has no whole number")
     if sorted(numbers) != list(range(1, count + 1)):
         raise NotJudged(
             Failure.NOT_UNDERSTOOD, f"the answer has entries {numbers!r:.80} of {key!r} for {count} asked"
         )
-    return sorted(found, key=lambda one: int(one["number"]))
+    return sorted(entries, key=lambda one: int(one["number"]))
 
 
 def word_in(entry: Mapping[str, Any], key: str, words: Sequence[str]) -> str:
-    """Return a word of an answer that has to be one of some.
+    """Return a word of an answer that must be one of `words`.
 
     Raises
     ------
     NotJudged
-        `not_understood` if it is another one, or none.
+        `not_understood` if it is not.
     """
-    found = entry.get(key)
-    if not isinstance(found, str) or found not in words:
-        raise NotJudged(Failure.NOT_UNDERSTOOD, f"{key!r} is {found!r:.60}: it has to be {', '.join(words)}")
-    return found
+    word = entry.get(key)
+    if not isinstance(word, str) or word not in words:
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"{key!r} is {word!r:.60}: it has to be {', '.join(words)}")
+    return word
 
 
 def instruction(name: str, own: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Models that dimensions of pixels and features load; one that is missing harms no other dimension."""
+"""Models that the visual dimensions load."""
 
 from __future__ import annotations
 
@@ -9,37 +9,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage_schemas.errors import PrerequisiteError
+from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.media.planes import planes_to_rgb
 from tasks.models.base import Models
 from tasks.models.hub import ModelHub
 from tasks.pairs.view import Side
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
-from tasks.scoring.judges.local_models import HubSource, on_gpu, version_of
+from tasks.scoring.judges.local_models import HubSource, version_of
 from tasks.scoring.suites.locot2v.visual_settings import PictureModel
 
 #: Kinds of model that give features of pictures.
 PICTURE_KINDS = ("picture-features", "clip")
-#: Frames of a video whose features are kept; of longer ones they are computed anew each time they are wanted.
+#: Maximum frames of a video whose features are stored; those of longer videos are computed each time.
 MOST_KEPT = 20_000
-#: Frames that are decoded, and held, at once.
+#: Number of frames that are decoded and held at once.
 BATCH = 32
 _AT_ONCE = 1024
 
 
-class SeenModel(HubSource):
-    """A model of a model folder, of one of several kinds.
+class VisualModel(HubSource):
+    """A model from a model folder; a missing one affects only the dimensions that need it.
 
     Parameters
     ----------
     kinds
-        How it may have to be loaded.
+        Kinds of model that it may be.
     libraries
-        On which packages its numbers depend.
-    dtype
-        Of its weights and sums; empty for models that have no choice.
+        Packages that its numbers depend on.
     gpu
-        Whether it is loaded on the GPU where one is visible.
+        As for :class:`HubSource`.
     """
 
     def __init__(
@@ -52,63 +50,48 @@ class SeenModel(HubSource):
         gpu: bool = True,
     ) -> None:
         super().__init__(models, name, dtype)
-        self._gpu = gpu
-        self._kinds, self._libraries = tuple(kinds), tuple(libraries)
+        self.kinds, self.gpu, self._libraries = tuple(kinds), gpu, tuple(libraries)
 
     def libraries(self) -> dict[str, str]:
-        """Return the versions on which the last digits of its numbers depend."""
+        """Return the versions that affect the last digits of its numbers."""
         return {name: version_of(name) for name in self._libraries}
 
     def settings(self) -> dict[str, Any]:
-        """Return its identity; where it is not there, what is known of it.
+        """Return its identity; if its weights are missing, what is known about them.
 
         Raises
         ------
         PrerequisiteError
-            If it is not there, and nothing is known of it.
+            If it is missing and nothing is known about it.
         """
-        self._need()
+        self._require()
         return super().settings()
 
     def check(self) -> None:
-        """Check that it is there and of a kind that fits; nothing is loaded.
+        """Check that it is present and of the right kind, without loading it.
 
         Raises
         ------
         PrerequisiteError
-            If not, with what to do: other dimensions go on.
+            If not, with what to do.
         """
-        self._need()
-        if isinstance(self._models, ModelHub):
-            found = self._models.find(self.name)
-            if found.kind not in self._kinds:
-                raise PrerequisiteError(
-                    f"model {self.name} is of kind {found.kind!r}, needed is one of kind "
-                    f"{' or '.join(self._kinds)}: `slvmeval models list` has them"
-                )
-        lacking = [name for name, found in self.libraries().items() if not found]
-        if lacking:
-            raise PrerequisiteError(
-                f"model {self.name} needs {' and '.join(lacking)}: `make env-models`, or pip install "
-                "'slvmeval[gpu]'"
-            )
+        self._require()
+        try:
+            super().check()
+        except UserInputError as problem:
+            raise PrerequisiteError(str(problem)) from problem
 
-    def loaded(self) -> Any:
-        """Return the loaded model; ask each time, so that it can make room for another."""
-        options = {"dtype": self.dtype} if self.dtype else {}
-        return (on_gpu(self._models) if self._gpu else self._models).get(self.name, **options)
-
-    def _need(self) -> None:
+    def _require(self) -> None:
         if not isinstance(self._models, ModelHub) or self.name in self._models.names():
             return
         folders = ", ".join(map(str, self._models.model_folders)) or "any model folder (none is set)"
         raise PrerequisiteError(
-            f"model {self.name} is not in {folders}: bring its weights with `slvmeval models add {self.name} "
-            f"FOLDER --kind {self._kinds[0]}`, see docs/locot2v.md, or name another in the setting seen"
+            f"model {self.name} is not in {folders}: add its weights with `slvmeval models add {self.name} "
+            f"FOLDER --kind {self.kinds[0]}`, see docs/locot2v.md, or name another in the setting visual"
         )
 
 
-class Pictures(SeenModel):
+class Pictures(VisualModel):
     """A model that gives features of pictures."""
 
     def __init__(self, models: Models, model: PictureModel) -> None:
@@ -120,7 +103,7 @@ class Pictures(SeenModel):
 
 
 class PictureRow(FrameFeature):
-    """The features of a whole frame; all dimensions that want the same model's share them."""
+    """The features of a whole frame, shared by all dimensions that use the same model."""
 
     name = "picture-features"
 
@@ -129,11 +112,11 @@ class PictureRow(FrameFeature):
 
     @cached_property
     def width(self) -> int:
-        """How many numbers a row has."""
+        """Length of a row."""
         return int(self._pictures.encoder().width)
 
     def settings(self) -> dict[str, Any]:
-        """Return the model, its dtype and the libraries that make pictures ready."""
+        """Return the model, its dtype and the libraries that preprocess pictures."""
         return {**self._pictures.settings(), "libraries": self._pictures.libraries(), "version": 1}
 
     def compute(self, side: Side, places: Sequence[int]) -> Rows:
@@ -149,8 +132,8 @@ def feature_rows(
 ) -> Iterator[Rows]:
     """Yield the features of frames in order, a few hundred rows at a time.
 
-    Up to `MOST_KEPT` frames come from the cache and go into it. Of more, none is kept: memory does not grow
-    with the length of a video.
+    Up to `MOST_KEPT` frames are cached. Longer videos are not, so that memory does not grow with their
+    length.
     """
     if len(places) <= MOST_KEPT:
         for start in range(0, len(places), _AT_ONCE):

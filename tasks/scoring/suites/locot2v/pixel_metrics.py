@@ -1,7 +1,7 @@
 """Temporal metrics that are arithmetic on pixels: flicker, dynamic degree, motion smoothness, warping error.
 
-Flicker, dynamic degree and motion smoothness follow VBench, the warping error EvalCrafter, as the paper says
-(LoCoT2V-Bench, method, temporal quality). Each walks once over a video's frames and holds a few of them.
+Flicker, dynamic degree and motion smoothness follow VBench, the warping error EvalCrafter, as in the paper
+(LoCoT2V-Bench, method, temporal quality). Each reads a video's frames once and holds a few of them.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class PixelSettings(Frozen):
     long_side
         Longer side to which frames are reduced, in pixels (not from the paper); flow is in such pixels.
     static_px
-        Two neighbouring frames are static where the strongest 5 % of the flow move less than so many pixels
-        on average (not from the paper; VBench leaves out moving videos by a threshold of its dynamic degree).
+        Two neighbouring frames are static if the strongest 5 % of the flow average less than this number of
+        pixels (not from the paper; VBench excludes moving videos by a threshold of its dynamic degree).
     moving_px
         Flow at which a step counts as moving, in pixels at 256 pixels of the shorter side (VBench: 6).
     moving_share
-        Share of steps that have to move for a video to be dynamic (VBench: 4 of 16).
+        Share of moving steps that makes a video dynamic (VBench: 4 of 16).
     step_s
-        Seconds between the frames that dynamic degree compares (VBench: 8 frames a second).
+        Seconds between the frames that dynamic degree compares (VBench: 8 frames per second).
     strongest
         Share of the flow's pixels that counts (VBench: the strongest 5 %).
     """
@@ -67,12 +67,12 @@ _ALONE = "a video of one frame has no neighbours"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A metric's value with how much it rests on; None where the video has nothing to measure.
+    """A metric's value with its number of steps; None if the video has nothing to measure.
 
     Parameters
     ----------
     value
-        Between 0 and 1, more is better.
+        Between 0 and 1, greater is better.
     steps
         Pairs of frames that were compared.
     why
@@ -85,7 +85,7 @@ class Measured:
 
 
 def strongest_flow(flow: Floats, share: float) -> float:
-    """Return the mean length of the flow's strongest pixels, as VBench's dynamic degree takes it."""
+    """Return the mean length of the flow's strongest pixels, as in VBench's dynamic degree."""
     lengths = np.sqrt((flow.astype(np.float64) ** 2).sum(-1)).ravel()
     count = max(1, int(share * lengths.size))
     return float(np.partition(lengths, lengths.size - count)[-count:].mean())
@@ -94,7 +94,7 @@ def strongest_flow(flow: Floats, share: float) -> float:
 def temporal_flicker(video: Side, settings: PixelSettings = DEFAULTS) -> Measured:
     """Return 1 less the mean absolute difference of neighbouring static frames, over 255.
 
-    Steps that move are left out: there a difference is no flicker.
+    Moving steps are ignored: their differences are not flicker.
     """
     return flicker_of(
         still_difference(first, second, optical_flow(grey(first), grey(second), settings.flow), settings)
@@ -103,7 +103,7 @@ def temporal_flicker(video: Side, settings: PixelSettings = DEFAULTS) -> Measure
 
 
 def still_difference(first: Bytes, second: Bytes, forward: Floats, settings: PixelSettings) -> float:
-    """Return the mean absolute difference of two neighbouring frames, NaN where they move."""
+    """Return the mean absolute difference of two neighbouring frames, NaN if they move."""
     if strongest_flow(forward, settings.strongest) >= settings.static_px:
         return math.nan
     return float(np.abs(first.astype(np.int16) - second).mean())
@@ -142,10 +142,10 @@ def moving_share(video: Side, settings: PixelSettings = DEFAULTS) -> Measured:
 
 
 def motion_smoothness(video: Side, settings: PixelSettings = DEFAULTS) -> Measured:
-    """Return how well every second frame is foretold by its two neighbours, 1 less the error over 255.
+    """Return how well every second frame is predicted from its two neighbours, 1 less the error over 255.
 
-    VBench interpolates with the network AMT. Here the middle is made of both neighbours, each moved half of
-    the way along the flow between them, so values are not those of VBench.
+    VBench interpolates with the network AMT. Here both neighbours are moved half of the way along the flow
+    between them and averaged, so values differ from VBench's.
     """
     errors = []
     for middle in range(1, len(video) - 1, 2):
@@ -171,10 +171,10 @@ def interpolated(before: Bytes, after: Bytes, flow: FlowSettings) -> Floats:
 
 
 def warping_error(video: Side, settings: PixelSettings = DEFAULTS) -> Measured:
-    """Return the mean squared difference of each frame and the next one warped onto it, less is better.
+    """Return the mean squared difference of each frame and the next one warped onto it; smaller is better.
 
-    Pixels are in 0 … 1; those that are hidden in the one or the other frame do not count. In
-    :attr:`Measured.value` it stands as it is; :func:`warping_score` turns it round.
+    Pixels are in 0 … 1; those hidden in either frame are ignored. In
+    :attr:`Measured.value` it is the error itself; :func:`warping_score` makes a score of it.
     """
     return warping_of(
         warped_difference(first, second, optical_flow(grey(first), grey(second), settings.flow), settings)
@@ -183,13 +183,14 @@ def warping_error(video: Side, settings: PixelSettings = DEFAULTS) -> Measured:
 
 
 def warped_difference(first: Bytes, second: Bytes, forward: Floats, settings: PixelSettings) -> float:
-    """Return the mean squared difference of a frame and the next one warped onto it, NaN if all is hidden."""
+    """Return the mean squared difference of a frame and the next one warped onto it, NaN if every pixel is
+    hidden."""
     backward = optical_flow(grey(second), grey(first), settings.flow)
-    seen = visible(forward, backward)
-    if not seen.any():
+    in_both = visible(forward, backward)
+    if not in_both.any():
         return math.nan
     warped = warp(second.astype(np.float32) / 255, forward)
-    return float(((warped - first.astype(np.float32) / 255) ** 2)[seen].mean())
+    return float(((warped - first.astype(np.float32) / 255) ** 2)[in_both].mean())
 
 
 def warping_of(differences: Iterable[float]) -> Measured:
@@ -204,7 +205,7 @@ def warping_of(differences: Iterable[float]) -> Measured:
 
 
 def warping_score(error: float, worst: float = 0.05) -> float:
-    """Return a warping error as a score from 0 to 1, more is better.
+    """Return a warping error as a score from 0 to 1; greater is better.
 
     Parameters
     ----------
@@ -217,5 +218,5 @@ def warping_score(error: float, worst: float = 0.05) -> float:
 def cosines(features: Features) -> Features:
     """Return the cosine of each row and the next, ``(n − 1,)``."""
     unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
-    found: Features = (unit[:-1] * unit[1:]).sum(1)
-    return found
+    products: Features = (unit[:-1] * unit[1:]).sum(1)
+    return products

@@ -1,9 +1,7 @@
 """Scorers of the dimensions that are arithmetic on pixels.
 
-What flicker and the warping error take of each step, computed together: both need the same flow.
-
-Whichever of the two dimensions comes first computes both numbers of every step and keeps them in the store
-like features of frames; the other one, in this process or in another, reads them.
+Flicker and the warping error need the same flow. Whichever of the two comes first computes both numbers of
+every step and stores them like features of frames; the other one reads them, also in another process.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from storage_schemas.judgements import Failure
 from tasks.llm.usage import NotJudged, Usage
 from tasks.pairs.view import Side
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
-from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.base import Dimension, ScoredVideo, SuitePrompt, SuiteVideo, VideoScorer
 from tasks.scoring.suites.locot2v import picture_models
 from tasks.scoring.suites.locot2v.flow import Bytes, grey, optical_flow, reduced
 from tasks.scoring.suites.locot2v.picture_models import feature_rows
@@ -42,9 +40,9 @@ _FLICKER, _WARPING = 0, 1
 
 
 class FlowSteps(FrameFeature):
-    """Of a frame and the one before it: their difference if they are static, and their warping error.
+    """Features of a frame and the previous one: their difference if they are static, and their warping error.
 
-    A number that a step does not have is NaN.
+    Missing numbers are NaN.
     """
 
     name = "flow-steps"
@@ -87,7 +85,7 @@ class FlowSteps(FrameFeature):
 
 
 class KeptSteps:
-    """Flicker and warping error of videos, by steps that are kept."""
+    """Flicker and warping error of videos from stored steps."""
 
     def __init__(self, cache: FeatureCache, pixels: PixelSettings) -> None:
         self._cache, self._pixels, self._feature = cache, pixels, FlowSteps(pixels)
@@ -110,39 +108,35 @@ class KeptSteps:
 
 
 def _kept(video: Side) -> bool:
-    """Return whether the steps of a video are kept; of others each dimension computes only its own number."""
+    """Return whether the steps of a video are stored; for longer videos each dimension computes its own
+    number."""
     return len(video) - 1 <= picture_models.MOST_KEPT
 
 
 class Measurement:
-    """A value with details, or why there is none; what scorers of videos give."""
+    """The value of a video with details, or the reason for a missing value."""
 
-    def __init__(self, found: Measured, details: Mapping[str, Any] | None = None, model: str = "") -> None:
-        self.found, self.details, self.model = found, dict(details or {}), model
+    def __init__(self, measured: Measured, details: Mapping[str, Any] | None = None, model: str = "") -> None:
+        self.measured, self.details, self.model = measured, dict(details or {}), model
 
     def scored(self, frames: int, seconds: float) -> ScoredVideo | NotJudged:
-        """Return it as a suite keeps it."""
+        """Return it as a score of a suite."""
         usage = Usage(frames=frames, seconds=seconds)
-        if self.found.value is None:
-            return NotJudged(Failure.NO_ANSWER, self.found.why, usage=usage)
-        details = {"rests_on": self.found.steps, **self.details}
-        return ScoredVideo(self.found.value, usage=usage, model=self.model, details=details)
+        if self.measured.value is None:
+            return NotJudged(Failure.NO_ANSWER, self.measured.why, usage=usage)
+        details = {"rests_on": self.measured.steps, **self.details}
+        return ScoredVideo(self.measured.value, usage=usage, model=self.model, details=details)
 
 
-class SeenScorer(Scorer):
-    """Scores each video by itself, from what is seen in it."""
+class VisualScorer(VideoScorer):
+    """Scores each video by its pixels or features."""
 
     @abstractmethod
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
         """Return the value of one video."""
 
-    def score(
-        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
-    ) -> Sequence[ScoredVideo | NotJudged]:
-        """Return the values of videos; a video without frames has none."""
-        return [self._one(prompt, video) for video in videos]
-
-    def _one(self, prompt: SuitePrompt, video: SuiteVideo) -> ScoredVideo | NotJudged:
+    def score_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
+        """Return the value of one video; a video without frames has none."""
         start = time.perf_counter()
         frames = len(video.video)
         if not frames:
@@ -150,7 +144,7 @@ class SeenScorer(Scorer):
         return self.measure(prompt, video).scored(frames, time.perf_counter() - start)
 
 
-class PixelScorer(SeenScorer):
+class PixelScorer(VisualScorer):
     """Flicker, dynamic degree, motion smoothness, warping error: OpenCV on one core, nothing is loaded."""
 
     def __init__(
@@ -166,7 +160,7 @@ class PixelScorer(SeenScorer):
         return {"pixels": self._pixels.model_dump(mode="json"), **worst, "version": 1}
 
     def check(self) -> None:
-        """Nothing is needed."""
+        """Check nothing: nothing is needed."""
 
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
         """Return the value of one video."""

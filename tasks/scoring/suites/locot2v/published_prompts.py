@@ -1,11 +1,11 @@
-"""The prompt suite in the form that its authors publish, read from a copy of the user.
+"""The prompt suite in its authors' published form, read from the user's copy.
 
 The file ``locot2v_prompt_suite.json`` of github.com/XqZeppelinhead0702/LoCoT2V-Bench, commit
 2840ae6dc41aa156cb90d3cdbefb325506e24d8a, is an object of themes, each an object of prompts by id. A prompt
 has ``prompt``, ``main_content``, ``summary``, ``evaluation``, ``herd_questions``, ``events_info``,
-``human_actions``, ``frame_num_ref`` and ``duration_ref``. That ``main_content`` is the prompt without
-evaluation information is our reading. A later file of theirs, ``data/prompt.json``, has the same shell and,
-of these, ``prompt`` in a new wording; what else it has belongs to other measurements and is not read.
+``human_actions``, ``frame_num_ref`` and ``duration_ref``. We take ``main_content`` as the prompt without
+evaluation information. Their later file ``data/prompt.json`` has the same structure and a reworded
+``prompt``; its other fields belong to other measurements and are not read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tasks.scoring.suites.base import SuitePrompt
 from tasks.scoring.suites.locot2v.events import FIELDS, read_events
 from tasks.scoring.user_files import read_text
 
-#: The seven attributes as that file calls them.
+#: Names of the seven attributes in that file.
 ATTRIBUTES: Mapping[str, str] = {
     "Emotional Response": "emotional_response",
     "Narrative Structure and Pacing": "narrative_flow",
@@ -33,7 +33,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "Openness and Interpretive Depth": "interpretive_depth",
     "Overall Evaluation": "overall_impression",
 }
-#: What a prompt can lack, with what is lost.
+#: Parts that a prompt may lack, and the consequence.
 LOST: Mapping[str, str] = {
     "base": "overall alignment is measured against the whole prompt",
     "events": "a language model is asked for them",
@@ -47,13 +47,13 @@ _MOST_EVENTS = 500
 
 @dataclass
 class PublishedPrompts:
-    """The prompts of such a file, and of how many something is missing or does not fit."""
+    """The prompts of such a file, and the number of prompts without each part."""
 
     prompts: list[SuitePrompt] = field(default_factory=list)
     missing: Counter[str] = field(default_factory=Counter)
 
     def in_words(self) -> list[str]:
-        """Say what is missing."""
+        """Return messages about the missing parts."""
         of = len(self.prompts)
         return [
             f"{count} of {of} prompts have no usable {what}: {LOST[what]}"
@@ -67,7 +67,7 @@ def read_published(path: Path) -> PublishedPrompts | None:
     Raises
     ------
     UserInputError
-        If it cannot be read, or is built in another way.
+        If it cannot be read, or has another structure.
     """
     if path.suffix.lower() != ".json":
         return None
@@ -79,7 +79,7 @@ def read_published(path: Path) -> PublishedPrompts | None:
         raise UserInputError(
             f"{path} is no object of themes; prompts of your own go into a .jsonl or .csv file"
         )
-    found = PublishedPrompts()
+    published = PublishedPrompts()
     for theme, prompts in whole.items():
         if not isinstance(prompts, dict):
             raise UserInputError(f"{path}: {theme!r} is no object of prompts by id")
@@ -88,13 +88,13 @@ def read_published(path: Path) -> PublishedPrompts | None:
             text = entry.get("prompt") if isinstance(entry, dict) else None
             if not isinstance(text, str) or not text.strip():
                 raise UserInputError(f"{where} has no text 'prompt'")
-            details = _details(entry, found.missing)
-            found.prompts.append(
+            details = _details(entry, published.missing)
+            published.prompts.append(
                 SuitePrompt(prompt_id=prompt_id, text=text.strip(), theme=theme, details=details)
             )
-    if not found.prompts:
+    if not published.prompts:
         raise UserInputError(f"{path} holds no prompt")
-    return found
+    return published
 
 
 def _details(entry: Mapping[str, Any], missing: Counter[str]) -> dict[str, Any]:
@@ -111,17 +111,19 @@ def _details(entry: Mapping[str, Any], missing: Counter[str]) -> dict[str, Any]:
     given = entry.get("herd_questions")
     questions = {}
     for title, name in ATTRIBUTES.items():
-        found = _questions(given.get(title) if isinstance(given, dict) else None)
-        if found:
-            questions[name] = found
+        on_attribute = _questions(given.get(title) if isinstance(given, dict) else None)
+        if on_attribute:
+            questions[name] = on_attribute
         else:
             missing[f"questions on {name}"] += 1
     if questions:
         details["questions"] = questions
-    said = entry.get("evaluation")
-    if isinstance(said, dict):
+    evaluation = entry.get("evaluation")
+    if isinstance(evaluation, dict):
         details["evaluation"] = {
-            name: said[title] for title, name in ATTRIBUTES.items() if isinstance(said.get(title), str)
+            name: evaluation[title]
+            for title, name in ATTRIBUTES.items()
+            if isinstance(evaluation.get(title), str)
         }
     return details
 
@@ -133,7 +135,7 @@ def _events(given: Any) -> list[dict[str, str]]:
     try:
         events = read_events([{name: one.get(name, "") for name in FIELDS} for one in renamed], _MOST_EVENTS)
     except NotJudged:
-        # counted as missing: events that are half there would shift all that is matched with them
+        # counted as missing: incomplete events would shift all matches
         return []
     return [one.model_dump() for one in events]
 
@@ -141,10 +143,10 @@ def _events(given: Any) -> list[dict[str, str]]:
 def _questions(given: Any) -> list[dict[str, str]]:
     if not isinstance(given, list):
         return []
-    found = []
+    questions = []
     for one in given:
         text, polarity = (one.get("question"), one.get("q_pos")) if isinstance(one, dict) else (None, None)
         if not isinstance(text, str) or not text.strip() or polarity not in ("positive", "negative"):
             return []
-        found.append({"question": text.strip(), "polarity": polarity})
-    return found
+        questions.append({"question": text.strip(), "polarity": polarity})
+    return questions

@@ -1,7 +1,7 @@
-"""Subjects and backgrounds of frames as rows of features: what lies in a box, and what lies outside of all.
+"""Features of subjects and backgrounds of frames: inside a box, and outside of all boxes.
 
-The paper cuts subjects out by masks of Grounded-SAM-2. Here Grounding DINO's boxes stand in for the masks: a
-subject comes with what is behind it in its box, a background lacks all of the box.
+The paper cuts subjects out by masks of Grounded-SAM-2. Here Grounding DINO's boxes replace the masks: a
+subject includes what is behind it in its box, a background lacks the whole box.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from tasks.models.base import Box, Detector
 from tasks.models.residence import Batches
 from tasks.pairs.view import Side
 from tasks.scoring.features import FeatureCache, FrameFeature, Rows
-from tasks.scoring.suites.locot2v.picture_models import Pictures, SeenModel
+from tasks.scoring.suites.locot2v.picture_models import Pictures, VisualModel
 from tasks.scoring.suites.locot2v.visual_settings import ConsistencySettings
 
-#: Boxes of a frame that are kept, the best ones, each as left, top, right, bottom and score.
+#: Number of the best boxes of a frame, each with left, top, right, bottom and score.
 MOST_BOXES = 8
 _NUMBERS = 5
-#: Frames that are decoded, and held, at once.
+#: Number of frames that are decoded and held at once.
 BATCH = 8
 
 
 class Boxes(FrameFeature):
-    """Where a phrase's things are in a frame; both dimensions of subjects and of backgrounds share them."""
+    """Boxes of a phrase in a frame, shared by the dimensions of subjects and of backgrounds."""
 
     name = "boxes"
     width = MOST_BOXES * _NUMBERS
 
-    def __init__(self, detector: SeenModel, phrase: str, settings: ConsistencySettings) -> None:
+    def __init__(self, detector: VisualModel, phrase: str, settings: ConsistencySettings) -> None:
         self._detector, self._phrase, self._settings = detector, phrase, settings
 
     def settings(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Boxes(FrameFeature):
         }
 
     def compute(self, side: Side, places: Sequence[int]) -> Rows:
-        """Return the best boxes of frames by place; a row ends in zeros where there are fewer."""
+        """Return the best boxes of frames by place, filled up with zeros."""
         detector: Detector = self._detector.loaded()
         rgb = planes_to_rgb(side.planes(places), side.color)
         given = self._settings
@@ -59,7 +59,7 @@ class Boxes(FrameFeature):
         def work(batch: slice) -> list[list[Box]]:
             return detector.find(rgb[batch], self._phrase, given.box_threshold, given.text_threshold)
 
-        return np.stack([box_row(found) for found in Batches(BATCH, owner=detector).run(len(places), work)])
+        return np.stack([box_row(boxes) for boxes in Batches(BATCH, owner=detector).run(len(places), work)])
 
 
 def box_row(boxes: Sequence[Box]) -> NDArray[np.float32]:
@@ -71,29 +71,29 @@ def box_row(boxes: Sequence[Box]) -> NDArray[np.float32]:
 
 
 def corners_of(row: NDArray[Any], height: int, width: int) -> list[tuple[int, int, int, int]]:
-    """Return the boxes of a row in whole pixels: left, top, right, bottom; each at least a pixel large."""
-    found = []
+    """Return the boxes of a row in whole pixels: left, top, right, bottom; each at least one pixel."""
+    boxes = []
     for left, top, right, bottom, score in np.asarray(row, dtype=np.float64).reshape(-1, _NUMBERS):
         if score > 0:
             x, y = min(width - 1, math.floor(left)), min(height - 1, math.floor(top))
-            found.append(
+            boxes.append(
                 (x, y, max(x + 1, min(width, math.ceil(right))), max(y + 1, min(height, math.ceil(bottom))))
             )
-    return found
+    return boxes
 
 
 def cut_out(rgb: Planes, row: NDArray[Any]) -> Planes | None:
-    """Return what lies in the best box, ``(h, w, 3)``; None where nothing was found."""
+    """Return the pixels in the best box, ``(h, w, 3)``; None without boxes."""
     boxes = corners_of(row, *rgb.shape[:2])
     if not boxes:
         return None
     left, top, right, bottom = boxes[0]
-    found: Planes = rgb[top:bottom, left:right]
-    return found
+    region: Planes = rgb[top:bottom, left:right]
+    return region
 
 
 def without(rgb: Planes, row: NDArray[Any]) -> Planes | None:
-    """Return a frame whose boxes are filled with the mean colour of the rest; None where no pixel is left."""
+    """Return a frame with its boxes filled with the mean colour of the rest; None if no pixel is left."""
     outside = np.ones(rgb.shape[:2], np.bool_)
     for left, top, right, bottom in corners_of(row, *rgb.shape[:2]):
         outside[top:bottom, left:right] = False
@@ -107,14 +107,14 @@ def without(rgb: Planes, row: NDArray[Any]) -> Planes | None:
 
 
 class ThingRow(FrameFeature):
-    """Features of a frame's subject, or of its background: 1 and the features, or zeros where there is none.
+    """Features of a frame's subject or background: 1 and the features, or zeros without it.
 
     Parameters
     ----------
     part
         ``subject`` or ``background``.
     boxes
-        Where subjects are; None for a background of which nothing is to be filled.
+        Boxes of subjects; None for a background without subjects.
     """
 
     def __init__(self, part: str, boxes: Boxes | None, pictures: Pictures, cache: FeatureCache) -> None:
@@ -123,7 +123,7 @@ class ThingRow(FrameFeature):
 
     @cached_property
     def width(self) -> int:
-        """How many numbers a row has: the features and one that says whether there are any."""
+        """Length of a row: the features, and a flag for their presence."""
         return 1 + int(self._pictures.encoder().width)
 
     def settings(self) -> dict[str, Any]:
@@ -149,12 +149,12 @@ class ThingRow(FrameFeature):
         for row, frame, where in zip(rows, rgb, boxes, strict=True):
             picture = parted(frame, where)
             if picture is not None:
-                # pieces differ in size, so one by one
+                # regions differ in size, so one by one
                 row[0], row[1:] = 1.0, encoder.images(np.ascontiguousarray(picture)[None])[0]
         return rows
 
 
 def present(rows: Rows) -> NDArray[np.float64]:
-    """Return the features of the frames in which there are any, shape (n, dimensions)."""
-    found: NDArray[np.float64] = rows[rows[:, 0] > 0, 1:].astype(np.float64)
-    return found
+    """Return the features of the frames that have any, shape (n, dimensions)."""
+    features: NDArray[np.float64] = rows[rows[:, 0] > 0, 1:].astype(np.float64)
+    return features

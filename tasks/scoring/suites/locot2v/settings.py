@@ -1,16 +1,15 @@
-"""What a user can set; what the paper leaves open is marked so, with our default."""
+"""Settings; "not from the paper" marks our defaults for what the paper leaves open."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
-from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from tasks.llm.vision_models import VlmModel
+from tasks.scoring.suites.locot2v.visual_settings import VisualSettings
 from tasks.scoring.suites.shown_videos import SampledVideo, VideoExhibit
 
 
@@ -26,7 +25,7 @@ def _ready(model: str, server: str, context_tokens: int, most_images: int, **fie
     )
 
 
-#: Qwen2.5-VL counts one token for a square of so many pixels: patches of 14, merged two by two.
+#: Qwen2.5-VL counts one token per square of this side, in pixels: patches of 14, merged two by two.
 _QWEN25: Mapping[str, Any] = {"square_px": 28, "image_side": 448}
 #: The paper's models. It states no sampling: temperature 0 and the limits are ours. The names at a hub are to
 #: be compared with what the server says: `model` in the profile's entry overrides them.
@@ -34,16 +33,6 @@ READY: Mapping[str, VlmModel] = {
     "qwen2.5-vl-7b": _ready("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2.5-vl", 128_000, 768, **_QWEN25),
     "time-r1-7b": _ready("Boshenxx/Time-R1-7B", "time-r1", 128_000, 768, **_QWEN25),
     "deepseek-v3.1": _ready("deepseek-ai/DeepSeek-V3.1", "deepseek", 128_000, 2),
-}
-#: Of a model that is not ready, what a user does not say.
-OTHER: Mapping[str, Any] = {
-    "context_tokens": 32_768,
-    "answer_tokens": 4096,
-    "most_images": 128,
-    "low_tokens": 85,
-    "tile_tokens": 170,
-    "image_side": 448,
-    "temperature": 0.0,
 }
 
 
@@ -53,8 +42,8 @@ class MatchSettings(Frozen):
     Parameters
     ----------
     order_penalty
-        Share that is taken off where the order of the events is wholly turned round (not from the paper,
-        which names a penalty and no number).
+        Share that is subtracted if the order of the events is fully reversed (not from the paper, which names
+        a penalty without a number).
     over
         ``matched``: the mean is over matched pairs (the paper); ``prompt``: over all events of the prompt, so
         that a missing event counts 0.
@@ -70,39 +59,40 @@ class Locot2vSettings(Frozen):
     Parameters
     ----------
     multimodal
-        Who describes videos (the paper's Qwen2.5-VL-7B); who looks for actions, scores content clarity and
-        answers questions is not from the paper. The name of a ready model, or a table of fields of
+        The model that describes videos (the paper's Qwen2.5-VL-7B), and, not from the paper, looks for
+        actions, scores content clarity and answers questions. The name of a predefined model, or a table of
+        fields of
         :class:`~tasks.llm.vision_models.VlmModel`.
     language
-        Who extracts events and actions from texts (the paper's DeepSeek-V3.1).
+        The model that extracts events and actions from texts (the paper's DeepSeek-V3.1).
     locating
-        Who says when events take place (the paper's Time-R1-7B).
+        The model that locates events in time (the paper's Time-R1-7B).
     embeddings
-        What compares texts: the name of a ready model, or a table of fields of
+        The model that compares texts: the name of a predefined model, or a table of fields of
         :class:`~tasks.scoring.suites.locot2v.text_similarity.EmbeddingModel`. Not from the paper.
     prompts
         A user's folder of prompts, area ``locot2v-bench``; by default that of the run. Empty: ours.
     fps
-        Frames a second that models see, besides the last one. Not from the paper.
+        Frames per second that models see, besides the last frame. Not from the paper.
     most_frames
-        Most frames of one request; of longer videos an even choice. Not from the paper.
+        Maximum frames of one request; longer videos are sampled evenly. Not from the paper.
     most_events
-        Most events of a text. Not from the paper.
+        Maximum events of a text. Not from the paper.
     most_actions
-        Most actions of a prompt. Not from the paper.
+        Maximum actions of a prompt. Not from the paper.
     matching
         Constants of event alignment, see :class:`~tasks.scoring.suites.locot2v.settings.MatchSettings`.
     rounds
-        Times that content clarity is scored (R; not from the paper).
+        Number of rounds of content clarity (R; not from the paper).
     round_temperature
-        Temperature of these rounds, each with a seed of its own; None leaves both to the model's settings, as
-        some servers want it. Not from the paper.
+        Temperature of these rounds, each with its own seed; None leaves both to the model's settings, which
+        some servers require. Not from the paper.
     questions_at_once
-        Most questions of one request, all of one attribute. Not from the paper.
+        Maximum questions of one request, all about one attribute. Not from the paper.
     unsmooth_action
-        What an action counts that takes place and is not smooth. Not from the paper.
-    seen
-        Settings of the dimensions of pixels and features, by name.
+        Value of an action that is present but not smooth. Not from the paper.
+    visual
+        Settings of the dimensions of pixels and features.
     """
 
     multimodal: str | Mapping[str, Any] = "qwen2.5-vl-7b"
@@ -119,27 +109,8 @@ class Locot2vSettings(Frozen):
     round_temperature: float | None = Field(default=0.7, ge=0)
     questions_at_once: int = Field(default=6, ge=1, le=100)
     unsmooth_action: float = Field(default=0.5, ge=0, le=1)
-    seen: Mapping[str, Any] = Field(default_factory=dict)
+    visual: VisualSettings = VisualSettings()
 
     def exhibit(self, film: SampledVideo, timed: bool = False) -> VideoExhibit:
-        """Return a video as a step shows it, frames with their times where it says so."""
+        """Return a video for a step, optionally with the frames' times."""
         return VideoExhibit({"video": film}, self.fps, self.most_frames, timed=timed)
-
-
-def settings_from(values: Mapping[str, Any]) -> Locot2vSettings:
-    """Return the settings that a user gave.
-
-    Raises
-    ------
-    UserInputError
-        For one that there is not.
-    ValidationError
-        For a value that does not fit.
-    """
-    for name in values:
-        if name not in Locot2vSettings.model_fields:
-            near = difflib.get_close_matches(name, Locot2vSettings.model_fields, n=2)
-            hint = f"did you mean {' or '.join(near)}?" if near else ""
-            hint = hint or f"it has {', '.join(Locot2vSettings.model_fields)}"
-            raise UserInputError(f"locot2v-bench has no setting {name!r}: {hint}")
-    return Locot2vSettings.model_validate(dict(values))

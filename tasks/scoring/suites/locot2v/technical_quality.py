@@ -1,12 +1,11 @@
 """Technical quality: DOVER++ on pieces of a video (LoCoT2V-Bench, method, static quality).
 
-What DOVER sees of a piece of video: frames made small, and fragments in full resolution.
+DOVER sees a piece of video as reduced frames, and as fragments in full resolution.
 
-As in DOVER's own sampling (``dover/datasets/fusion_datasets.py`` and ``dover.yml`` of
-github.com/VQAssessment/DOVER): 32 frames over the whole piece for beauty; for technique clips of 32 frames,
-every second one, of which a grid of 7×7 windows of 32×32 pixels is taken, the same ones in all frames of a
-clip. Where theirs draws from one random state for all, ours draws from the video and the piece, so that a
-score can be had again.
+The sampling follows DOVER's (``dover/datasets/fusion_datasets.py`` and ``dover.yml`` of
+github.com/VQAssessment/DOVER): 32 frames over the whole piece for aesthetics; for technical quality clips of
+32 frames, every second one, with a grid of 7×7 windows of 32×32 pixels, the same in all frames of a clip.
+Draws are keyed by the video and the piece, so that scores are reproducible.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ from tasks.models.base import Models
 from tasks.models.dover import FRAMES, SIDE, Dover, Views
 from tasks.pairs.view import Side
 from tasks.scoring.suites.base import Dimension, SuitePrompt, SuiteVideo
-from tasks.scoring.suites.locot2v.picture_models import SeenModel
+from tasks.scoring.suites.locot2v.picture_models import VisualModel
 from tasks.scoring.suites.locot2v.pixel_metrics import Measured
-from tasks.scoring.suites.locot2v.pixel_scorers import Measurement, SeenScorer
+from tasks.scoring.suites.locot2v.pixel_scorers import Measurement, VisualScorer
 from tasks.scoring.suites.locot2v.visual_settings import TechnicalSettings
 
 _MEAN = np.array([123.675, 116.28, 103.53], np.float32)
 _DEVIATION = np.array([58.395, 57.12, 57.375], np.float32)
-#: Windows of a frame along each side, their size in pixels, and every how many-th frame is taken.
+#: Windows of a frame along each side, their size in pixels, and the step between frames.
 GRID, WINDOW, EVERY = 7, 32, 2
 
 
 def pieces(count: int, fps: float, piece_s: float) -> list[range]:
-    """Return the places of pieces that are about equally long and all shorter than `piece_s`.
+    """Return the places of pieces of about equal length, all shorter than `piece_s`.
 
-    A frame that lasts longer is a piece of its own.
+    A longer frame is a piece of its own.
 
     Examples
     --------
     >>> pieces(20, 1.0, 10.0)
     [range(0, 6), range(6, 13), range(13, 20)]
     """
-    # a piece of exactly so long is too long
+    # a piece of exactly `piece_s` is too long
     most = max(1, math.ceil(piece_s * fps) - 1)
     number = math.ceil(count / most)
     edges = [count * n // number for n in range(number + 1)]
@@ -63,13 +62,13 @@ def spread_places(count: int, parts: int, length: int, rng: np.random.Generator)
 
 @dataclass(frozen=True)
 class Windows:
-    """Where the windows of a clip lie: upper left corners ``(7, 7, 2)``, row before column."""
+    """Positions of a clip's windows: upper left corners ``(7, 7, 2)``, row before column."""
 
     corners: NDArray[np.intp]
 
     @classmethod
     def drawn(cls, height: int, width: int, rng: np.random.Generator) -> Windows:
-        """Draw one window in each cell of the grid; small frames have windows that overlap."""
+        """Draw one window in each cell of the grid; in small frames windows overlap."""
         rows, columns = (_corners(extent, rng) for extent in (height, width))
         return cls(np.stack([rows, columns.T], axis=-1))
 
@@ -85,16 +84,16 @@ class Windows:
 
 
 def _corners(extent: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return where windows begin along one side, shape (7, 7): along the side before across it."""
+    """Return the starts of windows along one side, shape (7, 7): along the side before across it."""
     cell = extent // GRID
     starts = np.minimum(cell * np.arange(GRID), extent - WINDOW)
     offsets = rng.integers(0, max(1, cell - WINDOW), (GRID, GRID))
-    found: NDArray[np.intp] = np.minimum(starts[:, None] + offsets, extent - WINDOW)
-    return found
+    places: NDArray[np.intp] = np.minimum(starts[:, None] + offsets, extent - WINDOW)
+    return places
 
 
 def views(video: Side, piece: range, clips: int, seed: int) -> tuple[Views, Views]:
-    """Return what DOVER's two branches see of a piece; each frame is read once, one at a time.
+    """Return the input of DOVER's two branches for a piece; frames are read once, one at a time.
 
     Parameters
     ----------
@@ -147,13 +146,13 @@ def _ready(frames: NDArray[np.uint8], clips: int) -> Views:
     return np.ascontiguousarray(parted.transpose(0, 4, 1, 2, 3))
 
 
-class TechnicalQuality(SeenScorer):
+class TechnicalQuality(VisualScorer):
     """DOVER++ on pieces under 10 s, the mean over pieces; on a CPU, by onnxruntime."""
 
     def __init__(self, dimension: Dimension, models: Models, settings: TechnicalSettings) -> None:
         super().__init__(dimension)
         self._settings = settings
-        self._model = SeenModel(models, settings.model, ("dover",), libraries=("onnxruntime",), gpu=False)
+        self._model = VisualModel(models, settings.model, ("dover",), libraries=("onnxruntime",), gpu=False)
 
     def settings(self) -> dict[str, Any]:
         """Return the model and the constants."""
@@ -164,7 +163,7 @@ class TechnicalQuality(SeenScorer):
         }
 
     def check(self) -> None:
-        """Check that the model is there.
+        """Check that the model is present.
 
         Raises
         ------
@@ -180,14 +179,14 @@ class TechnicalQuality(SeenScorer):
         raw: list[list[float]] = []
         for number, piece in enumerate(pieces(len(side), side.fps, settings.piece_s)):
             model: Dover = self._model.loaded()
-            # from the video's content, not from its name
+            # keyed by the video's content, not by its name
             seed = int(digest_text(f"{video.digest}\n{number}")[:16], 16)
             beauty, technique = model.scores(*views(side, piece, model.clips or settings.clips, seed))
             scores.append(technical_score(beauty, technique, settings))
             raw.append([beauty, technique])
-        found = Measured(math.fsum(scores) / len(scores), len(scores))
+        measured = Measured(math.fsum(scores) / len(scores), len(scores))
         details = {"pieces": scores, "aesthetic_and_technical": raw}
-        return Measurement(found, details, self._model.name)
+        return Measurement(measured, details, self._model.name)
 
 
 def technical_score(beauty: float, technique: float, settings: TechnicalSettings) -> float:

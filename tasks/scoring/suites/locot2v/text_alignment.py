@@ -24,17 +24,17 @@ from tasks.scoring.suites.locot2v.settings import Locot2vSettings, MatchSettings
 from tasks.scoring.suites.shown_videos import SampledVideo
 
 SCHEMA = objects({"description": {"type": "string"}})
-#: An answer of usual length, about 250 words.
+#: Assumed answer, about 250 words.
 _ASSUMED = {"description": "word " * 250}
 
 
 def describe(asker: Asker, film: SampledVideo, settings: Locot2vSettings, repeat: int) -> str:
-    """Return what a model says is seen in a video.
+    """Return a model's description of a video.
 
     Raises
     ------
     NotJudged
-        If it says nothing.
+        If there is none.
     """
     step = Step(
         name="describe",
@@ -51,24 +51,24 @@ def describe(asker: Asker, film: SampledVideo, settings: Locot2vSettings, repeat
 
 
 class OverallAlignment(Measure):
-    """Cosine of the embeddings of the description and of the prompt's base; below 0 counts as 0."""
+    """Cosine of the embeddings of the description and of the prompt's base, at least 0."""
 
     roles: ClassVar[Sequence[Role]] = ("multimodal",)
     compares: ClassVar[bool] = True
 
-    def told(self) -> Mapping[str, str]:
-        """Return how the model is asked to describe."""
+    def instructions(self) -> Mapping[str, str]:
+        """Return the instructions of the description."""
         return {"describe": instruction("describe", self.settings.prompts)}
 
     def value(self, asker: Comparer, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
-        """Return how near the description is to the prompt."""
+        """Return the similarity of the description and the prompt."""
         description = describe(asker, film, self.settings, repeat)
         cosine = float(asker.compare([([base_of(prompt)], [description])])[0][0, 0])
         details: dict[str, Any] = {"cosine": cosine}
         return Value(max(0.0, cosine), details)
 
 
-#: The fields that are compared one by one; the description of the event is compared apart.
+#: The fields that are compared one by one; descriptions are compared separately.
 FIELDS = ("subject", "setting", "action", "camera")
 
 Similarities = NDArray[np.float64]
@@ -85,20 +85,20 @@ class Match:
 
     @property
     def score(self) -> float:
-        """Likeness of the descriptions times the mean likeness of the fields."""
+        """Similarity of the descriptions times the mean similarity of the fields."""
         return self.description * self.fields
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The best matching, and what it is worth.
+    """The best matching, and its value.
 
     Parameters
     ----------
     inversions, most_inversions
-        Pairs of matches whose order in the video is not that of the prompt, and how many there could be.
+        Pairs of matches in another order than in the prompt, and their maximum number.
     value
-        Between 0 and 1; None where the prompt has no events.
+        Between 0 and 1; None if the prompt has no events.
     """
 
     matches: tuple[Match, ...]
@@ -115,36 +115,38 @@ def match_events(
     Parameters
     ----------
     description
-        Likeness of descriptions, ``(prompt events, video events)``; below 0 counts as 0.
+        Similarity of descriptions, ``(prompt events, video events)``; negative values count as 0.
     fields
-        Likeness of each field, ``(fields, prompt events, video events)``.
+        Similarity of each field, ``(fields, prompt events, video events)``.
 
     Raises
     ------
     ValueError
-        If the shapes do not fit.
+        If the shapes do not match.
     """
-    chosen = settings or MatchSettings()
+    constants = settings or MatchSettings()
     if fields.ndim != 3 or fields.shape[1:] != description.shape:
         raise ValueError(f"fields of shape {fields.shape} do not fit descriptions of {description.shape}")
     if not description.shape[0]:
         return Matched((), 0, 0, None)
-    told = np.clip(description, 0, 1)
+    similarity = np.clip(description, 0, 1)
     shared = np.clip(fields, 0, 1).mean(0)
-    rows, columns = linear_sum_assignment(told * shared, maximize=True)
+    rows, columns = linear_sum_assignment(similarity * shared, maximize=True)
     matches = tuple(
-        Match(int(row), int(column), float(told[row, column]), float(shared[row, column]))
+        Match(int(row), int(column), float(similarity[row, column]), float(shared[row, column]))
         for row, column in zip(rows, columns, strict=True)
     )
-    found = inversions([match.video_event for match in matches])
+    inverted = inversions([match.video_event for match in matches])
     most = len(matches) * (len(matches) - 1) // 2
-    over = len(matches) if chosen.over == "matched" else description.shape[0]
+    over = len(matches) if constants.over == "matched" else description.shape[0]
     mean = math.fsum(match.score for match in matches) / over if over else 0.0
-    return Matched(matches, found, most, mean * (1 - chosen.order_penalty * (found / most if most else 0.0)))
+    return Matched(
+        matches, inverted, most, mean * (1 - constants.order_penalty * (inverted / most if most else 0.0))
+    )
 
 
 def inversions(order: Sequence[int]) -> int:
-    """Return how many pairs stand in the wrong order.
+    """Return the number of pairs in the wrong order.
 
     Examples
     --------
@@ -155,42 +157,42 @@ def inversions(order: Sequence[int]) -> int:
 
 
 class EventAlignment(Measure):
-    """Mean worth of the matched events, less a penalty for their order; 0 where the video has no events."""
+    """Mean value of the matched events, less a penalty for their order; 0 if the video has no events."""
 
     roles: ClassVar[Sequence[Role]] = ("multimodal", "language")
     compares: ClassVar[bool] = True
     uses: ClassVar[frozenset[str]] = Measure.uses | {"most_events", "matching"}
 
-    def told(self) -> Mapping[str, str]:
-        """Return how the models are asked to describe and to find events."""
+    def instructions(self) -> Mapping[str, str]:
+        """Return the instructions of the description and of the events."""
         return {
             "describe": instruction("describe", self.settings.prompts),
-            "events": events.told(self.settings),
+            "events": events.events_instruction(self.settings),
         }
 
     def value(self, asker: Comparer, prompt: SuitePrompt, film: SampledVideo, repeat: int) -> Value:
-        """Return how well the video's events fit the prompt's."""
+        """Return how well the video's events match the prompt's."""
         wanted = events_of_prompt(asker, prompt, self.settings)
         description = describe(asker, film, self.settings, repeat)
-        seen = extract_events(asker, "events of the video", description, self.settings, repeat)
-        told, *fields = asker.compare(
+        shown = extract_events(asker, "events of the video", description, self.settings, repeat)
+        described, *fields = asker.compare(
             [
-                ([getattr(one, name) for one in wanted], [getattr(one, name) for one in seen])
+                ([getattr(one, name) for one in wanted], [getattr(one, name) for one in shown])
                 for name in ("event", *FIELDS)
             ]
         )
-        found = match_events(told, np.stack(fields), self.settings.matching)
-        if found.value is None:
+        matched = match_events(described, np.stack(fields), self.settings.matching)
+        if matched.value is None:
             raise NotJudged(Failure.NO_ANSWER, "the prompt has no events")
         matches = [
             {
                 "prompt": wanted[match.prompt_event].event,
-                "video": seen[match.video_event].event,
+                "video": shown[match.video_event].event,
                 "events": [match.prompt_event, match.video_event],
                 "description": match.description,
                 "fields": match.fields,
             }
-            for match in found.matches
+            for match in matched.matches
         ]
-        counts = {"prompt": len(wanted), "video": len(seen), "inversions": found.inversions}
-        return Value(found.value, {"matches": matches, "counts": counts})
+        counts = {"prompt": len(wanted), "video": len(shown), "inversions": matched.inversions}
+        return Value(matched.value, {"matches": matches, "counts": counts})

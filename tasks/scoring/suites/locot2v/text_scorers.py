@@ -1,16 +1,16 @@
-"""Scorers of the dimensions that texts and language models decide."""
+"""Scorers of the dimensions measured by text and language models."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from storage_schemas.ids import digest_value
 from tasks.aspects.base import Pool
 from tasks.llm.conversation import Roles, dry_run
 from tasks.llm.usage import Estimate, NotJudged
 from tasks.scoring.setup import Setup
-from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.base import Dimension, ScoredVideo, SuitePrompt, SuiteVideo, VideoScorer
+from tasks.scoring.suites.conversation_scorer import ConversationScorer, sampled
 from tasks.scoring.suites.locot2v.askers import DryRunComparer, LiveComparer, roles_of, similarity_of
 from tasks.scoring.suites.locot2v.clarity import Clarity
 from tasks.scoring.suites.locot2v.dimensions import CLARITY_NAMES, HERD_NAMES
@@ -20,9 +20,9 @@ from tasks.scoring.suites.locot2v.measure import Measure
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 from tasks.scoring.suites.locot2v.text_alignment import EventAlignment, OverallAlignment
 from tasks.scoring.suites.locot2v.text_similarity import TextSimilarity, embedding_model
-from tasks.scoring.suites.shown_videos import SampledVideo, readable
+from tasks.scoring.suites.shown_videos import readable
 
-#: What measures each dimension.
+#: The measure of each dimension.
 MEASURES: Mapping[str, type[Measure]] = {
     "overall_alignment": OverallAlignment,
     "event_alignment": EventAlignment,
@@ -32,83 +32,64 @@ MEASURES: Mapping[str, type[Measure]] = {
 }
 
 
-class WordsScorer(Scorer):
-    """Scores one video by steps that are asked of models.
+class WordsScorer(VideoScorer, ConversationScorer):
+    """Scores one video by a conversation with models.
 
     Parameters
     ----------
     measure
-        The steps, and how they become a number.
+        The steps, and their value.
     roles
         The models.
     similarity
-        What compares texts, for a measure that does.
+        The comparison of texts, for measures that need it.
     """
 
     def __init__(self, measure: Measure, roles: Roles, similarity: TextSimilarity | None = None) -> None:
-        super().__init__(measure.dimension)
-        self.measure, self.roles, self.similarity = measure, roles, similarity
+        super().__init__(measure.dimension, roles, measure.roles)
+        self.measure, self.similarity = measure, similarity
 
-    @property
-    def concurrency(self) -> int:
-        """As many as the profile allows for the multimodal model's server."""
-        return self.roles.concurrency("multimodal")
+    def instructions(self) -> Mapping[str, str]:
+        """Return the instructions of each step."""
+        return self.measure.instructions()
 
     def settings(self) -> dict[str, Any]:
         """Return models, constants and the checksum of the instructions."""
-        found = {
-            "models": self.roles.settings(self.measure.roles),
-            "told": digest_value(dict(self.measure.told())),
-            **self.measure.settings.model_dump(mode="json", include=set(self.measure.uses)),
-        }
-        if self.similarity is not None:
-            found["embeddings"] = self.similarity.embedder.settings()
-        return found
+        embeddings = {} if self.similarity is None else {"embeddings": self.similarity.embedder.settings()}
+        constants = self.measure.settings.model_dump(mode="json", include=set(self.measure.uses))
+        return {**super().settings(), **constants, **embeddings}
 
     def check(self) -> None:
-        """Ask the servers whether they have their models, and look for the model of embeddings.
+        """Ask the servers whether they have their models, and check the model of embeddings.
 
         Raises
         ------
         PrerequisiteError
-            If something is not there.
+            If something is missing.
         """
-        self.roles.check(self.measure.roles)
+        super().check()
         if self.similarity is not None:
             self.similarity.embedder.check()
 
-    def score(
-        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
-    ) -> Sequence[ScoredVideo | NotJudged]:
-        """Return the score of each video, with the whole conversation."""
-        return [self.score_film(prompt, SampledVideo(one.digest, one.video), repeat) for one in videos]
-
-    def score_film(self, prompt: SuitePrompt, film: SampledVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
-        """Return the score of one video, or why there is none."""
+    def score_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
+        """Return the score of one video with the whole conversation, or why there is none."""
         asker = LiveComparer(self.roles, similarity=self.similarity)
         try:
             with readable():
-                found = self.measure.value(asker, prompt, film, repeat)
+                result = self.measure.value(asker, prompt, sampled(video), repeat)
         except NotJudged as problem:
             return asker.failed(problem)
-        details = {**found.details, **asker.details()}
-        return ScoredVideo(found.value, asker.usage(), asker.calls, asker.model, details)
+        details = {**result.details, **asker.details()}
+        return ScoredVideo(result.value, asker.usage(), asker.calls, asker.model, details)
 
-    def estimate(
-        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
-    ) -> Sequence[Estimate]:
-        """Return the requests of each video whose answers are not kept."""
-        films = [SampledVideo(one.digest, one.video) for one in videos]
-        return [one for film in films for one in self.estimate_film(prompt, film, repeat)]
-
-    def estimate_film(self, prompt: SuitePrompt, film: SampledVideo, repeat: int = 0) -> list[Estimate]:
-        """Return the requests for one video whose answers are not kept."""
+    def estimate_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> Sequence[Estimate]:
+        """Return the requests about one video whose answers are not kept."""
         asker = DryRunComparer(self.roles, similarity=self.similarity)
-        return dry_run(asker, lambda asker: self.measure.value(asker, prompt, film, repeat))
+        return dry_run(asker, lambda asker: self.measure.value(asker, prompt, sampled(video), repeat))
 
 
 class LoadedWordsScorer(WordsScorer):
-    """As above, where the model of embeddings is loaded in this process."""
+    """The scorer if the model of embeddings is loaded in this process."""
 
     pool: ClassVar[Pool] = "h100"
 
@@ -119,15 +100,13 @@ def words_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) 
     Raises
     ------
     UserInputError
-        If a model or an instruction does not fit.
+        If a model or an instruction is invalid.
     PrerequisiteError
         If the profile does not name a model's server.
     """
     measure = MEASURES[dimension.name](dimension, settings)
-    measure.told()
+    measure.instructions()
     roles = roles_of(setup, settings)
-    for role in measure.roles:
-        roles.calls(role)
     if not measure.compares:
         return WordsScorer(measure, roles)
     embeddings = embedding_model(settings.embeddings)

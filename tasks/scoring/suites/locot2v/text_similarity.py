@@ -1,6 +1,4 @@
-"""How alike texts are in meaning: what embeds them, and the cosine of their embeddings, computed once and
-kept.
-"""
+"""Similarity of texts in meaning: models of embeddings, and stored cosines."""
 
 from __future__ import annotations
 
@@ -29,14 +27,14 @@ from tasks.scoring.setup import Setup
 
 Rows = NDArray[np.float64]
 
-#: Places of a CLIP's text that are left for its marks, and for words that a cut splits otherwise.
+#: Positions of a CLIP's text that are reserved for its marks, and for words that a cut splits differently.
 _CLIP_MARKS = 4
-#: What servers say of a text that is too long for the model.
+#: Servers' messages about a text that is too long for the model.
 _TOO_LONG = re.compile(r"context|too long|too large|maximum.{0,40}(length|tokens)|batch size", re.IGNORECASE)
 
 
 class EmbeddingModel(Frozen):
-    """What embeds texts.
+    """A model of text embeddings.
 
     Parameters
     ----------
@@ -48,9 +46,9 @@ class EmbeddingModel(Frozen):
     server
         Name of the server in the profile's ``[model_servers]``; empty for a CLIP that is loaded here.
     revision, code_revision
-        Of a served CLIP: what the server has to say of its version.
+        Of a served CLIP: the version that the server must report.
     most_tokens
-        Most tokens of a text at a server; a judge shortens long prompts to it.
+        Maximum tokens of a text at a server; judges shorten longer prompts.
     dtype
         Of a CLIP that is loaded here.
     characters_per_token
@@ -75,27 +73,27 @@ READY: Mapping[str, EmbeddingModel] = {
 }
 
 
-def embedding_model(said: str | Mapping[str, Any]) -> EmbeddingModel:
+def embedding_model(setting: str | Mapping[str, Any]) -> EmbeddingModel:
     """Return the model from its name, or from a table of its fields.
 
     Raises
     ------
     UserInputError
-        If there is none of that name, or a field does not fit.
+        If the name is unknown or a field is invalid.
     """
-    if isinstance(said, str):
-        if said not in READY:
+    if isinstance(setting, str):
+        if setting not in READY:
             raise UserInputError(
-                f"embeddings: {said!r} is no ready model ({', '.join(READY)}): give a table with model and "
-                "server"
+                f"embeddings: {setting!r} is not a predefined model ({', '.join(READY)}): give a table with "
+                "model and server"
             )
-        return READY[said]
-    unknown = [key for key in said if key not in EmbeddingModel.model_fields]
+        return READY[setting]
+    unknown = [key for key in setting if key not in EmbeddingModel.model_fields]
     if unknown:
         raise UserInputError(
             f"embeddings has no field {unknown[0]!r}: it has {', '.join(EmbeddingModel.model_fields)}"
         )
-    made = EmbeddingModel.model_validate(dict(said))
+    made = EmbeddingModel.model_validate(dict(setting))
     if made.kind == "embeddings" and not made.server:
         raise UserInputError("embeddings: name the server (model_servers of the profile), or kind = 'clip'")
     return made
@@ -103,7 +101,7 @@ def embedding_model(said: str | Mapping[str, Any]) -> EmbeddingModel:
 
 @dataclass(frozen=True)
 class Vectors:
-    """Rows of texts, ``(n, width)``, and what they took."""
+    """Rows of texts, ``(n, width)``, and their cost."""
 
     rows: Rows
     model: str
@@ -115,13 +113,13 @@ class Embedder(Protocol):
     """Embeds texts."""
 
     def settings(self) -> dict[str, Any]:
-        """Return what rows depend on, JSON-able."""
+        """Return what rows depend on, JSON-serialisable."""
 
     def check(self) -> None:
-        """Raise PrerequisiteError where it is not there."""
+        """Raise PrerequisiteError if it is missing."""
 
     def rows(self, texts: Sequence[str]) -> Vectors:
-        """Return the rows of texts; raise NotJudged where there are none."""
+        """Return the rows of texts; raise NotJudged if there are none."""
 
 
 class ServedEmbedder:
@@ -142,12 +140,12 @@ class ServedEmbedder:
         """Return the rows of texts."""
         with server_failures():
             try:
-                found = self.client.embed(texts)
+                embedded = self.client.embed(texts)
             except Refused as problem:
                 failure = Failure.CONTEXT_TOO_LONG if _TOO_LONG.search(str(problem)) else Failure.REFUSED
                 raise NotJudged(failure, f"embeddings: {problem}") from problem
-        usage = Usage(tokens_in=found.tokens, seconds=found.seconds, tries=found.requests)
-        return Vectors(found.rows, found.model, usage, found.requests)
+        usage = Usage(tokens_in=embedded.tokens, seconds=embedded.seconds, tries=embedded.requests)
+        return Vectors(embedded.rows, embedded.model, usage, embedded.requests)
 
 
 class ClipEmbedder:
@@ -161,11 +159,11 @@ class ClipEmbedder:
         return {"kind": "clip", **self._source.settings()}
 
     def check(self) -> None:
-        """Check that the model is there."""
+        """Check that the model is present."""
         self._source.check()
 
     def rows(self, texts: Sequence[str]) -> Vectors:
-        """Return the rows of texts, pieces of long ones averaged."""
+        """Return the rows of texts; a long text's is the mean of its pieces."""
         start = time.perf_counter()
         with server_failures():
             encoder = self._source.encoder()
@@ -177,8 +175,8 @@ def _clip_row(encoder: Encoder, text: str) -> Rows:
     pieces = pieces_of(text, encoder.ends(text), max(1, encoder.limit - _CLIP_MARKS))
     rows = encoder.texts([piece for piece, _ in pieces], encoder.limit).astype(np.float64)
     weights = np.array([tokens for _, tokens in pieces], dtype=np.float64)
-    found: Rows = (rows * weights[:, None]).sum(0) / weights.sum()
-    return found
+    mean: Rows = (rows * weights[:, None]).sum(0) / weights.sum()
+    return mean
 
 
 def pieces_of(text: str, ends: Sequence[int], most: int) -> list[tuple[str, int]]:
@@ -187,23 +185,23 @@ def pieces_of(text: str, ends: Sequence[int], most: int) -> list[tuple[str, int]
     Parameters
     ----------
     ends
-        Where each token ends, in characters, rising.
+        End of each token in characters, ascending.
 
     Examples
     --------
     >>> pieces_of("a bb c", [1, 4, 6], 2)
     [('a bb', 2), ('c', 1)]
     """
-    found, begin = [], 0
+    chunks, begin = [], 0
     for first in range(0, len(ends), most):
         some = ends[first : first + most]
-        found.append((text[begin : some[-1]].strip(), len(some)))
+        chunks.append((text[begin : some[-1]].strip(), len(some)))
         begin = some[-1]
-    return found or [(text, 1)]
+    return chunks or [(text, 1)]
 
 
 def embedder_of(setup: Setup, model: EmbeddingModel) -> Embedder:
-    """Return what embeds; nothing is loaded or asked yet.
+    """Return the embedder; nothing is loaded or asked yet.
 
     Raises
     ------
@@ -221,22 +219,22 @@ def embedder_of(setup: Setup, model: EmbeddingModel) -> Embedder:
     return ClipEmbedder(source, model.model)
 
 
-#: Texts on the left and on the right: each of the one is compared with each of the other.
+#: Texts on the left and on the right, which are all compared with each other.
 Group = tuple[Sequence[str], Sequence[str]]
 
 
 def cosines(left: Rows, right: Rows) -> Rows:
-    """Return the cosine of each row with each row, ``(left, right)``; 0 where a row has no length."""
+    """Return the cosine of each row with each other row, ``(left, right)``; 0 for rows of length 0."""
     one, other = (
         rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12) for rows in (left, right)
     )
-    found: Rows = np.clip(one @ other.T, -1.0, 1.0)
-    return found
+    cosines: Rows = np.clip(one @ other.T, -1.0, 1.0)
+    return cosines
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Cosines of several groups, and what they took; nothing where they were kept."""
+    """Cosines of several groups, and their cost; none if they were stored."""
 
     values: tuple[Rows, ...]
     model: str
@@ -245,18 +243,18 @@ class Compared:
 
 
 class TextSimilarity:
-    """Compares texts; what was compared once is kept.
+    """Compares texts; each comparison is stored.
 
     Parameters
     ----------
     model, embedder
         What embeds.
-    kept
-        Where cosines are kept; embeddings themselves would be a thousand times as long.
+    answers
+        Store of the cosines; embeddings themselves would be a thousand times as large.
     """
 
-    def __init__(self, model: EmbeddingModel, embedder: Embedder, kept: AnswerStore) -> None:
-        self.model, self.embedder, self._kept = model, embedder, kept
+    def __init__(self, model: EmbeddingModel, embedder: Embedder, answers: AnswerStore) -> None:
+        self.model, self.embedder, self._answers = model, embedder, answers
 
     def compare(self, groups: Sequence[Group]) -> Compared:
         """Return the cosines of each group, ``(left, right)``.
@@ -287,9 +285,9 @@ class TextSimilarity:
 
         if not any(left and right for left, right in groups):
             return Compared(_read([], groups), self.model.model, Usage(tries=0), 0)
-        kept, made = self._kept.get_or_make(key, make)
+        stored, made = self._answers.get_or_make(key, make)
         usage, requests = (made_of[0].usage, made_of[0].requests) if made else (Usage(tries=0), 0)
-        return Compared(_read(json.loads(kept.text), groups), kept.model, usage, requests)
+        return Compared(_read(json.loads(stored.text), groups), stored.model, usage, requests)
 
     def _key(self, groups: Sequence[Group]) -> str:
         return digest_value(
@@ -300,10 +298,10 @@ class TextSimilarity:
         )
 
     def estimate(self, groups: Sequence[Group]) -> Estimate | None:
-        """Return the request that a comparison takes; None where it is kept, or no server is asked."""
+        """Return the estimated request of a comparison; None if it is stored, or no server is asked."""
         key = self._key(groups)
         texts = {text for left, right in groups if left and right for text in (*left, *right)}
-        if self.model.kind == "clip" or not texts or self._kept.find(key) is not None:
+        if self.model.kind == "clip" or not texts or self._answers.find(key) is not None:
             return None
         tokens = sum(math.ceil(len(text) / self.model.characters_per_token) for text in texts)
         return Estimate(tokens_in=tokens, model=self.model.model, once=key)
@@ -319,15 +317,15 @@ def _read(values: Sequence[Any], groups: Sequence[Group]) -> tuple[Rows, ...]:
     )
 
 
-def text_similarity(setup: Setup, said: str | Mapping[str, Any], kept: AnswerStore) -> TextSimilarity:
-    """Return what compares texts; nothing is loaded or asked yet.
+def text_similarity(setup: Setup, setting: str | Mapping[str, Any], answers: AnswerStore) -> TextSimilarity:
+    """Return the comparison of texts; nothing is loaded or asked yet.
 
     Raises
     ------
     UserInputError
-        If the model does not fit.
+        If the model is invalid.
     PrerequisiteError
         If the profile does not name its server.
     """
-    model = embedding_model(said)
-    return TextSimilarity(model, embedder_of(setup, model), kept)
+    model = embedding_model(setting)
+    return TextSimilarity(model, embedder_of(setup, model), answers)

@@ -1,4 +1,4 @@
-"""Cuts of a video, and how abruptly it changes at them (LoCoT2V-Bench, appendix B.6)."""
+"""Cuts of a video, and the smoothness of its transitions (LoCoT2V-Bench, appendix B.6)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FeaturesOf = Callable[[Sequence[int]], Features]
 
 
 class TransitionSettings(Frozen):
-    """Constants of transition smoothness (not from the paper, but for the four similarities).
+    """Constants of transition smoothness (not from the paper, except for the four similarities).
 
     Parameters
     ----------
     window_s
-        Seconds about a cut, half of them before it.
+        Seconds around a cut, half of them before it.
     pixels, structure, features, motion
         Weights of the four similarities; not all may be 0.
     long_side
@@ -52,7 +52,7 @@ class TransitionSettings(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One cut: where it is, and how smooth."""
+    """One cut, with its smoothness."""
 
     place: int
     similarities: tuple[float, ...]
@@ -60,7 +60,7 @@ class Transition:
 
 
 def window_of(cut: int, count: int, fps: float, window_s: float) -> range:
-    """Return the places about a cut, at least two on each side where the video has them.
+    """Return the places around a cut, at least two on each side if the video has them.
 
     Parameters
     ----------
@@ -78,15 +78,16 @@ def pixel_similarity(first: Bytes, second: Bytes) -> float:
 
 def structural_similarity(first: Bytes, second: Bytes) -> float:
     """Return the SSIM of two grey frames, at least 0 (Wang and others, 2004; OpenCV's, a Gaussian of 1.5)."""
-    found = cv2.quality.QualitySSIM.create(first).compute(second)
-    return max(0.0, float(found[0]))
+    ssim = cv2.quality.QualitySSIM.create(first).compute(second)
+    return max(0.0, float(ssim[0]))
 
 
 def motion_similarity(first: Floats, second: Floats) -> float:
-    """Return how alike two flows are: 1 less the length of their difference over the sum of their lengths.
+    """Return the similarity of two flows: 1 less the length of their difference over the sum of their
+    lengths.
 
-    Two still steps are alike; means over pixels are taken of numerator and denominator apart, and a hundredth
-    of a pixel is added to both lengths, so that noise in still frames is no motion.
+    Two still steps are equal; numerator and denominator are averaged over pixels separately, and a hundredth
+    of a pixel is added to both lengths, so that noise in still frames does not count as motion.
     """
     apart = np.sqrt(((first.astype(np.float64) - second) ** 2).sum(-1)).mean()
     lengths = sum(np.sqrt((flow.astype(np.float64) ** 2).sum(-1)).mean() + 0.01 for flow in (first, second))
@@ -119,7 +120,7 @@ def step_similarities(
     flows = [optical_flow(a, b, settings.flow) for a, b in pairwise(greys)]
     alike = np.clip(cosines(features_of(places)), 0, 1)
     weights = settings.pixels + settings.structure + settings.features + settings.motion
-    found = []
+    values_by_frame = []
     for step in range(len(frames) - 1):
         motion = [
             motion_similarity(flows[step], flows[other])
@@ -130,8 +131,8 @@ def step_similarities(
         total += settings.structure * structural_similarity(greys[step], greys[step + 1])
         total += settings.features * float(alike[step])
         total += settings.motion * (math.fsum(motion) / len(motion) if motion else 1.0)
-        found.append(total / weights)
-    return found
+        values_by_frame.append(total / weights)
+    return values_by_frame
 
 
 def transitions(
@@ -145,38 +146,38 @@ def transitions(
     Parameters
     ----------
     cuts
-        Places of the first frame after each cut, such as PySceneDetect finds them.
+        Places of the first frame after each cut.
     features_of
         Features of frames, SigLIP's in the paper.
     """
-    chosen = settings or TransitionSettings()
-    found = []
+    constants = settings or TransitionSettings()
+    measured = []
     for cut in cuts:
-        places = window_of(cut, len(video), video.fps, chosen.window_s)
+        places = window_of(cut, len(video), video.fps, constants.window_s)
         if len(places) > 1:
-            values = step_similarities(video, places, features_of, chosen)
-            found.append(Transition(cut, tuple(values), smoothness(values)))
-    return found
+            values = step_similarities(video, places, features_of, constants)
+            measured.append(Transition(cut, tuple(values), smoothness(values)))
+    return measured
 
 
-def transition_smoothness(found: Sequence[Transition]) -> Measured:
-    """Return the mean over cuts; a video without one has no transition, so no value."""
-    if not found:
+def transition_smoothness(transitions: Sequence[Transition]) -> Measured:
+    """Return the mean over cuts; None for a video without cuts."""
+    if not transitions:
         return Measured(None, 0, "the video has no cut")
-    return Measured(math.fsum(one.smoothness for one in found) / len(found), len(found))
+    return Measured(math.fsum(one.smoothness for one in transitions) / len(transitions), len(transitions))
 
 
 class CutSettings(Frozen):
-    """How cuts are found; the paper names PySceneDetect only. Not from the paper: its own defaults.
+    """Settings of cut detection; the paper names only PySceneDetect. Not from the paper: its own defaults.
 
     Parameters
     ----------
     threshold
-        Change of hue, saturation and value between two frames that makes a cut, 0 to 255.
+        Change of hue, saturation and value between two frames that counts as a cut, 0 to 255.
     shortest_s
-        Scenes are at least so long, in seconds.
+        Minimum length of a scene, seconds.
     long_side
-        Longer side to which frames are reduced before, in pixels (about what PySceneDetect does by itself).
+        Longer side to which frames are reduced first, in pixels (about PySceneDetect's own).
     """
 
     threshold: float = Field(default=27.0, gt=0)
@@ -187,19 +188,19 @@ class CutSettings(Frozen):
 def find_cuts(video: Side, settings: CutSettings | None = None) -> list[int]:
     """Return the places of the first frame after each cut.
 
-    One frame is held at a time, and what the detector keeps of the one before.
+    One frame is held at a time, besides the detector's state.
     """
-    # it brings its command line, which takes a while: only where cuts are wanted
+    # slow to import, so only when cuts are needed
     import cv2
     from scenedetect.detectors.content_detector import ContentDetector
 
-    chosen = settings or CutSettings()
-    shortest = max(1, round(chosen.shortest_s * video.fps))
-    detector = ContentDetector(threshold=chosen.threshold, min_scene_len=shortest)
-    found: list[int] = []
+    constants = settings or CutSettings()
+    shortest = max(1, round(constants.shortest_s * video.fps))
+    detector = ContentDetector(threshold=constants.threshold, min_scene_len=shortest)
+    cuts: list[int] = []
     for place in range(len(video)):
-        small = reduced(video.rgb(place), chosen.long_side)
-        found += detector.process_frame(place, cv2.cvtColor(small, cv2.COLOR_RGB2BGR))
-    found += detector.post_process(len(video) - 1)
-    # a scene of no frame is none
-    return sorted({int(place) for place in found if 0 < place < len(video)})
+        small = reduced(video.rgb(place), constants.long_side)
+        cuts += detector.process_frame(place, cv2.cvtColor(small, cv2.COLOR_RGB2BGR))
+    cuts += detector.post_process(len(video) - 1)
+    # scenes without frames do not count
+    return sorted({int(place) for place in cuts if 0 < place < len(video)})

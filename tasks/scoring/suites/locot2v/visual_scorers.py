@@ -1,4 +1,4 @@
-"""Scorers that compare features of whole frames, and which scorer a dimension of pixels or features has."""
+"""Scorers that compare features of whole frames, and the scorer of each visual dimension."""
 
 from __future__ import annotations
 
@@ -18,18 +18,23 @@ from tasks.scoring.suites.locot2v.aesthetic_quality import AestheticQuality
 from tasks.scoring.suites.locot2v.event_consistency import KINDS, EventConsistency
 from tasks.scoring.suites.locot2v.picture_models import PictureRow, Pictures, feature_rows
 from tasks.scoring.suites.locot2v.pixel_metrics import Features, Measured, cosines
-from tasks.scoring.suites.locot2v.pixel_scorers import PIXEL_DIMENSIONS, Measurement, PixelScorer, SeenScorer
+from tasks.scoring.suites.locot2v.pixel_scorers import (
+    PIXEL_DIMENSIONS,
+    Measurement,
+    PixelScorer,
+    VisualScorer,
+)
 from tasks.scoring.suites.locot2v.settings import Locot2vSettings
 from tasks.scoring.suites.locot2v.technical_quality import TechnicalQuality
 from tasks.scoring.suites.locot2v.transitions import find_cuts, transition_smoothness, transitions
-from tasks.scoring.suites.locot2v.visual_settings import PictureModel, SeenSettings, seen_settings
+from tasks.scoring.suites.locot2v.visual_settings import PictureModel, VisualSettings
 
-#: Cuts of which details are kept with a score.
-_TOLD = 200
+#: Maximum number of cuts in the details of a score.
+_MOST_CUTS = 200
 
 
-class FeatureScorer(SeenScorer):
-    """Loads a model of pictures."""
+class FeatureScorer(VisualScorer):
+    """Base of scorers with a model of pictures."""
 
     pool: ClassVar[Pool] = "h100"
 
@@ -44,7 +49,7 @@ class FeatureScorer(SeenScorer):
         return {"pictures": self._pictures.settings(), "version": 1}
 
     def check(self) -> None:
-        """Check that the model is there.
+        """Check that the model is present.
 
         Raises
         ------
@@ -60,14 +65,14 @@ class SemanticConsistency(FeatureScorer):
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
         """Return the mean over neighbours."""
         side = video.video
-        found = neighbour_cosines(
+        measured = neighbour_cosines(
             feature_rows(self._cache, side, range(len(side)), PictureRow(self._pictures))
         )
-        return Measurement(found, model=self._pictures.name)
+        return Measurement(measured, model=self._pictures.name)
 
 
 def neighbour_cosines(parts: Iterable[Rows]) -> Measured:
-    """Return the mean cosine of neighbouring rows that come in parts, at least 0."""
+    """Return the mean cosine of neighbouring rows, given in parts, at least 0."""
     last: Features | None = None
     values: list[float] = []
     for part in parts:
@@ -82,10 +87,10 @@ def neighbour_cosines(parts: Iterable[Rows]) -> Measured:
 
 
 class TransitionSmoothness(FeatureScorer):
-    """How smooth pixels, structure, features and motion are about each cut."""
+    """Smoothness of pixels, structure, features and motion around each cut."""
 
     def __init__(
-        self, dimension: Dimension, models: Models, cache: FeatureCache, settings: SeenSettings
+        self, dimension: Dimension, models: Models, cache: FeatureCache, settings: VisualSettings
     ) -> None:
         super().__init__(dimension, models, cache, settings.transition_pictures)
         self._cuts, self._transitions = settings.cuts, settings.transitions
@@ -106,33 +111,33 @@ class TransitionSmoothness(FeatureScorer):
             rows = list(feature_rows(self._cache, side, places, feature))
             return np.concatenate(rows).astype(np.float64)
 
-        found = transitions(side, find_cuts(side, self._cuts), features_of, self._transitions)
-        told = [{"frame": one.place, "smoothness": one.smoothness} for one in found[:_TOLD]]
-        return Measurement(transition_smoothness(found), {"cuts": told}, self._pictures.name)
+        at_cuts = transitions(side, find_cuts(side, self._cuts), features_of, self._transitions)
+        cuts = [{"frame": one.place, "smoothness": one.smoothness} for one in at_cuts[:_MOST_CUTS]]
+        return Measurement(transition_smoothness(at_cuts), {"cuts": cuts}, self._pictures.name)
 
 
-def seen_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) -> Scorer:
+def visual_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings) -> Scorer:
     """Return the scorer of a dimension; nothing is loaded yet.
 
     Raises
     ------
     UserInputError
-        If a setting does not fit, or it is no dimension of pixels and features.
+        If it is not a visual dimension.
     PrerequisiteError
         If the profile does not name a model's server.
     """
-    chosen = seen_settings(settings.seen)
+    visual = settings.visual
     if dimension.name in PIXEL_DIMENSIONS:
-        return PixelScorer(dimension, setup.cache, chosen.pixels, chosen.worst_warping)
+        return PixelScorer(dimension, setup.cache, visual.pixels, visual.worst_warping)
     if dimension.name in KINDS:
-        return EventConsistency(dimension, setup, settings, chosen)
+        return EventConsistency(dimension, setup, settings, visual)
     models, cache = setup.models, setup.cache
     if dimension.name == "aesthetic_quality":
-        return AestheticQuality(dimension, models, cache, chosen.aesthetics)
+        return AestheticQuality(dimension, models, cache, visual.aesthetics)
     if dimension.name == "technical_quality":
-        return TechnicalQuality(dimension, models, chosen.technical)
+        return TechnicalQuality(dimension, models, visual.technical)
     if dimension.name == "semantic_consistency":
-        return SemanticConsistency(dimension, models, cache, chosen.semantic_pictures)
+        return SemanticConsistency(dimension, models, cache, visual.semantic_pictures)
     if dimension.name == "transition_smoothness":
-        return TransitionSmoothness(dimension, models, cache, chosen)
+        return TransitionSmoothness(dimension, models, cache, visual)
     raise UserInputError(f"{dimension.name} is no dimension of pixels and features")

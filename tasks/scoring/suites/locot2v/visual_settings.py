@@ -1,13 +1,11 @@
-"""Settings of the dimensions of pixels and features; what the paper leaves open is marked so."""
+"""Settings of the visual dimensions; "not from the paper" marks what the paper leaves open."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from tasks.scoring.suites.locot2v.pixel_metrics import PixelSettings
 from tasks.scoring.suites.locot2v.transitions import CutSettings, TransitionSettings
@@ -21,7 +19,7 @@ class PictureModel(Frozen):
     model
         Its name in a model folder: of kind ``clip`` (CLIP, SigLIP) or ``picture-features`` (DINO).
     dtype
-        Of its weights and sums.
+        Of its weights and computations.
     """
 
     model: str
@@ -39,11 +37,11 @@ class AestheticSettings(Frozen):
     Parameters
     ----------
     pictures
-        The SigLIP that the predictor stands on; another one makes no sense with the published head.
+        The SigLIP that the predictor was trained on; the published head needs this one.
     head
         The predictor's head in a model folder, of kind ``aesthetic-head``.
     fps
-        Frames a second that are scored (the paper: 1).
+        Frames per second that are scored (the paper: 1).
     upper_bound
         Score that counts as 1: the paper takes the mean of the best tenth of a set of pictures and does not
         print it. Not from the paper: 10, the end of the predictor's scale;
@@ -67,12 +65,12 @@ class TechnicalSettings(Frozen):
         The technical branch alone, or both branches together as DOVER's authors weigh them. The paper says
         DOVER++ without saying which. Not from the paper: technical.
     piece_s
-        Pieces of a video are shorter than so many seconds (the paper: 10).
+        Upper limit of a piece's length, seconds (the paper: 10).
     clips
-        Clips that the technical branch sees of a piece, where the file leaves it open (DOVER's options: 3).
+        Clips of a piece for the technical branch, if the file leaves it open (DOVER's options: 3).
     technical_mean, technical_deviation, aesthetic_mean, aesthetic_deviation, technical_weight
-        How the branches' raw numbers are brought to one scale before the logistic function: those that
-        DOVER's authors give for DOVER. They give none for DOVER++. Not from the paper.
+        Normalisation of the branches' raw numbers before the logistic function: those of DOVER's authors for
+        DOVER. They give none for DOVER++. Not from the paper.
     """
 
     model: str = "dover-plus-plus"
@@ -97,17 +95,17 @@ class ConsistencySettings(Frozen):
         ``boxes``: a subject is what lies in its box, and the background a frame whose boxes are filled. A
         stand-in for the paper's masks of Grounded-SAM-2, which are not implemented.
     box_threshold, text_threshold
-        Least score of a box, and of a word in it (Grounding DINO's own defaults; not from the paper).
+        Minimum score of a box, and of a word in it (Grounding DINO's own defaults; not from the paper).
     subjects, backgrounds
-        What gives features of subjects (VBench: DINO) and of backgrounds (VBench: CLIP); not from the paper.
+        Models of features of subjects (VBench: DINO) and of backgrounds (VBench: CLIP); not from the paper.
     one_background
-        What counts as one background, whose features in several events are compared: ``all`` events of a
-        video, or those with the same words for their ``setting``. Not from the paper: all, since events
-        seldom name a place in the same words; a prompt that wants a change of place lowers it then.
+        Events that share a background: ``all`` events of a video, or those with the same words for their
+        ``setting``. Not from the paper: all, since events rarely name a place in the same words; a prompt
+        with a change of place then lowers the score.
     fps
-        Frames a second of an event that are looked at. Not from the paper.
+        Frames per second of an event that are used. Not from the paper.
     most_frames
-        Most frames of one event; of longer ones an even choice. Not from the paper.
+        Maximum frames of one event; longer ones are sampled evenly. Not from the paper.
     """
 
     detector: PictureModel = PictureModel(model="grounding-dino-base")
@@ -121,8 +119,8 @@ class ConsistencySettings(Frozen):
     most_frames: int = Field(default=64, ge=2)
 
 
-class SeenSettings(Frozen):
-    """Settings of all dimensions of pixels and features.
+class VisualSettings(Frozen):
+    """Settings of all visual dimensions.
 
     Parameters
     ----------
@@ -133,7 +131,7 @@ class SeenSettings(Frozen):
     cuts, transitions, transition_pictures
         Transition smoothness: how cuts are found, what is compared, and the model of features (SigLIP).
     semantic_pictures
-        Whose features semantic consistency compares (EvalCrafter: CLIP).
+        Model of features for semantic consistency (EvalCrafter: CLIP).
     aesthetics, technical, consistency
         The other dimensions.
     """
@@ -147,19 +145,3 @@ class SeenSettings(Frozen):
     aesthetics: AestheticSettings = AestheticSettings()
     technical: TechnicalSettings = TechnicalSettings()
     consistency: ConsistencySettings = ConsistencySettings()
-
-
-def seen_settings(values: Mapping[str, Any]) -> SeenSettings:
-    """Return the settings that a user gave.
-
-    Raises
-    ------
-    UserInputError
-        For one that there is not, or whose value does not fit.
-    """
-    try:
-        return SeenSettings.model_validate(dict(values))
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(["seen", *map(str, first["loc"])])
-        raise UserInputError(f"locot2v-bench: {where}: {first['msg']}") from problem

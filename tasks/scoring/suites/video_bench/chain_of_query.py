@@ -1,8 +1,8 @@
 """Chain of query: five requests lead to a score of one video against its prompt (Video-Bench, section 4.2).
 
 A multimodal model describes the video without knowing the prompt. Two assistants, a language model, compare
-description and prompt and ask. The multimodal model looks again, describes anew and answers. It scores from
-the frames, both descriptions and the questions with their answers.
+description and prompt and ask questions. The multimodal model describes the video again and answers. It
+scores from the frames, both descriptions and the questions with their answers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
 _DESCRIBED = objects({"caption": _TEXT, "description": _TEXT})
 _ASKED = objects({"analysis": _TEXT, "questions": _TEXTS})
 _ANSWERED = objects({"description": _TEXT, "answers": _TEXTS})
-#: Answers of a usual length, about: guesses, used while nothing is known. 4.6 characters are a token.
+#: Assumed lengths of answers, used without measurements. 4.6 characters are a token.
 _LONG, _SHORT = "word " * 250, "word " * 30
 _NONE = "none"
 
@@ -36,22 +36,22 @@ class ChainOfQuery:
     Raises
     ------
     UserInputError
-        If its criteria do not fit.
+        If its criteria are invalid.
     """
 
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings) -> None:
         self.dimension, self._settings = dimension, settings
         folder = settings.prompts
         sections = sections_of(dimension.name, folder)
-        told = {name.replace(" ", "_"): text for name, text in sections.items()}
-        told |= {"low": f"{dimension.low:g}", "high": f"{dimension.high:g}", "most": str(settings.questions)}
+        words = {name.replace(" ", "_"): text for name, text in sections.items()}
+        words |= {"low": f"{dimension.low:g}", "high": f"{dimension.high:g}", "most": str(settings.questions)}
         questions = prompt_text("video-bench/ask_questions", folder)
         self.systems: Mapping[str, str] = {
-            "describe": filled(prompt_text("video-bench/describe", folder), **told),
-            "first assistant": filled(questions, **told, assistant=sections["first assistant"]),
-            "second assistant": filled(questions, **told, assistant=sections["second assistant"]),
-            "answer": filled(prompt_text("video-bench/answer", folder), **told),
-            "score": filled(prompt_text("video-bench/score", folder), **told),
+            "describe": filled(prompt_text("video-bench/describe", folder), **words),
+            "first assistant": filled(questions, **words, assistant=sections["first assistant"]),
+            "second assistant": filled(questions, **words, assistant=sections["second assistant"]),
+            "answer": filled(prompt_text("video-bench/answer", folder), **words),
+            "score": filled(prompt_text("video-bench/score", folder), **words),
         }
 
     def score(self, asker: Asker, prompt: str, film: SampledVideo, repeat: int = 0) -> int:
@@ -70,8 +70,8 @@ class ChainOfQuery:
             "Description": first["description"],
         }
         one = self._ask(asker, "first assistant", known, {}, repeat)["questions"]
-        seen = {**known, "Questions of another assistant": _numbered(one)}
-        second = seen if self._settings.chained_questions else known
+        with_first = {**known, "Questions of another assistant": _numbered(one)}
+        second = with_first if self._settings.chained_questions else known
         two = self._ask(asker, "second assistant", second, {}, repeat)["questions"]
         questions = [*one, *two]
         to_answer = {"Prompt of the video": prompt, "Questions of the assistants": _numbered(questions)}
@@ -100,7 +100,7 @@ class ChainOfQuery:
         def check(value: Any) -> Any:
             return self._read(name, value, questions)
 
-        text = "\n\n".join(f"{title}:\n{said}" for title, said in blocks.items())
+        text = "\n\n".join(f"{title}:\n{block}" for title, block in blocks.items())
         step = Step(
             name=name,
             role=role,
@@ -110,13 +110,13 @@ class ChainOfQuery:
             schema=schema,
             check=check,
             assumed=assumed,
-            # both assistants may be told the same by a user
+            # a user may give both assistants the same instructions
             what={"step": name, "repeat": repeat},
         )
         return asker.ask(step)
 
     def _shape(self, name: str, questions: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return an answer's schema, and one of usual length."""
+        """Return an answer's schema, and an assumed answer."""
         if name == "describe":
             return _DESCRIBED, {"caption": _SHORT, "description": _LONG}
         if name == "answer":
@@ -143,13 +143,13 @@ class ChainOfQuery:
             score = score_in(value, int(self.dimension.low), int(self.dimension.high))
             reason, description = text_in(value, "reason"), text_in(value, "description")
             return {"description": description, "reason": reason, "score": score}
-        asked = texts_in(value, "questions")
+        proposed = texts_in(value, "questions")
         most = self._settings.questions
-        # more than was allowed is not asked; it is kept for a reader
+        # surplus questions are stored for readers, not asked
         return {
             "analysis": str(value.get("analysis", "")),
-            "questions": asked[:most],
-            "not_asked": asked[most:],
+            "questions": proposed[:most],
+            "not_asked": proposed[most:],
         }
 
 

@@ -1,6 +1,4 @@
-"""The nine dimensions with their scales (Video-Bench, section 3.1), and the prompt file that the authors
-publish.
-"""
+"""The nine dimensions with their scales (Video-Bench, section 3.1), and the authors' prompt file."""
 
 from __future__ import annotations
 
@@ -97,7 +95,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
 #: By name.
 BY_NAME: Mapping[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}
 
-#: What the authors' files call them.
+#: Names in the authors' files.
 PUBLISHED_NAMES: Mapping[str, str] = {
     **{name: name for name in BY_NAME},
     "overall_consistency": "video_text_consistency",
@@ -126,7 +124,7 @@ def read_published(path: Path) -> Sequence[SuitePrompt] | None:
     Raises
     ------
     UserInputError
-        If the form is theirs but an entry does not fit.
+        If the form is theirs but an entry is invalid.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -154,8 +152,8 @@ def _published(where: str, entry: Any, counts: Counter[str]) -> SuitePrompt:
     text = entry.get("prompt", entry.get("prompt_en"))
     if not isinstance(text, str) or not text.strip():
         raise UserInputError(f"{where} has no prompt")
-    said = entry.get("dimension")
-    names = [said] if isinstance(said, str) else said
+    given = entry.get("dimension")
+    names = [given] if isinstance(given, str) else given
     if not isinstance(names, list) or not names:
         raise UserInputError(f"{where} has no dimension: give one name, or a list of them")
     for name in names:
@@ -163,7 +161,7 @@ def _published(where: str, entry: Any, counts: Counter[str]) -> SuitePrompt:
             known = ", ".join(PUBLISHED_NAMES)
             raise UserInputError(f"{where}: there is no dimension {name!r}; there are {known}")
     dimensions = [PUBLISHED_NAMES[name] for name in names]
-    if isinstance(said, str):
+    if isinstance(given, str):
         dimensions += SCORED_BESIDES.get(dimensions[0], ())
     theme = str(names[0])
     counts[theme] += 1

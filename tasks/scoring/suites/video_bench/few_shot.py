@@ -16,7 +16,7 @@ from tasks.scoring.suites.shown_videos import SampledVideo
 from tasks.scoring.suites.video_bench.instructions import sections_of
 from tasks.scoring.suites.video_bench.settings import Rest, VideoBenchSettings
 
-#: What the reason of one score has, about: a guess.
+#: Assumed length of the reason of one score.
 _REASON = "word " * 40
 
 
@@ -29,7 +29,7 @@ class VideoGroup:
     counted
         Whose scores are taken.
     measures
-        Shown after them only as a measure.
+        Shown after them only for comparison.
     """
 
     counted: tuple[int, ...]
@@ -47,11 +47,11 @@ def video_groups(count: int, shots: int, rest: Rest) -> list[VideoGroup]:
         number = -(-count // shots)
         ends = [count * at // number for at in range(number + 1)]
         return [VideoGroup(tuple(range(*ends[at : at + 2]))) for at in range(number)]
-    found = [VideoGroup(tuple(range(at, min(at + shots, count)))) for at in range(0, count, shots)]
-    if rest == "fill" and len(found) > 1:
-        last = found[-1].counted
-        found[-1] = VideoGroup(last, tuple(range(shots - len(last))))
-    return found
+    groups = [VideoGroup(tuple(range(at, min(at + shots, count)))) for at in range(0, count, shots)]
+    if rest == "fill" and len(groups) > 1:
+        last = groups[-1].counted
+        groups[-1] = VideoGroup(last, tuple(range(shots - len(last))))
+    return groups
 
 
 class FewShot:
@@ -60,15 +60,15 @@ class FewShot:
     Raises
     ------
     UserInputError
-        If its criteria do not fit.
+        If its criteria are invalid.
     """
 
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings) -> None:
         self.dimension, self._settings = dimension, settings
         sections = sections_of(dimension.name, settings.prompts)
-        told = {name.replace(" ", "_"): text for name, text in sections.items()}
+        words = {name.replace(" ", "_"): text for name, text in sections.items()}
         template = prompt_text("video-bench/few_shot", settings.prompts)
-        self.system = filled(template, **told, low=f"{dimension.low:g}", high=f"{dimension.high:g}")
+        self.system = filled(template, **words, low=f"{dimension.low:g}", high=f"{dimension.high:g}")
         scale = list(range(int(dimension.low), int(dimension.high) + 1))
         one = objects(
             {
@@ -85,7 +85,7 @@ class FewShot:
     ) -> list[int | NotJudged]:
         """Return the scores of the videos of one request, in their order.
 
-        A score that is none takes the place of that video alone.
+        An invalid score is a failure of that video alone.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class FewShot:
             read[:] = [self._one(entry) for entry in scores_of(value, count)]
             odd = next((one for one in read if isinstance(one, NotJudged)), None)
             if odd is not None:
-                # such an answer is not kept: asked again, the model may do better
+                # such an answer is not stored: a new attempt may succeed
                 raise odd
             return list(read)
 
@@ -122,13 +122,13 @@ class FewShot:
             what={"step": "few-shot", "repeat": repeat},
         )
         try:
-            found: list[int | NotJudged] = asker.ask(step)
+            scores: list[int | NotJudged] = asker.ask(step)
         except NotJudged:
             if not read:
                 raise
             # the other videos of the answer keep their scores
             return list(read)
-        return found
+        return scores
 
     def _one(self, entry: Mapping[str, Any]) -> int | NotJudged:
         try:
@@ -143,7 +143,7 @@ def scores_of(value: Any, count: int) -> list[Any]:
     Raises
     ------
     NotJudged
-        `not_understood` unless there is exactly one for each video: whose is missing, nobody guesses.
+        `not_understood` unless there is exactly one for each video; nothing is guessed.
     """
     entries = value.get("scores") if isinstance(value, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

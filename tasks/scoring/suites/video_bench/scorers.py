@@ -2,107 +2,80 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
-from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure
 from storage_schemas.rng import shuffled
 from tasks.llm.conversation import DryRunAsker, LiveAsker, Role, Roles, dry_run
 from tasks.llm.usage import Estimate, ModelUsage, NotJudged, Usage
-from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, SuitePrompt, SuiteVideo
+from tasks.scoring.suites.base import Dimension, ScoredVideo, SuitePrompt, SuiteVideo, VideoScorer
+from tasks.scoring.suites.conversation_scorer import ConversationScorer, sampled
 from tasks.scoring.suites.shown_videos import SampledVideo, UnreadableVideo, readable
 from tasks.scoring.suites.video_bench.chain_of_query import ChainOfQuery
 from tasks.scoring.suites.video_bench.few_shot import FewShot, VideoGroup, video_groups
 from tasks.scoring.suites.video_bench.settings import VideoBenchSettings
 
 
-class VideoBenchScorer(Scorer):
-    """What both kinds share: the models and their servers.
+class VideoBenchScorer(ConversationScorer):
+    """What both kinds share.
 
     Class attributes
     ----------------
-    asked
-        Which models are asked.
+    needs
+        The roles of the models that are asked.
     uses
         Settings that its scores depend on.
     """
 
-    asked: ClassVar[Sequence[Role]] = ("multimodal",)
+    needs: ClassVar[Sequence[Role]] = ("multimodal",)
     uses: ClassVar[frozenset[str]] = frozenset({"fps", "most_frames"})
 
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings, roles: Roles) -> None:
-        super().__init__(dimension)
-        self.chosen, self.roles = settings, roles
-        for role in self.asked:
-            roles.calls(role)
-
-    @property
-    def concurrency(self) -> int:
-        """As many as the profile allows for the multimodal model's server."""
-        return self.roles.concurrency("multimodal")
-
-    @abstractmethod
-    def told(self) -> dict[str, str]:
-        """Return the instructions of each step."""
+        super().__init__(dimension, roles, self.needs)
+        self._settings = settings
 
     def settings(self) -> dict[str, Any]:
         """Return models, frames, batches and the checksum of the instructions."""
-        grid = self.chosen.grid_of(self.dimension.name)
+        grid = self._settings.grid_of(self.dimension.name)
         return {
-            "models": self.roles.settings(self.asked),
-            "told": digest_value(self.told()),
+            **super().settings(),
             "grid": None if grid is None else grid.model_dump(mode="json", exclude={"dimensions"}),
-            **self.chosen.model_dump(mode="json", include=set(self.uses)),
+            **self._settings.model_dump(mode="json", include=set(self.uses)),
         }
 
-    def check(self) -> None:
-        """Ask the servers whether they have their models; raises as :meth:`Roles.check`."""
-        self.roles.check(self.asked)
 
-
-class AlignmentScorer(VideoBenchScorer):
+class AlignmentScorer(VideoScorer, VideoBenchScorer):
     """Scores one video against its prompt by chain of query."""
 
-    asked = ("multimodal", "language")
+    needs = ("multimodal", "language")
     uses = VideoBenchScorer.uses | {"questions", "chained_questions"}
 
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings, roles: Roles) -> None:
         super().__init__(dimension, settings, roles)
-        self.chain = ChainOfQuery(dimension, settings)
+        self._chain = ChainOfQuery(dimension, settings)
 
-    def told(self) -> dict[str, str]:
+    def instructions(self) -> Mapping[str, str]:
         """Return the instructions of the five steps."""
-        return dict(self.chain.systems)
+        return self._chain.systems
 
-    def score(
-        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
-    ) -> Sequence[ScoredVideo | NotJudged]:
-        """Return the score of each video, with the whole conversation."""
-        return [self.score_film(prompt.text, SampledVideo(one.digest, one.video), repeat) for one in videos]
-
-    def score_film(self, prompt: str, film: SampledVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
-        """Return the score of one video, or why there is none."""
+    def score_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> ScoredVideo | NotJudged:
+        """Return the score of one video with the whole conversation, or why there is none."""
         asker = LiveAsker(self.roles)
         try:
             with readable():
-                value = self.chain.score(asker, prompt, film, repeat)
+                value = self._chain.score(asker, prompt.text, sampled(video), repeat)
         except NotJudged as problem:
             return asker.failed(problem)
         return ScoredVideo(value, asker.usage(), asker.calls, asker.model, asker.details())
 
-    def estimate(
-        self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
-    ) -> Sequence[Estimate]:
-        """Return the requests of each video whose answers are not kept."""
-        films = [SampledVideo(one.digest, one.video) for one in videos]
-        return [one for film in films for one in self.estimate_film(prompt.text, film, repeat)]
-
-    def estimate_film(self, prompt: str, film: SampledVideo, repeat: int = 0) -> list[Estimate]:
-        """Return the requests for one video whose answers are not kept."""
-        return dry_run(DryRunAsker(self.roles), lambda asker: self.chain.score(asker, prompt, film, repeat))
+    def estimate_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> Sequence[Estimate]:
+        """Return the requests about one video whose answers are not kept."""
+        return dry_run(
+            DryRunAsker(self.roles),
+            lambda asker: self._chain.score(asker, prompt.text, sampled(video), repeat),
+        )
 
 
 class QualityScorer(VideoBenchScorer):
@@ -115,16 +88,16 @@ class QualityScorer(VideoBenchScorer):
         super().__init__(dimension, settings, roles)
         self.few_shot = FewShot(dimension, settings)
 
-    def told(self) -> dict[str, str]:
+    def instructions(self) -> Mapping[str, str]:
         """Return the instructions of the one step."""
         return {"few-shot": self.few_shot.system}
 
     def score(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
     ) -> Sequence[ScoredVideo | NotJudged]:
-        """Return the scores of all videos; what a request took is shared by the videos it scored."""
-        films = [SampledVideo(one.digest, one.video) for one in videos]
-        found: dict[int, ScoredVideo | NotJudged] = {}
+        """Return the scores of all videos; the videos of a request share its cost."""
+        films = [sampled(video) for video in videos]
+        scores: dict[int, ScoredVideo | NotJudged] = {}
         usable = []
         for place, film in enumerate(films):
             try:
@@ -133,32 +106,32 @@ class QualityScorer(VideoBenchScorer):
                         raise NotJudged(Failure.VIDEO_UNREADABLE, "the video has no frames")
                 usable.append(place)
             except NotJudged as problem:
-                found[place] = problem
+                scores[place] = problem
         order = self._order(usable, films)
-        for batch in video_groups(len(order), self.chosen.shots, self.chosen.rest):
+        for batch in video_groups(len(order), self._settings.shots, self._settings.rest):
             places = VideoGroup(
                 tuple(order[at] for at in batch.counted), tuple(order[at] for at in batch.measures)
             )
-            found |= self._score_readable(prompt.text, films, places, repeat)
-        return [found[place] for place in range(len(films))]
+            scores |= self._score_readable(prompt.text, films, places, repeat)
+        return [scores[place] for place in range(len(films))]
 
     def _score_readable(
         self, prompt: str, films: Sequence[SampledVideo], batch: VideoGroup, repeat: int
     ) -> dict[int, ScoredVideo | NotJudged]:
-        """Return the scores of a batch; a video that turns out to be damaged harms no other."""
-        found: dict[int, ScoredVideo | NotJudged] = {}
+        """Return the scores of a batch without damaged videos."""
+        scores: dict[int, ScoredVideo | NotJudged] = {}
         while batch.counted:
             try:
-                return found | self.score_batch(prompt, films, batch, repeat)
+                return scores | self.score_batch(prompt, films, batch, repeat)
             except UnreadableVideo as problem:
                 place = batch.shown[problem.number]
                 if place in batch.counted:
-                    found[place] = problem
+                    scores[place] = problem
                 batch = VideoGroup(
                     tuple(one for one in batch.counted if one != place),
                     tuple(one for one in batch.measures if one != place),
                 )
-        return found
+        return scores
 
     def score_batch(
         self, prompt: str, films: Sequence[SampledVideo], batch: VideoGroup, repeat: int = 0
@@ -168,7 +141,7 @@ class QualityScorer(VideoBenchScorer):
         Raises
         ------
         UnreadableVideo
-            If frames of one of them cannot be read; nothing was asked then.
+            If frames of one of them cannot be read; no request was made.
         """
         asker, shown = LiveAsker(self.roles), batch.shown
         values: Sequence[int | NotJudged]
@@ -180,7 +153,7 @@ class QualityScorer(VideoBenchScorer):
         except NotJudged as problem:
             values = [problem] * len(shown)
         usages = _shared(asker.usage(), len(batch.counted))
-        found: dict[int, ScoredVideo | NotJudged] = {}
+        scores: dict[int, ScoredVideo | NotJudged] = {}
         for at, (place, usage) in enumerate(zip(batch.counted, usages, strict=True)):
             value = values[at]
             details = {
@@ -191,7 +164,7 @@ class QualityScorer(VideoBenchScorer):
             }
             calls = asker.calls if at == 0 else 0
             if isinstance(value, NotJudged):
-                found[place] = NotJudged(
+                scores[place] = NotJudged(
                     value.failure,
                     f"few-shot: {value.message.removeprefix('few-shot: ')}",
                     value.raw,
@@ -201,13 +174,13 @@ class QualityScorer(VideoBenchScorer):
                     details,
                 )
                 continue
-            found[place] = ScoredVideo(value, usage, calls, asker.model, details)
-        return found
+            scores[place] = ScoredVideo(value, usage, calls, asker.model, details)
+        return scores
 
     def _order(self, places: Sequence[int], films: Sequence[SampledVideo]) -> list[int]:
-        if self.chosen.order == "given":
+        if self._settings.order == "given":
             return list(places)
-        # by content alone: neither the models' names nor their order in the manifest have a say
+        # by content alone, independent of the models' names and their order in the manifest
         ranked = sorted(places, key=lambda place: films[place].digest)
         return shuffled(ranked, "video-bench", *(films[place].digest for place in ranked))
 
@@ -215,12 +188,12 @@ class QualityScorer(VideoBenchScorer):
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0
     ) -> Sequence[Estimate]:
         """Return the requests whose answers are not kept."""
-        films = [SampledVideo(one.digest, one.video) for one in videos]
+        films = [sampled(video) for video in videos]
         order = self._order(range(len(films)), films)
-        found: list[Estimate] = []
-        for batch in video_groups(len(order), self.chosen.shots, self.chosen.rest):
-            found += self.estimate_batch(prompt.text, [films[order[at]] for at in batch.shown], repeat)
-        return found
+        estimates: list[Estimate] = []
+        for batch in video_groups(len(order), self._settings.shots, self._settings.rest):
+            estimates += self.estimate_batch(prompt.text, [films[order[at]] for at in batch.shown], repeat)
+        return estimates
 
     def estimate_batch(self, prompt: str, films: Sequence[SampledVideo], repeat: int = 0) -> list[Estimate]:
         """Return the request for one batch, if its answer is not kept."""
@@ -230,7 +203,7 @@ class QualityScorer(VideoBenchScorer):
 
 
 def _shared(usage: Usage, count: int) -> list[Usage]:
-    """Return what a request took in `count` parts, as even as whole tokens can be."""
+    """Return a request's usage in `count` parts, as equal as whole tokens allow."""
 
     def part(total: int, at: int) -> int:
         return total * (at + 1) // count - total * at // count

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.score.evaluate_options import EvaluateOptions
-from flows.score.evaluate_run import evaluate_inline
+from flows.score.options import EvaluateOptions
 from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import JudgementsStore
@@ -18,6 +17,7 @@ from tasks.pairs.file_pairs import VideoSide
 from tasks.scoring.judges.meta_sets.agreement import agreements
 from tasks.scoring.judges.meta_sets.provider import MetaSetPairs, meta_set_from_text
 from tasks.scoring.registry import choice_from_text
+from tests.inline import evaluate_inline
 from tests.planted_evaluators import PlantedPackage
 from tests.tasks.scoring.judges.short_films import short_film, write_lines
 

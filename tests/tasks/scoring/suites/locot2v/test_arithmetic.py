@@ -23,8 +23,8 @@ from tasks.scoring.suites.locot2v.suite import Locot2vBench
 from tests.tasks.scoring.suites.locot2v.videos import PROMPT, Endless, named, scene, scenes, side
 
 
-def score(dimension: str, video: object, folder: Path, **seen: object) -> ScoredVideo | NotJudged:
-    scorer = Locot2vBench(Setup(store_path=str(Store.create(folder).root)), seen=seen).scorer(dimension)
+def score(dimension: str, video: object, folder: Path, **visual: object) -> ScoredVideo | NotJudged:
+    scorer = Locot2vBench(Setup(store_path=str(Store.create(folder).root)), visual=visual).scorer(dimension)
     scorer.check()
     (found,) = scorer.score(PROMPT, [named(video)])  # type: ignore[arg-type]
     return found
@@ -61,13 +61,13 @@ def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> 
     error = found[0].details["error"]
     assert [one.value for one in found] == pytest.approx([1 - error, 1 - error / 2])  # type: ignore[union-attr]
     setup = Setup(store_path=str(Store.create(tmp_path).root))
-    ours, other = (Locot2vBench(setup, seen=s) for s in ({}, {"pixels": {"static_px": 2.0}}))
+    ours, other = (Locot2vBench(setup, visual=s) for s in ({}, {"pixels": {"static_px": 2.0}}))
     name = "temporal_flickering"
     assert ours.scorer(name).settings() != other.scorer(name).settings()
 
 
 def test_a_setting_that_does_not_fit_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match=r"seen\.pixels\.static"):
+    with pytest.raises(UserInputError, match=r"visual\.pixels\.static"):
         score("warping_error", scenes([3]), tmp_path, pixels={"static": 1})
 
 
@@ -88,7 +88,7 @@ def test_constants_that_make_no_sense_are_refused_before_a_video_is_read(
     table: str, name: str, value: Any, tmp_path: Path
 ) -> None:
     given = {name: value} if name else value
-    with pytest.raises(UserInputError, match=rf"seen\.{table}" + (rf"\.{name}" if name else ": .*all 0")):
+    with pytest.raises(UserInputError, match=rf"visual\.{table}" + (rf"\.{name}" if name else ": .*all 0")):
         score("warping_error", scenes([3]), tmp_path, **{table: given})
 
 

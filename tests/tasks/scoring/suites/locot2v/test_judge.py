@@ -154,7 +154,7 @@ def test_it_keeps_the_contract_of_an_evaluator(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"mapping": {"color": "colour"}}, "no 'colour' for color"),
+        ({"mapping": {"color": "colour"}}, "no dimension 'colour' for color"),
         ({"mapping": {"color": "themes"}}, "cannot stand for color"),
         ({"prompt_share": 1.5}, "between 0 and 1"),
         ({"round": 2}, "did you mean rounds"),

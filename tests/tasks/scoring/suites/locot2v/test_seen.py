@@ -28,7 +28,7 @@ from tests.tiny_models.dover import tiny_dover
 from tests.tiny_models.faulty_server import FaultyServer
 
 #: What names the tiny checkpoints in place of the published ones.
-SEEN: dict[str, Any] = {
+VISUAL: dict[str, Any] = {
     "aesthetics": {"pictures": {"model": "siglip"}, "head": "head", "upper_bound": 8.0},
     "technical": {"model": "dover"},
     "transition_pictures": {"model": "siglip"},
@@ -45,11 +45,11 @@ SEEN: dict[str, Any] = {
 NEEDING = ("aesthetic_quality", "technical_quality", "semantic_consistency", "transition_smoothness")
 
 
-def bench(store: Path, *folders: Path, **seen: Any) -> Locot2vBench:
+def bench(store: Path, *folders: Path, **visual: Any) -> Locot2vBench:
     if not store.is_dir():
         Store.create(store)
     setup = Setup(store_path=str(store), model_folders=tuple(map(str, folders)))
-    return Locot2vBench(setup, seen={**SEEN, **seen})
+    return Locot2vBench(setup, visual={**VISUAL, **visual})
 
 
 def one(scorer: Any, video: Any, prompt: SuitePrompt = PROMPT) -> ScoredVideo | NotJudged:
@@ -93,7 +93,7 @@ def test_technical_quality_is_the_mean_over_pieces_under_ten_seconds(tmp_path: P
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path, dover: Path) -> None:
     scorer = bench(tmp_path / "s", dover, semantic_pictures={"model": "dover"}).scorer("semantic_consistency")
-    with pytest.raises(PrerequisiteError, match="is of kind 'dover', needed is one of kind picture-features"):
+    with pytest.raises(PrerequisiteError, match="'dover', but one of kind 'picture-features' or 'clip'"):
         scorer.check()
 
 
@@ -191,7 +191,7 @@ def located(folder: Path, weights: Path, *intervals: tuple[float, float]) -> Ite
         setup = site(folder, server).model_copy(update={"model_folders": (str(weights),)})
         roles = zip(("multimodal", "language", "locating", "embeddings"), MODELS, strict=True)
         given: dict[str, Any] = {role: {"model": model, "server": "s"} for role, model in roles}
-        yield Locot2vBench(setup, **given, seen=SEEN)
+        yield Locot2vBench(setup, **given, visual=VISUAL)
 
 
 @pytest.mark.models

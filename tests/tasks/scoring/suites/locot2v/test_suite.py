@@ -274,7 +274,7 @@ def test_a_whole_run_on_files_and_nothing_twice(tmp_path: Path, ffmpeg: str) -> 
             units = units_of(material, wanted, name, settings_of(made.name, scorer, sampling))
             tasks.append(Task(f"task-{name}", name, name, tuple(units)))
             row = estimate_dimension(scorer, units, OpenVideos(sampling), Prices(), paid)
-            calls.append(row.calls)
+            calls.append(row.cost.calls)
         # what is asked of the prompt counts once for both videos
         assert calls == [7, 6, 4, 3] and not server.seen
 

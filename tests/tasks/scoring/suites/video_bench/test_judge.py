@@ -16,10 +16,11 @@ from tasks.aspects.registry import aspect_names
 from tasks.llm.usage import NotJudged
 from tasks.scoring.base import AspectText
 from tasks.scoring.instructions import aspect_text
+from tasks.scoring.judges.prompt_length import ApproximateTokens
 from tasks.scoring.registry import choice_from_text, make_evaluator
 from tasks.scoring.request import PairFacts, make_requests
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME, QUALITY
-from tasks.scoring.suites.video_bench.judge import RoughTokens, VideoBenchJudge, aspect_dimensions
+from tasks.scoring.suites.video_bench.judge import VideoBenchJudge, aspect_dimensions
 from tests.tasks.scoring.sides import FrameList
 from tests.tasks.scoring.suites.video_bench.talking import (
     MODELS,
@@ -238,7 +239,7 @@ def test_it_is_an_evaluator_as_authors_are_told(tmp_path: Path) -> None:
 
 
 def test_rough_tokens_cover_a_text() -> None:
-    tokens = RoughTokens(10, 4.6)
+    tokens = ApproximateTokens(10, 4.6)
     for length in (0, 1, 4, 5, 46, 47):
         ends = list(tokens.ends("x" * length))
         assert len(ends) == tokens.count("x" * length)

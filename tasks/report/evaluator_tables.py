@@ -1,4 +1,4 @@
-"""The report's tables on order bias, comparisons, durations, people and the filter."""
+"""The report's tables on order bias, comparisons of evaluators, and durations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from tasks.report.judged_release import JudgedRelease
-from tasks.report.table import ALL, Column, Table, interval_columns
+from tasks.report.table import ALL, ASPECT, EVALUATOR, Column, Table, interval_columns
 from tasks.statistics.cells import order_bias
 from tasks.statistics.comparisons import FamilyMember
-from tasks.statistics.correlations import FilterCorrelation, filter_correlations
 from tasks.statistics.durations import (
     binned_correlation,
     edged_bins,
@@ -19,11 +18,7 @@ from tasks.statistics.durations import (
     width_bins,
 )
 from tasks.statistics.trials import grouped
-from tasks.votes.agreement import agreement
-from tasks.votes.filter import FilterRule, retention
-from tasks.votes.release_votes import PEOPLE
 
-ASPECT, EVALUATOR = Column("aspect", "aspect", "aspect"), Column("evaluator", "evaluator")
 #: Significance level of comparisons.
 ALPHA = 0.05
 
@@ -230,153 +225,3 @@ def _bin(one: Any) -> dict[str, Any]:
         "low": one.wilson.low,
         "high": one.wilson.high,
     }
-
-
-def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
-    """Return the filter's correlations, and the underlying accuracies for the figure."""
-    judges = [trial for trial in gathered.trials if trial.who != PEOPLE]
-    correlations = filter_correlations(judges, gathered.ties)
-    empty = "" if correlations else _no_filter(gathered)
-    return (
-        Table(
-            "filter-correlation",
-            "With and without the human filter",
-            (
-                ASPECT,
-                Column("evaluators", "evaluators", "count"),
-                Column("r", "Pearson's r", "number"),
-                Column("p", "p", "p"),
-            ),
-            tuple(
-                {
-                    "aspect": one.aspect,
-                    "evaluators": one.pearson.n,
-                    "r": one.pearson.coefficient,
-                    "p": one.pearson.p,
-                }
-                for one in correlations
-            ),
-            "Over evaluators, between accuracy on all rated pairs and on the kept pairs; people "
-            "themselves are left out.",
-            empty,
-        ),
-        Table(
-            "filter-accuracies",
-            "Accuracy with and without the human filter",
-            (
-                ASPECT,
-                EVALUATOR,
-                Column("unfiltered", "all pairs", "percent"),
-                Column("filtered", "kept pairs", "percent"),
-                Column("r", "Pearson's r", "number", shown=False),
-            ),
-            tuple(row for one in correlations for row in _filtered(gathered, one)),
-            "Accuracy on all rated pairs and on the kept pairs.",
-            empty,
-        ),
-    )
-
-
-def _no_filter(gathered: JudgedRelease) -> str:
-    if gathered.people is None:
-        return "These pairs have no votes yet: there is no filter to compare with."
-    if gathered.people.filtered:
-        return (
-            "This release has only kept pairs: the comparison is in the report of the release it comes from."
-        )
-    if not gathered.people.kept:
-        return "No pair has all the votes it needs: there is no filter to compare with."
-    return "Only people answered on these pairs."
-
-
-def _filtered(gathered: JudgedRelease, one: FilterCorrelation) -> list[dict[str, Any]]:
-    return [
-        {
-            "aspect": one.aspect,
-            "evaluator": gathered.names[who],
-            "unfiltered": accuracy,
-            "filtered": one.filtered[who],
-            "r": one.pearson.coefficient,
-        }
-        for who, accuracy in one.unfiltered.items()
-    ]
-
-
-_ASPECT = Column("aspect", "aspect", "aspect")
-_NOBODY = "These pairs have no votes yet."
-
-
-def retention_table(gathered: JudgedRelease) -> Table:
-    """Return how many pairs passed the filter by aspect; for a filtered release, of its original pairs."""
-    people = gathered.people
-    rule = people.rule if people is not None else None
-    rows = [] if people is None else retention(people.outcomes)
-    lead = 1 if rule is None else rule.least_lead
-    return Table(
-        "retention",
-        "What the human filter kept",
-        (
-            _ASPECT,
-            Column("initial", "pairs", "count"),
-            Column("excluded_c", "excluded by C", "count"),
-            Column("excluded_a", "excluded, A ≤ B" if lead == 1 else f"excluded, A − B < {lead}", "count"),
-            Column("undecided", "undecided", "count"),
-            Column("final", "kept", "count"),
-            Column("rate", "rate", "percent"),
-        ),
-        tuple(
-            {
-                key: getattr(row, key)
-                for key in ("aspect", "initial", "excluded_c", "excluded_a", "undecided", "final", "rate")
-            }
-            for row in rows
-        ),
-        "" if rule is None else _rule_text(rule),
-        "" if rows else _NOBODY,
-    )
-
-
-def _rule_text(rule: FilterRule) -> str:
-    return (
-        f"A pair is kept with at most {rule.most_c} votes C and at least {rule.least_lead} more A than B, of "
-        f"{rule.workers_per_pair} votes or more; with fewer it is undecided. The rate is of decided pairs."
-    )
-
-
-def agreement_table(gathered: JudgedRelease) -> Table:
-    """Return people's agreement by aspect."""
-    people = gathered.people
-    rows = []
-    if people is not None:
-        recipe = gathered.release.recipe
-        for one in agreement(people.votes, int(recipe.get("seed", 0)), recipe.get("aspects", {})):
-            values = {
-                key: getattr(one, key)
-                for key in ("aspect", "pairs", "votes", "workers", "unanimous", "right")
-            }
-            for name, alpha in (("ratings", one.ratings), ("preferences", one.preferences)):
-                values[name] = alpha.alpha
-                values[f"{name}_low"] = alpha.interval.low if alpha.interval else None
-                values[f"{name}_high"] = alpha.interval.high if alpha.interval else None
-            rows.append(values)
-    return Table(
-        "agreement",
-        "Agreement of people",
-        (
-            _ASPECT,
-            Column("pairs", "pairs", "count"),
-            Column("votes", "votes", "count"),
-            Column("workers", "workers", "count"),
-            Column("ratings", "ratings, α", "number"),
-            *interval_columns("95 %", "number", "ratings_"),
-            Column("unanimous", "all alike", "percent"),
-            Column("preferences", "better one, α", "number"),
-            *interval_columns("95 %", "number", "preferences_"),
-            Column("right", "right", "percent"),
-        ),
-        tuple(rows),
-        "Krippendorff's α, ordinal for A, B and C, nominal for which video is better; the interval is a "
-        "bootstrap over sources. If nearly all answers are equal, chance agrees nearly as well, and α is "
-        "low or a dash although people agree: read it together with the shares.",
-        "" if rows else _NOBODY,
-    )

@@ -1,0 +1,140 @@
+"""A suite as an evaluator of pairs: a dimension for each aspect, and prompts that its models can read."""
+
+from __future__ import annotations
+
+import tomllib
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from importlib import resources
+from typing import Any
+
+from storage_schemas.errors import UserInputError, suggestion
+from storage_schemas.ids import digest_text
+from tasks.llm.vision_models import VlmModel
+from tasks.pairs.view import Side
+from tasks.scoring.base import AspectText, Evaluator
+from tasks.scoring.judges.prompt_length import ApproximateTokens, FittedPrompt, fit_prompt
+from tasks.scoring.suites.base import Scorer, Suite, SuitePrompt, SuiteVideo
+
+#: Share of a model's request that a prompt may take; the rest is for frames, descriptions and instructions.
+#: Not from the papers, whose prompts are short.
+PROMPT_SHARE = 0.5
+
+
+class SuiteJudge(Evaluator):
+    """Evaluates pairs by the dimensions of a suite.
+
+    Parameters
+    ----------
+    suite
+        The suite.
+    mapping
+        Dimension by aspect; "" for an aspect without one.
+    prompt_share
+        Share of a model's request that a prompt may take; a longer prompt loses the end of each caption.
+
+    Raises
+    ------
+    UserInputError
+        If the share is not between 0 and 1.
+    """
+
+    def __init__(self, suite: Suite, mapping: Mapping[str, str], prompt_share: float) -> None:
+        if not 0 < prompt_share < 1:
+            raise UserInputError(f"prompt_share is {prompt_share}: give a number between 0 and 1")
+        self.suite = suite
+        self.mapping, self._prompt_share = dict(mapping), prompt_share
+        self._scorers = {name: suite.scorer(name) for name in dict.fromkeys(mapping.values()) if name}
+
+    def settings(self) -> dict[str, Any]:
+        """Return the mapping and the settings of each dimension in use."""
+        return {
+            "mapping": dict(sorted(self.mapping.items())),
+            "prompt_share": self._prompt_share,
+            "dimensions": {name: scorer.settings() for name, scorer in sorted(self._scorers.items())},
+        }
+
+    def check(self) -> None:
+        """Check that all dimensions in use have what they need.
+
+        Raises
+        ------
+        PrerequisiteError
+            If a server does not answer or a model is missing.
+        """
+        for scorer in self._scorers.values():
+            scorer.check()
+
+    @property
+    def concurrency(self) -> int:
+        """The minimum of the dimensions in use."""
+        return min((scorer.concurrency for scorer in self._scorers.values()), default=1)
+
+    @abstractmethod
+    def scorer(self, aspect: AspectText) -> Scorer:
+        """Return the scorer of the dimension that stands for an aspect.
+
+        Raises
+        ------
+        NotJudged, UserInputError
+            If no dimension does.
+        """
+
+    def fitted(
+        self, prompt: str, models: Iterable[VlmModel], limits: Iterable[tuple[int, float]] = ()
+    ) -> FittedPrompt:
+        """Return a prompt that all models can read.
+
+        Parameters
+        ----------
+        limits
+            Of further models: the maximum tokens of a text, and characters per token.
+
+        Raises
+        ------
+        NotJudged
+            `context_too_long` if the limit is below one token per caption.
+        """
+        shares = [
+            (int(self._prompt_share * model.request_tokens()), model.characters_per_token) for model in models
+        ]
+        most, characters = zip(*shares, *limits, strict=True)
+        return fit_prompt(prompt, "each-truncate", ApproximateTokens(min(most), min(characters)))
+
+
+def aspect_mapping(
+    suite: str, package: str, dimensions: Collection[str], changes: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the dimension of each aspect: the suite's ``aspects.toml`` with a user's changes.
+
+    Parameters
+    ----------
+    suite
+        The suite's name, for messages.
+    package
+        The package that has the file.
+    dimensions
+        Names of the suite's dimensions.
+
+    Raises
+    ------
+    UserInputError
+        For a dimension that the suite does not have.
+    """
+    shipped = tomllib.loads(resources.files(package).joinpath("aspects.toml").read_text("utf-8"))
+    mapping = {aspect: str(name) for aspect, name in {**shipped, **(changes or {})}.items()}
+    for aspect, name in mapping.items():
+        if name and name not in dimensions:
+            hint = suggestion(name, dimensions)
+            raise UserInputError(f"mapping: {suite} has no dimension {name!r} for {aspect}: {hint}")
+    return mapping
+
+
+def prompt_of(text: str) -> SuitePrompt:
+    """Return the prompt of a pair as suites take it."""
+    return SuitePrompt(prompt_id=digest_text(text)[:16], text=text)
+
+
+def video_of(side: Side, prompt: SuitePrompt) -> SuiteVideo:
+    """Return a video of a pair as suites take it."""
+    return SuiteVideo(model="", prompt_id=prompt.prompt_id, sample=0, digest=side.identity(), video=side)
