@@ -82,7 +82,7 @@ def test_every_dimension_has_a_scorer_of_its_own(tmp_path: Path) -> None:
         ({"matching": {"order_penalty": 1.5}}, "order_penalty"),
         ({"embeddings": "word2vec"}, "no ready model"),
         ({"embeddings": {"model": "m"}}, "name the server"),
-        ({"multimodal": "gpt-9"}, "multimodal: 'gpt-9' is no ready model"),
+        ({"multimodal": "gpt-9"}, "multimodal: 'gpt-9' is not a predefined model"),
         ({"multimodal": {"model": "gpt-9", "server": "s", "sides": 3}}, "no field 'sides'"),
         ({"prompts": "/nowhere"}, "is not a folder"),
     ],

@@ -147,7 +147,7 @@ def test_every_video_is_scored_once_in_a_batch_that_fits(count: int, shots: int,
             "videos 1, 2, 2 in place of 1 to 3",
         ),
         ({"scores": [3, 4, 5]}, Failure.NOT_UNDERSTOOD, "no list"),
-        ("3, 4 and 5", Failure.NOT_UNDERSTOOD, "no JSON"),
+        ("3, 4 and 5", Failure.NOT_UNDERSTOOD, "not JSON"),
         (Reply("", finish_reason="content_filter"), Failure.REFUSED, "few-shot: "),
     ],
 )
