@@ -59,7 +59,7 @@ def test_what_models_are_told_has_every_point_of_the_scale_and_no_gap(name: str)
     ("settings", "said"),
     [
         ({"shot": 3}, "did you mean shots"),
-        ({"multimodal": "gpt-4o-2042"}, "no ready model"),
+        ({"multimodal": "gpt-4o-2042"}, "not a predefined model"),
         ({"multimodal": {"model": "gpt-4o-mini", "detial": "high"}}, "did you mean detail"),
         ({"language": {"server": "openai"}}, "language: give the model's name"),
         ({"grid": {"dimensions": ["colour"]}}, "no dimension 'colour'"),
