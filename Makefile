@@ -48,7 +48,7 @@ test: env lint test-fast  ## types, style, the import rule and the fast tests
 
 # the small U²-Net, 4.6 MB, that the tests of two aspects run
 build/models/u2netp.onnx: $(STAMP)
-	$(BIN)/slvmeval models fetch u2netp --model-folder build/models
+	$(BIN)/slvmeval models fetch u2netp --models build/models
 
 test-fast: env build/models/u2netp.onnx
 	$(BIN)/python -m pytest -n auto -m "$(OTHERS)"

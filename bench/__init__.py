@@ -1,4 +1,4 @@
-"""Benchmarks: ``python -m bench`` measures the figures of ``docs/benchmarks.md``; other modules run alone.
+"""Benchmarks: ``python -m bench`` measures the figures of ``docs/benchmarks.md``; other modules are programs.
 
-Nothing here is part of the installed package. Some modules use the servers and films of ``tests``.
+They are not part of the installed package. Some modules use the servers and films of ``tests``.
 """

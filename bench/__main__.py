@@ -1,7 +1,7 @@
 """``make bench``: measure the figures and write ``ratios.json``.
 
-``python -m bench --only KEY`` measures one and leaves the others as they were, so a run that was
-stopped is finished by naming what is missing (``--missing``).
+``python -m bench --only KEY`` measures one figure and keeps the others; ``--missing`` completes an
+interrupted run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench.measuring import ROOT, child
 from bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
 from bench.settings import Settings
 
-#: Every figure: how it is measured, and what it is to be.
+#: Every figure: how it is measured, and its aim.
 FIGURES: dict[str, tuple[Callable[[Settings], Measured], Aim]] = {
     "ingest_over_ffmpeg": (media.ingest_over_ffmpeg, Aim(0.65)),
     "ingest_fallback_over_ffmpeg": (media.ingest_fallback_over_ffmpeg, Aim(1.15)),
@@ -40,7 +40,7 @@ FIGURES: dict[str, tuple[Callable[[Settings], Measured], Aim]] = {
 
 
 def measure(keys: Sequence[str], settings: Settings, out: Path) -> list[str]:
-    """Measure figures one after the other, each written as soon as it is there; return those that failed."""
+    """Measure figures, writing each as soon as it is measured; return those that failed."""
     about = machine()
     child("warm_up")
     failed = []
@@ -50,7 +50,7 @@ def measure(keys: Sequence[str], settings: Settings, out: Path) -> list[str]:
         figure, aim = FIGURES[key]
         try:
             measured = figure(settings)
-        except Exception:  # noqa: BLE001 - told, and counted in the exit code; the other figures go on
+        except Exception:  # noqa: BLE001 - reported, and counted in the exit code; the others continue
             traceback.print_exc()
             failed.append(key)
             continue
@@ -61,15 +61,15 @@ def measure(keys: Sequence[str], settings: Settings, out: Path) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the table, and return 1 if ffmpeg is missing or something could not be measured."""
+    """Measure, print the table, and return 1 if ffmpeg is missing or a figure could not be measured."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="measure the figures")
     parser.add_argument("--only", nargs="+", choices=FIGURES, metavar="KEY", help=", ".join(FIGURES))
-    parser.add_argument("--missing", action="store_true", help="only what ratios.json does not have")
-    parser.add_argument("--runs", type=int, help="how often each figure is measured")
+    parser.add_argument("--missing", action="store_true", help="only figures missing from ratios.json")
+    parser.add_argument("--runs", type=int, help="number of measurements per figure")
     parser.add_argument(
-        "--films", type=Path, help="folder with the films and u2netp.onnx; fetched without it"
+        "--films", type=Path, help="folder with the films and u2netp.onnx; by default they are fetched"
     )
-    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="where ratios.json goes")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder for ratios.json")
     chosen = parser.parse_args(arguments)
     if shutil.which("ffmpeg") is None:
         print("no ffmpeg command, against which the figures are measured: install ffmpeg", file=sys.stderr)

@@ -1,10 +1,10 @@
 """Votes a second of many workers at once: ``python -m bench.annotating``.
 
-The server is a process of its own, on SQLite and then on PostgreSQL; its clock runs 2,000 times as fast, so
-that nobody waits for a film to be played. A worker does task after task, eleven requests a vote: the page
-(with a prompt of the paper's mean length), both videos, four reports of what was played, the preference, two
-stretches confirmed, the rating. At first nobody pauses, which gives the most that the server can do; then
-each worker pauses between tasks, which gives what one waits for at a pace that no campaign reaches.
+The server runs in its own process, on SQLite and then on PostgreSQL; its clock is 2,000 times as fast, so
+that no worker waits for a film to play. Each vote takes eleven requests: the page (with a prompt of the
+paper's mean length), both videos, four playback reports, the preference, two confirmed intervals, the rating.
+Without pauses this measures the server's maximum; with pauses between tasks it measures response times at a
+pace that no campaign reaches.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ import psutil
 from tests.flows.postgres import postgres_programs, running_postgres
 from tests.slvmeval.web.annotation.crowd import Ran, Server, campaign_for, check_nothing_lost, crowd, stored
 
-#: Characters of a prompt in the mean (SLVMEval, section 3).
+#: Mean number of characters of a prompt (SLVMEval, section 3).
 PROMPT = 57_884
-#: Bytes of each made-up video; a mean one of the paper's has 40 MB, which workers fetch while they look.
+#: Bytes of each fake video; the paper's have 40 MB on average, which workers load while watching.
 VIDEO = 1_000_000
 
 
 @contextmanager
 def database(kind: str) -> Iterator[str | None]:
-    """Give the address of an empty database; None is SQLite in the store."""
+    """Yield the address of an empty database; None is SQLite in the store."""
     programs = postgres_programs()
     if kind == "sqlite":
         yield None

@@ -1,8 +1,8 @@
 """Requests a second of the chat client, and what is lost under faults: ``python -m bench.asking``.
 
-The server of the first figure is a process of its own that answers each request after 50 ms; the client is
-bound by its concurrency then, or by its own CPU. The second is the same with every answer kept on the disk.
-The third asks a server that meets every fifth request or so with one of the faults of the tests.
+For the first figure a separate server process answers each request after 50 ms, so that the client is limited
+by its concurrency or its own CPU. The second also stores every answer on disk. For the third, the server
+responds to about every fifth request with one of the faults of the tests.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FAULTS = (
 
 
 async def serve(text: str) -> None:
-    """Answer every request after `DELAY_S` with the same text; costs as little CPU as Python can."""
+    """Answer every request after `DELAY_S` with the same text, using as little CPU as possible."""
     message = {"role": "assistant", "content": text}
     usage = {"prompt_tokens": 100, "completion_tokens": 20}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
@@ -70,13 +70,13 @@ async def serve(text: str) -> None:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
-    # it ends with whoever started it
+    # ends with its parent
     await asyncio.to_thread(sys.stdin.read)
 
 
 @contextmanager
 def slow_server(text: str) -> Iterator[str]:
-    """Give the address of a server in a process of its own that answers with a text after `DELAY_S`."""
+    """Yield the address of a separate server process that answers with a text after `DELAY_S`."""
     command = [sys.executable, "-m", "bench.asking", "serve", text]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -112,7 +112,7 @@ def requests_a_second(keep_answers: bool) -> dict[str, float]:
 
 
 def under_faults() -> dict[str, Any]:
-    """Return how many captions were lost, and how many were asked about again."""
+    """Return the number of lost captions and of repeated requests."""
     met: Counter[int] = Counter()
 
     def plan(number: int, _: dict[str, Any]) -> Reply:

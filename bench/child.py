@@ -1,7 +1,7 @@
-"""The pieces of work that are measured, each run in a process of its own.
+"""The measured pieces of work, each run in its own process.
 
-``python -m bench.child WORK ARGUMENT …`` does one and prints one line of JSON about itself; `cpu_s`
-there is the CPU time of the work alone, without starting Python and importing libraries.
+``python -m bench.child WORK ARGUMENT …`` runs one and prints a line of JSON; its `cpu_s` is the CPU time of
+the work without starting Python and importing libraries.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def build(store: str, folder: str) -> dict[str, Any]:
 
 
 def materialise(store: str, pair_id: str, folder: str) -> dict[str, Any]:
-    """Write the low side of a pair; the source's encoded video is there already."""
+    """Write the low side of a pair, given the source's encoded video."""
     from storage_schemas.release import Release
     from storage_schemas.store import Store
     from tasks.publish.pair_videos import encode_source, materialise_pair
@@ -155,7 +155,7 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
         ended = here.cpu_times()
         cpu_s = {"ended": ended.children_user + ended.children_system}
         for process in [here, *here.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):  # it ended just now
+            with suppress(psutil.NoSuchProcess):  # it has just ended
                 times, words = process.cpu_times(), " ".join(process.cmdline())
                 role = "server" if "prefect.server" in words else "workers"
                 role = "flow" if process == here else role

@@ -1,4 +1,4 @@
-"""How much of CLIPScore's work is shared: embeddings computed over those that every video alone would need.
+"""Sharing in CLIPScore: computed embeddings over those needed without sharing between videos.
 
 ``python -m bench.clip_embeddings STORE [RELEASE]`` with a tiny CLIP of random weights: which frames are
 embedded depends on the videos only, not on the model.
@@ -25,7 +25,7 @@ from tasks.scoring.judges.clip_score import ClipScore
 
 
 def embeddings(pairs: Sequence[Pair], scorer: ClipScore) -> Iterator[dict[str, Any]]:
-    """Score both videos of each pair and yield what each took."""
+    """Score both videos of each pair and yield the score and its embeddings' counts."""
     for pair in pairs:
         text = AspectText(name=pair.aspect, dimension=pair.aspect, description="…")
         for side, video in (("high", pair.high), ("low", pair.low)):

@@ -1,4 +1,4 @@
-"""The films that are measured: two real ones, and files made of them that are kept between runs."""
+"""The measured films: two real ones, and files derived from them that are kept between runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slvmeval.demo.fetch import fetch_demo, read_captions
 BUNNY = "big_buck_bunny.mp4"
 CITY = "cityCC0.mpg"
 
-#: Other names under which the films may lie in a folder that is given.
+#: Alternative file names of the films in a given folder.
 _NAMES = {BUNNY: (BUNNY, "bbb.mp4"), CITY: (CITY,)}
 
 
@@ -30,7 +30,7 @@ def run_ffmpeg(*arguments: str | Path) -> None:
 
 @dataclass(frozen=True)
 class Films:
-    """The films in one folder, and a folder for what is made of them."""
+    """The films, and a folder for derived files."""
 
     bunny: Path
     city: Path
@@ -39,12 +39,12 @@ class Films:
 
     @classmethod
     def find(cls, given: Path | None, work: Path, demo: Path) -> Films:
-        """Return the films in the folder `given`, else those of the demonstration, fetched if need be.
+        """Return the films in the folder `given`, or those of the demonstration, fetched if necessary.
 
         Raises
         ------
         FileNotFoundError
-            If the folder that was given does not have them.
+            If the given folder does not have them.
         """
         work.mkdir(parents=True, exist_ok=True)
         if given is None:
@@ -59,7 +59,7 @@ class Films:
         return cls(films[BUNNY], films[CITY], given.resolve(), work)
 
     def _made(self, name: str, *arguments: str | Path) -> Path:
-        """Return a file that ffmpeg makes with these arguments, once."""
+        """Return a file made by ffmpeg with these arguments, reusing an existing one."""
         path = self.work / name
         if not path.is_file():
             draft = path.with_name(f"draft-{name}")
@@ -68,22 +68,22 @@ class Films:
         return path
 
     def open_gop(self) -> Path:
-        """Return the film coded anew with open groups of pictures: no plan is safe for it."""
+        """Return the film re-encoded with open groups of pictures, for which no packet plan is safe."""
         x264 = ["-c:v", "libx264", "-preset", "veryfast", "-crf", "23"]
         groups = ["-x264-params", "open-gop=1:bframes=3:keyint=96"]
         return self._made("open_gop.mp4", "-i", self.bunny, "-an", *x264, *groups)
 
     def long_city(self) -> Path:
-        """Return the city film eighty times in a row, ten minutes of MPEG-2: 8 s measure the start alone.
+        """Return the city film repeated eighty times, ten minutes of MPEG-2: 8 s would measure the start.
 
-        Coded again, since its last group of pictures refers to one that would not follow.
+        It is re-encoded, since its last group of pictures refers to a following one.
         """
         loop = ["-stream_loop", "79", "-i", self.city, "-map", "0:v", "-r", "25"]
         mpeg2 = ["-c:v", "mpeg2video", "-q:v", "4", "-g", "15", "-bf", "2"]
         return self._made("ten_minutes_of_city.mpg", *loop, *mpeg2)
 
     def three_hours(self) -> Path:
-        """Return the film eighteen times in a row, without coding it again."""
+        """Return the film repeated eighteen times, without re-encoding."""
         loop = ["-stream_loop", "17", "-i", self.bunny]
         return self._made("three_hours.mp4", *loop, "-map", "0:v", "-c", "copy")
 
@@ -107,9 +107,9 @@ class Films:
         Parameters
         ----------
         starts_s
-            Where the parts begin at the earliest; parts may overlap.
+            Earliest start of each part; parts may overlap.
         seconds
-            How long each is.
+            Length of each part.
         """
         folder = self.folder(name)
         keys = _key_frames(self.bunny)
@@ -124,7 +124,7 @@ class Films:
 
 
 def _place(film: Path, target: Path) -> None:
-    """Put a film into a folder of sources, which may have no links out of it."""
+    """Put a film into a folder of sources, which must not have links to outside files."""
     try:
         os.link(film, target)
     except OSError:
@@ -144,7 +144,7 @@ def _key_frames(film: Path) -> list[float]:
 
 
 def _shifted_captions(begin: float, seconds: float) -> str:
-    """Return the captions of the clips that lie wholly within a part, in the part's own time."""
+    """Return the captions of the clips that are entirely within a part, in the part's time."""
     lines = [json.loads(line) for line in read_captions("big_buck_bunny.jsonl").splitlines()]
     inside = [line for line in lines if line["start_s"] >= begin and line["end_s"] <= begin + seconds - 0.5]
     for line in inside:

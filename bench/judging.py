@@ -1,8 +1,8 @@
 """Judgements a second of a VLM judge: ``python -m bench.judging``.
 
 The server answers each request after 50 ms, with 32 requests in flight. The videos are stored ones of 60
-frames and 12 scenes each, 512×288; every pair is asked in both orders. ``again`` asks the same pairs once
-more, when scenes and images are known.
+frames and 12 scenes each, 512×288; every pair is judged in both orders. ``again`` repeats the same pairs with
+scenes and images cached.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Kept(FrameList):
 
 
 def judgements_a_second() -> dict[str, float]:
-    """Return how many comparisons a second come back, first and when all is known."""
+    """Return the comparisons per second, at first and with everything cached."""
     with slow_server('{"better": "first"}') as url:
         servers = Servers({"qwen3-vl": ModelServer(url=url, concurrency=CONCURRENCY)})
         judge = video_judge(FeatureCache(), servers, "qwen3-vl", frames="scenes")

@@ -18,20 +18,20 @@ from infra.executor import SINGLE_THREADED
 
 ROOT = Path(__file__).resolve().parents[1]
 
-#: Python keeps compiled modules, as it does unless it is told not to, and does so beside what it measures.
+#: Environment in which Python stores compiled modules as usual.
 PYTHON = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "bench" / "pycache")}
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What one child process took.
+    """Resource usage of a child process.
 
     Parameters
     ----------
     cpu_s
-        User and system seconds of the process and of all children that it waited for.
+        User and system seconds of the process and of all its waited-for children.
     wall_s
-        Seconds from start to end.
+        Wall seconds.
     peak_mb
         Largest resident set of the process itself or of one of its children, 10⁶ bytes.
     output
@@ -46,7 +46,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two things measured in turns; the ratio is the median of the ratios of neighbouring runs."""
+    """Two alternately measured processes; the ratio is the median of the ratios of adjacent runs."""
 
     ratio: float
     numerator: float
@@ -55,7 +55,7 @@ class Comparison:
 
 
 def run(command: Sequence[str | Path], environment: dict[str, str] | None = None) -> Usage:
-    """Run a command from the root of the repository and return what it took.
+    """Run a command from the root of the repository and return its usage.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def run(command: Sequence[str | Path], environment: dict[str, str] | None = None
 
 
 def child(*arguments: str | Path, environment: dict[str, str] | None = None) -> Usage:
-    """Run one piece of work of :mod:`bench.child` in a process of its own."""
+    """Run one piece of work of :mod:`bench.child` in its own process."""
     return run([sys.executable, "-m", "bench.child", *arguments], environment)
 
 
@@ -92,7 +92,7 @@ def compare(
     runs: int,
     value: Callable[[Usage], float] = lambda usage: usage.cpu_s,
 ) -> Comparison:
-    """Measure two things in turns, so that a busy machine disturbs both alike."""
+    """Measure two processes alternately, so that a busy machine affects both equally."""
     pairs: list[tuple[Usage, Usage]] = []
     for turn in range(runs):
         if turn % 2:

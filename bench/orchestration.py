@@ -12,7 +12,7 @@ from bench.report import Measured
 from bench.settings import Settings
 
 WORKERS = "2"
-#: Orchestration has its price a stage, however long the source; the paper's last 1,141 s on average.
+#: Orchestration has a fixed cost per stage; the paper's sources last 1,141 s on average.
 SECONDS = 400.0
 #: Numbers of simulated sources.
 SIMULATED = (100, 10_000)
@@ -57,7 +57,7 @@ def orchestrated_over_direct(settings: Settings) -> Measured:
 
 
 def overhead_growth(settings: Settings) -> Measured:
-    """What a task costs more through the flow than directly: among 10,000 sources, over among 100."""
+    """Overhead of a task in the flow, with 10,000 sources over that with 100."""
     sizes: dict[int, dict[str, Any]] = {}
     for sources in SIMULATED:
         with settings.scratch() as scratch:

@@ -1,4 +1,4 @@
-"""The same seven videos as one would make them by hand: ffmpeg and OpenCV, one video after the other.
+"""A baseline script that makes the same seven videos with ffmpeg and OpenCV, one after the other.
 
 ``python -m bench.plain_script VIDEO EDITS.json FOLDER``: for each aspect decode the film at 1 frame a
 second and 512 px, change the frames that the edits name, and encode the whole again.
@@ -44,14 +44,14 @@ def encode(frames: list[Image], width: int, height: int, target: Path) -> None:
 
 
 def blurred(image: Image) -> Image:
-    """Return the picture scaled down to half and up again."""
+    """Return the picture downscaled to half its size and upscaled again."""
     height, width = image.shape[:2]
     small = cv2.resize(image, (width // 2, height // 2), interpolation=cv2.INTER_LANCZOS4)
     return cv2.resize(small, (width, height), interpolation=cv2.INTER_LANCZOS4)
 
 
 def mirrored(image: Image) -> Image:
-    """Return the picture with left and right exchanged."""
+    """Return the picture mirrored horizontally."""
     return cv2.flip(image, 1)
 
 
@@ -73,7 +73,7 @@ STYLES: dict[str, Callable[[Image], Image]] = {
 
 
 def pale(video: str, segments: list[Any], width: int, height: int, target: Path) -> None:
-    """Let ffmpeg alone lower the contrast of the frames that are to be changed."""
+    """Lower the contrast of the degraded frames with ffmpeg only."""
     when = "+".join(
         f"between(n,{first},{first + count - 1})" for first, count, changed in segments if changed
     )
@@ -83,7 +83,7 @@ def pale(video: str, segments: list[Any], width: int, height: int, target: Path)
 
 
 def changed_frames(aspect: str, style: str, frames: list[Image]) -> list[Image]:
-    """Return the frames of one clip as the aspect wants them."""
+    """Return the frames of one clip, degraded for the aspect."""
     if aspect == "dynamics_degree":
         return [frames[len(frames) // 2]] * len(frames)
     change = {"technical_quality": blurred, "spatial_relationship": mirrored}.get(aspect) or STYLES[style]
@@ -91,7 +91,7 @@ def changed_frames(aspect: str, style: str, frames: list[Image]) -> list[Image]:
 
 
 def main(video: str, edits_file: str, folder: str) -> None:
-    """Make one video an aspect."""
+    """Make one video per aspect."""
     cv2.setNumThreads(1)
     edits = json.loads(Path(edits_file).read_text(encoding="utf-8"))
     width, height = edits["size"]

@@ -1,4 +1,4 @@
-"""The report: what the machine is, every figure with its aim, and the raw runs, as JSON and as a table."""
+"""The report: the machine, every figure with its aim, and the raw runs, as JSON and as a table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PACKAGES = (
 
 @dataclass(frozen=True)
 class Measured:
-    """One figure as it was measured.
+    """One measured figure.
 
     Parameters
     ----------
@@ -47,11 +47,11 @@ class Measured:
     unit
         Unit of numerator and denominator.
     what
-        What was divided by what, with the command.
+        Numerator and denominator in words, with the command.
     files
         The video files it was measured on.
     details
-        The same in other units or ways.
+        Further values.
     runs
         Every single run.
     """
@@ -74,7 +74,7 @@ class Aim:
     exact: bool = False
 
     def met(self, ratio: float) -> bool:
-        """Return whether a ratio keeps the bound."""
+        """Return whether a ratio meets the aim."""
         return ratio == self.value if self.exact else ratio <= self.value
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class Aim:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures depend on: processor, memory, Python, libraries, ffmpeg."""
+    """Return the environment of the figures: processor, memory, Python, libraries, ffmpeg."""
     import av
     import psutil
 
@@ -110,14 +110,14 @@ def _cpu_model() -> str:
 def write_figure(
     folder: Path, key: str, measured: Measured, aim: Aim, about: dict[str, Any]
 ) -> dict[str, Any]:
-    """Put one figure into ``ratios.json``, leaving the others as they are, and return the report.
+    """Write one figure to ``ratios.json``, keeping the others, and return the report.
 
     Parameters
     ----------
     folder
-        Where ``ratios.json`` is, or will be.
+        Folder of ``ratios.json``.
     about
-        What :func:`machine` says.
+        Result of :func:`machine`.
     """
     path = folder / RATIOS
     report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

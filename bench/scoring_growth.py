@@ -4,8 +4,8 @@ Run it at the root of a checkout::
 
     python -m bench.scoring_growth [SOURCES]
 
-The engine's own work dominates here: a pair is two frames in memory, and a baseline does next to nothing. A
-rate that falls with the requests made shows work that grows with their square.
+The engine's own work dominates here: a pair is two frames in memory, and a baseline does almost nothing. A
+rate that decreases with the number of requests reveals quadratic work.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tasks.scoring.request import PairFacts
 
 #: Pairs of each source.
 PAIRS = 5
-#: Requests over which a rate is taken.
+#: Number of requests over which a rate is measured.
 SPAN = 400
 
 
@@ -74,11 +74,11 @@ class TinyPairs:
         return AspectText(name=aspect, dimension=dimension, description="How good it looks.")
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
-        """All are there."""
+        """Accept all."""
 
 
 class Watched(InlineExecutor):
-    """Notes when how many requests were made."""
+    """Records the times at which requests are made."""
 
     def __init__(self) -> None:
         self.made = [(time.perf_counter(), 0)]
@@ -93,7 +93,7 @@ class Watched(InlineExecutor):
         return handle
 
     def rate(self, begin: int) -> float:
-        """Return requests a second over a span that begins after so many."""
+        """Return requests per second over a span that starts after `begin` requests."""
         span = [one for one in self.made if begin <= one[1] <= begin + SPAN]
         return (span[-1][1] - span[0][1]) / (span[-1][0] - span[0][0])
 

@@ -1,4 +1,4 @@
-"""What every figure is measured with."""
+"""Settings shared by all figures."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from bench.films import Films
 
 @dataclass(frozen=True)
 class Settings:
-    """The films, a folder to work in, and how often to measure (None: as often as the figure needs)."""
+    """The films, a working folder, and the number of runs (None: the figure's default)."""
 
     films: Films
     work: Path
     runs: int | None
 
     def times(self, usual: int) -> int:
-        """Return how often to measure a figure that is usually measured so often."""
+        """Return the number of runs of a figure with this default."""
         return usual if self.runs is None else self.runs
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Give an empty folder that is gone afterwards."""
+        """Yield an empty folder that is removed afterwards."""
         folder = Path(mkdtemp(prefix="run-", dir=self.work))
         try:
             yield folder

@@ -1,4 +1,4 @@
-"""Many sources that only sleep, through the flow's own machinery: what the orchestrator itself costs.
+"""Run many simulated sources, which only sleep, through the flow, to measure the orchestrator's cost.
 
 ``python -m bench.simulated flow|direct SOURCES WORKERS`` prints one line of JSON.
 """
@@ -32,7 +32,7 @@ def sleep_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> St
 
 
 def through(executor: Executor, sources: int) -> dict[str, Any]:
-    """Run simulated sources through four stages and say how long it took once the workers were there."""
+    """Run simulated sources through four stages; return the time after the workers started."""
     stages = [Stage(f"stage{n}", "cpu", sleep_stage) for n in range(STAGES)]
     batch = math.ceil(sources * STAGES / MOST_TASKS) or 1
     items = [
@@ -100,7 +100,7 @@ def in_flow(sources: int, workers: int) -> dict[str, Any]:
 
 
 def _completed(client: Any) -> int:
-    """Return how many task runs the server knows to be completed."""
+    """Return the number of task runs that the server has recorded as completed."""
     completed = {"task_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}}
     return int(client._client.post("/task_runs/count", json=completed).json())
 

@@ -1,9 +1,9 @@
-"""CPU seconds that arithmetic metrics of LoCoT2V-Bench take: ``python -m bench.suite_metrics``.
+"""CPU seconds of LoCoT2V-Bench's arithmetic metrics: ``python -m bench.suite_metrics``.
 
-The video is a minute of *Big Buck Bunny* with cuts, coded anew at 512×288 and 24 frames a second. Each figure
-holds decoding, in a process of its own with one thread; ``read`` is decoding to RGB alone. Of
-``transition_smoothness`` everything is measured but the model's features, for which mean colours stand.
-``--minutes`` takes a longer film, to see that memory stays.
+The video is a minute of *Big Buck Bunny* with cuts, re-encoded at 512×288 and 24 frames a second. Each figure
+includes decoding, in its own process with one thread; ``read`` is decoding to RGB only.
+``transition_smoothness`` uses mean colours instead of the model's features. ``--minutes`` selects a longer
+film, to check that memory stays constant.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tasks.pairs.view import Side
 from tasks.scoring.suites.file_video import FileVideo, FrameRate
 
 WIDTH, HEIGHT, FPS = 512, 288, 24
-#: Where the minute begins in the film, seconds.
+#: Start of the minute in the film, seconds.
 FROM_S = 150
 
 
@@ -50,7 +50,7 @@ def _both_of_flow(video: Side) -> Any:
     from tasks.scoring.suites.locot2v.pixel_scorers import KeptSteps
 
     with TemporaryDirectory() as folder:
-        # as two tasks of a run have it: what the first one kept lies on the disk
+        # as in two tasks of a run: the first one's steps are on disk
         flicker, warping = (KeptSteps(FeatureCache(Path(folder)), PixelSettings()) for _ in range(2))
         metrics = flicker.flicker(video), warping.warping(video)
     return [{"value": one.value, "steps": one.steps} for one in metrics]
@@ -95,7 +95,7 @@ METRICS: dict[str, Callable[[Side], Any]] = {
 
 
 def measure(name: str, film: Path) -> dict[str, Any]:
-    """Return what one metric of a film takes in this process, without starting Python."""
+    """Return one metric's usage for a film in this process, without starting Python."""
     import cv2
 
     cv2.setNumThreads(1)
@@ -127,18 +127,18 @@ def film_of(films: Films, minutes: int) -> Path:
 
 
 def keep(path: Path, row: dict[str, Any]) -> None:
-    """Write what one metric took in place of what it took before; the others' figures stay."""
+    """Replace one metric's figures; the others remain."""
     rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
     known = {one["metric"]: one for one in rows} | {row["metric"]: row}
     path.write_text(json.dumps([known[name] for name in METRICS if name in known], indent=1))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the metrics, print a line each, and keep each beside those that were measured before."""
+    """Measure the metrics, print a line for each, and store it beside earlier figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.suite_metrics")
     parser.add_argument("--only", nargs="+", choices=METRICS, metavar="METRIC", help=", ".join(METRICS))
     parser.add_argument("--minutes", type=int, default=1)
-    parser.add_argument("--films", type=Path, help="folder with the film; fetched without it")
+    parser.add_argument("--films", type=Path, help="folder with the film; by default it is fetched")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
 """``python -m bench.tiny_models NAME …``: seconds a frame and peak memory of the models' code.
 
-The checkpoints are tiny and random, so the figures say nothing about the real models: they show when the code
-around them gets slower or larger. Each model runs in a process of its own, on one thread.
+The checkpoints are tiny and random, so the figures say nothing about the real models: they reveal when the
+code around them gets slower or needs more memory. Each model runs in its own process, on one thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _frames() -> Any:
 
 
 def detector(folder: Path) -> Callable[[], object]:
-    """Look for a ball in eight frames of 512×288 at once."""
+    """Detect a ball in eight frames of 512×288 at once."""
     from tasks.models.grounding_dino import load
     from tests.tiny_models.detector import tiny_detector
 
@@ -39,7 +39,7 @@ def detector(folder: Path) -> Callable[[], object]:
 
 
 def inpainter(folder: Path) -> Callable[[], object]:
-    """Paint a third of eight frames of 512×288 at once, in 50 steps."""
+    """Inpaint a third of eight frames of 512×288 at once, in 50 steps."""
     from tasks.models.stable_diffusion import load
     from tests.tiny_models.inpainter import tiny_inpainter
 
@@ -50,7 +50,7 @@ def inpainter(folder: Path) -> Callable[[], object]:
     return lambda: model.inpaint(rgb, masks, "a meadow", "ball", seeds, steps=50, guidance=7.5)
 
 
-#: Makes and loads a checkpoint in a folder, and returns the work on :data:`FRAMES` frames.
+#: Functions that make and load a checkpoint in a folder, and return the work on :data:`FRAMES` frames.
 MODELS: dict[str, Callable[[Path], Callable[[], object]]] = {
     work.__name__: work for work in (detector, inpainter)
 }

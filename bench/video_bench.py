@@ -1,8 +1,8 @@
-"""Calls and tokens of Video-Bench for a video and a dimension: ``python -m bench.video_bench``.
+"""Calls and tokens of Video-Bench per video and dimension: ``python -m bench.video_bench``.
 
-Seven models' videos of one prompt, 512×288 at 24 frames a second, are scored by a server that counts the
-tokens of the text with GPT-4o's vocabulary and 85 for an image in low detail. How long answers are is assumed
-here, not measured: a description has 250 tokens, a caption 25, a question or an answer 20, a reason 40.
+Seven models' videos of one prompt, 512×288 at 24 frames a second, are scored by a server that counts text
+tokens with GPT-4o's vocabulary and 85 for an image in low detail. Lengths of answers are assumed, not
+measured: a description has 250 tokens, a caption 25, a question or an answer 20, a reason 40.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Counting(Talk):
         system = body["messages"][0]["content"]
         schema = json.dumps(body["response_format"]["json_schema"]["schema"])
         images = len(addresses(body))
-        # marks of messages as in OpenAI's guide on counting tokens; an image in low detail is 85
+        # overhead of messages as in OpenAI's guide on counting tokens; an image in low detail is 85
         tokens_in = sum(map(text_tokens, (system, text(body), schema))) + 3 * 2 + 3 + 85 * images
         tokens_out = text_tokens(answer) + 1
         for at, more in enumerate((1, images, tokens_in, tokens_out)):
@@ -73,7 +73,7 @@ def _videos(body: Mapping[str, Any]) -> list[str]:
 
 @contextmanager
 def counted(**settings: Any) -> Iterator[tuple[VideoBench, Counting]]:
-    """Give a suite that asks the counting server."""
+    """Yield a suite that uses the counting server."""
     plan = Counting()
     with tempfile.TemporaryDirectory() as folder, FaultyServer(plan, MODELS) as server:
         made = VideoBench(setup(Path(folder), server), **settings)
@@ -84,7 +84,7 @@ def counted(**settings: Any) -> Iterator[tuple[VideoBench, Counting]]:
 
 
 def videos(seconds: float) -> list[SuiteVideo]:
-    """Return the videos of the models: noise, which is the hardest to make small."""
+    """Return the models' videos: noise, which compresses worst."""
     made = []
     for number in range(VIDEOS):
         frame = [noise(number * 4 + at, WIDTH, HEIGHT) for at in range(4)]
@@ -95,7 +95,7 @@ def videos(seconds: float) -> list[SuiteVideo]:
 
 
 def figures(seconds: float, **settings: Any) -> dict[str, dict[str, float]]:
-    """Return by dimension what one video took, and how far off the dry run was."""
+    """Return, by dimension, the usage per video and the accuracy of the dry run."""
     prices = load_prices(None)
     measured = {}
     with counted(**settings) as (suite, plan):
@@ -129,7 +129,7 @@ def _dollars(prices: Any, usage: Usage) -> float:
 
 
 def main() -> None:
-    """Print a table of Markdown."""
+    """Print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--set", default="{}", help="settings of the suite, JSON")

@@ -29,7 +29,7 @@ from prefect_dask.task_runners import DaskTaskRunner
 from flows.board import RunBoard
 from infra.dask_cluster import local_cluster
 from infra.executor import WINDOW, Executor, Handle, WorkerDied
-from infra.pool import LOADED, RESOURCES, WorkerPools
+from infra.pool import GPU_POOL, RESOURCES, WorkerPools
 from infra.profile import Profile
 
 
@@ -86,7 +86,7 @@ class PrefectExecutor(Executor):
         """Return the number of items that may be in flight in a pool now."""
         if self._pools is not None:
             return self._pools.room(pool, wanted)
-        return WINDOW if self._one_loads and pool == LOADED else super().room(pool, wanted)
+        return WINDOW if self._one_loads and pool == GPU_POOL else super().room(pool, wanted)
 
     def state(self) -> dict[str, dict[str, Any]]:
         """Return the number of jobs and workers of each pool."""
@@ -109,7 +109,7 @@ class PrefectExecutor(Executor):
         """
         if pool not in RESOURCES:
             raise ValueError(f"no worker pool {pool!r}, only {', '.join(RESOURCES)}")
-        pinned = self._pools is not None or (self._one_loads and pool == LOADED)
+        pinned = self._pools is not None or (self._one_loads and pool == GPU_POOL)
         return annotate(resources={RESOURCES[pool]: 1}) if pinned else nullcontext()
 
     def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:

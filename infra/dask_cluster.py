@@ -11,7 +11,7 @@ import distributed  # noqa: F401
 from distributed import LocalCluster, Nanny
 
 from infra.executor import SINGLE_THREADED
-from infra.pool import LOADED, RESOURCES
+from infra.pool import GPU_POOL, RESOURCES
 
 
 def dask_settings() -> dict[str, Any]:
@@ -31,7 +31,7 @@ class LoadingNanny(Nanny):
     """Supervises a worker process; the first of a cluster gets the resource for loaded models."""
 
     def __init__(self, scheduler: str, *, name: int, **options: Any) -> None:
-        resources = {RESOURCES[LOADED]: 1} if name == 0 else None
+        resources = {RESOURCES[GPU_POOL]: 1} if name == 0 else None
         super().__init__(scheduler, name=name, resources=resources, **options)
 
 

@@ -45,7 +45,7 @@ class Executor(ABC):
     deaths_before_alone = 0
 
     def room(self, pool: str, wanted: int) -> int:
-        """Return how many items may be in flight in a pool now; `wanted` are in flight or waiting."""
+        """Return the number of items that may be in flight in a pool; `wanted` are in flight or waiting."""
         return WINDOW * self.workers
 
     def state(self) -> dict[str, dict[str, Any]]:
@@ -62,7 +62,7 @@ class Executor(ABC):
 
     @abstractmethod
     def result(self, handle: Handle) -> Any:
-        """Return what the function returned.
+        """Return the function's result.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class InlineExecutor(Executor):
         return set(handles)
 
     def result(self, handle: Handle) -> Any:
-        """Return what the function returned."""
+        """Return the function's result."""
         return handle.result()
 
 
@@ -127,11 +127,11 @@ class ProcessExecutor(Executor):
             return self._pool.submit(function, *arguments)
 
     def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
-        """Block until at least one is done, or the time is over."""
+        """Block until at least one is done or the timeout expires."""
         return wait(list(handles), timeout_s, return_when=FIRST_COMPLETED).done
 
     def result(self, handle: Handle) -> Any:
-        """Return what the function returned."""
+        """Return the function's result."""
         try:
             return handle.result()
         except BrokenProcessPool as problem:

@@ -14,8 +14,8 @@ from storage_schemas.model import Frozen
 PoolName = Literal["cpu", "h100"]
 #: Dask resource of a pool's workers; each worker has one unit and processes one item at a time.
 RESOURCES: dict[str, str] = {"cpu": "CPU", "h100": "GPU"}
-#: The pool of loaded models; on one machine a single process loads them.
-LOADED: PoolName = "h100"
+#: The GPU pool, for loaded models; on one machine a single process loads them.
+GPU_POOL: PoolName = "h100"
 
 _WALLTIME = re.compile(r"(?:(\d+)-)?(\d{1,3}):([0-5]\d):([0-5]\d)")
 
@@ -47,7 +47,7 @@ class WorkerPools(Protocol):
 
 
 class Pool(Frozen):
-    """One pool of a profile, ``[pools.cpu]`` or ``[pools.h100]``."""
+    """One pool of a profile: ``[pools.cpu]``, or the GPU pool ``[pools.h100]``."""
 
     partition: str = Field(description="Partition of the jobs.")
     cores: int = Field(ge=1, description="Cores of one job.")
@@ -104,14 +104,14 @@ class Pool(Frozen):
     def _one_word(cls, value: str | None) -> str | None:
         # they become part of a line of the job script
         if value is not None and (not value or any(c.isspace() for c in value)):
-            raise ValueError("this is one word, without spaces")
+            raise ValueError("it must be one word, without spaces")
         return value
 
     @field_validator("directives", "setup")
     @classmethod
     def _lines(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if any("\n" in line for line in value):
-            raise ValueError("give each line as an item of its own")
+            raise ValueError("give each line as a separate item")
         return value
 
     @model_validator(mode="after")
@@ -145,6 +145,6 @@ def check_pools(pools: Mapping[PoolName, Pool]) -> None:
     if pools and "cpu" not in pools:
         raise ValueError("a cluster needs a pool 'cpu', which does most of the work")
     if "cpu" in pools and pools["cpu"].gpus:
-        raise ValueError("pool 'cpu' asks for GPUs, which nothing there would use")
+        raise ValueError("pool 'cpu' requests GPUs, which nothing there would use")
     if "h100" in pools and not pools["h100"].gpus:
-        raise ValueError("pool 'h100' has no GPUs: set gpus to the number per job")
+        raise ValueError("the GPU pool 'h100' has no GPUs: set gpus to the number per job")

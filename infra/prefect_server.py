@@ -21,15 +21,15 @@ from storage_schemas.errors import PrerequisiteError
 
 #: The name of the flow, and of its main deployment.
 FLOW_NAME = "build-slvmeval"
-#: The flow that lets evaluators judge a release, and its deployment.
+#: The flow that evaluates a release, and its deployment.
 EVALUATE_FLOW_NAME = "evaluate-slvmeval"
 #: The flow that scores videos with a suite, and its deployment.
 SUITE_FLOW_NAME = "suite-slvmeval"
-#: The flow that puts a release before people and filters it by their votes, and its deployment.
+#: The flow that publishes a release for annotation and filters it by the votes, and its deployment.
 ANNOTATE_FLOW_NAME = "annotate-slvmeval"
 #: The flow that makes a suite's prompts from videos, and its deployment.
 PROMPTS_FLOW_NAME = "prompts-slvmeval"
-#: All flows of ours.
+#: All our flows.
 FLOW_NAMES = (FLOW_NAME, EVALUATE_FLOW_NAME, SUITE_FLOW_NAME, ANNOTATE_FLOW_NAME, PROMPTS_FLOW_NAME)
 
 #: Packages whose log lines Prefect's UI shows with a run.
@@ -39,7 +39,7 @@ OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows", "slvmeval")
 HEARTBEAT_S = 60
 SILENT_S = 900
 
-#: For the process of a flow and for those of its workers.
+#: Settings of a flow's process and its workers.
 RUN_SETTINGS = {
     "PREFECT_LOGGING_EXTRA_LOGGERS": ",".join(OUR_PACKAGES),
     # lines written before or after a run belong to no run
@@ -125,9 +125,9 @@ def _embedded_server() -> Iterator[str]:
 
     Prefect's own class for this imports the whole server into this process, which takes seconds.
     """
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = str(listener.getsockname()[1])
     package = find_spec("prefect")
     assert package is not None and package.origin is not None
     # the folder of packages comes first on its path, where otherwise the current folder would

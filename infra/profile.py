@@ -85,7 +85,7 @@ class Profile(Frozen):
         default_factory=dict, description="Pools by aspect, overriding those requested by the operations."
     )
     allow_cpu_models: bool = Field(
-        default=False, description="Allow work of the pool h100 on workers without a GPU; for tests."
+        default=False, description="Allow work of the GPU pool on workers without a GPU; for tests."
     )
     job_logs: str | None = Field(
         default=None, description="Folder of the jobs' logs, visible to the nodes; in the store by default."
@@ -118,7 +118,7 @@ class Profile(Frozen):
     def _placed_in_pools(self) -> Profile:
         for aspect, pool in self.placement.items():
             if self.pools and pool not in self.pools:
-                raise ValueError(f"placement of {aspect}: there is no pool {pool!r}")
+                raise ValueError(f"placement of {aspect}: no pool {pool!r}")
         return self
 
     @field_validator("model_folders")
@@ -190,7 +190,7 @@ def _read(path: Path) -> dict[str, Any]:
             near = difflib.get_close_matches(key, Profile.model_fields, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise UserInputError(
-                f"profile {path}: there is no key {key!r}.{hint} Keys: {', '.join(Profile.model_fields)}"
+                f"profile {path}: unknown key {key!r}.{hint} Keys: {', '.join(Profile.model_fields)}"
             )
     for key in ("store", "gallery", "job_logs"):
         if isinstance(values.get(key), str):
@@ -214,7 +214,7 @@ def _explained(problem: ValidationError, origin: Mapping[str, str], path: Path |
         keys = ModelServer.model_fields if where[0] == "model_servers" else Pool.model_fields
         near = difflib.get_close_matches(where[-1], keys, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        return f"{source}: {'.'.join(where)}: there is no such key.{hint} Keys: {', '.join(keys)}"
+        return f"{source}: {'.'.join(where)}: unknown key.{hint} Keys: {', '.join(keys)}"
     got = "" if isinstance(first["input"], dict | Profile | Pool) else f" (got {first['input']!r})"
     return f"{source}: {'.'.join(where) or 'values'}: {message}{got}"
 

@@ -48,7 +48,7 @@ class ServerFile(Frozen):
     host, job, process
         The machine, the SLURM job if any, and the id of the process that wrote the file.
     since
-        Time at which it began to answer, UTC.
+        Time of its first answer, UTC.
     """
 
     url: str
@@ -74,7 +74,7 @@ def write_server(store: Path, name: str, server: ServerFile) -> None:
 
 
 def read_server(store: Path, name: str) -> ServerFile | None:
-    """Read the announcement of a server, None if there is none of that name."""
+    """Read the announcement of a server; None if there is none of that name."""
     try:
         return ServerFile.model_validate(json.loads(server_path(store, name).read_bytes()))
     except (FileNotFoundError, ValidationError, ValueError):
@@ -171,7 +171,7 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], url: str, key: str, 
             # it is up, but still loading or of another kind
             if problem.code < 500:
                 raise PrerequisiteError(
-                    f"{url}/models answers HTTP {problem.code}: that is no such server"
+                    f"{url}/models answers HTTP {problem.code}: not an OpenAI-compatible server"
                 ) from problem
         except OSError:
             pass
@@ -218,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--host", help="address to listen on; this machine's by default")
-    parser.add_argument("--interface", help="network interface whose address is taken")
+    parser.add_argument("--interface", help="network interface whose address to use")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--start-seconds", type=float, default=1800.0)
     parser.add_argument("command", nargs="+")
@@ -252,7 +252,7 @@ def _address(interface: str | None) -> str:
             probe.connect(("192.0.2.1", 9))
         except OSError as problem:
             raise PrerequisiteError(
-                f"{socket.gethostname()} has no address that other machines reach ({problem}): set interface "
+                f"{socket.gethostname()} has no address for other machines ({problem}): set interface "
                 "in [pools.h100]"
             ) from problem
         return str(probe.getsockname()[0])
@@ -279,9 +279,9 @@ def vllm_command(
     weights
         Folder of the checkpoint, or a repository of the hub.
     served_as
-        The name by which clients ask for it.
+        Name of the model for clients.
     revision
-        Commit of the repository, where `weights` is one.
+        Commit of the repository, if `weights` is one.
     max_model_len
         Maximum tokens of prompt and answer together.
     gpus
@@ -297,7 +297,7 @@ def vllm_command(
         *(("--revision", revision) if revision else ()),
         *("--dtype", "bfloat16"),
         *("--max-model-len", str(max_model_len)),
-        # separate reasoning from the answer, to which alone the schema applies
+        # separate reasoning from the answer: the schema applies only to the answer
         *("--reasoning-parser", "qwen3"),
         *(("--tensor-parallel-size", str(gpus)) if gpus > 1 else ()),
         *more,

@@ -4,10 +4,10 @@
 #     python = "/data/my-project/slvmeval/slurm/container_python.sh"
 #     setup = ["export SLVMEVAL_IMAGE=/data/my-project/slvmeval.sif", "export APPTAINER_BIND=/data"]
 #
-# SLVMEVAL_IMAGE is the image, made with infra/container/slvmeval.def. APPTAINER_BIND is Apptainer's own variable:
-# the folders of the node that are seen inside, separated by commas, under the same path; name those of the
-# store, the sources, the weights and of `scratch`. The home folder, the working directory and /tmp are seen anyway.
-# SLVMEVAL_APPTAINER names the command where it is not `apptainer`, such as singularity.
+# SLVMEVAL_IMAGE is the image, built with infra/container/slvmeval.def. APPTAINER_BIND is Apptainer's own variable:
+# the node's folders that are visible inside at the same path, separated by commas; include the store, the
+# sources, the model folders and `scratch`. The home folder, the working directory and /tmp are always visible.
+# SLVMEVAL_APPTAINER sets the command if it is not `apptainer`, such as singularity.
 set -eu
 
 if [ -z "${SLVMEVAL_IMAGE:-}" ]; then
@@ -26,13 +26,13 @@ fi
 
 # the packages are those of the image
 unset PYTHONPATH PYTHONHOME
-# where SLURM gave a job its own folder for temporary files, it has to be seen too
+# a job's own temporary folder, if SLURM provides one, must be visible too
 if [ -d "${TMPDIR:-}" ]; then
   set -- --bind "$TMPDIR" "$SLVMEVAL_IMAGE" /opt/slvmeval/bin/python "$@"
 else
   set -- "$SLVMEVAL_IMAGE" /opt/slvmeval/bin/python "$@"
 fi
-# NVIDIA's driver and its tools are those of the node; a node without GPUs has neither
+# NVIDIA's driver and tools come from the node; a node without GPUs has neither
 if [ -e "${SLVMEVAL_GPU_DEVICE:-/dev/nvidiactl}" ]; then
   set -- --nv "$@"
 fi

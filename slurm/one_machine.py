@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""A real Slurm on this machine alone: virtual nodes in the partitions `cpu` and `h100`, this one with GPUs.
+"""A real Slurm on this machine: virtual nodes in the partitions `cpu` and `h100`, the latter with GPUs.
 
-For tests and for trying things out. Everything it makes lies in one folder; its daemons listen on
-loopback only. Debian's packages do the work: slurmctld slurmd slurm-client munge. Needs root.
+For tests and experiments. All its files are in one folder; its daemons listen on loopback only. It uses
+Debian's packages slurmctld slurmd slurm-client munge, and needs root.
 
-    eval "$(python slurm/one_machine.py start /tmp/s)"     starts it and sets SLURM_CONF in this shell
+    eval "$(python slurm/one_machine.py start /tmp/s)"     start it and set SLURM_CONF in this shell
     sbatch -p h100 --gres=gpu:h100:1 --mem=500 --wrap 'echo $CUDA_VISIBLE_DEVICES'
-    python slurm/one_machine.py status /tmp/s              its daemons, nodes and jobs
-    python slurm/one_machine.py stop /tmp/s                ends all jobs and daemons
+    python slurm/one_machine.py status /tmp/s              show its daemons, nodes and jobs
+    python slurm/one_machine.py stop /tmp/s                end all jobs and daemons
 
-The GPUs are not there: each is a clone of the null device, which is all that Slurm counts. The
-shortest time limit of a job is one minute, looked at each 30 seconds or so. The folder's log/ says what
-happened; log/jobs.txt has a line for each job that ended.
+The GPUs are fake: each is a clone of the null device, which suffices for Slurm. The shortest time limit of a
+job is one minute, checked about every 30 seconds. The folder log/ has the daemons' logs; log/jobs.txt has a
+line per ended job.
 
-Exit code 0: done. 1: failed, with the reason. 2: wrong usage. 3: it cannot run on this machine.
+Exit code 0: done. 1: failed, with the reason. 2: wrong usage. 3: this machine cannot run it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PACKAGES = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sinfo": "slurm-client"}
-#: Below the ports that the system gives to outgoing connections, which could take one meanwhile.
+#: Below the ports that the system assigns to outgoing connections.
 PORTS = range(20_000, 32_000)
 LOOPBACK = "127.0.0.1"
 LONGEST_FOLDER = 80  # a socket's path is at most 107 bytes long
@@ -43,7 +43,7 @@ CANNOT = 3
 
 
 class Trouble(Exception):
-    """What went wrong, for a person; `code` is the exit code."""
+    """A problem, as a message for the user; `code` is the exit code."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
@@ -77,12 +77,12 @@ def _parser() -> argparse.ArgumentParser:
     for flag, default, text in (
         ("--cpu-nodes", 2, "nodes of the partition cpu, c1, c2 …"),
         ("--gpu-nodes", 2, "nodes of the partition h100, g1, g2 …"),
-        ("--cores", 4, "cores that each node says it has"),
-        ("--gpus", 2, "GPUs that each node of h100 says it has"),
-        ("--memory", 8000, "memory that each node says it has, in MiB"),
+        ("--cores", 4, "cores that each node reports"),
+        ("--gpus", 2, "GPUs that each node of h100 reports"),
+        ("--memory", 8000, "memory that each node reports, in MiB"),
     ):
         begin.add_argument(flag, type=_positive, default=default, help=f"{text} (default {default})")
-    end = commands.add_parser("stop", help="end all jobs and daemons; the logs stay")
+    end = commands.add_parser("stop", help="end all jobs and daemons; the logs remain")
     tell = commands.add_parser("status", help="show daemons, nodes and jobs")
     for command in (begin, end, tell):
         command.add_argument("folder", metavar="DIR", help="folder of this Slurm")
@@ -127,7 +127,7 @@ def start(folder: Path, cpu_nodes: int, gpu_nodes: int, cores: int, gpus: int, m
 
 
 def _launch(folder: Path, name: str, command: str) -> None:
-    """Start a daemon that outlives this command, and note its process id."""
+    """Start a daemon that outlives this command, and record its process id."""
     with (folder / "log" / f"{name}.out").open("wb") as out:
         process = subprocess.Popen(
             command.split(), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
@@ -143,9 +143,9 @@ def _daemons(folder: Path) -> dict[str, int]:
 
 
 def stop(folder: Path) -> None:
-    """Cancel all jobs, end every daemon by its id, and check that nothing is left."""
+    """Cancel all jobs, end every daemon by its id, and check that no process remains."""
     if not _daemons(folder):
-        raise Trouble(f"{folder} holds no Slurm of this script")
+        raise Trouble(f"{folder} is not a folder of this script's Slurm")
     if "slurmctld" in _living(folder):
         if jobs := _run(folder, "squeue", "-h", "-o", "%A").split():
             _run(folder, "scancel", *set(jobs))
@@ -180,18 +180,18 @@ def _check_machine() -> None:
     if missing:
         raise Trouble(f"Debian's packages {missing} are missing: apt-get install -y {missing}", CANNOT)
     if os.geteuid() != 0:
-        raise Trouble("its daemons and device files need root: run it as root", CANNOT)
+        raise Trouble("the daemons and device files need root: run it as root", CANNOT)
 
 
 def _check_folder(folder: Path) -> None:
     if len(str(folder)) > LONGEST_FOLDER or any(c.isspace() or c in ",#[]" for c in str(folder)):
         raise Trouble(f"{folder}: choose a path of at most {LONGEST_FOLDER} plain characters")
     if _living(folder):
-        raise Trouble(f"a Slurm runs in {folder} already: stop it first")
+        raise Trouble(f"a Slurm already runs in {folder}: stop it first")
     if folder.exists() and any(folder.iterdir()) and not (folder / "slurm.conf").exists():
-        raise Trouble(f"{folder} holds other things: choose a new folder")
+        raise Trouble(f"{folder} contains other files: choose a new folder")
     (folder / "daemons.json").unlink(missing_ok=True)
-    # what an earlier one here knew of its jobs means nothing to a new one
+    # the job state of an earlier Slurm here is meaningless to a new one
     for name in ("state", "spool", "run"):
         shutil.rmtree(folder / name, ignore_errors=True)
 
@@ -203,11 +203,13 @@ def _make_devices(folder: Path, gpus: int) -> None:
         try:
             os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
         except OSError as problem:
-            raise Trouble(f"no device file can be made in {folder} ({problem.strerror})", CANNOT) from problem
+            raise Trouble(
+                f"cannot create a device file in {folder} ({problem.strerror})", CANNOT
+            ) from problem
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on; two starts at once hardly draw the same."""
+    """Return free ports, drawn at random so that simultaneous starts rarely collide."""
     ports: list[int] = []
     for port in random.sample(PORTS, 20 * count):
         with socket.socket() as probe:
@@ -238,7 +240,7 @@ def _write_configuration(folder: Path, ports: dict[str, int], cores: int, gpus: 
 
 
 def _run(folder: Path, *command: str) -> str:
-    """Return what a command of Slurm prints; nothing where the daemon does not answer."""
+    """Return the output of a Slurm command; empty if the daemon does not answer."""
     environment = os.environ | {"SLURM_CONF": f"{folder}/slurm.conf"}
     try:
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=COMMAND_S)
@@ -254,7 +256,7 @@ def _idle_nodes(folder: Path) -> set[str]:
 
 def _living(folder: Path) -> dict[str, int]:
     """Return the daemons of this folder that run, by name."""
-    # an id may belong to something else by now: ours name the folder in their command line
+    # an id may have been reused: our daemons have the folder in their command line
     mark = f"{folder}/".encode()
     return {name: pid for name, pid in _daemons(folder).items() if mark in _of(pid, "cmdline")}
 
@@ -264,7 +266,7 @@ def _dead(folder: Path) -> list[str]:
 
 
 def _processes(folder: Path) -> list[int]:
-    """Return the ids of the daemons and of what jobs left behind."""
+    """Return the ids of the daemons and of processes left by jobs."""
     mark = f"SLURM_CONF={folder}/slurm.conf".encode()
     jobs = []
     for pid in (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
@@ -275,7 +277,7 @@ def _processes(folder: Path) -> list[int]:
 
 
 def _of(pid: int, name: str) -> bytes:
-    """Return a file of a process in /proc; nothing for one that is gone or a zombie."""
+    """Return a file of a process in /proc; empty if it has ended or is a zombie."""
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""What is stored. Imports nothing of ours.
+"""The stored data. Imports no other package of ours.
 
 Tables (row models and Arrow schemas): `source`, `analysis`, `pair`, `set_aside`, `judgements`, `votes`,
 `suite_score`. The store: `store`, `commit`, `ids`, `rng`, `provenance`, `release`, `gc`,

@@ -96,7 +96,7 @@ def rows_of_lines(path: Path) -> list[dict[str, Any]]:
     Raises
     ------
     FileNotFoundError
-        If it is gone.
+        If it no longer exists.
     IntegrityError
         If another line is damaged.
     """

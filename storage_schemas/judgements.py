@@ -238,7 +238,7 @@ class JudgementsStore(RowStore):
         """
         table = self.table()
         if not table.num_rows:
-            raise StoreError(f"there are no judgements in {self.path}: `slvmeval evaluate` makes them")
+            raise StoreError(f"no judgements in {self.path}: `slvmeval evaluate` makes them")
         write_part(path, table)
         return int(table.num_rows)
 

@@ -80,9 +80,9 @@ class Release:
             have = (
                 f"versions {', '.join(map(str, versions))}"
                 if versions
-                else f"releases: {', '.join(names) or 'none'}"
+                else f"the releases {', '.join(names) or 'none'}"
             )
-            raise UserInputError(f"there is no release {wanted} in {store.root} (there are {have})")
+            raise UserInputError(f"no release {wanted} in {store.root} (it has {have})")
         number = versions[-1] if version is None else version
         manifest = read_manifest(store.versions(name) / str(number))
         if manifest.schema_version != SCHEMA_VERSION:

@@ -82,12 +82,12 @@ def names_of_parts(folder: Path) -> list[str]:
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """Return the finished files in a folder, the oldest first; none where there is no folder."""
+    """Return the finished files in a folder, the oldest first; empty if the folder does not exist."""
     return [folder / name for name in names_of_parts(folder)]
 
 
 def add_part(folder: Path, table: pa.Table, task: str = "") -> None:
-    """Write rows as one more file of a folder; its name says which task made them, if one did."""
+    """Write rows as another file of a folder, named after the task that made them, if any."""
     write_part(folder / new_name(f"~{task}.parquet" if task else ".parquet"), table)
 
 
@@ -202,7 +202,7 @@ class RowStore:
         return retry_read(read)
 
     def known(self) -> dict[RowId, str]:
-        """Return of every row why there is no answer, empty where there is one."""
+        """Return every row's failure by id; empty for answered rows."""
 
         def read() -> dict[RowId, str]:
             failures: dict[RowId, str] = {}
@@ -280,7 +280,7 @@ class RowStore:
         )
 
     def add(self, rows: Iterable[StoredRow]) -> int:
-        """Add rows as a finished batch; return how many."""
+        """Add rows as a finished batch; return their number."""
         batch = [row.model_dump(mode="json") for row in rows]
         if batch:
             add_part(self.parts, self._table(batch))

@@ -128,7 +128,7 @@ class Store:
         try:
             return int(json.loads(marker.read_text(encoding="utf-8"))["schema_version"])
         except (FileNotFoundError, NotADirectoryError) as problem:
-            raise StoreError(f"there is no store at {self.root}: `slvmeval build` makes one") from problem
+            raise StoreError(f"no store at {self.root}: `slvmeval build` creates one") from problem
         except OSError as problem:
             raise StoreError(
                 f"{marker} cannot be read ({problem.strerror}): make it readable or choose another --store"
@@ -226,7 +226,7 @@ class Store:
         """
         path = self.artifact_path(kind, id_)
         if not path.is_dir():
-            raise StoreError(f"there is no {kind} {id_} in {self.root}")
+            raise StoreError(f"no {kind} {id_} in {self.root}")
         size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
         retire_folder(self.staging, kind, path)
         return size
@@ -259,7 +259,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except FileNotFoundError as problem:
-        raise StoreError(f"there is no complete artifact in {folder}: run the build again") from problem
+        raise StoreError(f"no complete artifact in {folder}: run the build again") from problem
     except ValidationError as problem:
         raise IntegrityError(f"{path} is damaged: remove {folder} and build again ({problem})") from problem
 

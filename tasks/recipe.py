@@ -1,7 +1,7 @@
-"""The recipe: the science of a release, made of the operations' parameters.
+"""The recipe: everything that determines the content of a release, with the operations' parameters.
 
-A recipe is frozen and strict, is kept in the release it made, and names every constant. Built-in
-recipes have a name; a user's own is a TOML or JSON file of the same fields.
+A recipe is frozen and strict, is stored in the release, and names every constant. Built-in recipes have a
+name; a user's own recipe is a TOML or JSON file with the same fields.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tasks.votes.filter import FilterRule
 
 
 class AspectRecipe(Frozen):
-    """How one aspect is degraded: an operation of it, one of its presets, and single values on top."""
+    """How one aspect is degraded: an operation, one of its presets, and individual overrides."""
 
     operation: str
     strength: str | None = None
@@ -37,10 +37,10 @@ class AspectRecipe(Frozen):
 
 
 class Severity(Frozen):
-    """Further points on the two axes of severity; every source of an aspect gets a pair at each.
+    """Additional points on the two axes of severity; every source of an aspect gets a pair at each.
 
-    `clips` are numbers of degraded clips (``"all"`` means as many as may be), at the aspect's own
-    strength; `strengths` are presets, at `clips_per_pair` clips, for the operations that have them.
+    `clips` are numbers of degraded clips (``"all"`` means the maximum), at the aspect's own strength;
+    `strengths` are presets, at `clips_per_pair` clips, for operations that have them.
     """
 
     clips: tuple[Annotated[int, Field(ge=1)] | Literal["all"], ...] = ()
@@ -48,7 +48,7 @@ class Severity(Frozen):
 
 
 class Pin(Frozen):
-    """One pair that a pinned recipe must make again, checksum by checksum."""
+    """One pair that a pinned recipe must reproduce with equal checksums."""
 
     source_id: str
     content_sha256: str
@@ -65,28 +65,28 @@ class Pin(Frozen):
 
 
 class Recipe(Frozen):
-    """All that decides which pairs are made and how.
+    """Everything that determines which pairs are built and how.
 
     Parameters
     ----------
     name
-        Name of the recipe; a changed recipe should have a name of its own.
+        Name of the recipe; a changed recipe needs another name.
     seed
-        Release seed; every random draw is keyed by it.
+        Release seed, part of the key of every random draw.
     fps, long_side
         Sampling rate in frames a second and longer side in pixels (SLVMEval, section 4.2: 1 and 512).
     clips_per_pair
         Clips degraded in each pair (SLVMEval, section 4.3: 5).
     bin_seconds, pairs_per_bin
-        Width of a duration bin and most pairs of an aspect in one (100 s and 20).
+        Width of a duration bin and maximum number of an aspect's pairs in one (100 s and 20).
     least_duration_s
-        Shorter sources are set aside; 0 takes all.
+        Shorter sources are set aside; 0 accepts all.
     aspects
         The aspects to build.
     pins
-        If there are any, exactly these pairs are built and their checksums compared.
+        If not empty, exactly these pairs are built and their checksums compared.
     annotation
-        When a pair stays after people have looked at it; it changes no pair.
+        Rule for keeping a pair after annotation; it changes no pair.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Recipe(Frozen):
     @classmethod
     def _fps_positive(cls, value: Fraction) -> Fraction:
         if value <= 0:
-            raise ValueError("fps must be above 0")
+            raise ValueError("fps must be positive")
         return value
 
     @field_validator("long_side")
@@ -118,10 +118,9 @@ class Recipe(Frozen):
         return value
 
     def digest(self) -> str:
-        """Return the checksum by which a release's version tells recipes apart.
+        """Return the checksum that identifies the recipe in a release's version.
 
-        The annotation rule counts only where it is not the default: versions that were written before there
-        was one keep their checksum.
+        The annotation rule is included only if it is not the default.
         """
         later = {"annotation"} if self.annotation == FilterRule() else set()
         return digest_value(self.model_dump(mode="json", exclude=later))
@@ -131,7 +130,7 @@ class Recipe(Frozen):
         return find_aspect(aspect).operation(self.aspects[aspect].operation)
 
     def parameters(self, aspect: str, strength: str | None = None) -> Parameters:
-        """Return the operation's parameters at the recipe's strength, or at another one."""
+        """Return the operation's parameters at the recipe's or another strength."""
         entry = self.aspects[aspect]
         parameters: Parameters = self.operation(aspect).parameters(
             strength or entry.strength, entry.parameters
@@ -139,15 +138,15 @@ class Recipe(Frozen):
         return parameters
 
     def strength(self, aspect: str) -> str:
-        """Return the preset that the recipe starts from for an aspect; see :meth:`strength_label`."""
+        """Return the recipe's base preset for an aspect; see :meth:`strength_label`."""
         return self.aspects[aspect].strength or self.operation(aspect).default_strength
 
     def strength_label(self, aspect: str, strength: str | None = None) -> str:
-        """Return what a pair's strength is called, at the recipe's strength or at another one.
+        """Return the label of a pair's strength, at the recipe's or another strength.
 
-        A preset's name stands for exactly its parameters: ``paper`` for the paper's and no others. Where
-        the recipe changes single values, it is the preset that these make, else `CUSTOM`; at a further
-        strength `CUSTOM` with that strength's name, so that the points of a series stay apart.
+        A preset's name stands for exactly its parameters: ``paper`` for the paper's and no others. If the
+        recipe overrides values, the label is the preset with these parameters, or else `CUSTOM`; at an
+        additional strength it is `CUSTOM` with that strength's name, so that the points remain distinct.
         """
         main = self.strength(aspect)
         name = strength or main
@@ -158,7 +157,7 @@ class Recipe(Frozen):
         return CUSTOM if name == main else f"{CUSTOM}-{name}"
 
     def points(self, aspect: str) -> list[SeverityPoint]:
-        """Return the severity points of an aspect, the recipe's main point first, none twice."""
+        """Return the distinct severity points of an aspect, the recipe's main point first."""
         main = self.strength(aspect)
         presets = self.operation(aspect).strengths
         points = [SeverityPoint(strength=main, clips=self.clips_per_pair)]
@@ -176,11 +175,11 @@ class Recipe(Frozen):
         Raises
         ------
         UserInputError
-            Naming the first that does not exist, with the choices.
+            For the first unknown name, with the choices.
         PrerequisiteError
-            If the caption analyser needs something that is not installed.
+            If a dependency of the caption analyser is not installed.
         """
-        # The analysers take their part of the recipe from this module.
+        # the analysers import their part of the recipe from this module
         from tasks.captions.stage import make_analyser
 
         for name in self.aspects:
@@ -191,13 +190,13 @@ class Recipe(Frozen):
             if strength not in known:
                 raise UserInputError(
                     f"severity.strengths: no operation of this recipe has the strength {strength!r}: choose "
-                    f"among {', '.join(known)}"
+                    f"from {', '.join(known)}"
                 )
         make_analyser(self.caption_analysis).check()
 
 
 class SeverityPoint(Frozen):
-    """How many clips are degraded, and how strongly: the preset that parameters are made from."""
+    """Number of degraded clips, and strength: the preset of the parameters."""
 
     strength: str
     clips: int | Literal["all"]
@@ -220,9 +219,9 @@ _TEN: dict[str, AspectRecipe] = {
     "color": AspectRecipe(operation="qwen-image-edit", strength="paper"),
 }
 
-#: Built-in recipes. `paper` is the paper's. `paper-lightning` edits colours with a step cache and is not.
-#: `paper-eight` has the paper's parameters for the aspects that need no diffusion, with captions analysed by
-#: rules. `cpu-approx` replaces what needs a GPU or large weights by operations with other names.
+#: Built-in recipes. `paper` is the paper's. `paper-lightning` differs by editing colours with a step cache.
+#: `paper-eight` has the paper's parameters for the aspects without diffusion, with captions analysed by
+#: rules. `cpu-approx` replaces operations that need a GPU or large weights by others with other names.
 BUILT_IN: Mapping[str, Recipe] = {
     "paper": Recipe(name="paper", caption_analysis=AnalyserRecipe(name="llm"), aspects=_TEN),
     "paper-lightning": Recipe(
@@ -234,7 +233,7 @@ BUILT_IN: Mapping[str, Recipe] = {
         name="cpu-approx",
         aspects={
             **_EIGHT,
-            # The parameters are those of the preset; given here, they hold at further strengths too.
+            # the preset's parameters; given here, they also apply at additional strengths
             "background_consistency": AspectRecipe(
                 operation="rembg-u2net",
                 strength="small-network",
@@ -257,8 +256,8 @@ def load_recipe(name_or_path: str) -> Recipe:
     Raises
     ------
     UserInputError
-        For an unknown name, a file that is missing or no TOML/JSON, or a key or value that does not
-        fit; the message names the file and the key.
+        For an unknown name, a file that is missing or not TOML/JSON, or an invalid key or value; the message
+        names the file and the key.
     """
     if name_or_path in BUILT_IN:
         return BUILT_IN[name_or_path]
@@ -267,7 +266,7 @@ def load_recipe(name_or_path: str) -> Recipe:
         near = difflib.get_close_matches(name_or_path, BUILT_IN, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise UserInputError(
-            f"there is no recipe {name_or_path!r}.{hint} Built in: {', '.join(BUILT_IN)}; "
+            f"no recipe {name_or_path!r}.{hint} Built in: {', '.join(BUILT_IN)}; "
             "or give the path of a .toml or .json file."
         )
     try:
@@ -275,7 +274,7 @@ def load_recipe(name_or_path: str) -> Recipe:
         values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except OSError as problem:
         raise UserInputError(f"recipe {path}: {problem.strerror}") from problem
-    except (ValueError, RecursionError) as problem:  # neither UTF-8, nor the format, nor endless values
+    except (ValueError, RecursionError) as problem:  # not UTF-8, not the format, or nested too deeply
         raise UserInputError(f"recipe {path} is not valid {path.suffix[1:].upper()}: {problem}") from problem
     try:
         return own_name(recipe_from(values, path.parent))
@@ -284,23 +283,23 @@ def load_recipe(name_or_path: str) -> Recipe:
 
 
 def own_name(recipe: Recipe) -> Recipe:
-    """Return a recipe, if it does not pass for a built-in one; pinned pairs prove what they are.
+    """Return a recipe unless it wrongly has a built-in recipe's name; recipes with pins are exempt.
 
     Raises
     ------
     UserInputError
-        If it has the name of a built-in recipe and other values.
+        If it has the name of a built-in recipe but other values.
     """
     built_in = BUILT_IN.get(recipe.name)
     if built_in is not None and recipe != built_in and not recipe.pins:
         raise UserInputError(
-            f"name: {recipe.name!r} is a built-in recipe with other values: give this one a name of its own"
+            f"name: {recipe.name!r} is a built-in recipe with other values: give this one another name"
         )
     return recipe
 
 
 def _with_texts(value: Any, folder: Path) -> Any:
-    """Return operation parameters in which every text ``@FILE`` is replaced by that file's content."""
+    """Return operation parameters with every text ``@FILE`` replaced by that file's content."""
     if isinstance(value, Mapping):
         return {key: _with_texts(item, folder) for key, item in value.items()}
     if not (isinstance(value, str) and value.startswith("@")):
@@ -313,7 +312,7 @@ def _with_texts(value: Any, folder: Path) -> Any:
 
 
 def _read_texts(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the fields with the texts of files in the parameters of aspects and of the caption analysis."""
+    """Return the fields with ``@FILE`` texts replaced in the parameters of aspects and caption analysis."""
     entries = [fields.get("caption_analysis"), *_values(fields.get("aspects"))]
     for entry in entries:
         if isinstance(entry, dict) and "parameters" in entry:
@@ -326,19 +325,19 @@ def _values(table: Any) -> Iterable[Any]:
 
 
 def recipe_from(values: Mapping[str, Any], folder: Path = Path()) -> Recipe:
-    """Return the recipe with these fields; `base` names a built-in one whose fields are the default.
+    """Return the recipe with these fields; `base` names a built-in one with the default fields.
 
-    Without a name of its own, one that is made from a `base` is called ``BASE-changed``.
+    Without a name, a recipe with a `base` is called ``BASE-changed``.
 
-    A text parameter of an operation or of the caption analysis that begins with ``@`` is the name of a
-    file, counted from `folder`: its content takes the place of the name, so it is in the ids.
+    A text parameter of an operation or of the caption analysis that starts with ``@`` is a path relative to
+    `folder`: it is replaced by the file's content, which is thus part of the ids.
 
     Raises
     ------
     UserInputError
-        For a key or value that does not fit.
+        For an invalid key or value.
     PrerequisiteError
-        If its caption analyser needs something that is not installed.
+        If a dependency of its caption analyser is not installed.
     """
     if not isinstance(values, Mapping):
         raise UserInputError(
@@ -393,7 +392,7 @@ def with_prompts(recipe: Recipe, prompts: str | Path | None) -> Recipe:
 
 
 def check_recipe(recipe: Recipe, check: Models) -> None:
-    """Look at every model that the operations of a recipe load."""
+    """Check every model that the operations of a recipe load."""
     for name in recipe.aspects:
         for point in recipe.points(name):
             recipe.operation(name).consumed_models(recipe.parameters(name, point.strength), check)

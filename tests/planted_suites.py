@@ -30,7 +30,7 @@ from storage_schemas.judgements import Failure
 
 NAMES = {"length": (0, 100000), "beauty": (1, 5), "contest": (1, 5), "heavy": (0, 1)}
 DIMENSIONS = [
-    Dimension(name=name, title=name.capitalize(), group="asked" if low else "reckoned", low=low, high=high,
+    Dimension(name=name, title=name.capitalize(), group="judged" if low else "calculated", low=low, high=high,
               needs=("weight",) if name == "heavy" else (), about="-", behind="-", source="planted")
     for name, (low, high) in NAMES.items()
 ]

@@ -18,7 +18,7 @@ from tasks.recipe import Pin, Recipe
 
 
 @dataclass(frozen=True)
-class KeptPairs:
+class InheritedPairs:
     """Pairs taken unchanged from the parent release, and the ranks that its candidates keep."""
 
     parent: Release | None = None
@@ -65,7 +65,9 @@ class KeptPairs:
         return sources, clips
 
 
-def kept_pairs(store: Store, parent: Release | None, recipe: Recipe, present: Collection[str]) -> KeptPairs:
+def inherited_pairs(
+    store: Store, parent: Release | None, recipe: Recipe, present: Collection[str]
+) -> InheritedPairs:
     """Return the pairs that a release keeps from its parent.
 
     Parameters
@@ -74,9 +76,9 @@ def kept_pairs(store: Store, parent: Release | None, recipe: Recipe, present: Co
         Ids of the currently usable sources.
     """
     if parent is None or recipe.pins:
-        return KeptPairs()
+        return InheritedPairs()
     wanted = [record for record in parent.pairs() if record.aspect in recipe.aspects]
-    return KeptPairs(
+    return InheritedPairs(
         parent=parent,
         records=tuple(
             record for record in wanted if record.source_id not in present and store.has(PAIR, record.pair_id)

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from flows.build.fixed_pairs import KeptPairs, kept_pairs, pin_problems, pinned_candidates
+from flows.build.fixed_pairs import InheritedPairs, inherited_pairs, pin_problems, pinned_candidates
 from flows.build.options import BuildOptions
 from flows.declaration import NothingToDo
 from flows.stages import StageItem, through_stages
@@ -148,13 +148,13 @@ def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
     ReleaseMoved
         If another build has written a version in the meantime.
     """
-    records = list(build.kept.records)
+    records = list(build.inherited.records)
     used: set[str] = set()
     planned = dict.fromkeys(build.recipe.aspects, 0)
     for record in records:
         planned[record.aspect] += 1
     for candidate in build.candidates:
-        if build.kept.has(candidate.source_id, candidate.aspect):
+        if build.inherited.has(candidate.source_id, candidate.aspect):
             continue
         for pair in build.pairs_of(candidate.source_id):
             if pair.aspect == candidate.aspect and pair.pair_id not in build.settled:
@@ -182,7 +182,7 @@ def release_of(build: Build, plan: ReleasePlan) -> BuildResult:
         clip_table,
         set_aside,
         planned,
-        extends=build.kept.version,
+        extends=build.inherited.version,
         newest=None if build.options.fresh else build.newest,
     )
     return BuildResult(release, new, plan, tuple(set_aside), len(lost), build.unsettled)
@@ -211,7 +211,7 @@ def _no_pair_rows(build: Build) -> list[SetAsideRow]:
 
 
 def _source_tables(build: Build, used: set[str]) -> tuple[list[SourceRow], list[ClipRow]]:
-    sources, clips = build.kept.tables()
+    sources, clips = build.inherited.tables()
     for source_id in sorted(used):
         facts = source_facts(build.store, build.sources[source_id], build.recipe, build.work.servers)
         id_ = timeline_id(facts.source, build.recipe)
@@ -244,7 +244,7 @@ class Build:
     excluded: set[tuple[str, str]] = field(default_factory=set)
     settled: set[str] = field(default_factory=set)
     candidates: list[Candidate] = field(default_factory=list)
-    kept: KeptPairs = field(default_factory=KeptPairs)
+    inherited: InheritedPairs = field(default_factory=InheritedPairs)
     newest: int = 0
     unsettled: int = 0
 
@@ -359,7 +359,7 @@ class Build:
     def plan(self) -> ReleasePlan:
         """Return the plan: all pairs of the release, and the cost of the missing ones."""
         return plan_release(
-            self.store, self.reports, self.candidates, tuple(self.recipe.aspects), self.kept.keys
+            self.store, self.reports, self.candidates, tuple(self.recipe.aspects), self.inherited.keys
         )
 
     # -- scanning ------------------------------------------------------------------------------------
@@ -447,7 +447,9 @@ class Build:
     def _draw(self) -> None:
         parent = self._parent()
         self.newest = parent.version if parent is not None else 0
-        self.kept = kept_pairs(self.store, None if self.options.fresh else parent, self.recipe, self.sources)
+        self.inherited = inherited_pairs(
+            self.store, None if self.options.fresh else parent, self.recipe, self.sources
+        )
         if self.recipe.pins:
             self.candidates = pinned_candidates(self.recipe, self.reports)
             return
@@ -461,7 +463,7 @@ class Build:
             seed=self.recipe.seed,
             bin_seconds=self.recipe.bin_seconds,
             pairs_per_bin=self.recipe.pairs_per_bin,
-            inherited=self.kept.candidates(self.reports, self.excluded),
+            inherited=self.inherited.candidates(self.reports, self.excluded),
             excluded=self.excluded,
         )
 
@@ -469,7 +471,7 @@ class Build:
         """Return, by source, the aspects without a pair."""
         missing: dict[str, list[str]] = {}
         for candidate in self.candidates:
-            if self.kept.has(candidate.source_id, candidate.aspect):
+            if self.inherited.has(candidate.source_id, candidate.aspect):
                 continue
             for pair in self.pairs_of(candidate.source_id):
                 # an existing pair also needs its source's timeline, which only ingest makes

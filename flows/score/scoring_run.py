@@ -15,7 +15,7 @@ from flows.build.run import MOST_TASKS
 from flows.score.results import RequestProgress
 from flows.stages import Item, through_stages
 from infra.executor import Executor
-from infra.pool import LOADED
+from infra.pool import GPU_POOL
 from storage_schemas.judgements import Failure, is_settled
 from storage_schemas.row_store import RowId, RowStore
 from tasks.llm.shared_state import only_one
@@ -214,7 +214,7 @@ class ScoringRun(ABC, Generic[U, Result]):
             for units in batches(missing, part.kind.concurrency, most, part.kind.splits_shared):
                 rank = ranks.setdefault(units[0].shares, len(ranks))
                 # a video is decoded once for all parts; weights take longer to load than videos to decode
-                order = (place, rank) if stage.pool == LOADED else (rank, place)
+                order = (place, rank) if stage.pool == GPU_POOL else (rank, place)
                 placed.append((order, units, part, stage))
         placed.sort(key=lambda one: one[0])
         items = []

@@ -16,7 +16,7 @@ from flows.score.options import SuiteOptions, SuiteParameters
 from flows.score.results import DimensionResult, RequestProgress, SuiteResult
 from flows.score.scoring_run import RunPart, ScoringRun
 from infra.executor import Executor, Handle, ProcessExecutor
-from infra.pool import LOADED
+from infra.pool import GPU_POOL
 from infra.prefect_server import SUITE_FLOW_NAME
 from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError, UserInputError
@@ -181,7 +181,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
                 f"the profile has no pool {pool!r}, in which it runs: add a table [pools.{pool}]"
             )
         # with pools, each worker finds its own GPU; this machine needs none
-        if not pools and pool == LOADED and not self.options.allow_cpu_models:
+        if not pools and pool == GPU_POOL and not self.options.allow_cpu_models:
             require_gpu()
 
     def estimate(
@@ -251,7 +251,7 @@ class SuiteExecutor(Executor):
 
     def __init__(self, workers: int, pools: Collection[str]) -> None:
         self.workers = workers
-        self._pools = {pool: ProcessExecutor(1 if pool == LOADED else workers) for pool in pools}
+        self._pools = {pool: ProcessExecutor(1 if pool == GPU_POOL else workers) for pool in pools}
         self._pool_of: dict[Handle, ProcessExecutor] = {}
 
     def room(self, pool: str, wanted: int) -> int:

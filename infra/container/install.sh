@@ -1,11 +1,11 @@
 #!/bin/sh
 # Installs the program into a new virtual environment: the locked versions with their hashes, then the
-# program itself, copied. The source tree is left as it is and may go or change afterwards.
+# program itself, copied. The source tree is not modified, and may be changed or removed afterwards.
 #
 #     infra/container/install.sh VENV
 #     PYTHON=/path/to/python3.11 infra/container/install.sh VENV
 #
-# The images are made with it, and an environment on a shared file system can be.
+# Used for the images; also suitable for an environment on a shared file system.
 set -eu
 
 if [ "$#" != 1 ]; then
@@ -25,16 +25,16 @@ fi
   exit 1
 }
 
-# everyone who sees the environment may use it
+# all users may use the environment
 umask 022
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONSAFEPATH=1
-# set by a surrounding environment, it would lead pip elsewhere
+# a surrounding environment may have set it, which would misdirect pip
 unset PYTHONPATH PYTHONHOME
 
-# setuptools writes into the tree that it builds, and takes up what an earlier build left there
+# setuptools writes to the source tree, and would reuse files of an earlier build
 copy=$(mktemp -d)
 half=$venv
-# an environment that is not complete does not stay
+# remove an incomplete environment
 trap 'rm -rf "$copy" ${half:+"$half"}' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM

@@ -1,4 +1,4 @@
-"""Select the address of the driver's scheduler, so that workers on the nodes reach it."""
+"""Select an address of the driver's scheduler that workers on the nodes can reach."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ LOOPBACK = "127.0.0.1"
 def scheduler_options(profile: Profile, nodes: Sequence[Node]) -> dict[str, str]:
     """Return the scheduler's address option: ``interface`` or ``host``.
 
-    The profile's interface if it names one. Else loopback if all nodes of the pools are this machine, and
-    else the address with which this machine reaches the first of them.
+    The profile's interface, if set. Otherwise loopback if all nodes of the pools are this machine, or else
+    the address from which this machine reaches the first node.
 
     Parameters
     ----------
     nodes
-        The nodes of SLURM.
+        SLURM's nodes.
 
     Raises
     ------
     PrerequisiteError
-        If the profile's interface is not there, or no way leads to the nodes.
+        If the profile's interface does not exist, or the nodes are unreachable.
     """
     if profile.scheduler_interface:
         known = [name for _, name in socket.if_nameindex()]
         if profile.scheduler_interface not in known:
             raise PrerequisiteError(
-                f"scheduler_interface: there is no {profile.scheduler_interface!r} on this machine, only "
+                f"scheduler_interface: no {profile.scheduler_interface!r} on this machine, only "
                 f"{', '.join(known)}"
             )
         return {"interface": profile.scheduler_interface}
@@ -49,12 +49,12 @@ def scheduler_options(profile: Profile, nodes: Sequence[Node]) -> dict[str, str]
 
 
 def is_this_machine(node: Node) -> bool:
-    """Return whether a node of SLURM is the machine that this runs on."""
+    """Return whether a SLURM node is this machine."""
     return node.host.split(".")[0] == socket.gethostname().split(".")[0] or is_loopback(node.address)
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address leads to this machine only."""
+    """Return whether a host name or address is a loopback address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -62,31 +62,31 @@ def is_loopback(host: str) -> bool:
 
 
 def check_prefect_server(profile: Profile, options: Mapping[str, str]) -> None:
-    """Raise PrerequisiteError where workers reach the scheduler, but not the Prefect server.
+    """Raise PrerequisiteError if workers can reach the scheduler but not the Prefect server.
 
     Parameters
     ----------
     options
-        What :func:`scheduler_options` returned.
+        Result of :func:`scheduler_options`.
     """
     url = profile.prefect_api_url or os.environ.get("PREFECT_API_URL")
     server = urlsplit(url).hostname if url else None
     scheduler = options.get("host") or str(get_ip_interface(options["interface"]))  # type: ignore[no-untyped-call]
     if server is not None and is_loopback(server) and not is_loopback(scheduler):
         raise PrerequisiteError(
-            f"the Prefect server at {url} answers on this machine only, the nodes cannot reach it: start one "
-            "that listens on the network and name it as prefect_api_url in the profile"
+            f"the Prefect server at {url} listens on this machine only, the nodes cannot reach it: start one "
+            "that listens on the network and set prefect_api_url in the profile"
         )
 
 
 def _address_towards(node: str) -> str:
-    """Return this machine's address on the way to a node; nothing is sent."""
+    """Return this machine's address on the route to a node; nothing is sent."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((node, 9))
             return str(probe.getsockname()[0])
     except OSError as problem:
         raise PrerequisiteError(
-            f"this machine finds no way to the node {node} ({problem.strerror}): set scheduler_interface in "
-            "the profile to the network interface that the nodes reach"
+            f"this machine has no route to node {node} ({problem.strerror}): set scheduler_interface in the "
+            "profile to a network interface that the nodes can reach"
         ) from problem

@@ -28,11 +28,11 @@ from infra.slurm.pool_jobs import Member, Members, PoolJobs
 from infra.slurm.run_folder import make_log_folder, remove_run_folder, run_folder, write_run_file
 from storage_schemas.errors import PrerequisiteError, UserInputError
 
-#: Seconds that closing waits for the jobs to end.
+#: Maximum seconds that closing waits for the jobs to end.
 CLOSE_S = 90.0
 
-#: Ends the jobs of a run, twice, as a submission may have been on its way; for an hour while SLURM is away,
-#: unless its settings are gone with it.
+#: Ends the jobs of a run, twice because a submission may have been in progress; retries for an hour while
+#: SLURM is unavailable, unless its configuration has disappeared.
 _END_JOBS = """
 import os, shutil, subprocess, sys, time
 user, folder, *names = sys.argv[1:]
@@ -48,22 +48,22 @@ shutil.rmtree(folder, ignore_errors=True)
 
 
 def guard_jobs(names: Sequence[str], folder: Path) -> ExitGuard:
-    """Start a guard that ends the jobs of these names, and removes the run's folder, when we are gone."""
+    """Start a guard that ends these jobs and removes the run's folder after this process has ended."""
     return ExitGuard(_END_JOBS, str(commands.user()), str(folder), *names, environment=commands.environment())
 
 
 def refuse_names_in_use(names: Sequence[str]) -> None:
-    """Raise PrerequisiteError if there are jobs of these names: two runs would end each other's."""
+    """Raise PrerequisiteError if jobs of these names exist: two runs would end each other's."""
     left = [job.id for job in commands.jobs(names) if job.there]
     if left:
         raise PrerequisiteError(
-            f"SLURM has jobs of a run of this name already: {', '.join(left)}. Give this run another name, "
+            f"SLURM already has jobs of a run of this name: {', '.join(left)}. Give this run another name, "
             f"or end them with: scancel {' '.join(left)}"
         )
 
 
 async def end_jobs(names: Sequence[str]) -> bool:
-    """End all jobs of these names and wait until SLURM has none; return whether that is so."""
+    """End all jobs of these names and wait for them; return whether all have ended."""
     end, pause = time.monotonic() + CLOSE_S, 0.2
     while time.monotonic() < end:
         try:
@@ -72,10 +72,10 @@ async def end_jobs(names: Sequence[str]) -> bool:
             if not any(job.there for job in listed):
                 return True
         except SlurmAway as problem:
-            log.warning("SLURM does not answer, it is asked again: %s", problem)
+            log.warning("SLURM does not answer, retrying: %s", problem)
         await asyncio.sleep(pause)
         pause = min(2 * pause, 5.0)
-    log.error("jobs are still there; end them with: scancel --name=%s", ",".join(names))
+    log.error("jobs have not ended; end them with: scancel --name=%s", ",".join(names))
     return False
 
 
@@ -90,33 +90,33 @@ SOONEST_S = 1.0
 class SlurmCluster(SpecCluster):
     """A Dask cluster whose workers are SLURM jobs in pools, which this process submits and ends.
 
-    It has no worker specifications. Every ``profile.poll_s`` seconds it asks SLURM what there is, and
-    submits, drains and ends jobs of each pool by what :meth:`room` was told.
+    It has no worker specifications. Every ``profile.poll_s`` seconds it queries SLURM, and submits, drains
+    and ends jobs of each pool according to the demand given to :meth:`room`.
 
     Parameters
     ----------
     profile
         The site, with its pools.
     store
-        Folder of the store, which exists.
+        Folder of the existing store.
     name
-        Name of the run; its jobs are named ``slvmeval-{name}-{pool}``, so no other run may have it.
+        Unique name of the run; its jobs are named ``slvmeval-{name}-{pool}``.
     preload
-        Modules that a worker imports before it is given work.
+        Modules that a worker imports before it gets work.
 
     Raises
     ------
     UserInputError
-        If the profile has no pools, or a value that cannot stand in a job script.
+        If the profile has no pools, or a value that is invalid in a job script.
     PrerequisiteError
-        If SLURM is not here, or a run of that name has jobs.
+        If SLURM is not installed, or a run of that name has jobs.
     SlurmAway
         If SLURM does not answer.
     """
 
     def __init__(self, profile: Profile, store: Path, name: str, preload: Sequence[str] = ()) -> None:
         if not profile.pools:
-            raise UserInputError("the profile has no pools: write a table [pools.cpu]")
+            raise UserInputError("the profile has no pools: add a table [pools.cpu]")
         self.profile, self.store, self.run, self.preload = profile, store.resolve(), name, tuple(preload)
         self.members = Members(self._came)
         self._pools: dict[str, PoolJobs] = {
@@ -135,7 +135,7 @@ class SlurmCluster(SpecCluster):
         self._control: asyncio.Task[None] | None = None
         self._guard: ExitGuard | None = None
         for pool_name in profile.pools:
-            # what cannot stand in a script is said now
+            # invalid values are reported now
             self._script(pool_name, "tcp://scheduler:0")
         refuse_names_in_use(self._names)
         options = scheduler_options(profile, commands.nodes())
@@ -168,21 +168,21 @@ class SlurmCluster(SpecCluster):
             raise
 
     def room(self, pool: str, wanted: int) -> int:
-        """Say that `wanted` items of a pool are in flight or wait; return how many may be in flight now.
+        """Record that `wanted` items of a pool are in flight or waiting; return how many may be in flight.
 
-        That is one for each worker that is up, fit and not draining, and what draining ones still work on.
+        That is one per worker that is up, fit and not draining, plus the current items of draining ones.
 
         Raises
         ------
         UserInputError
             If the profile has no such pool.
         PrerequisiteError
-            If the pool cannot work: a worker is unfit, or jobs end again and again without a worker.
+            If the pool is unusable: a worker is unfit, or jobs repeatedly end without a worker.
         """
         jobs = self._pools.get(pool)
         if jobs is None:
             raise UserInputError(
-                f"the profile has no pool {pool!r}, but there is work for it: write a table [pools.{pool}], "
+                f"the profile has no pool {pool!r}, but there is work for it: add a table [pools.{pool}], "
                 "or place the aspects that need it elsewhere with [placement]"
             )
         if self._control is not None and self._control.done() and not self._stopping:
@@ -194,7 +194,7 @@ class SlurmCluster(SpecCluster):
         return jobs.room()
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """Return, by pool, how many jobs run and wait and why, how many workers there are, what is wanted."""
+        """Return, by pool, the running and waiting jobs with reasons, the workers and the demand."""
         return {pool: jobs.state() for pool, jobs in self._pools.items()}
 
     @property
@@ -222,7 +222,7 @@ class SlurmCluster(SpecCluster):
         )
 
     async def _begin(self) -> None:
-        """Start to look after the jobs."""
+        """Start managing the jobs."""
         self._wake = asyncio.Event()
         self._scheduler.add_plugin(self.members)
         write_run_file(self.store, self.run, self._scheduler.address)
@@ -235,7 +235,7 @@ class SlurmCluster(SpecCluster):
             try:
                 await self._look()
             except SlurmAway as problem:
-                log.warning("SLURM does not answer, it is asked again: %s", problem)
+                log.warning("SLURM does not answer, retrying: %s", problem)
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self.profile.poll_s)
             self._wake.clear()
@@ -244,7 +244,7 @@ class SlurmCluster(SpecCluster):
                 await asyncio.sleep(max(0.0, soonest - (time.monotonic() - began)))
 
     async def _look(self) -> None:
-        """Ask SLURM what there is, and do what is to be done."""
+        """Query SLURM, and submit, drain and end jobs as needed."""
         listed = await asyncio.to_thread(commands.jobs, self._names)
         for jobs in self._pools.values():
             jobs.update(listed)
@@ -259,7 +259,7 @@ class SlurmCluster(SpecCluster):
                     break
 
     async def _submit(self, jobs: PoolJobs) -> bool:
-        """Submit one job; return False if SLURM refuses it."""
+        """Submit one job; return False if SLURM rejects it."""
         script = self._script(jobs.pool_name, self._scheduler.address)
         self._index += 1
         try:
@@ -270,7 +270,7 @@ class SlurmCluster(SpecCluster):
         return True
 
     def _came(self, member: Member) -> None:
-        """Take note of a worker, before it is given work."""
+        """Record a worker before it gets work."""
         jobs = self._pools.get(member.pool)
         if jobs is not None:
             jobs.worker_came(member)
@@ -280,10 +280,10 @@ class SlurmCluster(SpecCluster):
         if control is not None:
             self._stopping = True
             self._wake.set()
-            # it ends what it does: a job that is being submitted is known then
+            # let it finish its step, so that a job being submitted is known
             await asyncio.wait({control})
             if not control.cancelled() and control.exception() is not None:
-                log.error("looking after the jobs had failed", exc_info=control.exception())
+                log.error("managing the jobs failed", exc_info=control.exception())
         if self._guard is not None and await end_jobs(self._names):
             self._guard.dismiss()
             self._guard = None

@@ -71,7 +71,7 @@ class Job:
 
     @property
     def running(self) -> bool:
-        """Whether it has its nodes."""
+        """Whether it runs on its nodes."""
         return self.state in _RUNNING
 
     @property
@@ -82,7 +82,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition: its name, whether it takes jobs, and its longest time in seconds (None: no limit)."""
+    """A partition: its name, whether it accepts jobs, and its time limit in seconds (None: no limit)."""
 
     name: str
     up: bool
@@ -91,7 +91,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Node:
-    """A node, with its memory in MiB; `partitions` are those that it is in."""
+    """A node, with its memory in MiB and its partitions."""
 
     name: str
     host: str
@@ -213,7 +213,7 @@ def nodes() -> list[Node]:
 
 
 def user() -> int:
-    """Return the number of the user whose jobs these are."""
+    """Return this user's id."""
     return os.getuid()
 
 
@@ -245,8 +245,8 @@ def _run(command: list[str], text: str | None = None, fine: str = "") -> str:
         )
     except FileNotFoundError as problem:
         raise PrerequisiteError(
-            f"there is no command {command[0]} here: start this where jobs are sent to SLURM from, or take "
-            "the tables [pools] out of the profile to build on this machine"
+            f"no command {command[0]} here: run this on a machine that submits SLURM jobs, or remove the "
+            "tables [pools] from the profile to build on this machine"
         ) from problem
     except subprocess.TimeoutExpired as problem:
         raise SlurmAway(f"{command[0]} did not answer within {TIMEOUT_S:.0f} s") from problem
@@ -267,7 +267,7 @@ def _job(line: str) -> Job:
 
 
 def _time(text: str) -> float | None:
-    """Return seconds since 1970, or None where SLURM does not know."""
+    """Return seconds since 1970, or None if unknown to SLURM."""
     return float(text) if text.isdigit() else None
 
 

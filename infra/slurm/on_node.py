@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-#: The line of a job's log that holds the answer begins so.
+#: Prefix of the line with the answer in a job's log.
 MARK = "SLVMEVAL-NODE "
 PATIENCE_S = 20.0
 _INTERFACE_ADDRESS = 0x8915  # SIOCGIFADDR
@@ -31,16 +31,16 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     request
-        ``token_file``: a file whose text is read; ``readable`` and ``writable``: folders; ``distributions``
-        and ``modules``: names; ``interface``: on which workers listen, or None; ``driver``: host and port of
-        the machine that asks; ``secret``: a word that proves to it who calls.
+        ``token_file``: a file to read; ``readable`` and ``writable``: folders; ``distributions`` and
+        ``modules``: names; ``interface``: on which workers listen, or None; ``driver``: host and port of the
+        probing machine; ``secret``: authenticates this node to it.
 
     Returns
     -------
     dict
         ``node``, ``python``, ``executable``, ``versions`` and ``import_errors`` by name, ``token`` (None if
-        the file is not there), ``folder_errors`` by folder, ``scratch_error``, ``interfaces``, ``gpus``,
-        and ``driver_error`` and ``worker_error`` (None if the connection there and back works).
+        the file is missing), ``folder_errors`` by folder, ``scratch_error``, ``interfaces``, ``gpus``,
+        and ``driver_error`` and ``worker_error`` (None if the connections work in both directions).
     """
     driver_error, worker_error = _connect(request)
     return {
@@ -100,7 +100,7 @@ def _import_errors(names: Sequence[str]) -> dict[str, str]:
     for name in names:
         try:
             importlib.import_module(name)
-        except Exception as problem:  # noqa: BLE001 # whatever a package does when it is broken
+        except Exception as problem:  # noqa: BLE001 # a broken package may raise anything
             errors[name] = f"{type(problem).__name__}: {problem}"
     return errors
 
@@ -140,7 +140,7 @@ def _connect(request: Mapping[str, Any]) -> tuple[str | None, str | None]:
         try:
             address = address_of(interface) if interface else calling.getsockname()[0]
         except OSError:
-            return None, f"there is no interface {interface!r} with an address"
+            return None, f"no interface {interface!r} with an address"
         with socket.create_server((address, 0)) as listening, calling.makefile("rw") as lines:
             word = {"secret": request["secret"], "address": list(listening.getsockname()[:2])}
             lines.write(json.dumps(word) + "\n")
@@ -150,7 +150,7 @@ def _connect(request: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def address_of(interface: str) -> str:
-    """Return the IPv4 address of a network interface; OSError where there is none."""
+    """Return the IPv4 address of a network interface; raises OSError if there is none."""
     packed = struct.pack("256s", interface.encode()[:15])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as plain:
         return socket.inet_ntoa(fcntl.ioctl(plain.fileno(), _INTERFACE_ADDRESS, packed)[20:24])

@@ -24,7 +24,7 @@ from storage_schemas.errors import PrerequisiteError
 
 @dataclass(eq=False)
 class Member:
-    """One worker process, as it reported itself."""
+    """One registered worker process."""
 
     state: WorkerState
     pool: str
@@ -40,17 +40,17 @@ class Member:
 
     @property
     def busy(self) -> bool:
-        """Whether it works, or holds a result that would be lost with it."""
+        """Whether it is working, or holds a result that would be lost."""
         return self.working or bool(self.state.has_what)
 
 
 class Members(SchedulerPlugin):
-    """Keeps the list of workers; its methods run on the scheduler's event loop, but for `room`.
+    """Keeps the list of workers; its methods except `room` run on the scheduler's event loop.
 
     Parameters
     ----------
     came
-        Called with each worker as it comes.
+        Called with each new worker.
     """
 
     name = "slvmeval-members"
@@ -107,7 +107,7 @@ class Members(SchedulerPlugin):
         return sum(member.working if member.draining else 1 for member in fit)
 
     def in_flight(self, pool: str) -> int:
-        """Return how many items the scheduler has for a pool."""
+        """Return the number of items that the scheduler has for a pool."""
         waiting = 0
         if self._scheduler is not None:
             for task in self._scheduler.unrunnable:
@@ -121,16 +121,16 @@ log = logging.getLogger(__name__)
 TAIL_LINES = 15
 #: Seconds after which a running job without a worker counts as failed.
 WITHOUT_WORKER_S = DEATH_TIMEOUT_S + 120.0
-#: How long after it was ended a job may still be shown as running, seconds; then it is ended again.
+#: Seconds after which a cancelled job that still runs is cancelled again.
 ENDING_S = 30.0
 
-#: Ended by a user or for its node: not a failure of the job.
+#: States of jobs ended by a user or because of their node: not failures of the job.
 _NOT_ITS_FAULT = frozenset({"CANCELLED", "PREEMPTED", "NODE_FAIL"})
 
 
 @dataclass(eq=False)
 class _Known:
-    """A job that was seen in the queue."""
+    """A job that appeared in the queue."""
 
     job: Job
     had_worker: bool = False
@@ -154,7 +154,7 @@ class PoolJobs:
     log_of
         Returns where a job writes its log.
     poll_s
-        How often the jobs are looked at, seconds; so long is waited after a first job that came to nothing.
+        Interval between updates, seconds; also the pause after the first failed job.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class PoolJobs:
         self.log_of = log_of
         self.demand = Demand(pool.idle_s)
         self.starts = Starts(poll_s)
-        #: Set once the pool cannot work.
+        #: Set when the pool is unusable.
         self.problem: PrerequisiteError | None = None
         self._members, self._poll_s = members, poll_s
         self._known: dict[str, _Known] = {}
@@ -190,7 +190,7 @@ class PoolJobs:
         if member.problems and self.problem is None:
             self.problem = PrerequisiteError(
                 f"pool {self.pool_name}: the worker {member.state.name} on node {member.node} (job "
-                f"{member.job}) cannot work: {'; '.join(member.problems)}. Its log: {self.log_of(member.job)}"
+                f"{member.job}) is unfit: {'; '.join(member.problems)}. Its log: {self.log_of(member.job)}"
             )
 
     def update(self, listed: list[Job]) -> None:
@@ -200,7 +200,7 @@ class PoolJobs:
             if job.id in self._known:
                 self._known[job.id].job = job
             elif job.pending or job.running:
-                # submitted, but the answer was lost
+                # submitted, but sbatch's answer was lost
                 self._known[job.id] = _Known(job)
         for id_, known in list(self._known.items()):
             ended = here.get(id_)
@@ -214,29 +214,28 @@ class PoolJobs:
         self.starts.failed(time.time())
         path = self.log_of(job.id)
         where = f"{how} on {job.node or 'its node'}"
-        log.warning("pool %s: job %s came to nothing (%s), see %s", self.pool_name, job.id, where, path)
+        log.warning("pool %s: job %s failed (%s), see %s", self.pool_name, job.id, where, path)
         if self.starts.hopeless and not self._members.of_pool(self.pool_name):
             self.problem = PrerequisiteError(
-                f"pool {self.pool_name}: jobs end one after the other without a worker, the last one was "
+                f"pool {self.pool_name}: several jobs in a row ended without a worker, the last one was "
                 f"{job.id} ({where}). {_tail(path)}"
             )
 
     def refused(self, problem: PrerequisiteError, others: bool) -> None:
-        """Record that SLURM refused a job; while `others` exist, their quota may be used up for now."""
+        """Record that SLURM rejected a job; while `others` exist, a quota may be exhausted for now."""
         self.starts.failed(time.time())
         if others:
-            log.warning("pool %s: %s; it is tried again", self.pool_name, problem)
+            log.warning("pool %s: %s; retrying", self.pool_name, problem)
         else:
             self.problem = PrerequisiteError(
-                f"SLURM takes no job of the pool {self.pool_name}: {problem}. `slvmeval slurm script --pool "
-                f"{self.pool_name}` shows the job, `slvmeval doctor` what the profile may ask for"
+                f"SLURM rejects jobs of the pool {self.pool_name}: {problem}. `slvmeval slurm script --pool "
+                f"{self.pool_name}` prints the job script, `slvmeval doctor` checks the profile"
             )
 
     def _is_failure(self, ended: Job | None, before: Job) -> bool:
-        """Return whether a job that had no worker failed, rather than was ended by someone.
+        """Return whether a job without a worker failed, rather than being cancelled.
 
-        `ended` is the job as squeue shows it after its end, None where it has forgotten it, and `before`
-        as it was before.
+        `ended` is the job in squeue after its end (None if no longer listed), `before` its earlier state.
         """
         if ended is None:
             return not before.pending or self.log_of(before.id).exists()
@@ -254,13 +253,13 @@ class PoolJobs:
         return decision
 
     def _seen(self, known: _Known, now: float) -> JobState:
-        """Return what matters of a job now."""
+        """Return the current state of a job."""
         job = known.job
         workers = self._members.of_job(job.id)
         busy = any(member.busy for member in workers)
         known.idle_since = math.inf if job.pending or busy else min(known.idle_since, now)
         known.alone_since = None if job.pending or workers else known.alone_since or now
-        # the next look may come too late
+        # the next update may come too late
         ends_at = None if job.pending or job.ends_at is None else job.ends_at - self._poll_s
         return JobState(job.id, job.pending, busy, known.draining, known.idle_since, ends_at)
 
@@ -276,30 +275,30 @@ class PoolJobs:
         ]
         for known in jobs:
             if not known.had_worker:
-                self._failed(known.job, "no worker of it reported")
+                self._failed(known.job, "none of its workers registered")
         return tuple(known.job.id for known in jobs)
 
     def submitted(self, id_: str) -> None:
-        """Note a new job."""
+        """Record a new job."""
         self._known.setdefault(id_, _Known(Job(id_, self.name, "PENDING")))
 
     def cancelled(self, ids: tuple[str, ...]) -> None:
-        """Note that jobs were ended."""
+        """Record that jobs were cancelled."""
         for id_ in ids:
             if id_ in self._known:
                 self._known[id_].ended_at = time.time()
 
     def any_live(self) -> bool:
-        """Return whether any job waits, or has a worker."""
+        """Return whether any job is waiting or has a worker."""
         waits = any(known.job.pending for known in self._known.values())
         return waits or bool(self._members.of_pool(self.pool_name))
 
     def room(self) -> int:
-        """Return how many items may be in flight now."""
+        """Return the number of items that may be in flight now."""
         return self._members.room(self.pool_name)
 
     def state(self) -> dict[str, Any]:
-        """Return the number of jobs and workers, and why jobs wait."""
+        """Return the number of jobs and workers, and the reasons why jobs wait."""
         known = tuple(self._known.values())
         waiting = [each.job for each in known if each.job.pending]
         reasons = sorted({job.reason for job in waiting if job.reason})
@@ -314,7 +313,7 @@ class PoolJobs:
 
 
 def _is_ending(known: _Known, now: float) -> bool:
-    """Return whether a job was ended, and is gone soon."""
+    """Return whether a job was cancelled recently."""
     if known.job.state == "COMPLETING":
         return True
     return known.ended_at is not None and now - known.ended_at <= ENDING_S
@@ -325,7 +324,5 @@ def _tail(path: Path) -> str:
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return (
-            f"It left no log {path}: do the nodes see that folder? job_logs in the profile names another one"
-        )
+        return f"It has no log {path}: do the nodes see that folder? job_logs in the profile sets another one"
     return f"The end of its log {path}:\n" + "\n".join(lines[-TAIL_LINES:])

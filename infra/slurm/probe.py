@@ -24,12 +24,12 @@ from storage_schemas.errors import SlvmevalError
 
 log = logging.getLogger(__name__)
 
-#: A probe's own time limit; it takes seconds.
+#: Time limit of a probe, which takes seconds.
 WALLTIME = "00:05:00"
-#: How long a job may run, seconds: first imports from a shared file system can take a minute.
+#: Maximum run time, seconds: first imports from a shared file system can take a minute.
 RUN_S = 180.0
 _LOG_LINES = 12
-#: A file that a node wrote may be seen here a little later.
+#: Seconds until a file written by a node is visible here.
 _FILE_COMES_S = 10.0
 _CALL_S = 10.0
 
@@ -41,13 +41,13 @@ class Probed:
     Parameters
     ----------
     job
-        The job as it was last seen; None if it was refused or is not known any more.
+        Last known state of the job; None if it was rejected or is no longer known.
     answer
-        What the node said, see :func:`infra.slurm.on_node.answer`; None if it said nothing.
+        The node's answer, see :func:`infra.slurm.on_node.answer`; None without one.
     log
-        The end of the job's log, or why it was refused.
+        The end of the job's log, or the reason of its rejection.
     token
-        What the node should have read.
+        The text that the node should have read.
     """
 
     job: commands.Job | None
@@ -59,22 +59,22 @@ class Probed:
 def probe_script(script: str, name: str, output: Path, request: Mapping[str, Any]) -> str:
     """Return a worker's job script with the worker replaced by the probe.
 
-    The same header, but for what would make it wait longer: one core, little memory, a short time.
+    It keeps the header, but requests one core, little memory and a short time, so that it starts soon.
 
     Parameters
     ----------
     script
-        What :func:`infra.slurm.job_script.job_script` gives.
+        Result of :func:`infra.slurm.job_script.job_script`.
     name
         The job's name.
     output
-        The file of its log.
+        Path of its log.
     request
-        The node's request, see :func:`infra.slurm.on_node.answer`.
+        The request for the node, see :func:`infra.slurm.on_node.answer`.
     """
     lines = script.rstrip("\n").splitlines()
     end = max(place for place, line in enumerate(lines) if line.startswith("#SBATCH"))
-    # the last of several options of a kind holds
+    # sbatch uses the last of repeated options
     header = [
         f"#SBATCH --{option}"
         for option in (
@@ -112,27 +112,27 @@ def probe_pools(
     wait_s: float,
     poll_s: float = 1.0,
 ) -> dict[str, Probed]:
-    """Run a probe in each pool, all at once, and return what came of it; no job is left.
+    """Run a probe in each pool, all at once, and return the results; no job remains.
 
     Parameters
     ----------
     scripts
         The workers' job scripts by pool.
     folder
-        A folder of the shared file system; the probe puts a folder of its own there and takes it away.
+        A folder of the shared file system, in which the probe creates and removes its own folder.
     address
-        This machine's address at which workers would call its scheduler.
+        This machine's address of the scheduler.
     distributions, modules, readable, writable
         What each node checks, see :func:`infra.slurm.on_node.answer`.
     wait_s
-        How long jobs may wait for a node, seconds.
+        Maximum time that jobs may wait for a node, seconds.
     poll_s
         Interval between queries of SLURM, seconds.
 
     Raises
     ------
     OSError
-        If `folder` cannot be written or nothing can listen at `address`.
+        If `folder` is not writable or `address` cannot be used.
     """
     mark = secrets.token_hex(4)
     names = {pool: f"slvmeval-doctor-{mark}-{pool}" for pool in scripts}
@@ -175,7 +175,7 @@ def probe_pools(
 def _until_over(
     names: Mapping[str, str], refused: set[str], wait_s: float, poll_s: float
 ) -> dict[str, commands.Job]:
-    """Return the jobs by pool as they were when they had ended, or when their time was over."""
+    """Return the jobs by pool when they have ended or their time is up."""
     end = time.monotonic() + wait_s
     seen: dict[str, commands.Job] = {}
     waiting = set(names) - refused
@@ -212,7 +212,7 @@ def _came_of(job: commands.Job | None, log_file: Path, token: str, refused: str)
 
 @contextmanager
 def listening(address: str) -> Iterator[tuple[int, str]]:
-    """Answer nodes that call this address, until the end; give the port and what proves who calls."""
+    """Answer nodes that call this address while the block runs; yield the port and the secret."""
     secret = secrets.token_hex(16)
     with socket.create_server((address, 0)) as server:
         server.settimeout(0.2)
@@ -239,12 +239,12 @@ def _serve(server: socket.socket, secret: str, over: Callable[[], bool]) -> None
             try:
                 _call_back(connection, secret)
             except (OSError, ValueError, KeyError, TypeError) as problem:
-                # not one of ours, or it has gone
+                # a foreign client, or one that disconnected
                 log.info("a caller of the probe: %s", problem)
 
 
 def _call_back(connection: socket.socket, secret: str) -> None:
-    """Call the address that a node names, and tell it how that went."""
+    """Connect to the address that a node sends, and report the result to it."""
     with connection.makefile("rw") as lines:
         word = json.loads(lines.readline())
         if word["secret"] != secret:

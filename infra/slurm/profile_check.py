@@ -1,4 +1,4 @@
-"""Does a profile fit the cluster: its partitions, time limits, cores, memory, GPUs and features."""
+"""Check a profile against the cluster: partitions, time limits, cores, memory, GPUs and features."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from infra.profile import Profile
 from infra.slurm.commands import Node, Partition, nodes, partitions
 from storage_schemas.errors import UserInputError
 
-#: A node's GRES: ``gpu:h100:4(S:0-3)`` is name, type and count, then what it belongs to.
+#: A node's GRES: ``gpu:h100:4(S:0-3)`` is name, type and count, then sockets.
 _GRES = re.compile(r"(?P<name>\w+)(?::(?P<type>[^:,(]+))??(?::(?P<count>\d+))?(?:\([^)]*\))?(?:,|$)")
-#: A feature in a constraint such as ``(icelake|sapphire)&nvme``; ``*2`` is a number of nodes.
+#: A feature in a constraint such as ``(icelake|sapphire)&nvme``; ``*2`` is a node count.
 _FEATURE = re.compile(r"\*\d+|[\w.:+-]+")
-#: Words of a node's state, as sinfo shows it, with which it takes no job.
+#: Words in a node's state, as shown by sinfo, in which it accepts no jobs.
 _AWAY = ("down", "drain", "fail", "error", "maint", "unk", "inval", "reserved", "no_respond")
 
 
 def check_profile_fits(
     profile: Profile, partitions: Sequence[Partition], nodes: Sequence[Node], where: str = "profile"
 ) -> list[str]:
-    """Return what of a profile's pools no node of the cluster can serve; nothing where all fits.
+    """Return the settings of a profile's pools that no node of the cluster satisfies.
 
     Parameters
     ----------
     profile
         The profile with its pools.
     partitions, nodes
-        What the cluster has.
+        The cluster's partitions and nodes.
     where
-        What the messages call the profile, such as ``profile site.toml``.
+        Name of the profile in messages, such as ``profile site.toml``.
 
     Returns
     -------
     list of str
-        Each names the profile, the key, and what there is to choose from.
+        Messages with the profile, the key and the possible values; empty if everything fits.
     """
     return [
         f"{where}: pools.{name}.{key}: {message}"
@@ -47,14 +47,14 @@ def check_profile_fits(
 
 
 def require_fit(profile: Profile, where: str = "profile") -> None:
-    """Ask SLURM what it has and raise if the profile's pools do not fit; a call before anything is queued.
+    """Query SLURM and raise if the profile's pools do not fit; call before submitting jobs.
 
     Raises
     ------
     UserInputError
-        With everything that does not fit.
+        With all misfits.
     SlurmAway, PrerequisiteError
-        If SLURM cannot be asked.
+        If SLURM cannot be queried.
     """
     problems = check_profile_fits(profile, partitions(), nodes(), where)
     if problems:
@@ -62,19 +62,19 @@ def require_fit(profile: Profile, where: str = "profile") -> None:
 
 
 def misfits(pool: Pool, partitions: Sequence[Partition], nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
-    """Give (key, what is wrong with it) of one pool."""
+    """Yield (key, problem) for each misfit of one pool."""
     known = {partition.name: partition for partition in partitions}
     if pool.partition not in known:
         yield (
             "partition",
-            f"there is no partition {pool.partition!r}.{near(pool.partition, known)} "
+            f"no partition {pool.partition!r}.{near(pool.partition, known)} "
             f"Partitions: {', '.join(known) or 'none'}",
         )
         return
     partition = known[pool.partition]
     there = f"partition {pool.partition!r}"
     if not partition.up:
-        yield "partition", f"{there} takes no jobs now: `sinfo -s` shows which do"
+        yield "partition", f"{there} accepts no jobs now: `sinfo -s` shows which do"
     limit = partition.max_time_s
     if limit is not None and seconds_of(pool.walltime) > limit:
         yield "walltime", f"{pool.walltime} is more than {there} allows, {walltime_text(limit)}"
@@ -87,7 +87,7 @@ def misfits(pool: Pool, partitions: Sequence[Partition], nodes: Sequence[Node]) 
     yield from alone
     if not alone and not fitting(pool, members):
         have = "; ".join(sorted({_described(node) for node in members}))
-        yield "partition", f"no node of {there} has all that the pool asks for at once. Its nodes: {have}"
+        yield "partition", f"no node of {there} has everything the pool requests at once. Its nodes: {have}"
 
 
 def fitting(pool: Pool, nodes: Sequence[Node]) -> list[Node]:
@@ -98,19 +98,19 @@ def fitting(pool: Pool, nodes: Sequence[Node]) -> list[Node]:
         for node in nodes
         if pool.partition in node.partitions
         and node.cpus >= pool.cores
-        and node.memory_mib >= asked_mib(pool)
+        and node.memory_mib >= requested_mib(pool)
         and gres_count(node.gres, pool.gres) >= pool.gpus
         and has(node.features)
     ]
 
 
 def takes_jobs(node: Node) -> bool:
-    """Return whether a node is neither down nor drained, so that jobs start there when it is free."""
+    """Return whether a node is neither down nor drained, so that jobs can start there."""
     return not any(word in node.state.lower() for word in _AWAY) and not node.state.endswith("*")
 
 
 def gres_count(has: str, wanted: str) -> int:
-    """Return how many of a generic resource, ``gpu`` or ``gpu:h100``, a node has by its GRES text."""
+    """Return a node's count of a generic resource, ``gpu`` or ``gpu:h100``, from its GRES text."""
     name, _, kind = wanted.partition(":")
     count = 0
     for match in _GRES.finditer(has):
@@ -119,7 +119,7 @@ def gres_count(has: str, wanted: str) -> int:
     return count
 
 
-def asked_mib(pool: Pool) -> int:
+def requested_mib(pool: Pool) -> int:
     """Return the memory of one job in MiB."""
     return math.ceil(pool.memory_bytes / 2**20)
 
@@ -132,7 +132,7 @@ def walltime_text(seconds: int) -> str:
 
 
 def near(word: str, choices: Iterable[str]) -> str:
-    """Return `` Did you mean …?`` where one of the choices is like the word."""
+    """Return `` Did you mean …?`` if one of the choices is similar, else an empty text."""
     close = difflib.get_close_matches(word, list(choices), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
@@ -140,12 +140,12 @@ def near(word: str, choices: Iterable[str]) -> str:
 def _too_large(pool: Pool, members: Sequence[Node], there: str) -> Iterator[tuple[str, str]]:
     cores = max(node.cpus for node in members)
     if pool.cores > cores:
-        yield "cores", f"no node of {there} has {pool.cores} cores; the most there is {cores}"
+        yield "cores", f"no node of {there} has {pool.cores} cores; the maximum is {cores}"
     memory = max(node.memory_mib for node in members)
-    if asked_mib(pool) > memory:
+    if requested_mib(pool) > memory:
         yield (
             "memory",
-            f"no node of {there} has {pool.memory} ({asked_mib(pool)} MiB); the most there is '{memory}MiB'",
+            f"no node of {there} has {pool.memory} ({requested_mib(pool)} MiB); the maximum is '{memory}MiB'",
         )
 
 
@@ -154,7 +154,7 @@ def _no_gpu(pool: Pool, members: Sequence[Node], there: str) -> Iterator[tuple[s
     if not pool.gpus or most >= pool.gpus:
         return
     if most:
-        yield "gpus", f"no node of {there} has {pool.gpus} of {pool.gres!r}; the most there is {most}"
+        yield "gpus", f"no node of {there} has {pool.gpus} of {pool.gres!r}; the maximum is {most}"
         return
     kinds = sorted({_kind(match) for node in members for match in _GRES.finditer(node.gres)})
     have = f"its nodes have: {', '.join(kinds)}" if kinds else "its nodes have none: choose another partition"
@@ -174,7 +174,7 @@ def _no_feature(pool: Pool, members: Sequence[Node], there: str) -> Iterator[tup
 
 
 def _constraint(text: str | None) -> Callable[[Sequence[str]], bool]:
-    """Return what says whether a node's features do; all do where only SLURM understands the constraint."""
+    """Return a predicate on a node's features; always true if only SLURM understands the constraint."""
     if text is None or re.search(r"[^\w.:+&-]", text):
         return lambda _features: True
     wanted = set(text.split("&"))

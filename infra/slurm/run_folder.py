@@ -1,4 +1,4 @@
-"""The folder of a run in the store, by which workers verify the driver's store and versions."""
+"""The folder of a run in the store, with which workers verify the driver's store and versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import Frozen
 from storage_schemas.store import Store
 
-#: Packages whose version has to be the driver's: ours, and those through which work travels.
+#: Packages whose versions must equal the driver's: ours, and those that transport work.
 SAME_VERSIONS = ("slvmeval", "dask", "distributed", "cloudpickle", "prefect", "prefect-dask", "pydantic")
 
 _NAME = "run.json"
@@ -26,9 +26,9 @@ class RunFile(Frozen):
     Parameters
     ----------
     scheduler
-        Address of the driver's scheduler, which no other run has.
+        Address of the driver's scheduler, unique to the run.
     versions
-        Versions of Python and of `SAME_VERSIONS` in the driver.
+        The driver's versions of Python and of `SAME_VERSIONS`.
     """
 
     scheduler: str
@@ -41,25 +41,25 @@ def run_folder(store: Path, run: str) -> Path:
 
 
 def log_folder(profile: Profile, store: Path) -> Path:
-    """Return where the jobs' logs lie."""
+    """Return the folder of the jobs' logs."""
     return Path(profile.job_logs).resolve() if profile.job_logs else Store(store).cache / "slurm-logs"
 
 
 def make_log_folder(profile: Profile, store: Path) -> None:
-    """Make the folder of the jobs' logs: SLURM does not, and a job that finds none fails without a word.
+    """Create the folder of the jobs' logs: SLURM does not, and jobs fail silently without it.
 
     Raises
     ------
     PrerequisiteError
-        If it cannot be made.
+        If it cannot be created.
     """
     folder = log_folder(profile, store)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise PrerequisiteError(
-            f"the folder {folder} of the jobs' logs cannot be made ({problem.strerror}): name another one as "
-            "job_logs in the profile"
+            f"the folder {folder} of the jobs' logs cannot be created ({problem.strerror}): set another one "
+            "as job_logs in the profile"
         ) from problem
 
 
@@ -70,7 +70,7 @@ def write_run_file(store: Path, run: str, scheduler: str) -> None:
 
 
 def read_run_file(store: Path, run: str) -> RunFile | None:
-    """Return the file of a run, or None if it is not there or half seen."""
+    """Return the file of a run, or None if it is missing or incomplete."""
     try:
         return RunFile.model_validate(json.loads((run_folder(store, run) / _NAME).read_bytes()))
     except (OSError, ValueError):
@@ -78,12 +78,12 @@ def read_run_file(store: Path, run: str) -> RunFile | None:
 
 
 def remove_run_folder(store: Path, run: str) -> None:
-    """Remove what a run left in the store."""
+    """Remove the folder of a run from the store."""
     shutil.rmtree(run_folder(store, run), ignore_errors=True)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a worker and its driver have to share."""
+    """Return the versions that must be equal in a worker and its driver."""
     python = ".".join(platform.python_version_tuple()[:2])
     return {"python": python, **{name: _version(name) for name in SAME_VERSIONS}}
 

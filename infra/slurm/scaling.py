@@ -11,7 +11,7 @@ from infra.pool import Pool, seconds_of
 
 #: Number of consecutive jobs without a worker after which the pool counts as unusable.
 MOST_FAILED_STARTS = 3
-#: The longest pause after a job without a worker, seconds.
+#: Maximum pause after a job without a worker, seconds.
 LONGEST_PAUSE_S = 300.0
 #: Seconds for which the driver's demand is valid; a driver that is busy elsewhere does not renew it.
 ASKED_LATELY_S = 120.0
@@ -24,17 +24,17 @@ class JobState:
     Parameters
     ----------
     id
-        Its number.
+        Its id.
     pending
         Whether it waits for a node.
         busy
-            Whether one of its workers processes an item, or holds a result that was not fetched yet.
+            Whether one of its workers processes an item or holds a result that was not yet fetched.
     draining
         Whether its workers get no new items.
     idle_since
-        Since when it has nothing to do, seconds; never while it is busy or pending.
+        Time at which it became idle, seconds; not set while it is busy or pending.
     ends_at
-        When its time limit is reached, seconds; None where that is not known.
+        Time at which its limit is reached, seconds; None if unknown.
     """
 
     id: str
@@ -67,13 +67,13 @@ def decide(
     Parameters
     ----------
     wanted
-        Items that are in flight or wait.
+        Number of items in flight or waiting.
     wanted_lately
-        The most that was wanted within the last ``pool.idle_s`` seconds: nothing is ended before its time.
+        Maximum demand within the last ``pool.idle_s`` seconds, so that no job ends too early.
     jobs
-        The jobs that wait or run, in the order of their submission, without those that are being ended.
+        The waiting and running jobs in order of submission, without those being cancelled.
     now
-        The time, in the same seconds as those of the jobs.
+        Current time, on the same clock as those of the jobs.
     may_submit
         False while jobs fail.
     """
@@ -101,7 +101,7 @@ def decide(
 
 
 def needed_jobs(pool: Pool, wanted: int) -> int:
-    """Return how many jobs a pool needs for so many items, within its bounds."""
+    """Return the number of jobs that a pool needs for `wanted` items, within its bounds."""
     return min(pool.maximum, max(pool.minimum, math.ceil(wanted / pool.processes)))
 
 
@@ -111,7 +111,7 @@ class Demand:
     Parameters
     ----------
     window_s
-        How far one looks back, seconds.
+        Length of the window, seconds.
     """
 
     def __init__(self, window_s: float) -> None:
@@ -122,7 +122,7 @@ class Demand:
 
     @property
     def wanted(self) -> int:
-        """What was wanted last."""
+        """Current demand."""
         return self._said[-1][1]
 
     def say(self, wanted: int, now: float) -> bool:
@@ -132,17 +132,17 @@ class Demand:
             return self._note(wanted, now)
 
     def look(self, now: float, in_flight: int) -> tuple[int, int]:
-        """Return what is wanted now, and the most that was wanted within the window.
+        """Return the current demand and the maximum within the window.
 
         Parameters
         ----------
         in_flight
-            Items that the workers have; it is all that counts when the driver has not asked for a while.
+            Number of items that the workers have; replaces a demand that is out of date.
         """
         with self._lock:
             if now - self._asked_at > ASKED_LATELY_S:
                 self._note(in_flight, now)
-            # drop what was no more wanted when the window began
+            # drop demands that ended before the window
             while len(self._said) > 1 and self._said[1][0] <= now - self._window_s:
                 del self._said[0]
             return max(self._said[-1][1], in_flight), max(wanted for _, wanted in self._said)
@@ -160,7 +160,7 @@ class Starts:
     Parameters
     ----------
     pause_s
-        The first pause, seconds; each further one is twice as long.
+        First pause, seconds; each further one is twice as long.
     """
 
     def __init__(self, pause_s: float) -> None:
@@ -169,11 +169,11 @@ class Starts:
         self._not_before = -math.inf
 
     def came_up(self) -> None:
-        """Note that a job has a worker."""
+        """Record that a job has a worker."""
         self._failed, self._not_before = 0, -math.inf
 
     def failed(self, now: float) -> None:
-        """Note that a job ended, or was refused, without ever having had a worker."""
+        """Record that a job ended, or was rejected, without ever having a worker."""
         self._failed += 1
         pause = min(self._pause_s * 2 ** (self._failed - 1), LONGEST_PAUSE_S)
         self._not_before = now + pause

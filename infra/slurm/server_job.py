@@ -1,4 +1,4 @@
-"""The script of a job that serves a model on one GPU of the pool `h100`."""
+"""The script of a job that serves a model on GPUs of the GPU pool."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.pool import Pool, PoolName
+from infra.pool import GPU_POOL, Pool
 from infra.profile import Profile
 from infra.slurm.job_script import directives, word
 from infra.slurm.run_folder import log_folder, make_log_folder
 from storage_schemas.errors import UserInputError
-
-POOL: PoolName = "h100"
 
 
 def server_job_name(name: str) -> str:
@@ -27,41 +25,40 @@ def server_script(
 ) -> str:
     """Return the script with which sbatch starts a model server.
 
-    The job asks for the pool's share of cores and memory that belongs to its GPUs, and lasts as long as
-    the pool's jobs.
+    The job requests its GPUs' share of the pool's cores and memory, and the same time limit.
 
     Parameters
     ----------
     profile
-        The site, with a pool `h100`.
+        The site, with a GPU pool (`h100`).
     command
         The server's command, without host and port.
     store, name, model
-        Where it is announced, as what, and what it calls its model.
+        Store and name of the announcement, and the server's name of its model.
     gpus
-        How many GPUs it gets.
+        Number of GPUs.
 
     Raises
     ------
     UserInputError
-        If the profile has no such pool, or a value of it cannot stand in a script.
+        If the profile has no GPU pool, or one of its values is invalid in a script.
     """
-    pool = profile.pools.get(POOL)
+    pool = profile.pools.get(GPU_POOL)
     if pool is None:
         raise UserInputError(
-            f"{profile.place} has no pool 'h100' to serve {name} in: add [pools.h100], or run the printed "
-            "command yourself where a GPU is"
+            f"{profile.place} has no GPU pool to serve {name} in: add [pools.h100], or run the printed "
+            "command yourself on a machine with a GPU"
         )
     job = _share(pool, gpus)
     header = [
         f"--job-name={server_job_name(name)}",
-        f"--partition={word(POOL, 'partition', job.partition)}",
-        *([f"--account={word(POOL, 'account', job.account)}"] if job.account else []),
+        f"--partition={word(GPU_POOL, 'partition', job.partition)}",
+        *([f"--account={word(GPU_POOL, 'account', job.account)}"] if job.account else []),
         "--ntasks=1",
         f"--cpus-per-task={job.cores}",
         f"--mem={math.ceil(job.memory_bytes / 2**20)}M",
         f"--time={job.walltime}",
-        *directives(profile, POOL, job, store),
+        *directives(profile, GPU_POOL, job, store),
     ]
     serving = [
         pool.python or sys.executable,
@@ -79,7 +76,7 @@ def server_script(
 
 
 def _share(pool: Pool, gpus: int) -> Pool:
-    """Return the part of a pool's job that belongs to so many of its GPUs."""
+    """Return a pool reduced to the share of `gpus` of its GPUs."""
     part = min(1.0, gpus / max(pool.gpus, 1))
     return pool.model_copy(
         update={
@@ -97,16 +94,16 @@ def submit_server(profile: Profile, script: str, store: Path, name: str) -> str:
     Raises
     ------
     UserInputError
-        If a job of that server waits or runs already.
+        If a job of that server is already waiting or running.
     SlurmAway, PrerequisiteError
-        If SLURM does not take it.
+        If SLURM rejects it.
     """
     from infra.slurm import commands
 
     there = [job for job in commands.jobs([server_job_name(name)]) if job.there]
     if there:
         raise UserInputError(
-            f"job {there[0].id} serves {name} already ({there[0].state.lower()}); end it with: "
+            f"job {there[0].id} already serves {name} ({there[0].state.lower()}); end it with: "
             f"scancel {there[0].id}"
         )
     make_log_folder(profile, store)
@@ -114,5 +111,5 @@ def submit_server(profile: Profile, script: str, store: Path, name: str) -> str:
 
 
 def server_log(profile: Profile, store: Path, name: str, job: str) -> Path:
-    """Return where a server's job writes what it prints."""
+    """Return the path of a server job's log."""
     return log_folder(profile, store) / f"{server_job_name(name)}-{job}.log"

@@ -9,15 +9,15 @@ from distributed.cli.dask_worker import main as dask_worker
 
 from infra.dask_cluster import dask_settings
 
-#: SLURM bounds the memory of a job. Dask counts the page cache of files as a worker's, and would spill,
-#: pause and kill because of it.
+#: SLURM limits the memory of a job. Dask would count the page cache as the worker's memory, and spill, pause
+#: and kill because of it.
 _NO_LIMITS: dict[str, Any] = {
     f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")
 }
 
 
 def main() -> None:
-    """Set Dask up and run a worker until its scheduler is gone."""
+    """Configure Dask and run a worker until its scheduler ends."""
     dask.config.set({**dask_settings(), **_NO_LIMITS})
     dask_worker()
 

@@ -17,23 +17,23 @@ from pathlib import Path
 from infra.slurm.run_folder import read_run_file, run_folder
 from storage_schemas.store import Store
 
-#: A shared file system may show a new file late, seconds.
+#: Seconds until a shared file system shows a new file.
 SEEN_AFTER_S = 15.0
 
 _OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows", "slvmeval")
 
 
 def check_store(store: Path, run: str, scheduler: str, wait_s: float = SEEN_AFTER_S) -> list[str]:
-    """Check that `store` is the store of the driver whose scheduler this is, and that it can be written.
+    """Check that `store` is the store of this scheduler's driver, and that it is writable.
 
     Parameters
     ----------
     wait_s
-        How long to wait for the run's file, which the driver wrote a moment ago, seconds.
+        Maximum time to wait for the run's file, which the driver has just written, seconds.
     """
     if not store.is_dir():
         return [
-            f"the store {store} is not seen here: put it on a file system that all nodes see under the same "
+            f"the store {store} is not visible here: put it on a file system that all nodes see at the same "
             "path"
         ]
     end = time.monotonic() + wait_s
@@ -42,7 +42,7 @@ def check_store(store: Path, run: str, scheduler: str, wait_s: float = SEEN_AFTE
             return [
                 f"the folder {store} is not the driver's store but another one of that name: it has no "
                 f"{run_folder(store, run).relative_to(Store(store).root)} of this run; put the store on a "
-                "file system that all nodes share"
+                "file system shared by all nodes"
             ]
         time.sleep(0.2)
     try:
@@ -53,20 +53,20 @@ def check_store(store: Path, run: str, scheduler: str, wait_s: float = SEEN_AFTE
 
 
 def check_packages(here: Mapping[str, str], driver: Mapping[str, str]) -> list[str]:
-    """Check that versions are the driver's, and that our packages cannot be taken for others."""
+    """Check that versions equal the driver's, and that our packages come from one place."""
     problems = [
         f"{name} is {here.get(name, 'not installed')} here, but {wanted} in the driver"
         for name, wanted in driver.items()
         if here.get(name) != wanted
     ]
     if problems:
-        problems = [f"{'; '.join(problems)}: let `python` of the pool be of an environment like the driver's"]
+        problems = [f"{'; '.join(problems)}: set `python` of the pool to an environment like the driver's"]
     if not sys.flags.safe_path:
-        problems.append("PYTHONSAFEPATH is not 1: the lines in `setup` of the pool must leave it")
+        problems.append("PYTHONSAFEPATH is not 1: the lines in `setup` of the pool must not change it")
     homes = {name: _home(name) for name in _OUR_PACKAGES}
     if len(set(homes.values())) > 1:
         shown = ", ".join(f"{name} from {home}" for name, home in homes.items())
-        problems.append(f"our packages come from several places ({shown}): look at PYTHONPATH in `setup`")
+        problems.append(f"our packages come from several places ({shown}): check PYTHONPATH in `setup`")
     return problems
 
 
@@ -76,46 +76,46 @@ def _home(name: str) -> str:
 
 
 def one_device(visible: str | None, index: int, gpus: Sequence[str]) -> str | None:
-    """Return the one device of a job that a worker process uses, or None if there is none for it.
+    """Return the device for a worker process of a job, or None if there is none for it.
 
     Parameters
     ----------
     visible
-        ``CUDA_VISIBLE_DEVICES`` of the job, or None where SLURM does not set it.
+        ``CUDA_VISIBLE_DEVICES`` of the job, or None if SLURM does not set it.
     index
         Number of the worker process in its job.
     gpus
-        What NVIDIA's tool lists, taken where `visible` is None.
+        GPUs listed by ``nvidia-smi``, used if `visible` is None.
     """
     devices = [str(number) for number in range(len(gpus))] if visible is None else visible.split(",")
     return devices[index].strip() or None if index < len(devices) else None
 
 
 def check_gpu(device: str | None, name: str | None, visible: str | None, index: int) -> list[str]:
-    """Check that a worker process has a GPU of its own and sees it.
+    """Check that a worker process has its own GPU and can use it.
 
     Parameters
     ----------
     device
-        What :func:`one_device` returned.
+        Result of :func:`one_device`.
     name
-        The GPU's name, or None where none answers.
+        The GPU's name, or None if it does not answer.
     """
     if device is None:
         return [
             f"worker process {index} of the job has no GPU (CUDA_VISIBLE_DEVICES is {visible!r}): check gres "
-            "and gpus of the pool; allow_cpu_models = true in the profile lets it work without one"
+            "and gpus of the pool; allow_cpu_models = true in the profile lets it run without a GPU"
         ]
     if name is None:
         return [
-            f"SLURM gave it the GPU {device}, but none answers there: check the node's driver with "
-            "nvidia-smi -L; allow_cpu_models = true in the profile lets it work without one"
+            f"SLURM assigned the GPU {device}, which does not answer: check the node's driver with "
+            "nvidia-smi -L; allow_cpu_models = true in the profile lets it run without a GPU"
         ]
     return []
 
 
 def listed_gpus() -> list[tuple[str, str, str]]:
-    """Return index, id and name of each GPU that NVIDIA's tool lists; nothing where there is no such tool."""
+    """Return index, id and name of each GPU listed by ``nvidia-smi``; empty without that tool."""
     if shutil.which("nvidia-smi") is None:
         return []
     command = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
@@ -125,12 +125,12 @@ def listed_gpus() -> list[tuple[str, str, str]]:
 
 
 def gpu_name(device: str, listed: Sequence[tuple[str, str, str]]) -> str | None:
-    """Return the name of a device, or None if there is no such GPU; `CUDA_VISIBLE_DEVICES` has to be set."""
+    """Return a device's name, or None if there is no such GPU; needs `CUDA_VISIBLE_DEVICES`."""
     for index, uuid, name in listed:
         if device == index or uuid.startswith(device):
             return name
     if listed:
-        # a part of a GPU has an id of its own
+        # a MIG partition has its own id
         return listed[0][2] if device.startswith("MIG-") else None
     if importlib.util.find_spec("torch") is None:
         return None

@@ -37,11 +37,11 @@ def dask_setup(worker: Worker) -> None:
     """Check this worker, report the result, and give it its resource only if it is fit."""
     resources = dict(worker.state.total_resources)
     _set_resources(worker, {})
-    report: dict[str, Any] = {**_where(), "problems": ["its check of itself failed; its log says why"]}
+    report: dict[str, Any] = {**_where(), "problems": ["its self-check failed; see its log"]}
     worker.startup_information[REPORT] = lambda _: report
     report.update(look(str(worker.name), worker.scheduler.address))
     if report["problems"]:
-        log.error("this worker is not fit: %s", "; ".join(report["problems"]))
+        log.error("this worker is unfit: %s", "; ".join(report["problems"]))
     else:
         _set_resources(worker, resources)
 
@@ -52,7 +52,7 @@ def _set_resources(worker: Worker, resources: dict[str, float]) -> None:
 
 
 def _where() -> dict[str, Any]:
-    """Return pool, job and place of this process."""
+    """Return pool, job and node of this process."""
     ends_at = os.environ.get("SLURM_JOB_END_TIME")
     return {
         "pool": os.environ[POOL],
@@ -64,16 +64,16 @@ def _where() -> dict[str, Any]:
 
 
 def look(name: str, scheduler: str) -> dict[str, Any]:
-    """Return the device and the problems of this worker process, which is thereby narrowed to its GPU.
+    """Restrict this worker process to its GPU; return its device and problems.
 
     Parameters
     ----------
     name
-        The worker's name: pool, number of the job and, where a job has several workers, number of the worker.
+        The worker's name: pool, job number and, if the job has several workers, worker number.
     scheduler
         Address of the scheduler.
     """
-    # before anything that could look at a GPU is imported
+    # before importing anything that could access a GPU
     device, problems = _take_gpu(name) if RESOURCES[os.environ[POOL]] == "GPU" else ("cpu", [])
     problems += _check_shared(Path(os.environ[STORE]), os.environ[RUN], scheduler)
     for module in () if problems else os.environ.get(PRELOAD, "").split():
@@ -93,17 +93,17 @@ def _check_shared(store: Path, run: str, scheduler: str) -> list[str]:
 
 
 def _take_gpu(name: str) -> tuple[str, list[str]]:
-    """Narrow this process to its own GPU; return which that is, and what is wrong."""
+    """Restrict this process to its GPU; return the device and the problems."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     index = worker_index(name)
     listed = worker_checks.listed_gpus()
     device = worker_checks.one_device(visible, index, [gpu for gpu, _, _ in listed])
     os.environ["CUDA_VISIBLE_DEVICES"] = device or ""
     model = worker_checks.gpu_name(device, listed) if device is not None else None
-    os.environ[GPU_VARIABLE] = model or "none seen"
+    os.environ[GPU_VARIABLE] = model or "none visible"
     problems = worker_checks.check_gpu(device, model, visible, index)
     allowed = os.environ.get(ALLOW_CPU_MODELS) == "1"
-    return f"{device or 'no GPU'} ({model or 'none seen'})", [] if allowed else problems
+    return f"{device or 'no GPU'} ({model or 'none visible'})", [] if allowed else problems
 
 
 def worker_index(name: str) -> int:

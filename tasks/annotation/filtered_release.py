@@ -1,8 +1,8 @@
-"""A filtered release: the pairs that people kept, as a release of its own, with the votes in it.
+"""A filtered release: the pairs that passed the human filter, as a separate release that contains the votes.
 
-It has another name than the release it comes from, so that builds go on extending that one
-(docs/decisions/0021). Votes leave the store without ids of workers, times and comments: workers are numbered
-anew in each release, so that a release can be passed on, and holds nobody's data.
+Its name differs from that of its parent release, so that builds continue to extend the parent
+(docs/decisions/0021). The votes in it have no worker ids, times or comments: workers are renumbered in each
+release, so that a release can be shared and contains no personal data.
 """
 
 from __future__ import annotations
@@ -55,36 +55,36 @@ class Filtered:
 
 
 def filtered_name(name: str) -> str:
-    """Return what a filtered release is called unless it is given another name."""
+    """Return the default name of a filtered release."""
     return f"{name}-filtered"
 
 
 def write_filtered(parent: Release, people: ReleaseVotes, name: str | None = None) -> Filtered:
-    """Write the pairs that people kept as the next version of a release of their own.
+    """Write the pairs that passed the filter as the next version of the filtered release.
 
-    Where nothing changed since the newest version, that one is returned.
+    If nothing changed since the newest version, that one is returned.
 
     Parameters
     ----------
     parent
-        The release that people looked at.
+        The annotated release.
     people
-        Their votes on it, see :func:`tasks.votes.release_votes.read_release_votes`.
+        The votes on it, see :func:`tasks.votes.release_votes.read_release_votes`.
     name
         Name of the new release; :func:`filtered_name` by default.
 
     Raises
     ------
     UserInputError
-        If the release is a filtered one itself, no pair stays, or the name is that of another release.
+        If the release is itself filtered, no pair passes, or the name belongs to another release.
     SetAside
         If the disk is full or cannot be written.
     """
     started = time.monotonic()
     name = filtered_name(parent.name) if name is None else name
     _check(parent, people, name)
-    kept = {one.pair_id for one in people.outcomes if one.kept}
-    records = [record for record in parent.pairs() if record.pair_id in kept]
+    passed = {one.pair_id for one in people.outcomes if one.kept}
+    records = [record for record in parent.pairs() if record.pair_id in passed]
     votes = anonymous(people.votes, parent.manifest.content_checksum)
     recipe = {**parent.recipe, "annotation": people.rule.model_dump(mode="json")}
     origin = {
@@ -117,7 +117,7 @@ def write_filtered(parent: Release, people: ReleaseVotes, name: str | None = Non
         (folder / "recipe.json").write_text(json.dumps(recipe, indent=1), encoding="utf-8")
         (folder / "info.json").write_text(json.dumps(info, indent=1), encoding="utf-8")
         while True:
-            # looked at anew each time: another process may just have written the same
+            # checked each time: another process may just have written the same version
             newest, same = _newest(store, name, consumes)
             if same is not None:
                 return Filtered(same, False)
@@ -135,16 +135,16 @@ def write_filtered(parent: Release, people: ReleaseVotes, name: str | None = Non
                 files=payload_files(folder),
                 provenance=provenance(started),
             )
-            # a number is taken exclusively; whoever comes second looks again
+            # a number is taken exclusively; the second process checks again
             if commit_folder(folder, store.versions(name) / str(number), manifest):
                 return Filtered(Release.open(store, name, number), True)
 
 
 def anonymous(votes: Sequence[Vote], salt: str) -> list[Vote]:
-    """Return votes without anything that leads to a person.
+    """Return votes without anything that identifies a person.
 
-    Workers are numbered in the order of a checksum, so that the same votes give the same numbers. Ids of
-    votes, times of day and comments go; how long an answer took stays.
+    Workers are numbered in the order of a checksum, so that the same votes give the same numbers. Vote ids,
+    times of day and comments are removed; the durations of answers remain.
     """
     ranked = sorted({vote.worker for vote in votes}, key=lambda worker: digest_text(f"{salt}/{worker}"))
     numbers = {worker: f"w{place:04}" for place, worker in enumerate(ranked, 1)}
@@ -167,31 +167,32 @@ def _check(parent: Release, people: ReleaseVotes, name: str) -> None:
     if people.filtered:
         origin = filtered_from(parent) or {}
         raise UserInputError(
-            f"release {parent.name} is filtered already: filter {origin.get('name')}, which it comes from"
+            f"release {parent.name} is already filtered: filter its parent {origin.get('name')}"
         )
     if not any(one.kept for one in people.outcomes):
         open_ = sum(one.kept is None for one in people.outcomes)
         raise UserInputError(
-            f"people kept no pair of release {parent.name}: {open_} of {len(people.outcomes)} pairs have "
+            f"no pair of release {parent.name} passed the filter: {open_} of "
+            f"{len(people.outcomes)} pairs have "
             f"fewer than {people.rule.workers_per_pair} votes, the others were excluded"
         )
     if not _NAME.fullmatch(name):
         raise UserInputError(
-            f"{name!r} is no name of a release (letters, digits, '.', '_' and '-', at most 64): "
+            f"{name!r} is not a valid release name (at most 64 letters, digits, '.', '_' and '-'): "
             "choose one with --as"
         )
     if name == parent.name:
-        raise UserInputError(f"a filtered release needs another name than {name!r}: choose one with --as")
+        raise UserInputError(f"a filtered release needs a name other than {name!r}: choose one with --as")
     versions = release_versions(parent.store, name)
     if versions:
         other = filtered_from(Release.open(parent.store, name, versions[-1]))
         if other is None or other["name"] != parent.name:
             what = "was built" if other is None else f"is filtered from {other['name']}"
-            raise UserInputError(f"there is a release {name}, and it {what}: choose another name with --as")
+            raise UserInputError(f"release {name} already exists and {what}: choose another name with --as")
 
 
 def _newest(store: Store, name: str, consumes: Mapping[str, Any]) -> tuple[int, Release | None]:
-    """Return the newest number, 0 where there is none, and that version if it is made of just this."""
+    """Return the newest version's number (0 if there is none), and that version if it has the same inputs."""
     versions = release_versions(store, name)
     if not versions:
         return 0, None
@@ -200,7 +201,7 @@ def _newest(store: Store, name: str, consumes: Mapping[str, Any]) -> tuple[int, 
 
 
 def _planned(parent: Release, records: Sequence[PairRecord]) -> dict[str, int]:
-    """Return by aspect how many pairs there are: a filtered release has all that it was to have."""
+    """Return the number of pairs by aspect: a filtered release has everything that it plans."""
     counts = Counter(record.aspect for record in records)
     planned: Mapping[str, int] = parent.info["planned"]
     return {aspect: counts[aspect] for aspect in planned}

@@ -1,10 +1,10 @@
-"""Where a store keeps what belongs to its annotation (database, key, videos), and the installation's key.
+"""The annotation folder of a store (database, key, videos), and the installation's key.
 
 ::
 
     annotation/key                   the installation's key, mode 0600
     annotation/desk.sqlite           the default database
-    annotation/media/                the videos that workers are shown
+    annotation/media/                the videos that workers see
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 FOLDER = "annotation"
 KEY_VARIABLE = "SLVMEVAL_ANNOTATION_KEY"
 
-#: Shortest key that a person may set, in characters.
-LEAST_KEY = 32
+#: Minimum length of a key that a person sets, in characters.
+MIN_KEY = 32
 
 
 def annotation_folder(root: Path) -> Path:
@@ -32,7 +32,7 @@ def annotation_folder(root: Path) -> Path:
 
 
 def media_folder(root: Path) -> Path:
-    """Return the folder of the videos that workers are shown."""
+    """Return the folder of the videos that workers see."""
     return annotation_folder(root) / "media"
 
 
@@ -61,22 +61,23 @@ def installation_key(root: Path) -> bytes:
     """
     secret = os.environ.get(KEY_VARIABLE, "")
     if secret:
-        if len(secret) < LEAST_KEY:
-            raise UserInputError(f"{KEY_VARIABLE} is too short: set at least {LEAST_KEY} random characters")
+        if len(secret) < MIN_KEY:
+            raise UserInputError(f"{KEY_VARIABLE} is too short: set at least {MIN_KEY} random characters")
         return secret.encode()
     path = annotation_folder(root) / "key"
     if not path.exists():
         if sqlite_file(root).exists():
             raise PrerequisiteError(
-                f"{path} is gone, and the workers in {sqlite_file(root).name} are known by it only: put the "
-                f"file back, or set {KEY_VARIABLE}"
+                f"{path} is missing, and without it the workers in {sqlite_file(root).name} cannot be "
+                "recognised: "
+                f"restore the file, or set {KEY_VARIABLE}"
             )
         _make(path)
     if os.name == "posix" and path.stat().st_mode & 0o077:
-        raise PrerequisiteError(f"others may read {path}, which is secret: chmod 600 {path}")
+        raise PrerequisiteError(f"other users can read the secret {path}: chmod 600 {path}")
     text = path.read_text(encoding="ascii", errors="replace").strip()
-    if len(text) < LEAST_KEY:
-        raise PrerequisiteError(f"{path} is damaged: put the file back from a copy, or set {KEY_VARIABLE}")
+    if len(text) < MIN_KEY:
+        raise PrerequisiteError(f"{path} is damaged: restore it from a backup, or set {KEY_VARIABLE}")
     return text.encode()
 
 

@@ -1,9 +1,9 @@
-"""The videos that workers see: both sides of each pair as MP4 files that differ only in their pictures.
+"""The videos that workers see: both sides of each pair as MP4 files that differ only in their frames.
 
-A file's name is a keyed hash, so it tells neither the pair nor the side. Each side of each pair has its own
-name, even where two sides are the same video: a video that returns would reveal that it is the source. On
-disk such videos are one file with several names. A file is complete or absent, and a name stands for one
-content, so several processes may write the same folder; a file that exists is not written again.
+A file's name is a keyed hash, so it reveals neither the pair nor the side. Each side of each pair has its own
+name, even if two sides are the same video: a recurring video would reveal that it is the source. On disk such
+videos are one file with several names. A file is complete or absent, and a name stands for one content, so
+several processes may write to the same folder; an existing file is not written again.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from tasks.media.encode import DEFAULT_SETTINGS
 from tasks.publish.frame_restore import needs_frames, restore_frames
 from tasks.publish.pair_videos import SideName, encode_source, encoded_consumes, unit_starts, write_low
 
-#: Modification time of every file (seconds since 1970): the true time would tell videos apart.
+#: Modification time of every file (seconds since 1970): real times would distinguish the videos.
 _MADE_AT = 946_684_800
-#: NAL units in which an encoder names itself (H.264, table 7-1). They stand where encoding began, which in a
+#: NAL units in which an encoder names itself (H.264, table 7-1). They mark where encoding began, which in a
 #: low side is the first degraded clip.
 _SUPPLEMENTAL = 6
 
 
 def write_alike(video: Path, target: Path) -> None:
-    """Write the pictures of an MP4 into another without anything else: no tags, no encoder's marks.
+    """Copy only the frames of an MP4 into another one, without tags and encoder marks.
 
-    The index precedes the pictures, so that a browser can play the file while it loads.
+    The index precedes the frames, so that a browser can play the file while it loads.
 
     Raises
     ------
@@ -60,33 +60,37 @@ def write_alike(video: Path, target: Path) -> None:
     except av.FFmpegError as problem:
         raise IntegrityError(f"{video} is not a video: remove it and run this again ({problem})") from problem
     options = {"movflags": "+faststart", "fflags": "+bitexact"}
-    with origin, _draft(target) as draft, av.open(str(draft), "w", format="mp4", options=options) as made:
+    with (
+        origin,
+        _draft(target) as draft,
+        av.open(str(draft), "w", format="mp4", options=options) as target_file,
+    ):
         stream = origin.streams.video[0]
-        out = made.add_stream_from_template(stream)
+        out = target_file.add_stream_from_template(stream)
         out.metadata.clear()
         for packet in origin.demux(stream):
             if packet.size:
-                made.mux(_without_marks(packet, out))
+                target_file.mux(_without_marks(packet, out))
 
 
 def _without_marks(packet: av.Packet[Any], stream: VideoStream) -> av.Packet[Any]:
-    """Return the same coded picture without the encoder's marks."""
-    data, at, kept = bytes(packet), 0, []
+    """Return the same coded frame without the encoder's marks."""
+    data, at, units = bytes(packet), 0, []
     while at < len(data):
         end = at + 4 + int.from_bytes(data[at : at + 4], "big")
         if data[at + 4] & 31 != _SUPPLEMENTAL:
-            kept.append(data[at:end])
+            units.append(data[at:end])
         at = end
-    made: av.Packet[Any] = av.Packet(b"".join(kept))
-    made.time_base = packet.time_base
-    made.pts, made.dts, made.duration = packet.pts, packet.dts, packet.duration
-    made.is_keyframe = packet.is_keyframe
-    made.stream = stream
-    return made
+    copy: av.Packet[Any] = av.Packet(b"".join(units))
+    copy.time_base = packet.time_base
+    copy.pts, copy.dts, copy.duration = packet.pts, packet.dts, packet.duration
+    copy.is_keyframe = packet.is_keyframe
+    copy.stream = stream
+    return copy
 
 
 def share(own: Path, target: Path) -> None:
-    """Give a file a further name (a hard link), or copy it if the file system has none."""
+    """Give a file another name (a hard link), or copy it if the file system has no hard links."""
     with storage_errors(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
         named = target.with_name(f".{uuid.uuid4().hex}.mp4")
@@ -99,16 +103,16 @@ def share(own: Path, target: Path) -> None:
         try:
             named.replace(target)
         finally:
-            # if both are the same file already, renaming does nothing
+            # renaming does nothing if both are already the same file
             named.unlink(missing_ok=True)
         sync_path(target.parent)
 
 
 def byte_index(video: Path, most_rows: int = 300) -> ByteIndex:
-    """Return rows of (second, byte): from the second on, pictures lie at or after that byte of the file.
+    """Return rows of (second, byte): frames from that second on are at or after that byte of the file.
 
-    With more than `most_rows` rows, only key frames get one: a browser that seeks requests the bytes from the
-    last key frame on, so a row that begins earlier would never be sent whole.
+    If there would be more than `most_rows` rows, only key frames get one: a browser that seeks requests the
+    bytes from the last key frame on, so an earlier row would never be sent completely.
 
     Raises
     ------
@@ -118,30 +122,30 @@ def byte_index(video: Path, most_rows: int = 300) -> ByteIndex:
     try:
         with av.open(str(video), options={"protocol_whitelist": "file"}) as file:
             stream = file.streams.video[0]
-            # the file's own index: of a long video only the beginning is read
+            # the file's own index, so that only the beginning of a long video is read
             entries = stream.index_entries
-            chosen = entries if len(entries) <= most_rows else [one for one in entries if one.is_keyframe]
-            rows = [(float(one.timestamp * (stream.time_base or 0)), one.pos) for one in chosen]
+            indexed = entries if len(entries) <= most_rows else [one for one in entries if one.is_keyframe]
+            rows = [(float(one.timestamp * (stream.time_base or 0)), one.pos) for one in indexed]
     except av.FFmpegError as problem:
         raise IntegrityError(f"{video} is not a video: remove it and run this again ({problem})") from problem
     return tuple(rows)
 
 
 def clear_old_drafts(folders: Iterable[Path], older_s: float = 86_400.0) -> int:
-    """Remove files that killed processes left half-written at least `older_s` ago, and return how many."""
-    left = 0
+    """Remove incomplete files that killed processes left at least `older_s` ago, and return their number."""
+    removed = 0
     for folder in folders:
         for path in folder.glob(".*.mp4"):
             # not the modification time, which is the same for all files
             if time.time() - path.stat().st_ctime > older_s:
                 path.unlink(missing_ok=True)
-                left += 1
-    return left
+                removed += 1
+    return removed
 
 
 @contextmanager
 def _draft(path: Path) -> Iterator[Path]:
-    """Give a name beside `path` to write to, and rename it to `path` on success."""
+    """Yield a temporary name next to `path`, and rename it to `path` on success."""
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{uuid.uuid4().hex}.mp4")
@@ -155,7 +159,7 @@ def _draft(path: Path) -> Iterator[Path]:
             draft.unlink(missing_ok=True)
 
 
-#: Increases when the same pictures are written into a different file.
+#: Increases when the same frames result in a different file.
 FORMAT = 1
 
 
@@ -170,7 +174,7 @@ class PairFiles:
 
 @dataclass(frozen=True)
 class MediaWork:
-    """What all sources of a campaign share: the store, and the release that is shown."""
+    """What all sources of a campaign share: the store and the release."""
 
     store: str
     release: str
@@ -199,7 +203,7 @@ class MediaTask:
 
 @dataclass(frozen=True)
 class MediaOutcome:
-    """The result for one source: how many files were written, or in `rows` why there are none."""
+    """The result for one source: the number of files written, or in `rows` why there are none."""
 
     source_id: str
     written: int = 0
@@ -207,17 +211,17 @@ class MediaOutcome:
 
 
 def sources_folder(root: Path) -> Path:
-    """Return the folder of the sources' own videos; the high sides are further names of these files."""
+    """Return the folder of the sources' own videos; the high sides are additional names of these files."""
     return annotation_folder(root) / "sources"
 
 
 def media_tasks(release: Release, records: Sequence[PairRecord], key: bytes) -> list[MediaTask]:
-    """Return a task for each source of some pairs; nothing is written.
+    """Return a task for each source of the given pairs; nothing is written.
 
     Parameters
     ----------
     key
-        The installation's key, from which file names are made.
+        The installation's key, from which file names are derived.
     """
     secret = derived_key(key, "media")
     by_source: dict[str, list[PairRecord]] = {}
@@ -256,17 +260,17 @@ def media_stage(work: MediaWork, task: MediaTask, aspects: tuple[str, ...] = ())
 
 @cache
 def _release(work: MediaWork) -> Release:
-    """Return the release; its tables are read once a process."""
+    """Return the release; its tables are read once per process."""
     return Release.open(Store.open(Path(work.store)), work.release, work.version)
 
 
 def write_media(release: Release, task: MediaTask) -> int:
-    """Write the missing videos of one source and return how many were written.
+    """Write the missing videos of one source and return their number.
 
     Raises
     ------
     StoreError
-        If needed frames are gone and cannot be made again.
+        If needed frames are gone and cannot be recreated.
     SetAside
         If the disk is full or cannot be written.
     """
@@ -338,5 +342,5 @@ def is_written(root: Path, task: MediaTask) -> bool:
 
 
 def clear_drafts(root: Path) -> int:
-    """Remove files that killed processes left half-written long ago, and return how many."""
+    """Remove incomplete files that killed processes left long ago, and return their number."""
     return clear_old_drafts([media_folder(root), sources_folder(root)])

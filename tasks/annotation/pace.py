@@ -1,4 +1,4 @@
-"""How quickly votes come, and when the last one is expected. No clock: the time is an argument."""
+"""The pace of votes, and when the last one is expected. No clock: the time is an argument."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
-#: From three days on, whole days are compared, so that the time of day does not matter.
+#: After three days, whole days are compared, so that the time of day does not matter.
 _DAYS_FROM = timedelta(days=3)
-#: Only the newest days count: in a campaign of weeks, people come and go.
-_MOST_DAYS = 7
-#: Before that, the time since the first vote is cut into this many equal stretches …
+#: Only the newest days count, because people come and go in a campaign of weeks.
+_MAX_DAYS = 7
+#: Before that, the time since the first vote is divided into this many equal stretches …
 _STRETCHES = 6
 #: … if it is at least this long.
-_LEAST_SPAN = timedelta(minutes=30)
-#: Share of stretches that is winsorised at each end: one burst or one pause changes little.
+_MIN_SPAN = timedelta(minutes=30)
+#: Share of stretches that is winsorised at each end, so that a single burst or pause changes little.
 _CUT_SHARE = 0.2
-#: Normal quantile of an interval that holds 80 %.
+#: Normal quantile of an 80 % interval.
 _Z80 = 1.2816
 
 
@@ -29,7 +29,7 @@ class VoteCount:
     Parameters
     ----------
     starts
-        When the hour or day began.
+        Start of the hour or day.
     count
         Votes in it.
     """
@@ -40,7 +40,7 @@ class VoteCount:
 
 @dataclass(frozen=True)
 class Pace:
-    """Votes an hour, round the clock.
+    """Votes per hour, averaged over day and night.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Pace:
     stretch_s
         Length of a stretch in seconds.
     stretches
-        How many there were.
+        Number of stretches.
     """
 
     per_hour: float
@@ -73,9 +73,9 @@ class ExpectedEnd:
     Parameters
     ----------
     at
-        At the pace so far.
+        At the estimated pace.
     early, late
-        At the ends of the pace's interval; `late` is None where the low end is no pace at all.
+        At the ends of the pace's interval; `late` is None if the low end is 0.
     """
 
     at: datetime
@@ -84,17 +84,17 @@ class ExpectedEnd:
 
 
 def when(text: str) -> datetime | None:
-    """Return the time that a vote carries, in UTC; None where it carries none."""
+    """Return a vote's time in UTC; None if it has none."""
     if not text:
         return None
-    read = datetime.fromisoformat(text)
-    return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
+    time = datetime.fromisoformat(text)
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def by_hour(times: Iterable[datetime], now: datetime, hours: int = 48) -> list[VoteCount]:
-    """Return the votes of each clock hour, the running one last.
+    """Return the votes of each clock hour, the current one last.
 
-    A time after `now` (a clock that was set back) counts in the running hour.
+    A time after `now` (the clock was set back) counts in the current hour.
     """
     last = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     counts = Counter(
@@ -112,7 +112,7 @@ def by_day(
     Parameters
     ----------
     zone
-        Where days begin at midnight; this machine's own zone by default.
+        Time zone of the days; this machine's by default.
     """
     counts = Counter(min(time, now).astimezone(zone).date() for time in times)
     today: date = now.astimezone(zone).date()
@@ -126,29 +126,29 @@ def by_day(
 
 
 def pace(times: Iterable[datetime], now: datetime) -> Pace | None:
-    """Return how quickly votes come.
+    """Return the pace of votes.
 
     From three days after the first vote on, the newest whole days (24 hours back from now, at most seven) are
-    compared; before that, six equal stretches of the time since the first vote. Their winsorised mean is the
-    pace: the largest and smallest fifth, at least one each, count like the next one.
+    compared; before that, six equal stretches of the time since the first vote. The pace is their winsorised
+    mean: the largest and smallest fifth, at least one each, are replaced by the next value.
 
     Returns
     -------
     Pace or None
-        None where the first vote is less than half an hour old, or there is none.
+        None if there is no vote, or the first one is less than half an hour old.
     """
     sorted_times = sorted(min(time, now) for time in times)
-    if not sorted_times or now - sorted_times[0] < _LEAST_SPAN:
+    if not sorted_times or now - sorted_times[0] < _MIN_SPAN:
         return None
     span = now - sorted_times[0]
     if span >= _DAYS_FROM:
-        stretches, length = min(_MOST_DAYS, span // timedelta(days=1)), timedelta(days=1)
+        stretches, length = min(_MAX_DAYS, span // timedelta(days=1)), timedelta(days=1)
     else:
         stretches, length = _STRETCHES, span / _STRETCHES
     counts = [0] * stretches
     for time in sorted_times:
         if (now - time) <= stretches * length:
-            # the oldest vote may lie at the very end of the last stretch
+            # the oldest vote may be exactly at the end of the last stretch
             counts[min(int((now - time) / length), stretches - 1)] += 1
     hours = length / timedelta(hours=1)
     mean = _winsorised_mean(counts) / hours
@@ -160,17 +160,17 @@ def pace(times: Iterable[datetime], now: datetime) -> Pace | None:
 
 def _winsorised_mean(counts: Sequence[int]) -> float:
     cut = max(1, int(_CUT_SHARE * len(counts)))
-    kept = sorted(counts)[cut:-cut]
-    return (sum(kept) + cut * (kept[0] + kept[-1])) / len(counts)
+    middle = sorted(counts)[cut:-cut]
+    return (sum(middle) + cut * (middle[0] + middle[-1])) / len(counts)
 
 
 def estimated_end(remaining: float, pace: Pace | None, now: datetime) -> ExpectedEnd | None:
-    """Return when `remaining` votes will be there.
+    """Return when `remaining` more votes are expected.
 
     Returns
     -------
-    End or None
-        None where there is no pace, it is 0, or the end lies beyond what a calendar holds.
+    ExpectedEnd or None
+        None if there is no pace, it is 0, or the end is beyond the calendar.
     """
     if pace is None or pace.per_hour <= 0:
         return None

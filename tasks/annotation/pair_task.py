@@ -1,4 +1,4 @@
-"""One pair as a worker gets it: prompt, videos, and the stretches to see before rating (SPEC, section 4)."""
+"""One pair as a worker sees it: prompt, videos, and the stretches to watch before rating."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from storage_schemas.release import Release
 from storage_schemas.source import ClipRow
 from storage_schemas.votes import SideWord
 
-#: What happened there: the clip was degraded, removed (high side), joined over (low side), or moved.
+#: The change: the clip was degraded, removed (high side), joined over (low side), or moved.
 StretchKind = Literal["degraded", "removed", "join", "moved"]
 
 
 class Stretch(Frozen):
-    """One stretch of one video that has to be seen, in seconds of that video.
+    """One stretch of one video that must be watched, in seconds of that video.
 
-    `note` tells what the operation chose for this clip (an object, a colour, a style), empty if it chose
-    nothing. Its words come from a caption, so treat them as foreign text.
+    `note` describes what the operation chose for this clip (an object, a colour, a style); empty if it chose
+    nothing. Its words come from a caption, so treat it as untrusted text.
     """
 
     video: SideWord
@@ -31,17 +31,17 @@ class Stretch(Frozen):
 
 
 def must_see(record: PairRecord, clips: Sequence[ClipRow]) -> tuple[Stretch, ...]:
-    """Return the stretches of a pair to be seen: first those of the high side, then the low side, by time.
+    """Return the stretches of a pair to be watched: first those of the high side, then the low side, by time.
 
-    Clips changed in place are seen on the low side. Removed clips are seen on the high side, and their joins
-    ± 2 s on the low side; overlapping joins are one stretch. Moved clips are seen on both sides.
+    Clips changed in place are watched on the low side. Removed clips are watched on the high side, and their
+    joins ± 2 s on the low side; overlapping joins are one stretch. Moved clips are watched on both sides.
 
     Raises
     ------
     UserInputError
-        If the edit list has nothing of the kind, so that nobody could rate the damage.
+        If the edit list has no such stretch, so that nobody could rate the damage.
     """
-    there = {segment.clip for segment in record.segments}
+    remaining = {segment.clip for segment in record.segments}
     moved = {segment.clip for segment in record.segments if segment.moved}
     drawn = set(record.drawn_clips)
     high = [
@@ -52,7 +52,7 @@ def must_see(record: PairRecord, clips: Sequence[ClipRow]) -> tuple[Stretch, ...
             kind="moved" if clip.clip in moved else "removed",
         )
         for clip in sorted(clips, key=lambda clip: clip.first_frame)
-        if clip.frame_count and (clip.clip in moved or (clip.clip in drawn and clip.clip not in there))
+        if clip.frame_count and (clip.clip in moved or (clip.clip in drawn and clip.clip not in remaining))
     ]
     low: list[Stretch] = []
     place = 0
@@ -68,16 +68,16 @@ def must_see(record: PairRecord, clips: Sequence[ClipRow]) -> tuple[Stretch, ...
                 )
             )
         place += segment.frame_count
-    if drawn - there:
+    if drawn - remaining:
         joins = record.low_intervals
         low += [Stretch(video="low", start_s=start, end_s=end, kind="join") for start, end in joins]
     if not low:
-        raise UserInputError(f"pair {record.pair_id} has nothing that is degraded: it cannot be annotated")
+        raise UserInputError(f"pair {record.pair_id} has no degraded clip: it cannot be annotated")
     return (*high, *sorted(low, key=lambda stretch: stretch.start_s))
 
 
 def _note(choice: Any) -> str:
-    """Return briefly, in the caption's words, what an operation chose for a clip."""
+    """Describe an operation's choice for a clip briefly, in the caption's words."""
     if not isinstance(choice, Mapping):
         return ""
     thing = str(choice.get("object") or choice.get("subject") or choice.get("style") or "")
@@ -88,9 +88,9 @@ def _note(choice: Any) -> str:
 
 Place = Literal["left", "right"]
 PLACES: tuple[Place, Place] = ("left", "right")
-#: Longest comment on a pair that is kept, in characters.
+#: Maximum length of a stored comment, in characters.
 LONGEST_COMMENT = 4000
-#: Rows of (second, byte): media from that second on lie at or after that byte of the file.
+#: Rows of (second, byte): media from that second on is at or after that byte of the file.
 ByteIndex = tuple[tuple[float, int], ...]
 
 
@@ -112,12 +112,12 @@ class PairMedia(Frozen):
     Parameters
     ----------
     high_file, low_file
-        Paths relative to the folder of media.
+        Paths relative to the media folder.
     high_bytes, low_bytes
         Sizes of the files.
     high_index, low_index
-        Where in the file each second lies, so that the server can check whether what is reported as played
-        was ever sent. Empty if unknown; then bytes count by their share of the file.
+        Position of each second in the file, so that the server can check whether what is reported as played
+        was ever sent. If unknown, it is empty, and bytes count by their share of the file.
     """
 
     high_file: str
@@ -129,7 +129,7 @@ class PairMedia(Frozen):
 
 
 class PairTask(PairMedia):
-    """One pair as it is shown.
+    """One pair as a task.
 
     Parameters
     ----------
@@ -138,9 +138,9 @@ class PairTask(PairMedia):
     high_s, low_s
         Length of the two videos in seconds.
     must_see
-        What a worker has to see before rating; a stretch's number is its index here.
+        What a worker must watch before rating; a stretch's number is its index here.
     gold
-        Whether the pair is mixed in to check how carefully the worker looks.
+        Whether the pair is a gold pair, which checks how carefully workers look.
     """
 
     pair_id: str
@@ -153,19 +153,19 @@ class PairTask(PairMedia):
     gold: bool = False
 
     def seconds(self, side: SideWord) -> float:
-        """Return how long a side's video is."""
+        """Return the duration of a side's video in seconds."""
         return self.high_s if side == "high" else self.low_s
 
     def bytes_of(self, side: SideWord) -> int:
-        """Return how large a side's file is."""
+        """Return the size of a side's file in bytes."""
         return self.high_bytes if side == "high" else self.low_bytes
 
     def index_of(self, side: SideWord) -> ByteIndex:
-        """Return where in a side's file its seconds lie; empty if unknown."""
+        """Return the byte index of a side's file; empty if unknown."""
         return self.high_index if side == "high" else self.low_index
 
     def file_of(self, side: SideWord) -> str:
-        """Return a side's file, relative to the folder of media."""
+        """Return a side's file, relative to the media folder."""
         return self.high_file if side == "high" else self.low_file
 
 
@@ -181,16 +181,16 @@ def task_of(
     Parameters
     ----------
     media
-        Its two files.
+        The pair's two files.
     translations
         Translated captions by clip index; other clips are shown without one.
     gold
-        Whether it is mixed in to check how carefully workers look.
+        Whether it is a gold pair, which checks how carefully workers look.
 
     Raises
     ------
     UserInputError
-        If nothing of the pair is degraded, so that nobody could rate the damage.
+        If the pair has no degraded clip, so that nobody could rate the damage.
     """
     clips = release.clips(record.source_id)
     words = translations if isinstance(translations, Mapping) else dict(enumerate(translations))

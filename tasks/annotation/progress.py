@@ -1,4 +1,4 @@
-"""How far a campaign is: votes by aspect, votes wanted, and cost. No clock: the time is an argument."""
+"""A campaign's progress: votes by aspect, needed votes, and cost. No clock: the time is an argument."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tasks.annotation.pace import ExpectedEnd, Pace, VoteCount, by_day, by_hour,
 
 @dataclass(frozen=True)
 class AspectProgress:
-    """How far the pairs of one aspect are; gold pairs are left out.
+    """The progress of one aspect, without gold pairs.
 
     Parameters
     ----------
     aspect
-        Its name; empty where all are added up.
+        The aspect's name; empty for the total.
     pairs, done
-        Pairs, and how many of them have all votes they want.
+        Numbers of pairs, and of pairs that have all the votes they need.
     votes, wanted
-        Votes that count, at most as many on a pair as it wants; and how many are wanted in all.
+        Votes that count, at most the needed number for each pair; and the number of needed votes.
     more
-        Votes beyond that number, such as late ones; they are kept.
+        Votes beyond the needed number, such as late ones; they are stored as well.
     leases
         Tasks that are open now.
     """
@@ -46,22 +46,22 @@ class AspectProgress:
 
     @property
     def share(self) -> float:
-        """Share of the wanted votes that has been given, 0 to 1."""
+        """Share of the needed votes that has been given, 0 to 1."""
         return self.votes / self.wanted if self.wanted else 1.0
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What workers are paid, in the campaign's currency, without a platform's fee.
+    """Workers' pay, in the campaign's currency, without a platform's fee.
 
     Parameters
     ----------
     rate
         Pay for one task.
     so_far
-        For all tasks that were answered, gold ones and those beyond the wanted number too.
+        For all answered tasks, including gold ones and those beyond the needed number.
     to_end
-        For those still needed, including the gold tasks that will be mixed in.
+        For the tasks still needed, including the gold tasks that will be mixed in.
     """
 
     rate: float
@@ -71,7 +71,7 @@ class Cost:
 
     @property
     def total(self) -> float:
-        """Both together."""
+        """The sum of both."""
         return self.so_far + self.to_end
 
 
@@ -84,7 +84,7 @@ class CampaignProgress:
     at
         The moment, UTC.
     aspects, total
-        By aspect, in the order of their names, and added up.
+        By aspect, in the order of their names, and the total.
     gold_votes
         Votes on gold pairs.
     answered
@@ -98,7 +98,7 @@ class CampaignProgress:
     hours, days
         Votes of the last 48 hours and 14 days.
     pace, end
-        How quickly votes come and when the last is expected; None if unknown.
+        Pace of votes and expected time of the last one; None if unknown.
     """
 
     at: datetime
@@ -117,7 +117,7 @@ class CampaignProgress:
 
     @property
     def done(self) -> bool:
-        """Whether all pairs have the votes they want."""
+        """Whether all pairs have the votes they need."""
         return self.total.pairs > 0 and self.total.done == self.total.pairs
 
 
@@ -163,26 +163,26 @@ def campaign_progress(
     rate: float | None = None,
     zone: tzinfo | None = None,
 ) -> CampaignProgress:
-    """Return how far a campaign is.
+    """Return a campaign's progress.
 
     Parameters
     ----------
     campaign
-        Its settings.
+        The campaign's settings.
     tasks
-        Its pairs.
+        The campaign's pairs.
     votes
-        All of its votes.
+        All votes of the campaign.
     now
         The time, UTC.
     rate
         Pay for a task; the campaign's own by default.
     zone
-        Where days begin at midnight; this machine's by default.
+        Time zone of the days; this machine's by default.
     """
     aspects = by_aspect(tasks)
     total = added_up(aspects)
-    # of all tasks that are given out, `gold_share` are gold: the others are the rest
+    # a share of `gold_share` of all tasks given out are gold
     tasks_left = total.left / (1 - campaign.gold_share) if campaign.gold_pairs else float(total.left)
     times = [time for vote in votes if vote.origin == "web" and (time := when(vote.at)) is not None]
     speed = pace(times, now)

@@ -1,4 +1,4 @@
-"""Publish a release to workers: choose the campaign and the pairs that may be shown."""
+"""Publish a release to workers: select the campaign and the pairs that may be shown."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class PublishResult:
     new, known, retired
         Pairs that are newly shown, still shown, and no longer shown.
     withheld, withheld_pairs
-        Sources whose licence forbids showing them, and how many pairs they have.
+        Sources whose licence forbids showing them, and the number of their pairs.
     failed
-        By source id, why there are no videos of its pairs.
+        By source id, why its pairs have no videos.
     failed_pairs
         Pairs without videos.
     """
@@ -79,14 +79,14 @@ class PublishResult:
         return not self.failed
 
     def in_words(self) -> str:
-        """Return a sentence that tells the result."""
+        """Describe the result in a sentence."""
         one = self.campaign
         words = [
             f"Campaign {one.name} shows {self.shown} pairs of release {one.release} version {one.version}, "
             f"{self.new} of them new"
         ]
         if self.retired:
-            words.append(f"{self.retired} are shown no more")
+            words.append(f"{self.retired} are no longer shown")
         if self.withheld:
             words.append(
                 f"{self.withheld_pairs} pairs of {_sources(self.withheld)} that may not be redistributed are "
@@ -107,7 +107,7 @@ def showing(release: Release, campaign: Campaign, key: bytes, private_audience: 
     Parameters
     ----------
     key
-        The installation's key, from which file names are made.
+        The installation's key, from which file names are derived.
     private_audience
         Whether every worker may see sources that may not be redistributed.
 
@@ -117,41 +117,42 @@ def showing(release: Release, campaign: Campaign, key: bytes, private_audience: 
         If the release lacks an aspect of the campaign, or nothing is left to show.
     """
     records = release.pairs()
-    there = {record.aspect for record in records}
-    unknown = sorted(set(campaign.aspects) - there)
+    available = {record.aspect for record in records}
+    unknown = sorted(set(campaign.aspects) - available)
     if unknown:
         raise UserInputError(
             f"campaign {campaign.name}: release {release.name} has no pairs of {', '.join(unknown)} (it has "
-            f"{', '.join(sorted(there))})"
+            f"{', '.join(sorted(available))})"
         )
     wanted = [record for record in records if not campaign.aspects or record.aspect in campaign.aspects]
     free = {row.source_id for row in release.sources() if private_audience or row.redistributable}
-    shown = [record for record in wanted if record.source_id in free]
+    may_show = [record for record in wanted if record.source_id in free]
     withheld = tuple(sorted({record.source_id for record in wanted} - free))
-    if not shown:
+    if not may_show:
         raise UserInputError(
             f"release {release.name} version {release.version} has nothing to show: its sources may not be "
-            "redistributed. If all who come are under your agreement with their owner, say --private-audience"
+            "redistributed: give --private-audience if all workers are covered by your agreement "
+            "with the owner"
             if withheld
             else f"release {release.name} version {release.version} has no pairs"
         )
-    return Showing(tuple(shown), tuple(media_tasks(release, shown, key)), withheld)
+    return Showing(tuple(may_show), tuple(media_tasks(release, may_show, key)), withheld)
 
 
 def publish(
     desk: Desk,
     release: Release,
     campaign: Campaign,
-    shown: Showing,
+    selected: Showing,
     failed: Mapping[str, str],
     by: str = "",
 ) -> PublishResult:
-    """Show the pairs whose videos exist, and report what became of the others.
+    """Publish the pairs whose videos exist, and report on the others.
 
     Parameters
     ----------
     failed
-        By source id, why it has no videos.
+        By source id, why its pairs have no videos.
 
     Raises
     ------
@@ -160,26 +161,26 @@ def publish(
     IntegrityError
         If a video is missing or damaged.
     """
-    files = {pair.pair_id: pair for task in shown.media for pair in task.pairs}
-    records = [record for record in shown.records if record.source_id not in failed]
+    files = {pair.pair_id: pair for task in selected.media for pair in task.pairs}
+    records = [record for record in selected.records if record.source_id not in failed]
     if not records:
-        raise UserInputError(f"there are no videos of any pair: {next(iter(failed.values()))}")
+        raise UserInputError(f"no pair has videos: {next(iter(failed.values()))}")
     done = desk.organiser.publish(campaign, pair_tasks(release, campaign, records, files), by)
-    withheld = set(shown.withheld)
+    withheld = set(selected.withheld)
     aspects = campaign.aspects
     return PublishResult(
         campaign=campaign,
         new=done.new,
         known=done.known,
         retired=done.retired,
-        withheld=shown.withheld,
+        withheld=selected.withheld,
         withheld_pairs=sum(
             record.source_id in withheld
             for record in release.pairs()
             if not aspects or record.aspect in aspects
         ),
         failed=dict(failed),
-        failed_pairs=len(shown.records) - len(records),
+        failed_pairs=len(selected.records) - len(records),
     )
 
 
@@ -188,13 +189,15 @@ def pair_tasks(
 ) -> list[PairTask]:
     """Return pairs as tasks, with the translations that the store holds for the pages' language."""
     language = translated_into(campaign)
-    kept = TranslationStore(release.store.root).read(language) if language else {}
+    translations = TranslationStore(release.store.root).read(language) if language else {}
     tasks = []
     words: dict[str, list[str]] = {}
     for record in records:
         if record.source_id not in words:
             digests = [digest_text(clip.caption) for clip in release.clips(record.source_id)]
-            words[record.source_id] = [kept[digest].text if digest in kept else "" for digest in digests]
+            words[record.source_id] = [
+                translations[digest].text if digest in translations else "" for digest in digests
+            ]
         media = pair_media(release.store.root, files[record.pair_id])
         tasks.append(task_of(release, record, media, words[record.source_id]))
     return tasks
@@ -215,13 +218,12 @@ def choose_campaign(
 ) -> tuple[Release, Campaign]:
     """Return the release to be published, and its campaign.
 
-    An existing campaign keeps the version that it shows, even if the release has a newer one: a new version
-    is shown only if it is requested.
+    An existing campaign keeps its version of the release: a newer one is shown only on request.
 
     Parameters
     ----------
     published
-        The campaigns that exist at the desk.
+        The existing campaigns of the desk.
     release, version
         The release; by default the only one that is not filtered.
     name
@@ -233,51 +235,52 @@ def choose_campaign(
     Raises
     ------
     UserInputError
-        If something is missing, does not fit, or is ambiguous.
+        If something is missing, invalid or ambiguous.
     """
     values = _read_settings(settings)
     release, version = release or _text(values, "release"), version or _number(values, "version")
     name = name or _text(values, "name") or ""
-    there = _published(published, release or _only_release(store), version, name)
-    if there is not None:
-        if (release or there.release, version or there.version) != (there.release, there.version):
+    existing = _published(published, release or _only_release(store), version, name)
+    if existing is not None:
+        if (release or existing.release, version or existing.version) != (existing.release, existing.version):
             raise UserInputError(
-                f"the campaign {there.name} shows release {there.release} version {there.version}, not "
-                f"{release or there.release} version {version or there.version}: choose another name"
+                f"campaign {existing.name} shows release {existing.release} version {existing.version}, not "
+                f"{release or existing.release} version {version or existing.version}: choose another name"
             )
-        opened = Release.open(store, there.release, there.version)
-        return opened, there if settings is None else _from_file(settings, opened, there.name)
+        opened = Release.open(store, existing.release, existing.version)
+        return opened, existing if settings is None else _from_file(settings, opened, existing.name)
     opened = Release.open(store, release or _only_release(store), version)
     if filtered_from(opened) is not None:
         raise UserInputError(
-            f"people have looked at release {opened.name} already: publish the one that it was filtered from"
+            f"release {opened.name} is already filtered by people's votes: publish the release it was "
+            "filtered from"
         )
-    # a release's name may have dots, a campaign's name is part of URLs
-    called = name or re.sub(r"[^A-Za-z0-9_-]", "-", f"{opened.name}-{opened.version}")[-64:].lstrip("-_")
+    # a release's name may contain dots, but a campaign's name is part of URLs
+    campaign_name = name or re.sub(r"[^A-Za-z0-9_-]", "-", f"{opened.name}-{opened.version}")[-64:].lstrip(
+        "-_"
+    )
     if settings is not None:
-        return opened, _from_file(settings, opened, called)
+        return opened, _from_file(settings, opened, campaign_name)
     try:
-        return opened, Campaign.model_validate({"name": called, **_of_recipe(opened)})
+        return opened, Campaign.model_validate({"name": campaign_name, **_of_recipe(opened)})
     except ValidationError as problem:
         first = problem.errors()[0]
         raise UserInputError(
-            f"--campaign {called}: {first['msg'].removeprefix('Value error, ')}"
+            f"--campaign {campaign_name}: {first['msg'].removeprefix('Value error, ')}"
         ) from problem
 
 
 def _published(
     published: Sequence[Campaign], release: str | None, version: int | None, name: str
 ) -> Campaign | None:
-    """Return the existing campaign that is meant; None if it is a new one."""
+    """Return the existing campaign that matches; None for a new one."""
     if name:
         return next((one for one in published if one.name == name), None)
-    fits = [one for one in published if one.release == release and version in (None, one.version)]
-    newest = [one for one in fits if one.version == max(other.version for other in fits)]
+    matching = [one for one in published if one.release == release and version in (None, one.version)]
+    newest = [one for one in matching if one.version == max(other.version for other in matching)]
     if len(newest) > 1:
         names = ", ".join(one.name for one in newest)
-        raise UserInputError(
-            f"release {release} is shown by several campaigns ({names}): say which one you mean"
-        )
+        raise UserInputError(f"release {release} is shown by several campaigns ({names}): name one of them")
     return newest[0] if newest else None
 
 
@@ -288,9 +291,11 @@ def _only_release(store: Store) -> str | None:
 
 
 def _from_file(settings: Path, release: Release, name: str) -> Campaign:
-    made = load_campaign(settings, name=name, release=release.name, version=release.version)
-    return made.model_copy(
-        update={key: value for key, value in _of_recipe(release).items() if key not in made.model_fields_set}
+    campaign = load_campaign(settings, name=name, release=release.name, version=release.version)
+    return campaign.model_copy(
+        update={
+            key: value for key, value in _of_recipe(release).items() if key not in campaign.model_fields_set
+        }
     )
 
 
@@ -310,11 +315,11 @@ def _read_settings(settings: Path | None) -> dict[str, Any]:
     if settings is None:
         return {}
     if not settings.is_file():
-        raise UserInputError(f"there is no file {settings}")
+        raise UserInputError(f"{settings} does not exist")
     try:
         return tomllib.loads(settings.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
-        raise UserInputError(f"{settings} is no TOML: {problem}") from problem
+        raise UserInputError(f"{settings} is not valid TOML: {problem}") from problem
 
 
 def _text(values: dict[str, Any], key: str) -> str | None:

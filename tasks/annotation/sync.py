@@ -1,4 +1,4 @@
-"""Keep the store's votes in step with the desk: collect votes, decide about workers, erase workers."""
+"""Keep the store's votes in sync with the desk: collect votes, decide about workers, erase workers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import annotation_folder, database_url, installation_key, sqlite_file
 
 
-class _Seen(Frozen):
-    """The last vote of a database that the store has; `mark` is a checksum of that vote's id."""
+class _LastCollected(Frozen):
+    """The last vote of a database that was collected; `mark` is a checksum of that vote's id."""
 
     database: str
     after: int
@@ -28,14 +28,14 @@ class _Seen(Frozen):
 
 @dataclass(frozen=True)
 class Collected:
-    """What was collected, and how far the campaign is.
+    """What was collected, and the campaign's progress.
 
     Parameters
     ----------
     votes, decisions
-        New ones.
+        Numbers of new votes and decisions.
     tasks, done
-        Pairs that are shown, and how many of them have all their votes.
+        Numbers of pairs that are shown, and of those that have all their votes.
     """
 
     campaign: str
@@ -50,7 +50,7 @@ class Collected:
         return self.tasks > 0 and self.done == self.tasks
 
     def in_words(self) -> str:
-        """Return a sentence that tells what was collected."""
+        """Describe what was collected in a sentence."""
         return (
             f"{self.votes} votes and {self.decisions} decisions of campaign {self.campaign} are new; "
             f"{self.done} of {self.tasks} pairs have all their votes."
@@ -60,49 +60,49 @@ class Collected:
 def collect(store: Store, desk: Desk, campaign: str) -> Collected:
     """Copy new votes and decisions from the desk into the store, where filter and report read them.
 
-    What was copied before is not read again. After a crash some are copied once more, and count once.
+    Votes that were copied before are not read again. After a crash some are copied twice, but count once.
 
     Raises
     ------
     UserInputError
         If there is no such campaign.
     IntegrityError
-        If the store has a vote of the same id with another answer.
+        If the store has a vote with the same id and a different answer.
     """
     desk.campaigns.get(campaign)
-    kept = VotesStore(store)
+    files = VotesStore(store)
     place = annotation_folder(store.root) / "collected" / f"{campaign}.json"
-    # the numbers of votes mean something only in their own database
+    # vote numbers are only meaningful within their database
     database = digest_text(desk.database.shown_url)
     try:
-        seen = _Seen.model_validate_json(place.read_bytes())
+        last = _LastCollected.model_validate_json(place.read_bytes())
     except (FileNotFoundError, ValidationError):
-        # reading everything again only costs time
-        seen = _Seen(database=database, after=0, mark="")
-    there = seen.database == database and seen.after > 0 and kept.votes([campaign])
-    rows = desk.votes.read(campaign, seen.after - 1 if there else 0)
-    if there and [_mark(vote) for number, vote in rows[:1] if number == seen.after] != [seen.mark]:
-        # a new or restored database has given the number to another vote; if the vote was only erased,
-        # reading everything again only costs time
+        # reading everything again only takes time
+        last = _LastCollected(database=database, after=0, mark="")
+    known = last.database == database and last.after > 0 and files.votes([campaign])
+    rows = desk.votes.read(campaign, last.after - 1 if known else 0)
+    if known and [_mark(vote) for number, vote in rows[:1] if number == last.after] != [last.mark]:
+        # a new or restored database has assigned the number to another vote; if the vote was only erased,
+        # reading everything again only takes time
         rows = desk.votes.read(campaign)
-    votes = kept.add([vote for _, vote in rows]).new
-    decisions = kept.add_decisions(desk.decisions.read(campaign)).new
+    votes = files.add([vote for _, vote in rows]).new
+    decisions = files.add_decisions(desk.decisions.read(campaign)).new
     if rows:
-        number, last = rows[-1]
-        newest = _Seen(database=database, after=number, mark=_mark(last))
+        number, vote = rows[-1]
+        newest = _LastCollected(database=database, after=number, mark=_mark(vote))
         write_atomic(place, newest.model_dump_json().encode())
     progress = [one for one in desk.organiser.progress(campaign) if not one.gold]
     return Collected(campaign, votes, decisions, len(progress), sum(one.done for one in progress))
 
 
 def _mark(vote: Vote) -> str:
-    """Return what is kept of a vote: nothing that names a worker who may be erased later."""
+    """Return the stored mark of a vote, which does not identify a worker who may be erased later."""
     return digest_text(vote.vote_id)
 
 
 @dataclass(frozen=True)
 class ErasedWorker:
-    """What was erased from one campaign for one worker.
+    """What was erased about one worker in one campaign.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class ErasedWorker:
     file_votes, file_decisions
         Rows of the store's files.
     vote_ids
-        Ids of the votes, given once, to clean files that were made earlier.
+        Ids of the votes, reported once, for cleaning files that were written earlier.
     """
 
     campaign: str
@@ -131,58 +131,58 @@ def campaigns_of(desk: Desk, files: VotesStore, worker: str, among: Sequence[str
     Parameters
     ----------
     among
-        Only these; by default all of the database and of the store.
+        Campaigns to consider; by default all of the database and of the store.
     """
     on_desk = [one.name for one in desk.campaigns.all()]
     names = among or sorted({*on_desk, *files.campaigns()})
     return [name for name in names if _is_in(desk if name in on_desk else None, files, name, worker)]
 
 
-def workers_like(desk: Desk, files: VotesStore, beginning: str, among: Sequence[str] = ()) -> list[str]:
-    """Return the workers whose ids begin with `beginning`, in order; see `campaigns_of` for `among`."""
+def workers_like(desk: Desk, files: VotesStore, prefix: str, among: Sequence[str] = ()) -> list[str]:
+    """Return the workers whose ids begin with `prefix`, in order; see `campaigns_of` for `among`."""
     on_desk = [one.name for one in desk.campaigns.all() if not among or one.name in among]
     known = {one.worker for name in on_desk for one in desk.organiser.workers(name)}
     in_files = [name for name in files.campaigns() if not among or name in among]
     known |= {vote.worker for vote in files.votes(in_files)} if in_files else set()
-    return sorted(worker for worker in known if worker.startswith(beginning))
+    return sorted(worker for worker in known if worker.startswith(prefix))
 
 
 def erase_worker(desk: Desk, files: VotesStore, campaign: str, worker: str, by: str) -> ErasedWorker:
-    """Erase everything a campaign holds about a worker; repeating it after a crash erases the rest.
+    """Erase everything a campaign stores about a worker; after a crash, a repeated call erases the rest.
 
     Parameters
     ----------
     campaign
         A campaign of the database, or one that exists only as files.
     by
-        Who did it; kept with the row of counts that stays.
+        Who erases; recorded in the row of counts that remains.
 
     Raises
     ------
     UserInputError
-        If the campaign has nothing about this worker.
+        If the campaign has no data of this worker.
     """
     on_desk = any(one.name == campaign for one in desk.campaigns.all())
     if not _is_in(desk if on_desk else None, files, campaign, worker):
         raise UserInputError(
-            f"campaign {campaign} has nothing of worker {worker}: a worker is named by the 32 digits that "
+            f"campaign {campaign} has no data of worker {worker}: give the id of 32 digits that "
             "`slvmeval annotate quality` and the organiser's pages show"
         )
     votes = [vote.vote_id for vote in files.votes([campaign]) if vote.worker == worker]
-    # files first: they refuse what is collected from the database before it is erased there too
-    kept = files.erase(campaign, worker)
-    here = on_desk and any(one.worker == worker for one in desk.organiser.workers(campaign))
-    gone = desk.organiser.erase(campaign, worker, by) if here else None
+    # files first: they reject what is collected from the database before it is erased there as well
+    from_files = files.erase(campaign, worker)
+    known = on_desk and any(one.worker == worker for one in desk.organiser.workers(campaign))
+    from_desk = desk.organiser.erase(campaign, worker, by) if known else None
     return ErasedWorker(
         campaign=campaign,
         worker=worker,
-        desk_votes=gone.votes if gone else 0,
-        assignments=gone.assignments if gone else 0,
-        events=gone.events if gone else 0,
-        decisions=gone.decisions if gone else 0,
-        file_votes=kept.votes,
-        file_decisions=kept.decisions,
-        vote_ids=tuple(sorted({*votes, *(gone.vote_ids if gone else ())})),
+        desk_votes=from_desk.votes if from_desk else 0,
+        assignments=from_desk.assignments if from_desk else 0,
+        events=from_desk.events if from_desk else 0,
+        decisions=from_desk.decisions if from_desk else 0,
+        file_votes=from_files.votes,
+        file_decisions=from_files.decisions,
+        vote_ids=tuple(sorted({*votes, *(from_desk.vote_ids if from_desk else ())})),
     )
 
 
@@ -211,9 +211,9 @@ def decide(
         Address of the desk's database; by default SQLite in the store. A campaign whose votes were added to
         the store as files has no desk.
     worker
-        The worker's id, or a beginning of it that no other worker of the campaign has.
+        The worker's id, or a prefix of it that is unique in the campaign.
     by
-        Who decides; by default the user who is logged in.
+        Who decides; by default the logged-in user.
 
     Raises
     ------
@@ -221,24 +221,24 @@ def decide(
         If there is no such campaign or worker, the id is ambiguous, or the note is empty.
     """
     if not note.strip():
-        raise UserInputError("say why with --note: the worker may ask, and so may others")
-    kept = VotesStore(store)
-    files = campaign in kept.campaigns()
-    seen = {vote.worker for vote in kept.votes([campaign])} if files else set()
+        raise UserInputError("give the reason with --note: the worker may ask for it")
+    collected = VotesStore(store)
+    files = campaign in collected.campaigns()
+    workers = {vote.worker for vote in collected.votes([campaign])} if files else set()
     by = by or getpass.getuser()
     if database is not None or sqlite_file(store.root).exists():
         with Desk.open(database_url(store.root, database), installation_key(store.root)) as desk:
             if campaign in [one.name for one in desk.campaigns.all()]:
-                seen |= {one.worker for one in desk.organiser.workers(campaign)}
-                made = desk.organiser.decide(campaign, _one(seen, campaign, worker), decision, note, by)
-                kept.add_decisions([made])
-                return made
+                workers |= {one.worker for one in desk.organiser.workers(campaign)}
+                stored = desk.organiser.decide(campaign, _one(workers, campaign, worker), decision, note, by)
+                collected.add_decisions([stored])
+                return stored
     if not files:
         raise UserInputError(
-            f"there is no campaign {campaign!r}: "
-            f"the store has votes of {', '.join(kept.campaigns()) or 'none'}"
+            f"there is no campaign {campaign!r} (campaigns with votes in the store: "
+            f"{', '.join(collected.campaigns()) or 'none'})"
         )
-    return kept.decide(campaign, _one(seen, campaign, worker), decision, note.strip(), by)
+    return collected.decide(campaign, _one(workers, campaign, worker), decision, note.strip(), by)
 
 
 def _one(known: set[str], campaign: str, worker: str) -> str:
@@ -247,7 +247,8 @@ def _one(known: set[str], campaign: str, worker: str) -> str:
         return worker
     if len(matching) != 1:
         raise UserInputError(
-            f"{len(matching)} of {len(known)} workers of campaign {campaign} have an id like {worker!r}: "
+            f"{len(matching)} of {len(known)} workers of campaign {campaign} have an id with the prefix "
+            f"{worker!r}: "
             "`slvmeval annotate quality --all` lists them"
         )
     return matching[0]

@@ -1,4 +1,4 @@
-"""Aesthetics: the contrast of the clip is reduced by FFmpeg's `eq` (SLVMEval, 4.2 and appendix F.1)."""
+"""Aesthetics: the contrast of the clip is reduced by FFmpeg's `eq` (SLVMEval, 4.3 and appendix E.2)."""
 
 from __future__ import annotations
 

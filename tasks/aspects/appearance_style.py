@@ -1,4 +1,4 @@
-"""Appearance style: the clip is redrawn in one of five styles (SLVMEval, 4.2 and appendix F.3).
+"""Appearance style: the clip is redrawn in one of five styles (SLVMEval, 4.3 and appendix E.2).
 
 OpenCV uses BGR, and some filters treat the channels differently (grey levels, the pencil's tint). Every
 style function therefore takes and returns BGR, as a script around ``cv2.VideoCapture`` would; the operation

@@ -1,4 +1,4 @@
-"""Background consistency: the background changes to random landscapes (SLVMEval, 4.2 and appendix F)."""
+"""Background consistency: the background changes to random landscapes (SLVMEval, 4.3 and appendix E.2)."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ class FrameMapOperation(Operation[P]):
 
     @abstractmethod
     def frame_map(self, count: int, parameters: P) -> list[int]:
-        """Return, for each of the clip's `count` places, which of its frames is shown (from 0)."""
+        """Return, for each of the clip's `count` places, the index of the frame to show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,12 +316,12 @@ def _out_of_bounds(
         return f"the editor changed a colour in {changed} of {frames} frames only"
     if share > parameters.most_changed_share:
         return (
-            f"the editor changed {share:.0%} of a frame, at most {parameters.most_changed_share:.0%} may be"
+            f"the editor changed {share:.0%} of a frame; the maximum is {parameters.most_changed_share:.0%}"
         )
     if shift > parameters.most_rest_shift:
         return (
-            f"the rest of a frame moved by {shift:.2f} steps, at most {parameters.most_rest_shift:g} may be"
+            f"the rest of a frame moved by {shift:.2f} steps; the maximum is {parameters.most_rest_shift:g}"
         )
     if edges < parameters.least_edges_kept:
-        return f"the outlines stayed by {edges:.2f} only, {parameters.least_edges_kept:g} is asked for"
+        return f"the outlines correlate by {edges:.2f} only; the minimum is {parameters.least_edges_kept:g}"
     return None

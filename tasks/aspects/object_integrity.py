@@ -1,4 +1,4 @@
-"""Object integrity: a thing named in the caption is removed (SLVMEval, 4.2 and appendix F).
+"""Object integrity: a thing named in the caption is removed (SLVMEval, 4.3 and appendix E.2).
 
 The paper's operation, Grounding DINO with Stable Diffusion, is in ``object_diffusion.py``. The one here is a
 classical substitute: the region U²-Net finds salient is filled from its surroundings. It does not use the

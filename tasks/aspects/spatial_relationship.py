@@ -1,4 +1,4 @@
-"""Spatial relationship: the clip is mirrored, so left becomes right (SLVMEval, 4.2 and appendix F)."""
+"""Spatial relationship: the clip is mirrored, so left becomes right (SLVMEval, 4.3 and appendix E.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Technical quality: the clip loses its fine detail (SLVMEval, 4.2 and appendix F.2)."""
+"""Technical quality: the clip loses its fine detail (SLVMEval, 4.3 and appendix E.2)."""
 
 from __future__ import annotations
 

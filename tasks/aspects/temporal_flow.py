@@ -1,4 +1,4 @@
-"""Temporal flow: consecutive clips are reordered (SLVMEval, 4.2 and appendix F)."""
+"""Temporal flow: consecutive clips are reordered (SLVMEval, 4.3 and appendix E.2)."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ def _text(caption: str) -> str:
         ends = [match.end() for match in _SENTENCE_END.finditer(text)]
         text = text[: ends[-1]] if ends else text
     text = _ENDLESS.sub(" ", text).strip()
-    # half of a pair, which JSON can hold, is no character: spaCy cannot encode it
+    # a lone surrogate, which JSON can contain, is not a character: spaCy cannot encode it
     text = text.encode("utf-8", "replace").decode("utf-8")
     return text if is_english(text) else ""
 

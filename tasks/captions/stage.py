@@ -72,13 +72,13 @@ def make_analyser(recipe: AnalyserRecipe, servers: Servers | None = None) -> Cap
     """
     if recipe.name not in ANALYSERS:
         raise UserInputError(
-            f"caption_analysis.name: there is no analyser {recipe.name!r}, choose: {', '.join(ANALYSERS)}"
+            f"caption_analysis.name: no analyser {recipe.name!r}, choose: {', '.join(ANALYSERS)}"
         )
     return ANALYSERS[recipe.name](recipe.parameters, servers)
 
 
 def analysis_consumes(source: Source, recipe: AnalyserRecipe) -> dict[str, Any]:
-    """Return what the analysis of a source's captions is made of."""
+    """Return the inputs of the analysis of a source's captions."""
     captions = [clip.caption for clip in source.clips]
     return {"analyser": _consumes(recipe.model_dump_json()), "captions": digest_value(captions)}
 
@@ -96,14 +96,14 @@ def is_analysed(store: Store, source: Source, recipe: AnalyserRecipe) -> bool:
 def source_analyses(
     store: Store, source: Source, recipe: AnalyserRecipe, servers: Servers | None = None
 ) -> tuple[CaptionAnalysis, ...]:
-    """Return what the caption of each clip names, in clip order; analyse them if that was not done.
+    """Return the analysis of each clip's caption, in clip order; analyse them if necessary.
 
     Raises
     ------
     SetAside
         If a caption cannot be analysed (`caption_not_analysed`); the answers about the others are kept.
     PrerequisiteError
-        If what the analyser needs is missing; what was answered until then is kept.
+        If a dependency of the analyser is missing; earlier answers are kept.
     """
     consumes = analysis_consumes(source, recipe)
     id_ = artifact_id(ANALYSIS, consumes)
@@ -139,7 +139,7 @@ def _analyse(
 
 
 def _cost(answers: Mapping[str, CaptionAnswer]) -> dict[str, Any]:
-    """Return what the answers took, for the provenance of an analysis that asked for some."""
+    """Return the answers' usage, for the provenance of an analysis that made requests."""
     if not answers:
         return {}
     every = answers.values()

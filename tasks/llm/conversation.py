@@ -267,7 +267,7 @@ class LiveAsker:
             {
                 "step": step.name,
                 "model": model,
-                "told": digest_text(step.system),
+                "system": digest_text(step.system),
                 "answer": answer,
                 "kept": kept,
                 "tokens": {"expected_in": expected, "in": usage.tokens_in, "out": usage.tokens_out},

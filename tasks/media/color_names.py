@@ -18,7 +18,7 @@ from storage_schemas.frames import Planes
 
 Lab = NDArray[np.float32]
 
-#: The colours to draw from (SLVMEval, appendix F.6).
+#: The colours to draw from (SLVMEval, appendix E.2).
 PALETTE = (
     "black",
     "white",

@@ -95,7 +95,7 @@ class FrameSampler:
         if mode == "auto":
             self.info, plan = probe_and_plan(path, fps)
         else:
-            self.info, plan = probe(path), Unsafe("full decoding was asked for")
+            self.info, plan = probe(path), Unsafe("full decoding was requested")
         self.size: tuple[int, int] = target_size(self.info, long_side)
         self._plan: PacketPlan | None = None
         self.mode: Mode = "filter_graph"

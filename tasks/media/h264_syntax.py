@@ -189,7 +189,7 @@ def parse_avcc(extradata: bytes) -> Avcc:
     Raises
     ------
     Unreadable
-        The data is no such record, for example because the stream uses start codes.
+        If the data is not such a record, for example because the stream uses start codes.
     """
     if len(extradata) < 7 or extradata[0] != 1:
         raise InvalidBitstream("no avcC record")

@@ -210,7 +210,7 @@ def _decoded(video: OpenVideo, packets: _Packets, whole: bool = False) -> Iterat
 
 
 def _damaged(video: OpenVideo, pts: int | None, rest: _Packets, whole: bool) -> SetAside:
-    """Damage at the very end is what a file looks like that was cut off."""
+    """Return the reason for damage: at the very end it means a truncated file."""
     where = "" if pts is None else f" at {float((pts + video.offset) * video.time_base):.3f} s"
     if not whole and next(rest, None) is None:
         return _cut_off(video, f"the last picture{where}")

@@ -36,7 +36,7 @@ _SEI_RECOVERY_POINT = 6
 
 
 class NotProvable(Exception):
-    """A condition of the proof does not hold; the text says which."""
+    """A condition of the proof does not hold; the message says which."""
 
 
 @dataclass
@@ -126,7 +126,7 @@ class Proof:
         if packet.has_sidedata("new_extradata") or packet.has_sidedata("param_change"):
             raise NotProvable("parameters change in mid-stream")
         if position <= self._position:
-            raise NotProvable("packets do not lie in the file in decode order (edit list)")
+            raise NotProvable("packets are not stored in decode order (edit list)")
         self._position = position
         if packet.dts is not None:
             if packet.dts <= self._last_dts:
@@ -184,7 +184,7 @@ class Proof:
             raise NotProvable("the first picture is no IDR picture")
         if picture.idr:
             if not picture.reference:
-                raise NotProvable("an IDR picture that is no reference")
+                raise NotProvable("an IDR picture that is not a reference")
             self._check_period()
             self._period = _Period(start=len(self.idr))
         elif is_key:
@@ -285,7 +285,7 @@ def has_recovery_point(sei: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Unsafe:
-    """Why the file has to be decoded in full."""
+    """Why the file must be decoded in full."""
 
     reason: str
 
@@ -361,7 +361,7 @@ def probe_and_plan(path: Path, fps: Fraction) -> tuple[VideoInfo, PacketPlan | U
                     proof.add(packet)
                 except (NotProvable, InvalidBitstream, AbsurdTime) as error:
                     proof, refusal = None, str(error)
-            if first.found and not proof:
+            if first.complete and not proof:
                 break
         info = describe(video, first.frame())
         if proof:

@@ -94,7 +94,7 @@ def probe(path: Path) -> VideoInfo:
         first = FirstFrame(video)
         for packet in video.packets():
             first.offer(packet)
-            if first.found:
+            if first.complete:
                 break
         return describe(video, first.frame())
 
@@ -108,7 +108,7 @@ class FirstFrame:
         self._packets = 0
 
     @property
-    def found(self) -> bool:
+    def complete(self) -> bool:
         """Whether the first frame is complete."""
         return self._frame is not None
 

@@ -27,9 +27,9 @@ _EBML, _SEGMENT = 0x1A45DFA3, 0x18538067
 _TS_PACKET, _TS_SYNC = 188, 0x47
 #: Bytes before and after a transport packet: none, a time stamp before it (M2TS), check bytes behind it.
 _TS_FRAMINGS = ((0, 0), (4, 0), (0, 16))
-#: How many packets in a row, up to the file's end, have to begin with the sync byte.
+#: Number of consecutive packets at the file's end that must start with the sync byte.
 _TS_IN_A_ROW = 8
-#: How far back the start of the last picture is looked for; one that says its length has at most 64 KiB.
+#: Bytes to search backwards for the start of the last picture; one that states its length has at most 64 KiB.
 _TS_TAIL = 1 << 20
 
 

@@ -138,7 +138,7 @@ def _check_space(spec: ModelSpec, stated: Sequence[StatedFile], staging: Path) -
     if free < needed:
         raise PrerequisiteError(
             f"{spec.name} needs {needed / 1e9:.1f} GB more in {staging.parent}, which has {free / 1e9:.1f} "
-            "GB free: free some space, or name another model folder (--model-folder)"
+            "GB free: free some space, or name another model folder (--models)"
         )
 
 
@@ -187,9 +187,7 @@ def _said(spec: ModelSpec, source: HubRepository, problem: str, detail: str) -> 
             f"({brief}). {by_hand(spec, source)}"
         )
     if problem == "disk":
-        return (
-            f"{where} cannot be written: {brief}. Make room or choose another --model-folder, and fetch again"
-        )
+        return f"{where} cannot be written: {brief}. Make room or choose another --models, and fetch again"
     return (
         f"{where} could not be fetched from {_endpoint()}: {brief}. Run the same command again to resume. "
         f"HF_ENDPOINT sets another hub, HTTPS_PROXY a proxy. {by_hand(spec, source)}"

@@ -229,7 +229,7 @@ def open_video_pair(
     first, second = Path(first), Path(second)
     for path in (first, second):
         if not path.is_file():
-            raise UserInputError(f"there is no video {path}")
+            raise UserInputError(f"no video {path}")
     if aspect not in aspect_names():
         raise UserInputError(f"no aspect {aspect!r}: {suggestion(aspect, aspect_names(), 'there are')}")
     if gold not in ("a", "b", "tie"):

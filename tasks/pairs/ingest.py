@@ -120,7 +120,7 @@ def _check_unchanged(store: Store, source: Source, recipe: Recipe, checksum: str
     if digest_file(Path(source.video)) != source.content_sha256:
         raise SetAside(
             Reason.VIDEO_CHANGED,
-            f"{source.video} changed since it was catalogued: restore it, or build again to read it anew",
+            f"{source.video} changed since it was catalogued: restore it, or build again",
         )
     id_ = timeline_id(source, recipe)
     if store.has(TIMELINE, id_) and store.manifest(TIMELINE, id_).content_checksum != checksum:

@@ -54,7 +54,7 @@ class BuildWork:
     model_folders: tuple[str, ...]
     #: Pools by aspect, overriding the pool that the aspect's operation requests.
     placement: Mapping[str, PoolName] = field(default_factory=dict)
-    #: Whether work of the pool `h100` may run where no GPU is visible.
+    #: Whether work of the GPU pool may run without a visible GPU.
     allow_cpu_models: bool = False
     #: Model servers by the names used in recipes.
     model_servers: Mapping[str, ModelServer] = field(default_factory=dict)
@@ -115,8 +115,8 @@ def degrade_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> 
     return _degrade(work, source, aspects, "cpu")
 
 
-def degrade_h100_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
-    """Make the pairs of a source that belong to the pool `h100`, for the given aspects.
+def degrade_gpu_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> StageResult:
+    """Make the pairs of a source that belong to the GPU pool, for the given aspects.
 
     Raises
     ------
@@ -171,7 +171,7 @@ E = TypeVar("E")
 
 
 class Stage(NamedTuple, Generic[W, S, E]):
-    """One step of what goes through stages: its name, the pool in which it runs, and what it does."""
+    """One step of processing: its name, its pool and its function."""
 
     name: str
     pool: PoolName
@@ -186,8 +186,8 @@ INSPECT = Stage("inspect", "cpu", inspect_stage)
 STAGES = (
     Stage("ingest", "cpu", ingest_stage),
     Stage("degrade", "cpu", degrade_stage),
-    # frames are read once more on another node, but the GPU does not wait for decoding
-    Stage("degrade-h100", "h100", degrade_h100_stage),
+    # frames are read again on another node, but the GPU does not wait for decoding
+    Stage("degrade-gpu", "h100", degrade_gpu_stage),
     Stage("verify", "cpu", verify_stage),
 )
 
@@ -218,7 +218,7 @@ def ingest_key(source: Source, recipe: Recipe) -> str:
 def report(
     store: Store, source: Source, work: BuildWork, models: Models, aspects: tuple[str, ...]
 ) -> SourceReport:
-    """Return which pairs a source can provide and which of them exist."""
+    """Report the pairs that a source can provide, and which of them exist."""
     recipe = work.recipe
     facts = source_facts(store, source, recipe, work.servers)
     jobs, reasons = source_jobs(facts, recipe, models, aspects)

@@ -27,9 +27,9 @@ _TABLES: Mapping[str, Sequence[str]] = {
 }
 _VOTES: Mapping[str, Sequence[str]] = {
     "votes": (
-        "- `votes`: what people said of these pairs: `preferred` before the aspect was named, then `rating`",
+        "- `votes`: people's answers on these pairs: `preferred` before the aspect was named, then `rating`",
         "  of the damage (A clear in every degraded clip, B weak or not in all, C not there). `worker` is a",
-        "  number that leads to nobody; `first` is the side on the left; times are seconds.",
+        "  number that identifies nobody; `first` is the side on the left; times are seconds.",
     ),
 }
 

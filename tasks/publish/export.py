@@ -149,9 +149,9 @@ def export_release(
     target
         A folder: new, empty, or of an earlier export.
     private
-        True exports every source, for use where the sources are; the card says so.
+        True exports every source, for internal use only; the card says so.
     votes
-        Also what people said of the exported pairs; only a filtered release has it.
+        Include the votes on the exported pairs; only a filtered release has them.
     settings
         How to encode the videos.
     progress
@@ -169,7 +169,7 @@ def export_release(
     if votes and filtered_from(release) is None:
         raise UserInputError(
             f"release {release.name} has no votes in it: `slvmeval annotate filter {release.name}` makes a "
-            "release of the pairs that people kept, which has them"
+            "filtered release, which has them"
         )
     folders = {row.source_id: source_folder(release, row, private) for row in release.sources()}
     passed = [folder for folder in folders.values() if not folder.hidden]

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 def restore_frames(
     release: Release, source_ids: Iterable[str] | None = None, tell: Callable[[str], None] = log.info
 ) -> dict[str, str]:
-    """Ingest the sources of a release whose frames are gone again.
+    """Re-ingest the sources of a release whose frames were evicted.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ def restore_frames(
     Returns
     -------
     dict
-        By source id, why its frames could not be made again: its video is gone, changed or cannot be
-        decoded. A failing source does not affect the others; the caller decides what the failure means.
+        By source id, why its frames could not be restored: its video is missing, changed or undecodable. A
+        failing source does not affect the others; the caller decides what a failure means.
     """
     wanted = set(source_ids) if source_ids is not None else None
     gone = [
@@ -83,7 +83,7 @@ def needs_frames(
         The pairs of the source whose low side is to be written; one that repeats frames of the source
         needs them, the others have their degraded frames and take the rest from the encoded video.
     pictures
-        Where the pictures of the source go: one that is there already is not made again.
+        Folder for the source's pictures; existing ones are not rewritten.
     """
     from tasks.media.encode import DEFAULT_SETTINGS
     from tasks.publish.pair_videos import encoded_consumes, unit_starts

@@ -88,7 +88,7 @@ def encode_source(
     store
         Store of the frames and of the encoded video.
     frames_id, frame_count
-        The source's frames, and how many they are.
+        The source's frames, and their number.
     clips
         All clips of the source.
     fps

@@ -37,7 +37,7 @@ Score = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Card(Frozen):
-    """Who made the judge, and what it is.
+    """Description of the judge and its authors.
 
     Parameters
     ----------

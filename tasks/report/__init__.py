@@ -1,1 +1,3 @@
-"""Judgements and scores as tables, figures and pages. Others use table, formats, owned_folder and write."""
+"""Judgements and scores as tables, figures and pages. Others use table, formats, owned_folder, published,
+proxy_page, release_facts and write.
+"""

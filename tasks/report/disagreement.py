@@ -46,13 +46,13 @@ def disagreements(gathered: JudgedRelease, most: int) -> list[DisputedPair]:
     for who, trials in gathered.by_who(gathered.all_trials).items():
         for pair, value in pair_points(trials, gathered.ties).items():
             points.setdefault(pair.pair_id, {})[who] = value
-    found = [
+    disputed = [
         DisputedPair(pair_id, held, pvariance(held.values()))
         for pair_id, held in points.items()
         if len(set(held.values())) > 1
     ]
-    found.sort(key=lambda one: (-round(one.variance, 12), -len(one.points), one.pair_id))
-    return found[:most]
+    disputed.sort(key=lambda one: (-round(one.variance, 12), -len(one.points), one.pair_id))
+    return disputed[:most]
 
 
 def pair_page(gathered: JudgedRelease, one: DisputedPair, private: bool) -> dict[str, Any]:

@@ -71,21 +71,21 @@ def comparison_table(gathered: JudgedRelease, members: Iterable[FamilyMember]) -
     """Return all pairwise comparisons of evaluators."""
     rows = []
     for member in members:
-        found = member.comparison
+        comparison = member.comparison
         rows.append(
             {
                 "aspect": member.aspect,
                 "first": gathered.names[member.first],
                 "second": gathered.names[member.second],
-                "pairs": found.pairs,
-                "first_better": found.first_better,
-                "second_better": found.second_better,
-                "equal": found.equal,
-                "difference": found.difference,
-                "low": found.interval.low if found.interval else None,
-                "high": found.interval.high if found.interval else None,
-                "test": "" if found.p is None else "exact" if found.exact else "χ²",
-                "p": found.p,
+                "pairs": comparison.pairs,
+                "first_better": comparison.first_better,
+                "second_better": comparison.second_better,
+                "equal": comparison.equal,
+                "difference": comparison.difference,
+                "low": comparison.interval.low if comparison.interval else None,
+                "high": comparison.interval.high if comparison.interval else None,
+                "test": "" if comparison.p is None else "exact" if comparison.exact else "χ²",
+                "p": comparison.p,
                 "p_holm": member.p_holm,
             }
         )

@@ -264,7 +264,7 @@ def inline_svg(svg: bytes, name: str, label: str) -> str:
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
     text = re.sub(r"(xlink:href|href)=\"#([^\"]+)\"", rf'\1="#{name}-\2"', text)
     # only in styles: a label may contain these characters
-    text = re.sub(r'style="([^"]*)"', lambda found: f'style="{_themed(found[1])}"', text)
+    text = re.sub(r'style="([^"]*)"', lambda match: f'style="{_themed(match[1])}"', text)
     size = re.search(r'viewBox="0 0 ([\d.]+)', text)
     # text of 12 px if there is room; on a phone it shrinks, but stays readable
     width = float(size[1]) if size else 400.0

@@ -45,7 +45,7 @@ class JudgedRelease:
     clip_levels
         Numbers of degraded clips that the recipe names.
     people
-        What people said of the release; None where nobody voted.
+        People's votes on the release; None if nobody voted.
     """
 
     release: Release
@@ -185,10 +185,10 @@ def _is_main(pair: TrialPair, main: Mapping[str, str], clips: int) -> bool:
     return pair.aspect not in main or (pair.strength == main[pair.aspect] and pair.clips == clips)
 
 
-def names_of(found: Collection[Who]) -> dict[Who, str]:
+def names_of(evaluators: Collection[Who]) -> dict[Who, str]:
     """Return the evaluators' display names in alphabetical order."""
-    settings = grouped(sorted(found), lambda who: who[0])
+    settings = grouped(sorted(evaluators), lambda who: who[0])
     return {
         who: who[0] if len(settings[who[0]]) == 1 else f"{who[0]} ({who[1][:_SETTINGS] or 'none'})"
-        for who in sorted(found)
+        for who in sorted(evaluators)
     }

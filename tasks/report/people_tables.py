@@ -17,8 +17,8 @@ _NOBODY = "These pairs have no votes yet."
 def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
     """Return the filter's correlations, and the underlying accuracies for the figure."""
     judges = [trial for trial in gathered.trials if trial.who != PEOPLE]
-    found = filter_correlations(judges, gathered.ties)
-    empty = "" if found else _no_filter(gathered)
+    correlations = filter_correlations(judges, gathered.ties)
+    empty = "" if correlations else _no_filter(gathered)
     return (
         Table(
             "filter-correlation",
@@ -36,7 +36,7 @@ def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
                     "r": one.pearson.coefficient,
                     "p": one.pearson.p,
                 }
-                for one in found
+                for one in correlations
             ),
             "Over evaluators, between accuracy on all rated pairs and on the kept pairs; people "
             "themselves are left out.",
@@ -52,7 +52,7 @@ def filter_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
                 Column("filtered", "kept pairs", "percent"),
                 Column("r", "Pearson's r", "number", shown=False),
             ),
-            tuple(row for one in found for row in _filtered(gathered, one)),
+            tuple(row for one in correlations for row in _filtered(gathered, one)),
             "Accuracy on all rated pairs and on the kept pairs.",
             empty,
         ),

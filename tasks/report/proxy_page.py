@@ -57,13 +57,13 @@ def proxy_table(result: ProxyResult) -> Table:
 
 def correlation_text(result: ProxyResult) -> str:
     """Return Spearman's ρ with p and the number of evaluators, or why there is none."""
-    found = result.correlation
-    if found.coefficient is None:
+    rho = result.correlation
+    if rho.coefficient is None:
         return (
-            f"Spearman's ρ is not defined over n = {found.n} evaluators: it needs two whose accuracies differ"
+            f"Spearman's ρ is not defined over n = {rho.n} evaluators: it needs two whose accuracies differ"
         )
-    p = "p is not defined" if found.p is None else f"p = {found.p:.3g}"
-    return f"Spearman's ρ of the two rankings: {found.coefficient:.3f} ({p}, n = {found.n} evaluators)"
+    p = "p is not defined" if rho.p is None else f"p = {rho.p:.3g}"
+    return f"Spearman's ρ of the two rankings: {rho.coefficient:.3f} ({p}, n = {rho.n} evaluators)"
 
 
 def proxy_figure(result: ProxyResult, table: Table) -> Figure:
@@ -111,14 +111,17 @@ def _ranked(table: Table) -> list[Any]:
 
 
 def _page(result: ProxyResult, table: Table, figure: Figure | None) -> bytes:
-    found = result.correlation
+    correlation = result.correlation
     drawing = ""
     if figure is not None:
         drawing = Markup(inline_svg(figure.svg, NAME, f"{figure.title}; the numbers are in the table below"))
     facts = [
-        ("Spearman's ρ", NONE if found.coefficient is None else _CORRELATION.text(found.coefficient)),
-        ("p, two-sided", NONE if found.p is None else _P.text(found.p)),
-        ("Evaluators", f"{found.n}"),
+        (
+            "Spearman's ρ",
+            NONE if correlation.coefficient is None else _CORRELATION.text(correlation.coefficient),
+        ),
+        ("p, two-sided", NONE if correlation.p is None else _P.text(correlation.p)),
+        ("Evaluators", f"{correlation.n}"),
     ]
     data = {
         "title": "Proxy study",

@@ -231,13 +231,13 @@ def hold_against(
     half, points = Column("", "", "percent"), Column("", "", "points")
     beside = {}
     for row in accuracy:
-        said = half.text(row["published"])
+        value = half.text(row["published"])
         if row["published_half"] is not None:
-            said += f"±{half.text(row['published_half'])}"
+            value += f"±{half.text(row['published_half'])}"
         difference = points.text(row["difference"])
         if row["half_difference"] is not None:
             difference += f"±{half.text(row['half_difference'])}"
-        beside[row["evaluator"], row["aspect"]] = said, difference
+        beside[row["evaluator"], row["aspect"]] = value, difference
     return Against(
         published.title,
         tuple(table for table in made if table.rows),
@@ -320,6 +320,16 @@ class _Fit:
                 self.lacks(value, what, "the report has no such row")
         return False
 
+    def covers(self, value: PublishedValue, aspects: Collection[str]) -> bool:
+        """Tell whether a mean is over aspects that the report has too; else note that it is not."""
+        if value.column not in (POOLED, MEAN):
+            return True
+        over = {other.column for other in self.values("accuracy")} - {POOLED, MEAN}
+        if over <= set(aspects):
+            return True
+        self.lacks(value, value.column, "the published one is over more aspects than the report has")
+        return False
+
     def lacks(self, value: PublishedValue, what: str, reason: str) -> None:
         """Note that a value has no counterpart."""
         self._absent.setdefault((what, reason), {})[_place(value)] = None
@@ -360,7 +370,7 @@ def _accuracies(fit: _Fit, gathered: JudgedRelease, matrix: Matrix) -> Iterator[
     places = [
         (value, name)
         for value in fit.values("accuracy")
-        if fit.is_aspect(value, value.column, rows, (POOLED, MEAN))
+        if fit.is_aspect(value, value.column, rows, (POOLED, MEAN)) and fit.covers(value, rows)
         for name in fit.evaluators(value)
     ]
     for value, name in places:

@@ -43,7 +43,7 @@ class ReleaseFacts:
             ("Unique prompts", f"{self.prompts:,}"),
             ("Longest", f"{self.longest_s:,.1f} s"),
             ("Mean duration", f"{self.mean_s:,.1f} s"),
-            ("Mean prompt", f"{self.prompt_characters:,.1f} characters"),
+            ("Mean prompt", f"{self.prompt_characters:,.1f} chars"),
         ]
 
 

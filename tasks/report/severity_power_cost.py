@@ -129,11 +129,11 @@ def _threshold(
     head: dict[str, Any], trials: Sequence[Trial], level: SeverityLevel, gathered: JudgedRelease
 ) -> list[dict[str, Any]]:
     seed = int(gathered.release.recipe.get("seed", 0))
-    found = threshold(trials, seed=seed, level=level, ties=gathered.ties)
-    if found is None:
+    crossing = threshold(trials, seed=seed, level=level, ties=gathered.ties)
+    if crossing is None:
         return []
-    reached = found.reached.replace("_", " ")
-    return [{**head, "reached": reached, "level": found.level, "low": found.low, "high": found.high}]
+    reached = crossing.reached.replace("_", " ")
+    return [{**head, "reached": reached, "level": crossing.level, "low": crossing.low, "high": crossing.high}]
 
 
 def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: JudgedRelease) -> Table:
@@ -175,7 +175,7 @@ def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: Judge
         ),
         tuple(rows),
         "Two-sided at 5 %, power 80 %. Better than chance: the lowest accuracy that this many pairs show to "
-        "be above 50 %. Difference shown: the least one between the two best that so many pairs show; "
+        "be above 50 %. Difference shown: the smallest between the two best that this many pairs show; "
         "pairs needed: to show the one that was seen. Both take the share of pairs on which the two "
         "differ as it was seen.",
         "" if rows else "No pair at the recipe's own severity was judged.",
@@ -185,13 +185,13 @@ def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: Judge
 def _needed(member: FamilyMember | None) -> dict[str, Any]:
     if member is None or not member.comparison.pairs or member.comparison.difference is None:
         return {}
-    found = member.comparison
+    comparison = member.comparison
     difference = abs(member.comparison.difference)
-    discordant = (found.first_better + found.second_better) / found.pairs
+    discordant = (comparison.first_better + comparison.second_better) / comparison.pairs
     return {
         "difference": difference,
         "discordant": discordant,
-        "difference_shown": difference_shown(found.pairs, discordant),
+        "difference_shown": difference_shown(comparison.pairs, discordant),
         "pairs_needed": pairs_for_two_evaluators(difference, discordant) if difference else None,
     }
 
@@ -200,24 +200,24 @@ def cost_table(gathered: JudgedRelease) -> Table:
     """Return each evaluator's requests, failures and cost."""
     rows = []
     names = gathered.names
-    for who, asked in grouped(gathered.rows, lambda row: (row.evaluator, row.settings)).items():
-        failures = Counter(row.failure.value for row in asked if row.failure is not None)
-        costs = [row.cost_usd for row in asked]
+    for who, requests in grouped(gathered.rows, lambda row: (row.evaluator, row.settings)).items():
+        failures = Counter(row.failure.value for row in requests if row.failure is not None)
+        costs = [row.cost_usd for row in requests]
         unknown = any(cost is None for cost in costs)
         rows.append(
             {
                 "evaluator": names[who],
                 "settings": who[1],
-                "model": ", ".join(sorted({row.model for row in asked if row.model})),
-                "prompts": "; ".join(sorted({row.prompts for row in asked if row.prompts})),
-                "requests": len(asked),
+                "model": ", ".join(sorted({row.model for row in requests if row.model})),
+                "prompts": "; ".join(sorted({row.prompts for row in requests if row.prompts})),
+                "requests": len(requests),
                 "failed": sum(failures.values()),
                 "failures": ", ".join(f"{name} {count}" for name, count in sorted(failures.items())),
-                "frames": sum(row.frames for row in asked),
-                "tokens_in": sum(row.tokens_in for row in asked),
-                "tokens_out": sum(row.tokens_out for row in asked),
+                "frames": sum(row.frames for row in requests),
+                "tokens_in": sum(row.tokens_in for row in requests),
+                "tokens_out": sum(row.tokens_out for row in requests),
                 "usd": None if unknown else sum(cost or 0.0 for cost in costs),
-                "seconds": median(row.seconds for row in asked),
+                "seconds": median(row.seconds for row in requests),
             }
         )
     return Table(

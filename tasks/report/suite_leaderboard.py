@@ -106,15 +106,15 @@ def _row(board: SuiteBoard, line: Line) -> dict[str, Any]:
 
 
 def _warnings(board: SuiteBoard) -> list[str]:
-    found = []
+    warnings = []
     counts = {mean.videos for line in board.lines for mean in line.means.values() if mean.videos}
     uneven = any(len({line.means[one.name].videos for line in board.lines}) > 1 for one in board.dimensions)
     if uneven and counts:
-        found.append("Models have different numbers of videos: only common prompts compare fairly.")
+        warnings.append("Models have different numbers of videos: only common prompts compare fairly.")
     if board.other_settings:
         names = ", ".join(sorted(board.other_settings))
-        found.append(f"The store has scores with older settings of {names}: these are not counted.")
-    return found
+        warnings.append(f"The store has scores with older settings of {names}: these are not counted.")
+    return warnings
 
 
 def _page(board: SuiteBoard) -> dict[str, Any]:

@@ -47,12 +47,12 @@ Runs = Mapping[int, Mapping[VideoKey, float]]
 
 def runs_of(rows: Iterable[SuiteScore]) -> dict[str, dict[int, dict[VideoKey, float]]]:
     """Return the scores by dimension, repeat and video, without failures."""
-    found: dict[str, dict[int, dict[VideoKey, float]]] = defaultdict(lambda: defaultdict(dict))
+    runs_by_dimension: dict[str, dict[int, dict[VideoKey, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         if row.score is not None:
             video = VideoKey(model=row.model, prompt_id=row.prompt_id, sample=row.sample)
-            found[row.dimension][row.repeat][video] = row.score
-    return {name: dict(runs) for name, runs in found.items()}
+            runs_by_dimension[row.dimension][row.repeat][video] = row.score
+    return {name: dict(runs) for name, runs in runs_by_dimension.items()}
 
 
 def means_over(runs: Runs) -> dict[VideoKey, float]:
@@ -128,40 +128,40 @@ def _robustness(scores: Mapping[VideoKey, float], blurred: Runs) -> Robustness |
     return robustness(shared, changed) if shared else None
 
 
-def _people(found: PeopleAlignment) -> dict[str, Any]:
+def _people(alignment: PeopleAlignment) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "videos": found.videos,
-        "ratings": found.ratings,
-        "spearman": found.spearman.coefficient,
-        "p": found.spearman.p,
+        "videos": alignment.videos,
+        "ratings": alignment.ratings,
+        "spearman": alignment.spearman.coefficient,
+        "p": alignment.spearman.p,
     }
-    for key, alpha in (("people_alpha", found.people), ("machine_alpha", found.with_machine)):
+    for key, alpha in (("people_alpha", alignment.people), ("machine_alpha", alignment.with_machine)):
         row[key] = alpha.alpha
         if alpha.interval is not None:
             row |= {f"{key}_low": alpha.interval.low, f"{key}_high": alpha.interval.high}
-    if found.difference is not None:
-        inner = found.difference.interval
+    if alignment.difference is not None:
+        inner = alignment.difference.interval
         row |= {
-            "difference": found.difference.mean,
+            "difference": alignment.difference.mean,
             "difference_low": inner.low,
             "difference_high": inner.high,
         }
     return row
 
 
-def _stable(found: Stability | None) -> dict[str, Any]:
-    if found is None:
+def _stable(stable: Stability | None) -> dict[str, Any]:
+    if stable is None:
         return {}
     return {
-        "runs": found.runs,
-        "total_agreement": found.total_agreement,
-        "repeat_alpha": found.alpha.alpha,
+        "runs": stable.runs,
+        "total_agreement": stable.total_agreement,
+        "repeat_alpha": stable.alpha.alpha,
     }
 
 
-def _moved(found: Robustness | None) -> dict[str, Any]:
+def _moved(moved: Robustness | None) -> dict[str, Any]:
     return (
-        {} if found is None else {"blur_error": found.mean_error, "blur_error_of_means": found.error_of_means}
+        {} if moved is None else {"blur_error": moved.mean_error, "blur_error_of_means": moved.error_of_means}
     )
 
 
@@ -203,13 +203,16 @@ def correlation_tables(
         names: set[str] = set()
         for theme in sorted({theme for _, theme in themed}):
             held = [row for row, other in themed if other == theme]
-            found = dimension_correlations(held, _pairs(held, order))
-            tables.append(_correlations(_file_name(theme, names), f"Theme: {theme}", found))
+            correlations = dimension_correlations(held, _pairs(held, order))
+            tables.append(_correlations(_file_name(theme, names), f"Theme: {theme}", correlations))
     complexity = [_complexity(prompt) for prompt in known]
     if any(complexity):
-        found = complexity_correlations(rows, complexity)
         tables.append(
-            _correlations("correlations-complexity", "Dimensions and the prompt's complexity", found)
+            _correlations(
+                "correlations-complexity",
+                "Dimensions and the prompt's complexity",
+                complexity_correlations(rows, complexity),
+            )
         )
     return tables
 
@@ -240,10 +243,10 @@ def _complexity(prompt: SuitePrompt | None) -> dict[str, float]:
     }
 
 
-def _correlations(name: str, title: str, found: Sequence[DimensionCorrelation]) -> Table:
+def _correlations(name: str, title: str, correlations: Sequence[DimensionCorrelation]) -> Table:
     kinds = ("pearson", "spearman", "kendall")
     rows = []
-    for one in found:
+    for one in correlations:
         row: dict[str, Any] = {"first": one.first, "second": one.second, "videos": one.pearson.n}
         for kind in kinds:
             held: Correlation = getattr(one, kind)
@@ -375,12 +378,12 @@ def without_score(ratings: Iterable[Rating], scores: Iterable[SuiteScore]) -> di
     for rating in ratings:
         if (rating.video, rating.dimension) not in scored:
             counts[rating.video, rating.dimension] += 1
-    found: dict[str, list[UnusedLine]] = defaultdict(list)
+    unused: dict[str, list[UnusedLine]] = defaultdict(list)
     for (video, dimension), count in counts.items():
         why = failed.get((video, dimension), "it was not scored with these settings")
         message = f"{count} rating{'s' if count > 1 else ''} of a video without a score: {why}"
-        found[dimension].append(UnusedLine(f"{video} in {dimension}", NO_SCORE, message))
-    return dict(found)
+        unused[dimension].append(UnusedLine(f"{video} in {dimension}", NO_SCORE, message))
+    return dict(unused)
 
 
 def in_words(dimension: str, left_out: Sequence[UnusedLine]) -> str:

@@ -32,6 +32,7 @@ from tasks.report.formats import (
     render,
 )
 from tasks.report.judged_release import JudgedRelease
+from tasks.report.localisation_table import localisation_table
 from tasks.report.owned_folder import OwnedFolder
 from tasks.report.paper_tables import PaperPiece, paper_document, paper_pieces
 from tasks.report.people_tables import agreement_table, filter_tables, retention_table
@@ -101,6 +102,13 @@ SECTIONS = (
         ("severity-clips", "severity-strength"),
     ),
     Section(
+        "where",
+        "Where",
+        "Where the damage is",
+        "Does a judge that prefers the right video also see where the other is damaged?",
+        ("localisation",),
+    ),
+    Section(
         "filter",
         "Filter",
         "People and their filter",
@@ -117,7 +125,7 @@ SECTIONS = (
         ("power",),
     ),
     Section(
-        "cost", "Cost", "What was asked", "Requests, failures, tokens and dollars by evaluator.", ("cost",)
+        "cost", "Cost", "Requests and cost", "Requests, failures, tokens and dollars by evaluator.", ("cost",)
     ),
 )
 
@@ -158,6 +166,7 @@ def report_of(
         *filter_tables(gathered),
         agreement_table(gathered),
         *severity_tables(gathered),
+        localisation_table(gathered),
         power_table(matrix, members, gathered),
         cost_table(gathered),
     ]
@@ -198,19 +207,19 @@ def write_report(
         If the disk is full or `target` cannot be written.
     """
     owned = OwnedFolder(target, LIST_NAME)
-    tell = progress or (lambda _done, _total, _what: None)
+    report_step = progress or (lambda _done, _total, _what: None)
     gathered = report.gathered
-    found = disagreements(gathered, most)
-    total = len(found) + 2
-    tell(1, total, "tables and figures")
+    disputed = disagreements(gathered, most)
+    total = len(disputed) + 2
+    report_step(1, total, "tables and figures")
     _write_tables(owned, report)
     for figure in report.figures.values():
         owned.write(f"figures/{figure.name}.svg", figure.svg)
         owned.write(f"figures/{figure.name}.pdf", figure.pdf)
     marked = private and any(not row.redistributable for row in gathered.release.sources())
     head = {"release": release_head(gathered), "marked": marked}
-    lines = [line_of(gathered, one, private) for one in found]
-    for place, one in enumerate(found):
+    lines = [line_of(gathered, one, private) for one in disputed]
+    for place, one in enumerate(disputed):
         page = pair_page(gathered, one, private)
         data = {
             **head,
@@ -220,11 +229,11 @@ def write_report(
             "after": lines[place + 1] if place + 1 < len(lines) else None,
         }
         owned.write(f"pairs/{page['slug']}.html", render("pair.html.j2", data))
-        tell(place + 2, total, f"pair {place + 1} of {len(found)}")
+        report_step(place + 2, total, f"pair {place + 1} of {len(disputed)}")
     data = {**head, "title": f"Report on {gathered.release.name}", **index_data(report, lines)}
     owned.write("index.html", render("index.html.j2", data))
     owned.settle()
-    tell(total, total, "done")
+    report_step(total, total, "done")
     return target / "index.html"
 
 

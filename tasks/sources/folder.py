@@ -143,6 +143,6 @@ class FolderAdapter(SourceAdapter):
             if line.video not in self._found:
                 near = get_close_matches(line.video, self._found, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
-                _log.warning("%s, line %d: there is no video %r%s", file, number, line.video, hint)
+                _log.warning("%s, line %d: no video %r%s", file, number, line.video, hint)
             lines[line.video] = line
         return lines

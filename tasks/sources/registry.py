@@ -42,7 +42,7 @@ def open_sources(
     if adapter is None:
         near = get_close_matches(kind, ADAPTERS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise UserInputError(f"there is no kind of source {kind!r}: choose {' or '.join(ADAPTERS)}.{hint}")
+        raise UserInputError(f"unknown kind of source {kind!r}: choose {' or '.join(ADAPTERS)}.{hint}")
     try:
         inspect.signature(adapter).bind(root, cache, settle_s, **options)
     except TypeError as problem:

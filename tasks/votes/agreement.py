@@ -1,4 +1,4 @@
-"""How far workers agree: Krippendorff's α by aspect, and of each worker with the others."""
+"""Workers' agreement: Krippendorff's α by aspect, and of each worker with the others."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from tasks.statistics.krippendorff import Alpha, RaterAnswer, alpha_of, rater_al
 
 #: All aspects together.
 ALL = "all"
-#: The ratings in their order: ordinal, since B lies between A and C.
+#: The ratings in order: ordinal, since B is between A and C.
 RATINGS: tuple[str, ...] = get_args(Rating)
 SIDES: tuple[str, ...] = get_args(SideWord)
 
 
 @dataclass(frozen=True, slots=True)
 class VoteAgreement:
-    """How far the votes of one aspect agree.
+    """The agreement of the votes of one aspect.
 
     Parameters
     ----------
     pairs, votes, workers
         Numbers of pairs, votes and workers.
     ratings
-        α of A, B and C, ordinal; its interval draws sources.
+        Ordinal α of A, B and C; its interval resamples sources.
     preferences
-        α of the preferred video, nominal. If nearly everybody is right it is low, since chance agrees nearly
-        as much; read it together with `right`.
+        Nominal α of the preferred video. It is low if nearly everybody is right, since chance agreement is
+        nearly as high; read it together with `right`.
     unanimous
-        Share of the pairs with two ratings or more on which all are equal; None without such pairs.
+        Share of the pairs with at least two ratings on which all are equal; None without such pairs.
     right
         Share of votes that preferred the high-quality video; None without votes.
     """
@@ -47,7 +47,7 @@ class VoteAgreement:
 
 
 def agreement(votes: Sequence[Vote], seed: int = 0, order: Iterable[str] = ()) -> list[VoteAgreement]:
-    """Return the agreement by aspect, and of all together.
+    """Return the agreement by aspect, and over all aspects.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def agreement(votes: Sequence[Vote], seed: int = 0, order: Iterable[str] = ()) -
 
 
 def worker_agreement(votes: Sequence[Vote]) -> dict[str, Alpha]:
-    """Return how far each worker's ratings agree with the others' on the same pairs, ordinal."""
+    """Return each worker's ordinal agreement with the others' ratings on the same pairs."""
     return rater_alphas(_answers(votes, "rating"), RATINGS, "ordinal")
 
 

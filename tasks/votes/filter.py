@@ -1,4 +1,4 @@
-"""The human filter: its rule, its verdict on each pair, and the table of how many pairs stayed."""
+"""The human filter: its rule, its verdict on each pair, and the retention table."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from storage_schemas.votes import Decision, Rating, Standing, Vote, moment
 
 
 class FilterRule(Frozen):
-    """When a pair stays.
+    """When a pair passes the filter.
 
     Parameters
     ----------
     workers_per_pair
         Votes that a pair needs (SLVMEval, section 4.4: 5); with fewer it is undecided.
     most_c
-        Most votes C that a pair may have (0).
+        Maximum number of votes C on a pair (0).
     least_lead
-        By how many votes A has to lead over B (1: A > B).
+        Minimum number of votes by which A must lead over B (1: A > B).
     drop_excluded
-        Whether votes of workers who were excluded later stop counting, so that the pair is shown to others
+        Whether votes of workers who were excluded later stop counting, so that the pair is given to others
         (the paper keeps them).
     """
 
@@ -67,7 +67,7 @@ class PairOutcome:
 
     @property
     def kept(self) -> bool | None:
-        """Whether the pair stays; None if undecided."""
+        """Whether the pair passes; None if undecided."""
         return None if self.verdict is FilterVerdict.UNDECIDED else self.verdict is FilterVerdict.KEPT
 
 
@@ -97,8 +97,8 @@ def standings(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
 def counting(votes: Iterable[Vote], decisions: Iterable[Decision], rule: FilterRule) -> list[Vote]:
     """Return the votes that count, by pair, worker and campaign.
 
-    Votes on gold pairs judge workers, not pairs. If a worker voted twice on a pair, in two campaigns, the
-    first vote counts. Votes of workers whom a campaign excluded count unless the rule drops them.
+    Votes on gold pairs test workers, not pairs. If a worker voted on a pair in two campaigns, the first vote
+    counts. Votes of workers whom a campaign excluded count unless the rule drops them.
     """
     excluded = (
         {who for who, row in standings(decisions).items() if row.decision is Standing.EXCLUDED}
@@ -148,11 +148,11 @@ class Retention:
     initial
         Pairs of the aspect.
     excluded_c, excluded_a
-        Pairs that were left out for votes C, and of the others those in which A does not lead over B.
+        Pairs that were excluded for votes C, and those of the others in which A does not lead over B.
     undecided
         Pairs with too few votes.
     final
-        Pairs that stay.
+        Pairs that pass.
     """
 
     aspect: str
@@ -164,7 +164,7 @@ class Retention:
 
     @property
     def rate(self) -> float | None:
-        """Share of the decided pairs that stay; None where none is decided."""
+        """Share of the decided pairs that pass; None if none is decided."""
         decided = self.initial - self.undecided
         return self.final / decided if decided else None
 
@@ -173,10 +173,10 @@ def retention(outcomes: Iterable[PairOutcome]) -> list[Retention]:
     """Return a row for each aspect, in order of first appearance, and one for all."""
     counts: dict[str, dict[FilterVerdict, int]] = {}
     for outcome in outcomes:
-        held = counts.setdefault(outcome.aspect, dict.fromkeys(FilterVerdict, 0))
-        held[outcome.verdict] += 1
-    total = {kind: sum(held[kind] for held in counts.values()) for kind in FilterVerdict}
-    return [_row(aspect, held) for aspect, held in counts.items()] + [_row(TOTAL, total)]
+        verdicts = counts.setdefault(outcome.aspect, dict.fromkeys(FilterVerdict, 0))
+        verdicts[outcome.verdict] += 1
+    total = {kind: sum(verdicts[kind] for verdicts in counts.values()) for kind in FilterVerdict}
+    return [_row(aspect, verdicts) for aspect, verdicts in counts.items()] + [_row(TOTAL, total)]
 
 
 def _row(aspect: str, counts: Mapping[FilterVerdict, int]) -> Retention:

@@ -1,7 +1,7 @@
-"""How carefully workers look: the paper's three indicators (SLVMEval, appendix A.4) with thresholds.
+"""Workers' care: the paper's three indicators (SLVMEval, appendix A.4) with thresholds.
 
-The paper names the indicators and some of their thresholds; :class:`QualityRule` sets the rest. No program
-excludes anybody: workers with several flags are listed for a person to review.
+The paper names the indicators and some of their thresholds; :class:`QualityRule` sets the rest. Nobody is
+excluded automatically: workers with several flags are listed for a person to review.
 """
 
 from __future__ import annotations
@@ -38,33 +38,34 @@ class QualityRule(Frozen):
     Parameters
     ----------
     fast_share
-        A task is fast if its time over the length of its two videos is among this share of the shortest of
-        its campaign and aspect (paper: 10 %).
+        A task is fast if its duration, divided by that of its two videos, is among this share of the shortest
+        of its campaign and aspect (paper: 10 %).
     fast_least_votes
-        Campaigns and aspects with fewer timed tasks have no fast ones.
+        Minimum number of timed tasks of a campaign and aspect; with fewer, none is fast.
     fast_times, fast_of
-        Flagged are workers with so many fast tasks or more, if these are this share of their timed ones.
+        Workers are flagged with at least this number of fast tasks, if these are at least this share of their
+        timed ones.
     easy_agreement
-        A pair is easy if this share of its votes or more have one rating (paper: 4 of 5).
+        A pair is easy if at least this share of its votes have the same rating (paper: 4 of 5).
     easy_least_votes
         Pairs with fewer votes are not easy.
     apart
-        A rating disagrees if it is so many steps from that one or more; from A to C are two (paper: C where
-        others say A).
+        A rating disagrees if it is at least this number of steps from that rating; from A to C is two (paper:
+        C where others say A).
     disagrees_times, disagrees_of
-        Flagged are workers who disagree on so many easy pairs or more, if these are this share of their easy
-        ones or more.
+        Workers are flagged who disagree on at least this number of easy pairs, if these are at least this
+        share of their easy ones.
     most_reach
-        A task is solvable if this share of the others or more preferred the right video (paper: 80 %);
-        gold pairs always are.
+        A task is solvable if at least this share of the other workers preferred the right video (paper: 80
+        %); gold pairs always are.
     others
-        Tasks that fewer others did are not solvable, but for gold pairs.
+        Minimum number of other workers of a solvable task, except for gold pairs.
     low_accuracy
-        Flagged are workers with this accuracy or less on solvable tasks (paper: 20 %) …
+        Workers are flagged with at most this accuracy on solvable tasks (paper: 20 %) …
     low_least_votes
-        … if they did so many of them or more.
+        … if they did at least this number of them.
     flags_for_review
-        Workers with so many flags or more are listed for review (paper: several).
+        Workers with at least this number of flags are listed for review (paper: several).
     """
 
     fast_share: float = Field(default=0.1, gt=0, lt=1)
@@ -84,12 +85,12 @@ class QualityRule(Frozen):
 
 
 def load_quality_rule(path: Path | None) -> QualityRule:
-    """Read thresholds from a TOML file; those that it does not name keep their defaults.
+    """Read thresholds from a TOML file; thresholds that it does not name keep their defaults.
 
     Raises
     ------
     UserInputError
-        If the file cannot be read, is no TOML, or a value does not fit.
+        If the file cannot be read or is not TOML, or a value is invalid.
     """
     if path is None:
         return QualityRule()
@@ -102,7 +103,7 @@ def load_quality_rule(path: Path | None) -> QualityRule:
         where = ".".join(map(str, first["loc"])) or "the file"
         raise UserInputError(f"rule {path}: {where}: {first['msg']}") from problem
     except ValueError as problem:
-        raise UserInputError(f"rule {path} is no TOML: {problem}") from problem
+        raise UserInputError(f"rule {path} is not valid TOML: {problem}") from problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +113,17 @@ class WorkerQuality:
     Parameters
     ----------
     votes
-        All votes, gold ones among them.
+        Number of votes, including gold ones.
     timed, fast
-        Tasks whose time can be compared, and how many of them are fast.
+        Numbers of tasks whose time can be compared, and of fast ones among them.
     easy, disagreed
-        Easy pairs, and on how many of them the worker disagreed.
+        Numbers of easy pairs, and of those on which the worker disagreed.
     solvable, solved
-        Tasks that most others solve, and how many of them the worker solved.
+        Numbers of tasks that most others solve, and of those that the worker solved.
     gold, gold_solved
-        Gold pairs among these.
+        The gold pairs among these.
     flags
-        What is suspicious.
+        The worker's flags.
     decision
         The latest decision about the worker, if any.
     review
@@ -163,25 +164,25 @@ def quality(
     Parameters
     ----------
     votes
-        All votes of the campaigns, gold ones too; of a worker's votes on a pair the first by id counts.
+        All votes of the campaigns, including gold ones; of a worker's votes on a pair the first by id counts.
     """
     rule = rule or QualityRule()
-    held = _one_each(votes)
+    distinct = _one_each(votes)
     latest = standings(decisions)
-    fast = _fast(held, rule)
+    fast = _fast(distinct, rule)
     by_pair: dict[tuple[str, str], list[Vote]] = defaultdict(list)
-    for vote in held:
+    for vote in distinct:
         by_pair[vote.campaign, vote.pair_id].append(vote)
-    # added up once: a gold pair has a vote of nearly everybody
-    pairs = {place: _together(some) for place, some in by_pair.items()}
+    # added up once: nearly everybody votes on a gold pair
+    pairs = {place: _added_up(some) for place, some in by_pair.items()}
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for vote in held:
+    for vote in distinct:
         count = counts[vote.campaign, vote.worker]
-        together = pairs[vote.campaign, vote.pair_id]
+        pair = pairs[vote.campaign, vote.pair_id]
         count["votes"] += 1
         _count_time(count, vote, fast)
-        _count_rating(count, vote, together, rule)
-        _count_preference(count, vote, together, rule)
+        _count_rating(count, vote, pair, rule)
+        _count_preference(count, vote, pair, rule)
     workers = [
         _worker(campaign, worker, count, latest.get((campaign, worker)), rule)
         for (campaign, worker), count in counts.items()
@@ -199,9 +200,9 @@ def _one_each(votes: Iterable[Vote]) -> list[Vote]:
 
 
 def _fast(votes: Sequence[Vote], rule: QualityRule) -> dict[str, bool]:
-    """Return by vote whether it is fast; votes whose time cannot be compared are absent.
+    """Return for each vote whether it is fast; votes whose time cannot be compared are absent.
 
-    Where equal times stand on the border all of them are fast, or none if that were more than the share.
+    Equal times at the border are all fast, or all not fast if that would exceed the share.
     """
     timed: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
     for vote in votes:
@@ -213,15 +214,15 @@ def _fast(votes: Sequence[Vote], rule: QualityRule) -> dict[str, bool]:
             continue
         most = math.floor(len(some) * rule.fast_share + 1e-9)
         ordered = sorted(pace for pace, _ in some)
-        # the first pace that is not among the fastest; its equals are not either
+        # the first pace that is not among the fastest; equal ones are not either
         border = ordered[most]
         fast |= {id_: pace < border for pace, id_ in some}
     return fast
 
 
 @dataclass(frozen=True, slots=True)
-class _Together:
-    """All votes on a pair; `right` preferred the right video, `most` say the commonest rating."""
+class _PairVotes:
+    """All votes on a pair: `right` preferred the right video, `most` have the most frequent rating."""
 
     votes: int
     right: int
@@ -229,9 +230,9 @@ class _Together:
     most: int
 
 
-def _together(votes: Sequence[Vote]) -> _Together:
+def _added_up(votes: Sequence[Vote]) -> _PairVotes:
     (rating, most), *_ = Counter(vote.rating for vote in votes).most_common()
-    return _Together(len(votes), sum(vote.preferred == "high" for vote in votes), rating, most)
+    return _PairVotes(len(votes), sum(vote.preferred == "high" for vote in votes), rating, most)
 
 
 def _count_time(count: Counter[str], vote: Vote, fast: dict[str, bool]) -> None:
@@ -240,17 +241,17 @@ def _count_time(count: Counter[str], vote: Vote, fast: dict[str, bool]) -> None:
         count["fast"] += fast[vote.vote_id]
 
 
-def _count_rating(count: Counter[str], vote: Vote, together: _Together, rule: QualityRule) -> None:
-    if together.votes < rule.easy_least_votes:
+def _count_rating(count: Counter[str], vote: Vote, pair: _PairVotes, rule: QualityRule) -> None:
+    if pair.votes < rule.easy_least_votes:
         return
-    if together.most >= rule.easy_agreement * together.votes - 1e-9:
+    if pair.most >= rule.easy_agreement * pair.votes - 1e-9:
         count["easy"] += 1
-        count["disagreed"] += abs(_STEPS[vote.rating] - _STEPS[together.rating]) >= rule.apart
+        count["disagreed"] += abs(_STEPS[vote.rating] - _STEPS[pair.rating]) >= rule.apart
 
 
-def _count_preference(count: Counter[str], vote: Vote, together: _Together, rule: QualityRule) -> None:
-    others = together.votes - 1
-    right = together.right - (vote.preferred == "high")
+def _count_preference(count: Counter[str], vote: Vote, pair: _PairVotes, rule: QualityRule) -> None:
+    others = pair.votes - 1
+    right = pair.right - (vote.preferred == "high")
     if vote.gold or (others >= rule.others and right >= rule.most_reach * others - 1e-9):
         count["solvable"] += 1
         count["solved"] += vote.preferred == "high"

@@ -1,10 +1,10 @@
 """The votes on one release, and people as an evaluator.
 
-Votes are read from the release's store, or from the release that they filtered.
+Votes are read from the release's store, or from the filtered release itself.
 
-As an evaluator, people are judged by what they preferred before they were told which video is degraded.
-Each vote becomes one judgement of the evaluator `human`. The five answers on a pair are repeats of one
-request, and statistics average repeats: n is the number of pairs, as in the paper.
+As an evaluator, people are scored by their preference before they learned which video is degraded. Each vote
+becomes one judgement of the evaluator `human`. The five answers on a pair are repeats of one request, and
+statistics average repeats: n is the number of pairs, as in the paper.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from storage_schemas.release import Release
 from storage_schemas.votes import Vote, VotesStore
 from tasks.votes.filter import FilterRule, FilterVerdict, PairOutcome, counting, pair_outcomes
 
-#: Name of people as an evaluator in tables.
+#: Name of people as an evaluator.
 HUMAN = "human"
-#: Name of the settings: answers come from votes, not from a judge that somebody called human.
+#: Name of the settings, which distinguishes votes from a judge that somebody named human.
 SETTINGS = "votes"
-#: Name and settings, as statistics know an evaluator.
+#: Name and settings, which identify an evaluator in statistics.
 PEOPLE = (HUMAN, SETTINGS)
 
 
@@ -68,7 +68,7 @@ def human_judgements(votes: Iterable[Vote]) -> list[Judgement]:
 
 #: Files that only a filtered release has.
 VOTES_FILE, OUTCOMES_FILE = "votes.parquet", "filter.parquet"
-#: In `info.json` of a filtered release: which release it was filtered from.
+#: Key in `info.json` of a filtered release: the release it was filtered from.
 FILTERED_FROM = "filtered_from"
 
 
@@ -81,9 +81,9 @@ class ReleaseVotes:
     rule
         The rule.
     votes
-        The votes that count; for a filtered release, all votes that it was filtered by.
+        The votes that count; for a filtered release, all votes of its filter.
     outcomes
-        The outcome of each pair; for a filtered release, of each pair of the release it comes from.
+        The outcome of each pair; for a filtered release, of each pair of its parent release.
     filtered
         Whether the release is the result of the filter.
     """
@@ -95,7 +95,7 @@ class ReleaseVotes:
 
     @property
     def kept(self) -> dict[str, bool]:
-        """Whether a decided pair stays, by its id."""
+        """Whether a decided pair passes, by its id."""
         return {one.pair_id: one.kept for one in self.outcomes if one.kept is not None}
 
     @cached_property
@@ -105,7 +105,7 @@ class ReleaseVotes:
 
 
 def rule_of(release: Release) -> FilterRule:
-    """Return the rule of a release's recipe, the default if the recipe has none.
+    """Return the rule of a release's recipe; the default if the recipe has none.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def rule_of(release: Release) -> FilterRule:
         return FilterRule.model_validate(release.recipe.get("annotation", {}))
     except ValidationError as problem:
         raise IntegrityError(
-            f"the recipe of {release.path} has a rule that does not fit: {problem}"
+            f"the recipe of {release.path} has an invalid filter rule: {problem}"
         ) from problem
 
 
@@ -129,19 +129,19 @@ def filtered_from(release: Release) -> Mapping[str, object] | None:
 def read_release_votes(
     release: Release, campaigns: Collection[str] = (), rule: FilterRule | None = None
 ) -> ReleaseVotes | None:
-    """Return the votes on a release; None if nobody has voted on any of its pairs.
+    """Return the votes on a release; None if there are none.
 
     Parameters
     ----------
     campaigns
-        Only votes of these; by default of all. A filtered release keeps the votes that it was filtered by.
+        Only votes of these campaigns; by default of all. A filtered release keeps the votes of its filter.
     rule
-        A rule to use in place of the recipe's.
+        A rule that replaces the recipe's.
 
     Raises
     ------
     UserInputError
-        If a campaign is named that has no votes.
+        If a named campaign has no votes.
     IntegrityError
         If a file is damaged.
     """
@@ -152,8 +152,8 @@ def read_release_votes(
     for name in campaigns:
         if name not in known:
             raise UserInputError(
-                f"there are no votes of campaign {name!r} in {store.path}: "
-                f"there are {', '.join(known) or 'none'}"
+                f"there are no votes of campaign {name!r} in {store.path} (campaigns with votes: "
+                f"{', '.join(known) or 'none'})"
             )
     rule = rule or rule_of(release)
     records = release.pairs()
@@ -173,5 +173,5 @@ def _of_filtered(release: Release) -> ReleaseVotes:
             for row in read_dicts(release.path / OUTCOMES_FILE)
         ]
     except (TypeError, ValueError, KeyError) as problem:
-        raise IntegrityError(f"{release.path / OUTCOMES_FILE} does not fit: {problem}") from problem
+        raise IntegrityError(f"{release.path / OUTCOMES_FILE} is damaged: {problem}") from problem
     return ReleaseVotes(rule_of(release), tuple(votes), tuple(outcomes), filtered=True)

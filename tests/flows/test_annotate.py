@@ -177,7 +177,7 @@ def test_settings_of_a_campaign_go_over_those_of_the_recipe(store: Path, tmp_pat
     path.write_text('relase = "main"\n')
     with pytest.raises(UserInputError, match="relase"):
         annotate_inline(asked(store, campaign_settings=str(path), campaign="x"))
-    with pytest.raises(UserInputError, match="there is no file"):
+    with pytest.raises(UserInputError, match="does not exist"):
         annotate_inline(asked(store, campaign_settings=str(tmp_path / "none.toml")))
 
 
@@ -257,7 +257,7 @@ def test_what_could_mean_several_things_is_asked_back(store: Path, tmp_path: Pat
         annotate_inline(asked(store, campaign_settings=str(path)))
     vote(store, tmp_path, {"aesthetics": "AAAAA"}, "students")
     annotate_inline(asked(store, campaign="students"))
-    with pytest.raises(UserInputError, match="publish the one that it was filtered from"):
+    with pytest.raises(UserInputError, match="publish the release it was filtered from"):
         annotate_inline(asked(store, release="small-filtered"))
     # the two campaigns' votes are not mixed: nobody of the other has voted
     assert annotate_inline(asked(store, campaign="prolific", filter="now")).filtered.startswith("Nobody")

@@ -61,7 +61,7 @@ def test_an_aspect_goes_to_its_pool_and_the_release_is_the_same(
         ("inspect film1", "cpu"),
         ("ingest film1", "cpu"),
         ("degrade film1", "cpu"),
-        ("degrade-h100 film1", "h100"),
+        ("degrade-gpu film1", "h100"),
         ("verify film1", "cpu"),
     ]
     elsewhere = options.model_copy(update={"store": str(tmp_path / "elsewhere")})

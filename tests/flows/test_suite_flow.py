@@ -120,6 +120,16 @@ def test_what_a_worker_lacks_becomes_rows_and_the_rest_goes_on(
     assert {row.message for row in rows(tmp_path)} == {"ffmpeg is not there"} == {found.stopped}
 
 
+def test_a_dimension_that_a_suite_does_not_have_is_said(
+    tmp_path: Path,
+    films: Path,  # noqa: F811
+    prompts: Path,  # noqa: F811
+) -> None:
+    given = options(tmp_path, films, prompts, None, suite="locot2v-bench", dimensions=("flicker",))
+    with pytest.raises(UserInputError, match=r"^locot2v-bench has no dimension 'flicker': it has "):
+        suite_inline(given)
+
+
 def on_worker(**given: object) -> tuple[SuiteOptions, Profile]:
     """Return options and settings of a run, as the shell makes them of a form."""
     parameters = SuiteParameters.of_form(given)

@@ -113,7 +113,7 @@ def test_a_model_server_is_an_address_or_a_table(tmp_path: Path) -> None:
         ('"h:1"', "model_servers.a.url: an address begins with http:// or https:// (got 'h:1')"),
         (
             '{ url = "http://h", modell = "m" }',
-            "model_servers.a.modell: there is no such key. Did you mean 'model'?",
+            "model_servers.a.modell: unknown key. Did you mean 'model'?",
         ),
         ('{ url = "http://h", concurrency = 0 }', "model_servers.a.concurrency"),
         ("{ }", "model_servers.a.url"),

@@ -41,7 +41,7 @@ memory = "2GiB"
 walltime = "00:10:00"
 longest_item = "00:00:30"
 maximum = 2
-idle_s = 3
+idle_s = {idle_s}
 python = "{python}"
 {cpu}
 
@@ -53,7 +53,7 @@ memory = "{h100_memory}"
 walltime = "00:10:00"
 longest_item = "00:00:30"
 maximum = 2
-idle_s = 3
+idle_s = {idle_s}
 python = "{python}"
 """
 
@@ -69,6 +69,8 @@ class Building:
     #: Further lines of the profile, above its tables.
     site_lines: str = ""
     h100_memory: str = "1GiB"
+    #: So long that workers stay until there is work for them again: to start them is most of a test's work.
+    idle_s: int = 60
     variables: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
 
@@ -88,6 +90,7 @@ class Building:
                 cpu=self.cpu_lines,
                 site=self.site_lines,
                 h100_memory=self.h100_memory,
+                idle_s=self.idle_s,
             )
         )
         command = [sys.executable, "-m", "slvmeval", "build", "--profile", str(profile)]

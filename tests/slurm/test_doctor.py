@@ -108,7 +108,7 @@ def test_what_no_node_has_is_found_before_a_job_is_sent(
     assert "Did you mean 'cpu'? Partitions: cpu, h100" in found["pool cpu"][1]
     for words in (
         f"profile {profile}: pools.h100.memory: no node of partition 'h100' has 20GiB",
-        "the most there is '8000MiB'",
+        "the maximum is '8000MiB'",
         "has 'gpu:h200'. Did you mean 'gpu:h100'?",
         "has the feature 'nvlink'. Features there: h100",
     ):

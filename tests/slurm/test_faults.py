@@ -140,6 +140,8 @@ FAULTS = (cancel_running, cancel_pending, kill_worker, drain_node)
 
 
 def test_left_alone(building: Building, undisturbed: Release) -> None:
+    # short enough that the workers of a pool end while the other works, and come again
+    building.idle_s = 3
     building.start()
     check(building, undisturbed, {})
     # each aspect was made in its pool, and what was made says so

@@ -28,6 +28,7 @@ def site(tmp_path: Path) -> Profile:
             cpu="",
             site="",
             h100_memory="1GiB",
+            idle_s=60,
         )
         # the nodes are this machine
         + 'interface = "lo"\n'
@@ -62,7 +63,7 @@ def test_the_command_line_shows_the_script(tmp_path: Path, site: Profile) -> Non
     said = subprocess.run(
         [
             *(sys.executable, "-m", "slvmeval", "serve-llm", "--script"),
-            *("--profile", str(tmp_path / "site.toml"), "--model-folder", str(tmp_path)),
+            *("--profile", str(tmp_path / "site.toml"), "--models", str(tmp_path)),
         ],
         capture_output=True,
         text=True,

@@ -226,7 +226,7 @@ def test_a_store_that_nodes_do_not_see_is_said_by_the_first_worker(store: Path, 
     with driver(store, {"cpu": pool(setup=(f"export SLVMEVAL_WORKER_STORE={tmp_path}/none",))}) as flow:
         with pytest.raises(PrerequisiteError) as problem:
             flow.wait_for_room("cpu", 1, 1)
-        said = f"on node c1 (job 1) cannot work: the store {tmp_path}/none is not seen here"
+        said = f"on node c1 (job 1) is unfit: the store {tmp_path}/none is not visible here"
         assert said in re.sub(r"job \d+", "job 1", str(problem.value))
         # it is given no work
         item = flow.submit("cpu", abs, 1)
@@ -239,12 +239,12 @@ def test_a_node_without_a_gpu_is_said_unless_models_may_run_on_the_cpu(store: Pa
     pools = {"cpu": pool(), "h100": pool("h100", gpus=1, setup=(broken,))}
     with (
         driver(store, pools) as flow,
-        pytest.raises(PrerequisiteError, match="SLURM gave it the GPU 0, but none"),
+        pytest.raises(PrerequisiteError, match="SLURM assigned the GPU 0, which does not"),
     ):
         flow.wait_for_room("h100", 1, 1)
     with driver(store, pools, allow_cpu_models=True) as flow:
         flow.wait_for_room("h100", 1, 1)
-        assert flow.submit("h100", provenance_after, 0).result()["device"] == "GPU 0 (none seen)"
+        assert flow.submit("h100", provenance_after, 0).result()["device"] == "GPU 0 (none visible)"
 
 
 def test_jobs_that_never_have_a_worker_are_a_problem(store: Path, slurm: Slurm) -> None:

@@ -41,7 +41,7 @@ def test_errors_come_without_the_machinery() -> None:
 
 
 def test_importing_is_fast() -> None:
-    # time of the processor: on a busy machine the clock says nothing of what is imported
+    # CPU time: on a busy machine the wall clock says nothing about imports
     program = "import time; t = time.process_time(); import slvmeval; print(time.process_time() - t)"
     assert min(float(run(program)) for _ in range(3)) < 0.2
 
@@ -63,7 +63,7 @@ def test_a_release_is_opened_and_its_pairs_read(store: Path) -> None:
     assert (release.name, release.version) == ("main", 1)
     assert slvmeval.open_release(slvmeval.open_store(store), "main", 1).path == release.path
     (pair,) = slvmeval.iter_pairs(release)
-    assert [found.id for found in slvmeval.iter_pairs(release, "aesthetics")] == [pair.id]
+    assert [one.id for one in slvmeval.iter_pairs(release, "aesthetics")] == [pair.id]
     assert list(slvmeval.iter_pairs(release, "color")) == []
     again = slvmeval.open_pair(release, pair.id[:8])
     assert (again.id, again.prompt, again.aspect) == (pair.id, "A cat sleeps.\nA dog runs.", "aesthetics")
@@ -74,9 +74,9 @@ def test_a_release_is_opened_and_its_pairs_read(store: Path) -> None:
 
 
 def test_errors_are_those_of_the_project(store: Path, tmp_path: Path) -> None:
-    with pytest.raises(slvmeval.StoreError, match="there is no store"):
+    with pytest.raises(slvmeval.StoreError, match="no store"):
         slvmeval.open_store(tmp_path)
-    with pytest.raises(slvmeval.UserInputError, match="there is no release"):
+    with pytest.raises(slvmeval.UserInputError, match="no release"):
         slvmeval.open_release(store, "other")
     with pytest.raises(slvmeval.SlvmevalError):
         slvmeval.open_pair(slvmeval.open_release(store), "xyz")

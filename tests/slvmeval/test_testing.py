@@ -1,4 +1,4 @@
-"""The conformance test: takes the documentation's example, finds each kind of breach."""
+"""The conformance test accepts the documentation's example and finds each kind of violation."""
 
 from __future__ import annotations
 
@@ -76,9 +76,17 @@ def test_an_aspects_own_fields() -> None:
         takes=lambda analysis, clip: 0,
         operations={"another-name": Invert()},
     )
-    found = breaches(wrong)
-    for words in ("'Not A Name'", "dimension", "category", "needs", "least_clips", "no bool", "listed as"):
-        assert words in found
+    violations = breaches(wrong)
+    for words in (
+        "'Not A Name'",
+        "dimension",
+        "category",
+        "needs",
+        "least_clips",
+        "return a bool",
+        "listed as",
+    ):
+        assert words in violations
     assert "no operation" in breaches(replace(wrong, operations={}))
 
 
@@ -93,9 +101,16 @@ def test_parameters_and_presets() -> None:
         parameters_type = Loose
         strengths: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"level": 2}, "same": {"level": 2}}
 
-    found = breaches(with_operation(Wrong()))
-    for words in ("'Wrong Name'", "version", "unknown fields", "own defaults", "are the same", "not refused"):
-        assert words in found
+    violations = breaches(with_operation(Wrong()))
+    for words in (
+        "'Wrong Name'",
+        "version",
+        "unknown fields",
+        "own defaults",
+        "are the same",
+        "does not raise UserInputError",
+    ):
+        assert words in violations
 
 
 class Writes(Invert):
@@ -161,14 +176,14 @@ def test_what_pixel_operations_do_wrong(operation: Invert, words: str) -> None:
     assert words in breaches(with_operation(operation))
 
 
-def frame_map(shown: Any) -> Aspect:
+def frame_map(mapping: Any) -> Aspect:
     class Shows(FrameMapOperation[Nothing]):
         name = "shows"
         parameters_type = Nothing
         threshold = 0.5
 
         def frame_map(self, count: int, parameters: Nothing) -> list[int]:
-            result: list[int] = shown(count)
+            result: list[int] = mapping(count)
             return result
 
     return with_operation(Shows())
@@ -193,7 +208,7 @@ def test_names_of_presets_do_not_begin_as_changed_ones_do() -> None:
 
 
 def test_an_operation_is_given_nothing_that_is_in_no_id() -> None:
-    # `read` gives the clip's own frames, which are in its id; `log` only takes
+    # `read` gives the clip's own frames, which are part of its id; `log` returns nothing
     given = {"span", "color", "analysis", "seed", "models", "read", "log"}
     assert {field.name for field in fields(ClipContext)} == given
 
@@ -201,7 +216,7 @@ def test_an_operation_is_given_nothing_that_is_in_no_id() -> None:
 def test_what_frame_maps_do_wrong() -> None:
     check_aspect(frame_map(lambda count: [count // 2] * count), clip=SMALL)
     assert "does not have" in breaches(frame_map(lambda count: [count] * count))
-    assert "maps 1 places" in breaches(frame_map(lambda count: [0]))
+    assert "maps 1 positions" in breaches(frame_map(lambda count: [0]))
     assert "own position" in breaches(frame_map(lambda count: list(range(count))))
 
 

@@ -1,4 +1,4 @@
-"""The conformance test of evaluators takes the documentation's example, and finds each kind of breach."""
+"""The conformance test of evaluators accepts the documentation's example and finds each kind of violation."""
 
 from __future__ import annotations
 
@@ -126,9 +126,16 @@ def test_an_evaluators_own_fields() -> None:
         def check(self) -> None:
             raise ZeroDivisionError
 
-    found = breaches(Wrong())
-    for words in ("name has", "version is 0", "pool 'gpu'", "concurrency is 0", "not JSON", "check() raises"):
-        assert words in found, words
+    violations = breaches(Wrong())
+    for words in (
+        "name must",
+        "version is 0",
+        "pool 'gpu'",
+        "concurrency is 0",
+        "not JSON",
+        "check() raises",
+    ):
+        assert words in violations, words
     assert "neither" in breaches(object())
 
 
@@ -140,8 +147,8 @@ def test_settings_that_change_and_weights_that_are_missing() -> None:
         def check(self) -> None:
             raise PrerequisiteError("fetch the weights")
 
-    found = breaches(Changing())
-    assert "a different value the second time" in found and "fetch the weights" in found
+    violations = breaches(Changing())
+    assert "a different value the second time" in violations and "fetch the weights" in violations
 
 
 def scoring(score: Any, **fields: Any) -> PointwiseScorer:
@@ -212,8 +219,8 @@ def test_judges_that_do_not_fit() -> None:
             self.turns += 1
             return JudgeAnswer("first" if self.turns % 3 else "tie")
 
-    found = breaches(Fickle())
-    assert "answer differs the second time" in found and "not an Estimate" in found
+    violations = breaches(Fickle())
+    assert "answer differs the second time" in violations and "not an Estimate" in violations
 
 
 def test_answers_that_no_table_can_hold() -> None:
@@ -221,6 +228,6 @@ def test_answers_that_no_table_can_hold() -> None:
         def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
             return JudgeAnswer("first", raw=None, usage=Usage(tokens_in=1.5))  # type: ignore[arg-type]
 
-    found = breaches(Mistyped(), repeatable=False)
-    assert "its raw is None" in found and "not a Usage of counts" in found
+    violations = breaches(Mistyped(), repeatable=False)
+    assert "its raw is None" in violations and "not a Usage of counts" in violations
     assert "its model is 3" in breaches(scoring(lambda *_: Score(1.0, model=3)))  # type: ignore[arg-type]

@@ -61,7 +61,7 @@ def test_an_incomplete_version_does_not_count(store: Store) -> None:
 
 
 def test_what_is_missing_is_answered_with_what_there_is(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match=r"there is no release mian .*releases: main\)"):
+    with pytest.raises(UserInputError, match=r"no release mian .*the releases main\)"):
         Release.open(store, "mian")
     with pytest.raises(UserInputError, match=r"no release main version 7 .*versions 1\)"):
         Release.open(store, "main", 7)
@@ -78,7 +78,7 @@ def test_what_is_missing_is_answered_with_what_there_is(store: Store, tmp_path: 
 
 def test_a_name_cannot_leave_the_store(store: Store, tmp_path: Path) -> None:
     shutil.copytree(store.root / "releases" / "main", tmp_path / "outside")
-    with pytest.raises(UserInputError, match="there is no release"):
+    with pytest.raises(UserInputError, match="no release"):
         Release.open(store, "../../outside")
 
 

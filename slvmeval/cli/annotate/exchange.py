@@ -98,7 +98,7 @@ def export(
 
     from storage_schemas.errors import UserInputError
     from tasks.annotation.exchange.mapping import Encoding
-    from tasks.annotation.exchange.task_table import LINKS, TableWishes, check_target, task_rows, write_table
+    from tasks.annotation.exchange.task_table import LINKS, TableOptions, check_target, task_rows, write_table
     from tasks.annotation.installation import installation_key
 
     if links not in LINKS:
@@ -106,7 +106,7 @@ def export(
     if encoding not in get_args(Encoding):
         raise UserInputError(f"--encoding {encoding}: choose {', '.join(get_args(Encoding))}")
     check_target(out)
-    wishes = TableWishes(links, public_url, placeholder, media_url, every)
+    options = TableOptions(links, public_url, placeholder, media_url, every)
     with opened_desk(store, profile, database) as (opened, desk):
         name = one_campaign(desk, campaign)
         release = _release_of(opened.root, desk, name)
@@ -116,7 +116,7 @@ def export(
             desk,
             installation_key(opened.root),
             name,
-            wishes,
+            options,
             lambda task: task.source_id in free,
             _wording(language, texts),
         )
@@ -277,7 +277,7 @@ def publish(
         )
     else:
         terminal.say(result.in_words(), *(f"  {why}" for why in result.failed.values()))
-        terminal.say(f"next: slvmeval annotate serve {result.campaign.name} --store {site.store}")
+        terminal.say(f"Next: slvmeval annotate serve {result.campaign.name} --store {site.store}")
     if not result.complete:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 

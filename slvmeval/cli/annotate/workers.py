@@ -119,7 +119,7 @@ def quality(
     known = files.campaigns()
     if campaign is not None and campaign not in known:
         raise UserInputError(
-            f"there are no collected votes of campaign {campaign!r} (campaigns with votes: "
+            f"there are no votes of campaign {campaign!r} (campaigns with votes: "
             f"{', '.join(known) or 'none'}): `slvmeval annotate collect` copies votes from the pages"
         )
     names = known if campaign is None else [campaign]

@@ -102,11 +102,11 @@ def plan_values(build: Build) -> dict[str, Any]:
         for name in build.recipe.aspects
         for point in build.recipe.points(name)
     }
-    for record in build.kept.records:
+    for record in build.inherited.records:
         aspects[record.aspect]["planned"] += 1
     for candidate in build.candidates:
         report = build.reports.get(candidate.source_id)
-        if report is None or build.kept.has(candidate.source_id, candidate.aspect):
+        if report is None or build.inherited.has(candidate.source_id, candidate.aspect):
             continue
         for pair in report.pairs:
             if pair.aspect == candidate.aspect and pair.pair_id not in build.settled:
@@ -128,7 +128,7 @@ def plan_values(build: Build) -> dict[str, Any]:
     lost = whole_sources(build.rows)
     return {
         "release": build.options.release,
-        "extends": build.kept.version,
+        "extends": build.inherited.version,
         "recipe": build.recipe.name,
         "aspects": aspects,
         "sources": {

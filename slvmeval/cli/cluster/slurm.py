@@ -22,7 +22,9 @@ def register(parent: typer.Typer) -> None:
 
 @app.command()
 def script(
-    pool: Annotated[str, typer.Option("--pool", metavar="POOL", help="The worker pool: cpu or h100.")],
+    pool: Annotated[
+        str, typer.Option("--pool", metavar="POOL", help="The worker pool: cpu, or h100 for GPUs.")
+    ],
     profile: terminal.ProfileOption = None,
     store: terminal.StoreOption = None,
 ) -> None:
@@ -65,7 +67,7 @@ def serve_llm(
         str, typer.Option("--name", metavar="NAME", help="The server's name in recipes and profiles.")
     ] = CAPTION_ANALYSIS,
     submit: Annotated[
-        bool, typer.Option("--submit", help="Submit the server to SLURM as a job of pool h100.")
+        bool, typer.Option("--submit", help="Submit the server to SLURM as a job of the GPU pool.")
     ] = False,
     script: Annotated[
         bool, typer.Option("--script", help="Print the job script without submitting it.")

@@ -1,4 +1,4 @@
-"""A worker's answers in one assignment: which video is better, what was seen, how visible the damage is."""
+"""A worker's answers in one assignment: preference, confirmed stretches, rating of the damage."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from tasks.annotation.pair_task import LONGEST_COMMENT
 
 
 class Answers:
-    """Answers in order: prefer, confirm each stretch, rate. What is not allowed raises `DeskRefusal`.
+    """Answers in order: prefer, confirm each stretch, rate. Forbidden requests raise `DeskRefusal`.
 
-    Each answer is one transaction, on disk when the method returns.
+    Each answer is one transaction, which is on disk when the method returns.
     """
 
     def __init__(self, database: Database, events: EventLog, assignments: Assignments, votes: Votes) -> None:
         self._database, self._events, self._assignments, self._votes = database, events, assignments, votes
 
     def assignment(self, campaign: str, worker: str, assignment_id: str) -> Assignment:
-        """Return an assignment of this worker and renew its lease, unless it is rated already."""
+        """Return an assignment of this worker and renew its lease, unless it is already rated."""
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
             return self._assignments.value(connection, settings, row)
 
     def prefer(self, campaign: str, worker: str, assignment_id: str, place: str) -> Assignment:
-        """Store which video is better; the same answer again changes nothing, another one is refused."""
+        """Store which video is better; repeating the answer changes nothing, a different one is refused."""
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
             wanted = checked_place(place)
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
             assignment = self._assignments.value(connection, settings, row)
             if assignment.preferred is not None:
                 if assignment.preferred != wanted:
-                    refuse(RefusalReason.OTHER_ANSWER, "your first answer is stored and stays as it is")
+                    refuse(RefusalReason.OTHER_ANSWER, "your first answer is stored and cannot be changed")
                 return assignment
             if not assignment.looked():
                 refuse(
@@ -61,28 +61,28 @@ class Answers:
             return self._assignments.value(connection, settings, row)
 
     def confirm(self, campaign: str, worker: str, assignment_id: str, number: int) -> Assignment:
-        """Store that the worker saw a stretch; only one that was played, and only after the preference."""
+        """Store that the worker watched a stretch, which must have been played, after the preference."""
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
             assignment = self._assignments.value(connection, settings, row)
             if assignment.state == "opened":
-                refuse(RefusalReason.NO_PREFERENCE, "say first which video is better")
+                refuse(RefusalReason.NO_PREFERENCE, "first say which video is better")
             if not 0 <= number < len(assignment.task.must_see):
                 refuse(RefusalReason.BAD_VALUE, f"this task has no stretch number {number}")
             if number in assignment.confirmed or assignment.state == "rated":
                 return assignment
             if not assignment.was_seen(number):
-                refuse(RefusalReason.NOT_SEEN, f"stretch {number + 1} was not played to its end yet")
+                refuse(RefusalReason.NOT_SEEN, f"stretch {number + 1} has not been played to its end yet")
             confirmed = as_json(sorted(assignment.confirmed | {number}))
             row = self._assignments.change(connection, row.assignment, confirmed=confirmed)
             self._record(connection, EventKind.CONFIRMED, row, number=number)
             return self._assignments.value(connection, settings, row)
 
     def rate(self, campaign: str, worker: str, assignment_id: str, rating: str, comment: str = "") -> Vote:
-        """Store the rating and return the vote; the same answer again returns the same vote.
+        """Store the rating and return the vote; repeating the answer returns the same vote.
 
-        An answer whose lease ran out is accepted if the pair was not given to somebody else, or still needs
-        votes. Of a comment, at most `LONGEST_COMMENT` characters are kept.
+        An answer after the lease expired is accepted if the pair was not given to another worker, or still
+        needs votes. A comment is truncated to `LONGEST_COMMENT` characters.
         """
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
             words = plain_text(comment, LONGEST_COMMENT)
@@ -92,7 +92,7 @@ class Answers:
             known = self._votes.find(connection, campaign, worker, row.pair_id)
             if known is not None:
                 if (known.vote_id, known.rating, known.comment) != (row.assignment, rating, words):
-                    refuse(RefusalReason.OTHER_ANSWER, "your answer is stored and stays as it is")
+                    refuse(RefusalReason.OTHER_ANSWER, "your answer is stored and cannot be changed")
                 return known
             _check_seen(self._assignments.value(connection, settings, row))
             row = self._assignments.change(connection, row.assignment, state="rated", rating=rating)
@@ -139,15 +139,15 @@ class Answers:
 
 def _check_seen(assignment: Assignment) -> None:
     if assignment.state == "opened":
-        refuse(RefusalReason.NO_PREFERENCE, "say first which video is better")
+        refuse(RefusalReason.NO_PREFERENCE, "first say which video is better")
     missing = assignment.missing()
     unseen = [number for number in missing if not assignment.was_seen(number)]
     if unseen:
-        refuse(RefusalReason.NOT_SEEN, f"these stretches were not played yet: {_listed(unseen)}")
+        refuse(RefusalReason.NOT_SEEN, f"these stretches have not been played yet: {_listed(unseen)}")
     if missing:
         refuse(RefusalReason.NOT_CONFIRMED, f"confirm these stretches first: {_listed(missing)}")
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """Return the numbers of stretches as people count them, from 1."""
+    """Return the numbers of stretches as text, counted from 1."""
     return ", ".join(str(number + 1) for number in numbers)

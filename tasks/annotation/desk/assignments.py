@@ -1,7 +1,7 @@
-"""One worker's handling of one task: as rows, and as a value that says what may leave the server.
+"""One worker's work on one task: as rows, and as a value that defines what may leave the server.
 
-An assignment has a lease. It may be answered while the lease runs, after that until the pair is given to
-somebody else, and even then as long as the pair still needs votes.
+An assignment has a lease. It may be answered during the lease, after that until the pair is given to another
+worker, and even then as long as the pair still needs votes.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import ASSIGNMENTS, TASKS, WORKERS
 from tasks.annotation.pair_task import PLACES, PairTask, Place
 
-#: Sums of fractions of a second differ by less.
+#: Sums of fractions of a second are off by less.
 ROUNDING_S = 1e-6
-#: States in which somebody may still answer.
+#: States in which an answer is possible.
 OPEN_STATES = ("opened", "preferred")
 
 AssignmentState = Literal["opened", "preferred", "rated"]
 AssignmentRow = Row[Any]
-#: A string that cannot be an id is not sent to the database: it may not even be storable text.
+#: A string that cannot be an id is not sent to the database: it may not even be valid text.
 _ID = re.compile(r"[0-9a-f]{32}").fullmatch
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """One worker's handling of one task.
+    """One worker's work on one task.
 
     Parameters
     ----------
     id
-        Random; the vote has the same.
+        Random id; the vote has the same one.
     first
         The side that is shown on the left.
     preferred
-        The place that the worker called better, None before.
+        The place that the worker preferred; None before.
     rating
-        The worker's rating of the damage, None before.
+        The worker's rating of the damage; None before.
     seen
-        For each place the merged intervals that were played, in seconds of that video.
+        For each place, the merged intervals that were played, in seconds of that video.
     confirmed
-        Numbers of the stretches that the worker confirmed as seen.
+        Numbers of the stretches that the worker confirmed.
     lease_until, opened_at
         UTC in ISO 8601.
     least_seen
-        Share of a stretch that has to be played.
+        Share of a stretch that must be played.
     least_look_s
-        Seconds of each video that have to be played before the preference.
+        Seconds of each video that must be played before the preference.
     """
 
     id: str
@@ -78,16 +78,16 @@ class Assignment:
     least_look_s: float
 
     def side_at(self, place: Place) -> SideWord:
-        """Return which side's video is shown at a place."""
+        """Return the side whose video is shown at a place."""
         other: SideWord = "low" if self.first == "high" else "high"
         return self.first if place == "left" else other
 
     def place_of(self, side: SideWord) -> Place:
-        """Return where a side's video is shown."""
+        """Return the place where a side's video is shown."""
         return "left" if side == self.first else "right"
 
     def file_at(self, place: Place) -> str:
-        """Return the file of the video at a place, relative to the folder of media; for the server only."""
+        """Return the file of the video at a place, relative to the media folder; for the server only."""
         return self.task.file_of(self.side_at(place))
 
     def was_seen(self, number: int) -> bool:
@@ -105,20 +105,20 @@ class Assignment:
         )
 
     def missing(self) -> tuple[int, ...]:
-        """Return the numbers of the stretches that are not seen, or not confirmed."""
+        """Return the numbers of the stretches that are not played or not confirmed."""
         numbers = range(len(self.task.must_see))
         return tuple(n for n in numbers if n not in self.confirmed or not self.was_seen(n))
 
     def view(self) -> dict[str, Any]:
         """Return what may leave the server, ready for JSON.
 
-        Before the preference nothing in it depends on which side is degraded::
+        Before the preference, nothing in it depends on which side is degraded::
 
             {"id", "campaign", "aspect", "language", "state": "opened", "preferred": null,
              "opened_at", "lease_until", "prompt": [{"start_s", "end_s", "caption", "translation"}],
              "seen": {"left": [[0.0, 4.5]], "right": []}, "least_look_s": 3.0, "can_prefer": false}
 
-        After it, these are added or changed::
+        After it, these values are added or changed::
 
             {"state": "preferred" | "rated", "preferred": "left" | "right", "intended": "left" | "right",
              "must_see": [{"number", "place", "start_s", "end_s", "kind", "note", "seen", "confirmed"}],
@@ -171,7 +171,7 @@ def read_spans(text: str) -> tuple[tuple[Any, Any], ...]:
 
 
 class Assignments:
-    """Assignments as rows: who may answer one, and for how long. Each method is part of a transaction."""
+    """Assignments as rows: who may answer them, and until when. Each method is part of a transaction."""
 
     def __init__(self, database: Database, campaigns: Campaigns, decisions: Decisions) -> None:
         self._database, self._campaigns, self._decisions = database, campaigns, decisions
@@ -179,12 +179,12 @@ class Assignments:
     def row(
         self, connection: Connection, campaign: str, worker: str | None, assignment_id: str
     ) -> AssignmentRow:
-        """Return an assignment's row and hold it until the transaction ends.
+        """Return an assignment's row and lock it until the transaction ends.
 
         Parameters
         ----------
         worker
-            Whose it has to be; None if that does not matter.
+            The worker to whom it must belong; None for any.
         """
         row = None
         if _ID(assignment_id):
@@ -193,18 +193,18 @@ class Assignments:
             )
             row = connection.execute(query.with_for_update()).first()
         if row is None or worker not in (None, row.worker):
-            refuse(RefusalReason.UNKNOWN_ASSIGNMENT, "there is no such task: go on to your next one")
+            refuse(RefusalReason.UNKNOWN_ASSIGNMENT, "there is no such task: continue with your next one")
         return row
 
     def hold(
         self, connection: Connection, campaign: str, worker: str, assignment_id: str, queue: bool = True
     ) -> tuple[Campaign, AssignmentRow]:
-        """Return an assignment that its worker may still answer, its lease renewed; or refuse.
+        """Return an assignment that its worker may still answer, with its lease renewed; or refuse.
 
         Parameters
         ----------
         queue
-            Whether to hold the campaign's queue in any case; otherwise only if a lease has to be regained.
+            Whether to lock the campaign's queue always, or only if a lease has to be regained.
         """
         queue = queue or not self._is_live(connection, campaign, assignment_id)
         settings = self._campaigns.find_for_worker(connection, campaign, lock=queue)
@@ -215,7 +215,7 @@ class Assignments:
         if not self.may_answer(connection, settings, row):
             refuse(
                 RefusalReason.EXPIRED,
-                "the time for this task ran out and others have done it since: thank you, go on to the next",
+                "this task has expired and others have done it since: thank you, continue with the next one",
             )
         return settings, self.renew(connection, settings, row)
 
@@ -227,7 +227,7 @@ class Assignments:
         return row is not None and _is_live(row, self._database.now())
 
     def may_answer(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> bool:
-        """Return whether an open assignment still has its place."""
+        """Return whether an open assignment may still be answered."""
         if row.state not in OPEN_STATES:
             return False
         if _is_live(row, self._database.now()) or not row.given_on:
@@ -241,7 +241,7 @@ class Assignments:
         return bool(task.gold) or task.votes + others < settings.workers_per_pair
 
     def renew(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> AssignmentRow:
-        """Begin a new lease on an assignment."""
+        """Start a new lease on an assignment."""
         return self.change(
             connection,
             row.assignment,
@@ -251,13 +251,13 @@ class Assignments:
         )
 
     def change(self, connection: Connection, assignment_id: str, **values: Any) -> AssignmentRow:
-        """Store other values of a row and return it."""
+        """Change values of a row and return it."""
         which = ASSIGNMENTS.c.assignment == assignment_id
         connection.execute(ASSIGNMENTS.update().where(which).values(**values))
         return connection.execute(ASSIGNMENTS.select().where(which)).one()
 
     def leases(self, connection: Connection, campaign: str, but: str = "") -> Mapping[str, int]:
-        """Return how many leases run on each pair, those of the worker `but` left out."""
+        """Return the number of current leases on each pair, without those of the worker `but`."""
         rows = connection.execute(
             select(ASSIGNMENTS.c.pair_id, func.count())
             .where(
@@ -272,24 +272,24 @@ class Assignments:
         return {row[0]: row[1] for row in rows}
 
     def lapse(self, connection: Connection, campaign: str) -> list[AssignmentRow]:
-        """Mark the leases that ran out, and return their rows."""
-        ran_out = (
+        """Mark the leases that have expired, and return their rows."""
+        expired = (
             ASSIGNMENTS.c.campaign == campaign,
             ASSIGNMENTS.c.state.in_(OPEN_STATES),
             ASSIGNMENTS.c.lapsed.is_(False),
             ASSIGNMENTS.c.lease_until <= self._database.now(),
         )
-        rows = connection.execute(ASSIGNMENTS.select().where(*ran_out)).all()
-        # one that was renewed since it was read has not run out
+        rows = connection.execute(ASSIGNMENTS.select().where(*expired)).all()
+        # one that was renewed after it was read has not expired
         update = ASSIGNMENTS.update().values(lapsed=True)
         return [
             row
             for row in rows
-            if connection.execute(update.where(ASSIGNMENTS.c.assignment == row.assignment, *ran_out)).rowcount
+            if connection.execute(update.where(ASSIGNMENTS.c.assignment == row.assignment, *expired)).rowcount
         ]
 
     def lapse_of_worker(self, connection: Connection, campaign: str, worker: str) -> None:
-        """End the leases of a worker at once, so that others get the tasks."""
+        """End a worker's leases immediately, so that others get the tasks."""
         which = (
             ASSIGNMENTS.c.campaign == campaign,
             ASSIGNMENTS.c.worker == worker,
@@ -303,13 +303,13 @@ class Assignments:
         query = select(ASSIGNMENTS.c.assignment, ASSIGNMENTS.c.worker, ASSIGNMENTS.c.pair_id).where(
             ASSIGNMENTS.c.campaign == campaign, ASSIGNMENTS.c.state.in_(OPEN_STATES)
         )
-        # few are open, but a file may have very many answers
+        # few are open, but a file may contain very many answers
         for row in connection.execute(query).all():
             if (row.worker, row.pair_id) in answered:
                 self.change(connection, row.assignment, state="closed")
 
     def value(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> Assignment:
-        """Return a row as an assignment."""
+        """Convert a row into an assignment."""
         first: SideWord = row.first_side
         task = connection.execute(
             select(TASKS.c.body).where(TASKS.c.campaign == row.campaign, TASKS.c.pair_id == row.pair_id)

@@ -1,4 +1,4 @@
-"""Campaigns and their tasks, as they were published."""
+"""Campaigns and their tasks as published."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tasks.annotation.pair_task import PairTask
 
 
 class Campaigns:
-    """The campaigns of a desk. A name that no campaign has raises `UserInputError`."""
+    """The campaigns of a desk. An unknown name raises `UserInputError`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -36,7 +36,7 @@ class Campaigns:
         return self._tasks(name, TASKS.c.shown.is_(True))
 
     def task(self, name: str, pair_id: str) -> PairTask:
-        """Return a published task, also one that is no longer shown.
+        """Return a published task, even if it is no longer shown.
 
         Raises
         ------
@@ -45,7 +45,7 @@ class Campaigns:
         """
         for task in self._tasks(name, TASKS.c.pair_id == plain_text(pair_id, len(pair_id))):
             return task
-        raise UserInputError(f"the campaign {name} has no pair {pair_id!r:.100}")
+        raise UserInputError(f"campaign {name} has no pair {pair_id!r:.100}")
 
     def find(self, connection: Connection, name: str, lock: bool = False) -> Campaign:
         """Return a campaign's settings inside a transaction.
@@ -53,25 +53,28 @@ class Campaigns:
         Parameters
         ----------
         lock
-            Whether to hold the campaign's queue until the transaction ends.
+            Whether to lock the campaign's queue until the transaction ends.
         """
-        # a string that no campaign can be called is not sent to the database: it may not be storable text
+        # a string that cannot be a campaign's name is not sent to the database: it may not be valid text
         possible = re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name)
         query = CAMPAIGNS.select().where(CAMPAIGNS.c.campaign == name)
         row = connection.execute(query.with_for_update() if lock else query).first() if possible else None
         if row is None:
             names = connection.execute(select(CAMPAIGNS.c.campaign).order_by(CAMPAIGNS.c.campaign)).scalars()
             raise UserInputError(
-                f"there is no campaign {name!r:.100} (there are: {', '.join(names) or 'none'})"
+                f"there is no campaign {name!r:.100} (campaigns: {', '.join(names) or 'none'})"
             )
         return Campaign.model_validate_json(row.settings)
 
     def find_for_worker(self, connection: Connection, name: str, lock: bool = False) -> Campaign:
-        """Return a campaign's settings, or refuse without naming the campaigns that exist."""
+        """Return a campaign's settings, or refuse without naming the existing campaigns."""
         try:
             return self.find(connection, name, lock)
         except UserInputError:
-            refuse(RefusalReason.UNKNOWN_CAMPAIGN, "there is no such campaign: ask who gave you the link")
+            refuse(
+                RefusalReason.UNKNOWN_CAMPAIGN,
+                "there is no such campaign: ask the person who gave you the link",
+            )
 
     def _tasks(self, name: str, which: ColumnElement[bool]) -> list[PairTask]:
         with self._database.read() as connection:

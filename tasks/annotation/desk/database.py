@@ -1,4 +1,4 @@
-"""The desk's database: connections, transactions, and numbers that never appear out of order."""
+"""The desk's database: connections, transactions, and row numbers that never appear out of order."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from tasks.annotation.desk.tables import COUNTERS, META, METADATA, TABLES_VERSION, stamp
 
-#: Returns the time in UTC; tests bring their own.
+#: Returns the time in UTC; tests supply their own.
 Clock = Callable[[], datetime]
 #: The append-only tables, in the order in which a transaction takes numbers, so that no two deadlock.
 Stream = Literal["votes", "decisions", "erased", "events"]
 
-#: How long to wait for a connection or for another writer, in seconds.
+#: Seconds to wait for a connection or for another writer.
 PATIENCE_S = 60
-LEAST_KEY_BYTES = 16
-#: An advisory lock, held while tables are created; any number that nothing else in the database uses.
+MIN_KEY_BYTES = 16
+#: An advisory lock, held while tables are created; any number that the database does not use otherwise.
 _MAKING_TABLES = 0x51A7E5
 
 
@@ -36,26 +36,26 @@ def utc() -> datetime:
 
 
 class Database:
-    """One database. Writers on SQLite follow one another; on PostgreSQL rows are locked.
+    """One database. On SQLite writers take turns; on PostgreSQL rows are locked.
 
     Parameters
     ----------
     url
-        Its address; :meth:`Desk.open` tells which kinds there are.
+        The address; see :meth:`Desk.open` for the supported kinds.
     clock
         Gives the times that are stored.
 
     Raises
     ------
     UserInputError
-        If the address is of another kind.
+        If the address is of an unsupported kind.
     """
 
     def __init__(self, url: str, clock: Clock = utc) -> None:
         self.url = _checked(url)
         self._clock = clock
         self._lite = self.url.get_backend_name() == "sqlite"
-        # threads of this process wait here; SQLite itself would let them sleep and try again
+        # threads of this process wait here; SQLite itself would make them sleep and retry
         self._turn = threading.Lock() if self._lite else None
         self._engine = _lite_engine(self.url) if self._lite else _postgres_engine(self.url)
 
@@ -69,24 +69,24 @@ class Database:
         self._engine.dispose()
 
     def now(self, minutes: float = 0.0) -> str:
-        """Return the time as it is stored, or the time in so many minutes."""
+        """Return the time as stored text, optionally a number of `minutes` from now."""
         return stamp(self._clock() + timedelta(minutes=minutes))
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Give a connection for reading; all reads see the same moment."""
+        """Yield a connection for reading; all reads see the same snapshot."""
         with self._engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write(self, on_disk: bool = True) -> Iterator[Connection]:
-        """Give a transaction; after an error nothing of it is stored.
+        """Yield a transaction; after an error nothing of it is stored.
 
         Parameters
         ----------
         on_disk
-            Whether to return only when it is on disk. Otherwise a power failure may lose the last moments; a
-            killed process loses nothing, and no transaction overtakes another.
+            Whether to return only once it is on disk. Otherwise a power failure may lose the last moments; a
+            killed process loses nothing, and the order of transactions is kept.
         """
         with self._turn or nullcontext(), self._engine.connect() as connection:
             connection = connection.execution_options(slvmeval_writes="FULL" if on_disk else "NORMAL")
@@ -96,10 +96,10 @@ class Database:
                 yield connection
 
     def forget(self) -> None:
-        """Remove deleted rows from the files too, as far as possible: SQLite keeps a journal."""
+        """Remove deleted rows from the files as well, as far as possible: SQLite keeps a journal."""
         if self._turn is not None:
             with self._turn, self._engine.connect() as connection:
-                # outside a transaction; while somebody is reading, the next writer's checkpoint does it
+                # outside a transaction; if somebody is reading, the next writer's checkpoint does it
                 raw = connection.connection.dbapi_connection
                 raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # type: ignore[union-attr]
 
@@ -128,11 +128,11 @@ class Database:
         PrerequisiteError
             If the database cannot be reached.
         StoreError
-            If the tables have another version, or were made with another key.
+            If the tables have another version, or were created with another key.
         """
-        if len(key) < LEAST_KEY_BYTES:
+        if len(key) < MIN_KEY_BYTES:
             raise UserInputError(
-                f"the key of the installation has {len(key)} bytes, at least {LEAST_KEY_BYTES} are needed"
+                f"the installation's key has {len(key)} bytes, but at least {MIN_KEY_BYTES} are needed"
             )
         mark = hmac.new(key, b"slvmeval desk", hashlib.sha256).hexdigest()
         try:
@@ -148,19 +148,20 @@ class Database:
         except OperationalError as problem:
             raise PrerequisiteError(
                 f"the database {self.shown_url} cannot be used: {problem.orig}. Is the server running, and "
-                "may this user write there?"
+                "does this user have write access?"
             ) from problem
         except DatabaseError as problem:
-            raise StoreError(f"{self.shown_url} is no database of annotations: {problem.orig}") from problem
+            raise StoreError(f"{self.shown_url} is not an annotation database: {problem.orig}") from problem
         if meta.get("tables_version") != str(TABLES_VERSION):
             raise StoreError(
-                f"{self.shown_url} has tables of version {meta.get('tables_version')}, this program works "
-                f"with {TABLES_VERSION}: use the program that made them, or another database"
+                f"{self.shown_url} has tables of version {meta.get('tables_version')}, but this "
+                "program needs "
+                f"version {TABLES_VERSION}: use the program that created them, or another database"
             )
         if not hmac.compare_digest(meta["key"], mark):
             raise StoreError(
-                f"{self.shown_url} was made with another key of the installation; with this one no worker "
-                "would be known again. Bring the old key back."
+                f"{self.shown_url} was created with another installation key, and with this one no worker "
+                "would be recognised: restore the old key"
             )
 
 
@@ -168,7 +169,7 @@ def _checked(url: str) -> URL:
     try:
         address = make_url(url)
     except ArgumentError as problem:
-        raise UserInputError(f"{url!r} is no address of a database: {_KINDS}") from problem
+        raise UserInputError(f"{url!r} is not a valid database address: {_KINDS}") from problem
     if address.get_backend_name() == "postgresql" and address.drivername in (
         "postgresql",
         "postgresql+psycopg",
@@ -176,7 +177,9 @@ def _checked(url: str) -> URL:
         return address.set(drivername="postgresql+psycopg")
     if address.drivername in ("sqlite", "sqlite+pysqlite"):
         if address.database in (None, "", ":memory:"):
-            raise UserInputError("a database in memory loses votes: give a file, sqlite:////path/desk.sqlite")
+            raise UserInputError(
+                "a database in memory would lose votes: give a file, sqlite:////path/desk.sqlite"
+            )
         return address
     raise UserInputError(f"{address.render_as_string(hide_password=True)!r} is not supported: {_KINDS}")
 
@@ -189,14 +192,16 @@ def _lite_engine(url: URL) -> Engine:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise PrerequisiteError(f"the folder {file.parent} cannot be made: {problem.strerror}") from problem
+        raise PrerequisiteError(
+            f"the folder {file.parent} cannot be created: {problem.strerror}"
+        ) from problem
     engine = create_engine(
         url, pool_size=10, max_overflow=40, pool_timeout=PATIENCE_S, connect_args={"timeout": PATIENCE_S}
     )
 
     @event.listens_for(engine, "connect")
     def _settle(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # transactions begin below, not where the driver thinks
+        connection.isolation_level = None  # transactions begin below, not where the driver begins them
         for setting in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
             connection.execute(f"PRAGMA {setting}").fetchall()
 
@@ -211,7 +216,7 @@ def _lite_engine(url: URL) -> Engine:
 
 
 def _postgres_engine(url: URL) -> Engine:
-    # an acknowledged vote is on the disk, whatever the server's default
+    # an acknowledged vote is on disk, whatever the server's default
     more = {} if "options" in url.query else {"options": "-c synchronous_commit=on"}
     return create_engine(
         url, pool_size=10, max_overflow=20, pool_timeout=PATIENCE_S, pool_pre_ping=True, connect_args=more

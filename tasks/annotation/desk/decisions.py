@@ -1,4 +1,4 @@
-"""Decisions about workers: who is excluded, who was cleared."""
+"""Decisions about workers: excluded or cleared."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Decisions:
         return {row.worker: row.decision for row in self._all(connection, campaign)}
 
     def refuse_excluded(self, connection: Connection, campaign: str, worker: str) -> None:
-        """Refuse what an excluded worker asks for."""
+        """Refuse the request of an excluded worker."""
         latest = connection.execute(
             select(DECISIONS.c.body)
             .where(DECISIONS.c.campaign == campaign, DECISIONS.c.worker == worker)
@@ -42,7 +42,7 @@ class Decisions:
             .limit(1)
         ).scalar()
         if latest is not None and Decision.model_validate_json(latest).decision is Standing.EXCLUDED:
-            refuse(RefusalReason.EXCLUDED, "you get no further tasks; thank you for what you did")
+            refuse(RefusalReason.EXCLUDED, "you get no more tasks; thank you for your work")
 
     def _all(self, connection: Connection, campaign: str) -> list[Decision]:
         query = select(DECISIONS.c.body).where(DECISIONS.c.campaign == campaign).order_by(DECISIONS.c.number)

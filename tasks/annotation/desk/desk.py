@@ -21,17 +21,17 @@ from tasks.annotation.desk.workers import Workers
 class Desk:
     """Tasks, assignments and votes of all campaigns in one database.
 
-    SQLite and PostgreSQL take the same code. A desk may be used by many threads, and several processes may
-    open the same database.
+    The code for SQLite and PostgreSQL is the same. A desk may be used by many threads, and several processes
+    may open the same database.
 
     Attributes
     ----------
     campaigns, events, decisions, votes
-        What is stored.
+        The stored data.
     workers, queue, viewing, answers
-        What workers do: enter, get a task, see the videos, answer.
+        Workers' actions: enter, get a task, watch the videos, answer.
     organiser
-        What the organiser does.
+        The organiser's actions.
     """
 
     def __init__(self, database: Database, key: bytes) -> None:
@@ -62,11 +62,11 @@ class Desk:
         Raises
         ------
         UserInputError
-            If the address is of neither kind, or the key is too short.
+            If the address is not supported, or the key is too short.
         PrerequisiteError
             If the database cannot be reached.
         StoreError
-            If its tables have another version, or were made with another key.
+            If its tables have another version, or were created with another key.
         """
         database = Database(url, clock)
         try:

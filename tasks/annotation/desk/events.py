@@ -1,4 +1,4 @@
-"""The record of what happened at the desk, and a worker's request as one transaction with its record."""
+"""The log of events at the desk, and a worker's request as one transaction with its event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 from tasks.annotation.desk.tables import EVENTS, WORKERS, as_json
 
-#: Refusals that tell something about a worker. Others may come from anybody, and could fill the record.
+#: Refusals that say something about a worker. Others may come from anybody, and could fill the log.
 RECORDED_REFUSALS = frozenset(
     {
         RefusalReason.EXCLUDED,
@@ -29,12 +29,12 @@ RECORDED_REFUSALS = frozenset(
         RefusalReason.OTHER_ANSWER,
     }
 )
-#: At most this many refusals of one assignment are recorded.
-MOST_REFUSALS = 20
+#: Maximum number of recorded refusals per assignment.
+MAX_REFUSALS = 20
 
 
 class EventKind(StrEnum):
-    """What happened. Stored: never rename a value."""
+    """Kinds of events. Stored: never rename a value."""
 
     ENTERED = "entered"
     CONSENTED = "consented"
@@ -57,7 +57,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True)
 class DeskEvent:
-    """One row of the record; `at` is UTC in ISO 8601, `number` only grows."""
+    """One row of the log; `at` is UTC in ISO 8601, `number` only increases."""
 
     number: int
     campaign: str
@@ -71,7 +71,7 @@ class DeskEvent:
 
 @dataclass(frozen=True)
 class NewEvent:
-    """An event that is about to be recorded; it has no number yet."""
+    """An event to be recorded; it has no number yet."""
 
     kind: EventKind
     worker: str = ""
@@ -81,7 +81,7 @@ class NewEvent:
 
 
 class EventLog:
-    """The append-only record of all campaigns."""
+    """The append-only log of all campaigns."""
 
     def __init__(self, database: Database, campaigns: Campaigns) -> None:
         self._database, self._campaigns = database, campaigns
@@ -116,11 +116,11 @@ class EventLog:
         pair_id: str = "",
         **detail: Any,
     ) -> None:
-        """Record one event; the last thing that a transaction does."""
+        """Record one event, as the last step of a transaction."""
         self.add_all(connection, campaign, [NewEvent(kind, worker, assignment, pair_id, detail)])
 
     def add_all(self, connection: Connection, campaign: str, events: Iterable[NewEvent]) -> None:
-        """Record events in order; the last thing that a transaction does."""
+        """Record events in order, as the last step of a transaction."""
         new = list(events)
         if not new:
             return
@@ -147,7 +147,7 @@ class EventLog:
     def worker_request(
         self, campaign: str, worker: str, assignment: str = "", on_disk: bool = True
     ) -> Iterator[Connection]:
-        """Give the one transaction of a worker's request; if it is refused, only the refusal is recorded.
+        """Yield the single transaction of a worker's request; if it is refused, only the refusal is recorded.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class EventLog:
                 )
             ).scalars()
             reasons = [json.loads(detail)["reason"] for detail in earlier]
-            if len(reasons) >= MOST_REFUSALS:
+            if len(reasons) >= MAX_REFUSALS:
                 return
             if reason is RefusalReason.EXPIRED and reason.value not in reasons:
                 one_more = {WORKERS.c.refused_late: WORKERS.c.refused_late + 1}

@@ -1,4 +1,4 @@
-"""What the installation's key signs: workers' names, links, codes, and unpredictable chance."""
+"""What the installation's key signs: workers' names, links, codes, and unpredictable draws."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def worker_hash(key: bytes, platform: str, identity: str) -> str:
     """
     if not _PLATFORM.fullmatch(platform):
         raise UserInputError(
-            f"{platform!r:.100} cannot be the name of a platform: letters, digits, -, _ and ., at most 64"
+            f"{platform!r:.100} is not a valid platform name: use at most 64 letters, digits, -, _ and ."
         )
     if not identity.strip():
         raise UserInputError("a worker's identity is empty")
@@ -36,24 +36,24 @@ def _digest(key: bytes, text: str) -> bytes:
 
 
 class DeskKey:
-    """The installation's key; nothing that it signs can be made or guessed without it."""
+    """The installation's key; nothing that it signs can be forged or guessed without it."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def worker_name(self, platform: str, identity: str) -> str:
-        """Return the name under which a worker of a platform is known here; see :func:`worker_hash`."""
+        """Return the name of a platform's worker in this installation; see :func:`worker_hash`."""
         return worker_hash(self._key, platform, identity)
 
     def token_hash(self, token: str) -> str:
-        """Return what is stored of a link's token."""
+        """Return the stored form of a link's token."""
         return _digest(self._key, f"token:{token.strip()}").hex()
 
     def chance(self, *parts: str | int) -> float:
-        """Return a number in [0, 1) that is fixed by `parts`."""
+        """Return a number in [0, 1) that is determined by `parts`."""
         return int.from_bytes(_digest(self._key, "\x1f".join(map(str, parts)))[:7], "big") / (1 << 56)
 
     def completion_code(self, settings: Campaign, worker: str) -> str:
-        """Return the campaign's own completion code, or one made for the worker."""
+        """Return the campaign's completion code, or the worker's own."""
         digest = _digest(self._key, f"code:{settings.name}:{worker}")
         return settings.completion_code or base64.b32encode(digest).decode()[:_CODE_LETTERS]

@@ -1,4 +1,4 @@
-"""The organiser's view of a campaign: publish, invite, follow, decide about workers, erase workers."""
+"""The organiser's side of a campaign: publish, invite, monitor, decide about workers, erase workers."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from tasks.annotation.desk.tables import (
 from tasks.annotation.desk.votes import Votes, change_tasks
 from tasks.annotation.pair_task import PairTask
 
-#: Bytes of a token, so that nobody guesses one.
+#: Bytes of a token, so that it cannot be guessed.
 _TOKEN_BYTES = 18
-MOST_INVITATIONS = 100_000
-#: Longest note on a decision that is kept, in characters.
+MAX_INVITATIONS = 100_000
+#: Maximum length of a stored note on a decision, in characters.
 LONGEST_NOTE = 4000
 
 
 @dataclass(frozen=True)
 class PublishedTasks:
-    """What publishing did: tasks that are new, that were there, and that are no longer shown."""
+    """Numbers of tasks that are new, were already published, and are no longer shown."""
 
     new: int
     known: int
@@ -53,7 +53,7 @@ class PublishedTasks:
 
 @dataclass(frozen=True)
 class ErasedRows:
-    """What was erased with a worker; `vote_ids` are given once, to clean files made from the votes."""
+    """What was erased about a worker; `vote_ids` are reported once, for cleaning files with the votes."""
 
     campaign: str
     at: str
@@ -66,7 +66,7 @@ class ErasedRows:
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """How far one pair is: votes that count, open leases, and how many votes are wanted."""
+    """The progress of one pair: votes that count, open leases, and the number of needed votes."""
 
     pair_id: str
     aspect: str
@@ -77,17 +77,17 @@ class TaskProgress:
 
     @property
     def done(self) -> bool:
-        """Whether the pair has all the votes it wants."""
+        """Whether the pair has all the votes it needs."""
         return self.votes >= self.wanted
 
 
 @dataclass(frozen=True)
 class WorkerProgress:
-    """What one worker did; times are UTC in ISO 8601, empty where it did not happen.
+    """What one worker did; times are UTC in ISO 8601, empty if it did not happen.
 
-    `standing` is ``excluded``, ``cleared`` or empty; `refused_late` counts answers that came too late.
-    `session` is the platform's own id of the session or assignment in which the worker first came, and `code`
-    the completion code; both are empty of a worker who never entered, the code also of one without an answer.
+    `standing` is ``excluded``, ``cleared`` or empty; `refused_late` counts answers that were too late.
+    `session` is the platform's id of the session or assignment in which the worker first entered, and `code`
+    the completion code. Both are empty for a worker who never entered; the code also without an answer.
     """
 
     worker: str
@@ -105,7 +105,7 @@ class WorkerProgress:
 
 
 class Organiser:
-    """What an organiser does. A campaign that does not exist raises `UserInputError`."""
+    """The organiser's actions. An unknown campaign raises `UserInputError`."""
 
     def __init__(
         self,
@@ -121,16 +121,16 @@ class Organiser:
         self._decisions, self._assignments, self._votes = decisions, assignments, votes
 
     def publish(self, campaign: Campaign, tasks: Iterable[PairTask], by: str = "") -> PublishedTasks:
-        """Show a campaign's tasks to workers, or publish it again with new settings and more tasks.
+        """Publish a campaign's tasks, or publish it again with new settings and more tasks.
 
-        Known tasks keep their votes; tasks that are no longer among `tasks` are not shown to anybody new. A
-        task is gold if `campaign.gold_pairs` names it, or if it says so itself.
+        Known tasks keep their votes; tasks that are not among `tasks` are no longer given out. A task is gold
+        if `campaign.gold_pairs` names it, or if it is marked as gold.
 
         Raises
         ------
         UserInputError
-            If the name belongs to a campaign of another release or version, if a gold pair is not among the
-            tasks, if a pair comes twice, or if a known pair has other stretches to see now.
+            If the name belongs to a campaign of another release or version, a gold pair is not among the
+            tasks, a pair appears twice, or the stretches of a known pair have changed.
         """
         given = list(tasks)
         _check_given(campaign, given)
@@ -139,7 +139,7 @@ class Organiser:
             before = self._store_settings(connection, campaign)
             stored = TASKS.select().where(TASKS.c.campaign == campaign.name)
             known = {row.pair_id: row for row in connection.execute(stored)}
-            shown = {task.pair_id for task in given}
+            published = {task.pair_id for task in given}
             new, changed = [], []
             for one in given:
                 task = one.model_copy(update={"gold": one.gold or one.pair_id in gold})
@@ -153,19 +153,19 @@ class Organiser:
                     continue
                 if PairTask.model_validate_json(old.body).must_see != task.must_see:
                     raise UserInputError(
-                        f"pair {task.pair_id} of campaign {campaign.name} has other stretches to see than "
-                        "when it was published: publish under another name"
+                        f"the stretches to watch of pair {task.pair_id} in campaign {campaign.name} have "
+                        "changed since it was published: publish under another name"
                     )
                 changed.append({"pair_id": task.pair_id, **values})
             change_tasks(connection, campaign.name, changed)
-            retired = [{"pair_id": pair, "shown": False} for pair in known if pair not in shown]
+            retired = [{"pair_id": pair, "shown": False} for pair in known if pair not in published]
             change_tasks(connection, campaign.name, retired)
             if new:
                 connection.execute(TASKS.insert(), new)
             if before is None or before.drop_excluded != campaign.drop_excluded:
                 self._votes.recount(connection, campaign)
             done = PublishedTasks(
-                new=len(new), known=len(shown & set(known)), retired=len(set(known) - shown)
+                new=len(new), known=len(published & set(known)), retired=len(set(known) - published)
             )
             self._events.add(
                 connection,
@@ -180,9 +180,9 @@ class Organiser:
         return done
 
     def _store_settings(self, connection: Connection, campaign: Campaign) -> Campaign | None:
-        """Store a campaign's settings, hold its queue, and return the earlier settings, if there were any."""
+        """Store a campaign's settings, lock its queue, and return the previous settings, if any."""
         values = {"settings": campaign.model_dump_json(), "published_at": self._database.now()}
-        # one publication at a time: a new campaign has no row yet that could be locked
+        # one publication at a time: a new campaign has no row that could be locked
         connection.execute(META.select().where(META.c.name == "tables_version").with_for_update())
         query = CAMPAIGNS.select().where(CAMPAIGNS.c.campaign == campaign.name)
         row = connection.execute(query.with_for_update()).first()
@@ -193,16 +193,16 @@ class Organiser:
         before = Campaign.model_validate_json(row.settings)
         if (before.release, before.version) != (campaign.release, campaign.version):
             raise UserInputError(
-                f"the campaign {campaign.name} shows release {before.release} version {before.version}, not "
+                f"campaign {campaign.name} shows release {before.release} version {before.version}, not "
                 f"{campaign.release} version {campaign.version}: choose another name"
             )
         connection.execute(CAMPAIGNS.update().where(CAMPAIGNS.c.campaign == campaign.name).values(**values))
         return before
 
     def invite(self, campaign: str, count: int, note: str = "") -> list[str]:
-        """Return `count` new tokens for links of one worker each; only their hashes are stored."""
-        if not 0 < count <= MOST_INVITATIONS:
-            raise UserInputError(f"{count} links cannot be made: ask for 1 to {MOST_INVITATIONS}")
+        """Create `count` tokens, each for one worker's link; only their hashes are stored."""
+        if not 0 < count <= MAX_INVITATIONS:
+            raise UserInputError(f"cannot create {count} links: give a number from 1 to {MAX_INVITATIONS}")
         tokens = [secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(count)]
         words = plain_text(note, 200)
         with self._database.write() as connection:
@@ -224,7 +224,7 @@ class Organiser:
         return tokens
 
     def progress(self, campaign: str) -> list[TaskProgress]:
-        """Return the progress of each task that is shown, by aspect and pair id."""
+        """Return the progress of each published task, by aspect and pair id."""
         with self._database.read() as connection:
             wanted = self._campaigns.find(connection, campaign).workers_per_pair
             running = self._assignments.leases(connection, campaign)
@@ -280,23 +280,23 @@ class Organiser:
             ]
 
     def decide(self, campaign: str, worker: str, decision: Standing, note: str, by: str) -> Decision:
-        """Exclude or clear a worker; the latest decision counts, earlier ones stay on record.
+        """Exclude or clear a worker; the latest decision counts, earlier ones remain on record.
 
-        An excluded worker's open task returns to the queue at once, and with `drop_excluded` the pairs that
-        the worker voted on need another vote.
+        An excluded worker's open task returns to the queue immediately, and with `drop_excluded` the pairs
+        that the worker voted on need another vote.
 
         Raises
         ------
         UserInputError
-            If the campaign never saw the worker, neither on our pages nor in a vote, or the note is empty.
+            If the worker neither entered the campaign nor voted in it, or the note is empty.
         """
         words = plain_text(note, LONGEST_NOTE).strip()
         if not words:
-            raise UserInputError("say in a note why: the record is kept for the worker's sake too")
+            raise UserInputError("give the reason in a note: the worker may ask for it")
         with self._database.write() as connection:
             settings = self._campaigns.find(connection, campaign, lock=True)
             self._check_known(connection, campaign, worker)
-            made = Decision(
+            stored = Decision(
                 decision_id=uuid.uuid4().hex,
                 campaign=campaign,
                 worker=worker,
@@ -307,21 +307,21 @@ class Organiser:
             )
             if decision is Standing.EXCLUDED:
                 self._assignments.lapse_of_worker(connection, campaign, worker)
-            self._decisions.add(connection, made)
+            self._decisions.add(connection, stored)
             self._votes.recount(connection, settings, self._votes.pairs_of(connection, campaign, worker))
             kind = EventKind.EXCLUDED if decision is Standing.EXCLUDED else EventKind.CLEARED
-            self._events.add(connection, campaign, kind, worker, note=words, by=made.by)
-        return made
+            self._events.add(connection, campaign, kind, worker, note=words, by=stored.by)
+        return stored
 
     def erase(self, campaign: str, worker: str, by: str = "") -> ErasedRows:
-        """Erase everything stored about a worker, votes too; a row of counts without a name stays.
+        """Erase everything stored about a worker, including votes; a row of counts without a name remains.
 
-        A link of ours that the worker used becomes invalid.
+        The worker's link becomes invalid.
 
         Raises
         ------
         UserInputError
-            If the campaign has nothing of this worker.
+            If the campaign has no data of this worker.
         """
         with self._database.write() as connection:
             settings = self._campaigns.find(connection, campaign, lock=True)
@@ -355,7 +355,7 @@ class Organiser:
         return replace(erased, vote_ids=tuple(row.vote_id for row in votes))
 
     def erased(self, campaign: str) -> list[ErasedRows]:
-        """Return the rows of counts that erased workers left."""
+        """Return the rows of counts that remain of erased workers."""
         with self._database.read() as connection:
             self._campaigns.find(connection, campaign)
             rows = connection.execute(
@@ -372,14 +372,14 @@ class Organiser:
             which: tuple[ColumnElement[bool], ...] = (table.c.campaign == campaign, table.c.worker == name)
             if connection.execute(select(table.c.worker).where(*which).limit(1)).first():
                 return
-        raise UserInputError(f"the campaign {campaign} knows no worker {worker!r:.100}")
+        raise UserInputError(f"there is no worker {worker!r:.100} in campaign {campaign}")
 
 
 def _check_given(campaign: Campaign, given: list[PairTask]) -> None:
     count = Counter(task.pair_id for task in given)
     twice = [pair for pair, times in count.items() if times > 1]
     if twice:
-        raise UserInputError(f"pair {twice[0]} comes {count[twice[0]]} times among the tasks")
+        raise UserInputError(f"pair {twice[0]} appears {count[twice[0]]} times among the tasks")
     missing = [pair for pair in campaign.gold_pairs if pair not in count]
     if missing:
         raise UserInputError(f"gold_pairs: {missing[0]} is not among the tasks of {campaign.name}")

@@ -1,7 +1,7 @@
-"""How much of a video was really played: intervals, and how far a page's report is believed.
+"""How much of a video was actually played: intervals, and the rules for accepting a page's report.
 
-A page reports what it played. The report is believed as far as it is possible with the time since the task
-was opened, at the fastest allowed speed, and with the bytes that were sent. No database here.
+A page reports what it played. A report is accepted as far as it is possible, given the time since the task
+was opened, the maximum speed, and the bytes that were sent. No database here.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Intervals = tuple[tuple[float, float], ...]
 #: Half-open ``[first, end)`` in bytes of one file, in order, without overlap.
 Ranges = tuple[tuple[int, int], ...]
 
-#: Longer silence of the page is not viewing time: the tab slept, or a clock jumped.
-MOST_SILENCE_S = 600.0
-#: If it is unknown which bytes hold which second, this share of the proportional bytes has to be sent: a
-#: still picture takes a small part of the average.
-LEAST_BYTE_SHARE = 0.25
+#: Longer silence of the page does not count as viewing time: the tab was asleep, or a clock jumped.
+MAX_SILENCE_S = 600.0
+#: If it is unknown which bytes contain which second, this share of the proportional bytes must be sent: a
+#: still image takes a small part of the average.
+MIN_BYTE_SHARE = 0.25
 #: Ranges are rounded to this many bytes, so that lists of them stay short.
 _BLOCK = 4096
-#: Most intervals of one video that are kept; watching never makes so many.
-MOST_PARTS = 1000
+#: Maximum number of stored intervals per video; watching never produces that many.
+MAX_PARTS = 1000
 
 
 def length(intervals: Iterable[tuple[float, float]]) -> float:
@@ -35,12 +35,12 @@ def length(intervals: Iterable[tuple[float, float]]) -> float:
 
 
 def covered(intervals: Intervals, start_s: float, end_s: float) -> float:
-    """Return how many seconds of ``[start_s, end_s)`` intervals without overlap cover."""
+    """Return the seconds of ``[start_s, end_s)`` that intervals without overlap cover."""
     return sum(max(0.0, min(end, end_s) - max(start, start_s)) for start, end in intervals)
 
 
 def common(one: Intervals, other: Intervals) -> Intervals:
-    """Return what lies in both of two lists of intervals without overlap."""
+    """Return the intersection of two lists of intervals without overlap."""
     parts = [(max(a, c), min(b, d)) for a, b in one for c, d in other if max(a, c) < min(b, d)]
     return merged(parts)
 
@@ -64,33 +64,33 @@ def without(intervals: Intervals, seen: Intervals) -> Intervals:
 
 
 def cleaned(claimed: Iterable[tuple[float, float]], seconds: float) -> Intervals:
-    """Return claimed intervals as valid ones: finite, in order, inside the video, merged."""
-    kept = [
+    """Return valid intervals from claimed ones: finite, in order, inside the video, merged."""
+    inside = [
         (max(float(start), 0.0), min(float(end), seconds))
         for start, end in claimed
         if math.isfinite(start) and math.isfinite(end)
     ]
-    return merged([(start, end) for start, end in kept if start < end])
+    return merged([(start, end) for start, end in inside if start < end])
 
 
 def first_seconds(intervals: Intervals, most_s: float) -> Intervals:
-    """Return the beginning of intervals, at most `most_s` seconds together."""
-    left, kept = most_s, []
+    """Return the beginning of intervals, at most `most_s` seconds in total."""
+    left, parts = most_s, []
     for start, end in intervals:
         if left <= 0:
             break
-        kept.append((start, min(end, start + left)))
+        parts.append((start, min(end, start + left)))
         left -= end - start
-    return tuple((start, end) for start, end in kept if start < end)
+    return tuple((start, end) for start, end in parts if start < end)
 
 
 def step_s(before_s: float, now_s: float) -> float:
-    """Return the most time that can have been spent viewing between two moments, whatever the clock did."""
-    return min(max(now_s - before_s, 0.0), MOST_SILENCE_S)
+    """Return the maximum viewing time between two moments, whatever the clock did."""
+    return min(max(now_s - before_s, 0.0), MAX_SILENCE_S)
 
 
 def with_range(sent: Ranges, first: int, end: int) -> Ranges:
-    """Return the ranges of bytes that were sent, with one more; rounded outwards to blocks of 4 KiB."""
+    """Return the ranges of bytes that were sent, with one added; rounded outwards to blocks of 4 KiB."""
     span = (first // _BLOCK * _BLOCK, -(-end // _BLOCK) * _BLOCK)
     together = merged([*((float(a), float(b)) for a, b in sent), (float(span[0]), float(span[1]))])
     return tuple((int(a), int(b)) for a, b in together)
@@ -101,15 +101,15 @@ def _sent_bytes(sent: Ranges, first: int, end: int) -> int:
 
 
 def reachable(sent: Ranges, index: Sequence[tuple[float, int]], size: int, seconds: float) -> Intervals:
-    """Return which seconds of a video can have been played with the bytes that were sent.
+    """Return the seconds of a video that can have been played with the bytes that were sent.
 
     Parameters
     ----------
     index
-        Rows of (second, byte) in the order of the file: the media from a row's second to the next row's lie
+        Rows of (second, byte) in the order of the file: the media from a row's second to the next row's is
         in the bytes from the row's to the next row's. The first row counts from 0, the last to the end. A row
-        that is not later than those before it (pictures are not always stored in the order in which they are
-        shown) asks for nothing.
+        that is not later than those before it requires nothing, since frames are not always stored in
+        display order.
     """
     begins = list(accumulate((min(second, seconds) for second, _byte in index[1:]), max, initial=0.0))
     ends = [*begins[1:], seconds]
@@ -123,15 +123,15 @@ def reachable(sent: Ranges, index: Sequence[tuple[float, int]], size: int, secon
 
 
 def most_seconds(sent: Ranges, size: int, seconds: float) -> float:
-    """Return how many seconds can have been played, if it is unknown which bytes hold which second."""
+    """Return the seconds that can have been played, if it is unknown which bytes contain which second."""
     if size <= 0:
         return 0.0
-    return seconds * min(1.0, _sent_bytes(sent, 0, size) / (size * LEAST_BYTE_SHARE))
+    return seconds * min(1.0, _sent_bytes(sent, 0, size) / (size * MIN_BYTE_SHARE))
 
 
 @dataclass(frozen=True)
 class ServedVideo:
-    """One video as the server knows it: length, size, and where its seconds lie in the file, if known."""
+    """One video as the server knows it: duration, size, and byte index, if known."""
 
     seconds: float
     size: int
@@ -139,45 +139,45 @@ class ServedVideo:
 
 
 @dataclass(frozen=True)
-class Believed:
-    """What a claim gave: everything seen so far, and how much was cut for lack of time and of bytes."""
+class AcceptedPlayback:
+    """What a claim resulted in: everything seen so far, and the seconds cut for lack of time and of bytes."""
 
     seen: Intervals
     cut_time_s: float
     cut_bytes_s: float
 
 
-def believed(
+def accepted(
     seen: Intervals,
     claimed: Iterable[tuple[float, float]],
     film: ServedVideo,
     elapsed_s: float,
     most_speed: float,
     sent: Ranges,
-) -> Believed:
-    """Return what is seen of a video after a claim.
+) -> AcceptedPlayback:
+    """Return what counts as seen of a video after a claim.
 
-    At most `elapsed_s` × `most_speed` is seen, and nothing that was not sent. What is cut may be claimed
-    again later.
+    At most `elapsed_s` × `most_speed` seconds count, and nothing that was not sent. What is cut may be
+    claimed again later.
 
     Parameters
     ----------
     seen
         What was seen before.
     claimed
-        Intervals that the page reports; may repeat what is seen already, and may be invalid.
+        Intervals that the page reports; they may repeat earlier ones, and may be invalid.
     elapsed_s
-        Most time that can have been spent viewing this task in total.
+        Maximum time that can have been spent viewing this task in total.
     """
     new = without(cleaned(claimed, film.seconds), seen)
-    asked = length(new)
+    new_s = length(new)
     if film.index:
         new = common(new, reachable(sent, film.index, film.size, film.seconds))
     else:
         new = first_seconds(new, most_seconds(sent, film.size, film.seconds) - length(seen))
-    possible = length(new)
+    possible_s = length(new)
     new = first_seconds(new, elapsed_s * most_speed - length(seen))
     together = merged([*seen, *new])
-    if len(together) > MOST_PARTS:
-        return Believed(seen, asked, 0.0)
-    return Believed(together, possible - length(new), asked - possible)
+    if len(together) > MAX_PARTS:
+        return AcceptedPlayback(seen, new_s, 0.0)
+    return AcceptedPlayback(together, possible_s - length(new), new_s - possible_s)

@@ -1,4 +1,4 @@
-"""Which task a worker gets: the choice as a plain function, and the queue that it chooses from."""
+"""Which task a worker gets: the choice as a plain function, and the queue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tasks.annotation.desk.workers import Workers
 
 
 class WaitingPair(NamedTuple):
-    """One pair in the queue: how many votes count, and how many leases other workers have."""
+    """One pair in the queue: its number of counting votes, and of other workers' leases."""
 
     pair_id: str
     aspect: str
@@ -32,12 +32,12 @@ class WaitingPair(NamedTuple):
 
     @property
     def taken(self) -> int:
-        """Places that are filled or reserved."""
+        """Votes that are given or reserved."""
         return self.votes + self.leases
 
 
 def aspect_shares(queue: Iterable[WaitingPair], wanted: int) -> dict[str, float]:
-    """Return the share of places that is filled or reserved, by aspect."""
+    """Return the share of needed votes that is given or reserved, by aspect."""
     filled: dict[str, int] = defaultdict(int)
     places: dict[str, int] = defaultdict(int)
     for pair in queue:
@@ -76,7 +76,7 @@ def choose_pair(
 
 
 class Queue:
-    """The queue of each campaign. What is not allowed raises `DeskRefusal`."""
+    """The queue of each campaign. Forbidden requests raise `DeskRefusal`."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Queue:
             if not self._workers.session(connection, campaign, worker).consented:
                 refuse(RefusalReason.NO_CONSENT, "read and accept the consent first")
             self._decisions.refuse_excluded(connection, campaign, worker)
-            happened = [
+            events = [
                 NewEvent(EventKind.EXPIRED, row.worker, row.assignment, row.pair_id)
                 for row in self._assignments.lapse(connection, campaign)
             ]
@@ -109,23 +109,24 @@ class Queue:
             row = self._open_row(connection, settings, worker, lapsed=not at_limit)
             if row is None and at_limit:
                 refuse(
-                    RefusalReason.LIMIT, f"you have done all {len(voted)} tasks that one may do: thank you"
+                    RefusalReason.LIMIT,
+                    f"you have done all {len(voted)} tasks that one worker may do: thank you",
                 )
             if row is None:
                 row = self._assign(
                     connection, settings, worker, self._pick(connection, settings, worker, voted)
                 )
-                happened.append(NewEvent(EventKind.OPENED, row.worker, row.assignment, row.pair_id))
+                events.append(NewEvent(EventKind.OPENED, row.worker, row.assignment, row.pair_id))
             assignment = self._assignments.value(connection, settings, row)
-            self._events.add_all(connection, campaign, happened)
+            self._events.add_all(connection, campaign, events)
             return assignment
 
     def _open_row(
         self, connection: Connection, settings: Campaign, worker: str, lapsed: bool
     ) -> AssignmentRow | None:
-        """Return the assignment that the worker has open and may still answer, its lease renewed.
+        """Return the worker's open assignment that may still be answered, with its lease renewed.
 
-        `lapsed` tells whether it may be one whose lease ran out.
+        `lapsed` allows one whose lease has expired.
         """
         rows = connection.execute(
             ASSIGNMENTS.select()
@@ -142,7 +143,7 @@ class Queue:
         return None
 
     def _pick(self, connection: Connection, settings: Campaign, worker: str, voted: set[str]) -> WaitingPair:
-        """Return the pair that the worker gets next, gold or not."""
+        """Return the worker's next pair, gold or not."""
         name, wanted = settings.name, settings.workers_per_pair
         query = select(ASSIGNMENTS.c.pair_id).where(
             ASSIGNMENTS.c.campaign == name, ASSIGNMENTS.c.worker == worker
@@ -152,8 +153,11 @@ class Queue:
         pair = choose_pair(waiting, mine, wanted, lambda what: self._key.chance("tie", name, worker, what))
         if pair is None:
             if any(other.votes < wanted and other.pair_id not in voted for other in waiting):
-                refuse(RefusalReason.NO_TASKS, "all that is left is with others now: come back in an hour")
-            refuse(RefusalReason.DONE, "you have done all there is: thank you")
+                refuse(
+                    RefusalReason.NO_TASKS,
+                    "all remaining tasks are with other workers now: come back in an hour",
+                )
+            refuse(RefusalReason.DONE, "you have done all tasks: thank you")
         if self._key.chance("gold", name, worker, len(mine)) < settings.gold_share:
             gold = [one for one in self._waiting(connection, name, gold=True) if one.pair_id not in mine]
             if gold:
@@ -161,7 +165,7 @@ class Queue:
         return pair
 
     def _waiting(self, connection: Connection, campaign: str, gold: bool) -> list[WaitingPair]:
-        """Return all pairs that are shown, gold ones or the others."""
+        """Return all published pairs, either gold ones or the others."""
         leases = self._assignments.leases(connection, campaign)
         rows = connection.execute(
             select(TASKS.c.pair_id, TASKS.c.aspect, TASKS.c.votes).where(
@@ -175,13 +179,13 @@ class Queue:
     ) -> AssignmentRow:
         """Give a pair to a worker."""
         name, now = settings.name, self._database.now()
-        ran_out = (
+        expired = (
             ASSIGNMENTS.c.campaign == name,
             ASSIGNMENTS.c.pair_id == pair.pair_id,
-            # a lease may have run out since the others were marked
+            # a lease may have expired since the others were marked
             or_(ASSIGNMENTS.c.lapsed.is_(True), ASSIGNMENTS.c.lease_until <= now),
         )
-        connection.execute(ASSIGNMENTS.update().where(*ran_out).values(given_on=True))
+        connection.execute(ASSIGNMENTS.update().where(*expired).values(given_on=True))
         values = {
             "assignment": uuid.uuid4().hex,
             "campaign": name,

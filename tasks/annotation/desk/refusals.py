@@ -1,4 +1,4 @@
-"""Why the desk refuses what a worker asks for."""
+"""Why the desk refuses a worker's request."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NoReturn
 
 
 class RefusalReason(StrEnum):
-    """Why the desk does not do what a worker asked. Stored in events: never rename a value."""
+    """Reasons of refusals. Stored in events: never rename a value."""
 
     UNKNOWN_CAMPAIGN = "unknown_campaign"
     #: nobody entered with this identity
     UNKNOWN_WORKER = "unknown_worker"
-    #: the link's token was never given out, or was changed on its way
+    #: the link's token was never issued, or was altered
     BAD_LINK = "bad_link"
     #: the link belongs to somebody else
     LINK_USED = "link_used"
@@ -20,15 +20,15 @@ class RefusalReason(StrEnum):
     EXCLUDED = "excluded"
     #: this worker has done everything, or the campaign has all its votes
     DONE = "done"
-    #: all remaining tasks are with other workers now: come back later
+    #: all remaining tasks are with other workers at the moment
     NO_TASKS = "no_tasks"
     #: this worker has done as many tasks as allowed
     LIMIT = "limit"
-    #: there is no such assignment, or it is somebody else's
+    #: there is no such assignment, or it belongs to another worker
     UNKNOWN_ASSIGNMENT = "unknown_assignment"
-    #: the lease ran out and the pair has all the workers it wants
+    #: the lease expired and the pair has all the workers it needs
     EXPIRED = "expired"
-    #: a preference requires that some seconds of both videos were played
+    #: a preference requires some seconds of both videos to be played
     NOT_LOOKED = "not_looked"
     #: confirming and rating come after the preference
     NO_PREFERENCE = "no_preference"
@@ -36,21 +36,21 @@ class RefusalReason(StrEnum):
     NOT_SEEN = "not_seen"
     #: a stretch was not confirmed
     NOT_CONFIRMED = "not_confirmed"
-    #: another answer is stored already
+    #: a different answer is already stored
     OTHER_ANSWER = "other_answer"
-    #: a value that none of our pages sends
+    #: a value that our pages never send
     BAD_VALUE = "bad_value"
     #: a completion code requires at least one answer
     NOTHING_DONE = "nothing_done"
 
 
 class DeskRefusal(Exception):
-    """The desk refuses what a worker asked for.
+    """The desk refuses a worker's request.
 
     Parameters
     ----------
     reason
-        A member of :class:`RefusalReason`; pages have a text for each.
+        The reason; pages have a text for each.
     message
         What is wrong and what to do, in English, for logs and programs.
     """

@@ -28,7 +28,7 @@ TABLES_VERSION = 1
 
 METADATA = MetaData()
 
-#: `tables_version`, and `key`, a checksum that tells whether the installation's key is still the same.
+#: `tables_version`, and `key`, a checksum that detects a changed installation key.
 META = Table(
     "desk_meta", METADATA, Column("name", Text, primary_key=True), Column("value", Text, nullable=False)
 )
@@ -43,7 +43,7 @@ CAMPAIGNS = Table(
 )
 
 #: The last number of each append-only table. Its row stays locked until the transaction that took a number
-#: is committed, so that a number is never seen before a smaller one. Always the last rows that are locked.
+#: is committed, so that a number is never visible before a smaller one. Always locked last.
 COUNTERS = Table(
     "desk_counters",
     METADATA,
@@ -53,7 +53,7 @@ COUNTERS = Table(
     PrimaryKeyConstraint("campaign", "stream"),
 )
 
-#: `votes` is how many count; `shown` is false for a task that is no longer published.
+#: `votes` is the number of votes that count; `shown` is false for a task that is no longer published.
 TASKS = Table(
     "desk_tasks",
     METADATA,
@@ -83,7 +83,7 @@ WORKERS = Table(
     PrimaryKeyConstraint("campaign", "worker"),
 )
 
-#: One link each; `worker` is who used it; a `withdrawn` link admits nobody.
+#: One row per link; `worker` is who used it; a `withdrawn` link admits nobody.
 INVITATIONS = Table(
     "desk_invitations",
     METADATA,
@@ -96,9 +96,9 @@ INVITATIONS = Table(
     PrimaryKeyConstraint("campaign", "token_hash"),
 )
 
-#: `state` is opened, preferred, rated, or closed (answered in a file). `lapsed` says that the end of a lease
-#: is on record, `given_on` that another worker got the pair after it.
-#: `elapsed_s` is the time that can have been spent looking, `last_at` when the worker was last heard of.
+#: `state` is opened, preferred, rated, or closed (answered in a file). `lapsed`: the end of the lease is
+#: recorded; `given_on`: another worker got the pair after it. `elapsed_s` is the maximum viewing time so far,
+#: `last_at` the time of the last report.
 ASSIGNMENTS = Table(
     "desk_assignments",
     METADATA,
@@ -169,7 +169,7 @@ EVENTS = Table(
     Index("desk_events_of_a_worker", "campaign", "worker"),
 )
 
-#: What is left of erased workers: numbers, no name.
+#: What remains of erased workers: counts, no names.
 ERASED = Table(
     "desk_erased",
     METADATA,
@@ -200,6 +200,6 @@ def as_json(value: Any) -> str:
 
 
 def plain_text(text: str, longest: int) -> str:
-    """Return text that both databases can hold: no NUL, no half characters, at most `longest` long."""
-    kept = text.encode("utf-8", "replace").decode("utf-8")
-    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", "", kept)[:longest]
+    """Return text that both databases can store: no NUL, no lone surrogates, at most `longest` characters."""
+    valid = text.encode("utf-8", "replace").decode("utf-8")
+    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", "", valid)[:longest]

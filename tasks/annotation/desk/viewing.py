@@ -1,4 +1,4 @@
-"""What workers see of the videos: bytes that were sent, and reports of what was played."""
+"""Workers' viewing of the videos: bytes that were sent, and playback reports."""
 
 from __future__ import annotations
 
@@ -7,36 +7,37 @@ from collections.abc import Sequence
 from tasks.annotation.desk.assignments import Assignment, Assignments, read_spans
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.events import EventKind, EventLog
-from tasks.annotation.desk.playback import ServedVideo, believed, step_s, with_range
+from tasks.annotation.desk.playback import ServedVideo, accepted, step_s, with_range
 from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import as_json, moment
 from tasks.annotation.pair_task import PLACES, Place
 
-#: At most this many intervals of one report are looked at.
-MOST_CLAIMS = 500
-#: Cuts of a claim below this come from clocks and players; longer ones are recorded.
+#: Maximum number of intervals of one report that are read.
+MAX_CLAIMS = 500
+#: Shorter cuts of a claim come from clocks and players; longer ones are recorded.
 WORTH_RECORDING_S = 2.0
-#: At most this many cut claims of one assignment are recorded.
-MOST_CUTS = 20
+#: Maximum number of recorded cuts per assignment.
+MAX_CUTS = 20
 
 
 class Viewing:
-    """What was sent and played in each assignment. What is not allowed raises `DeskRefusal`."""
+    """What was sent and played in each assignment. Forbidden requests raise `DeskRefusal`."""
 
     def __init__(self, database: Database, events: EventLog, assignments: Assignments) -> None:
         self._database, self._events, self._assignments = database, events, assignments
 
     def serve(self, campaign: str, assignment_id: str, place: str, first_byte: int, last_byte: int) -> None:
-        """Store that bytes `first_byte` to `last_byte` (both included) of a video are being sent.
+        """Store that bytes `first_byte` to `last_byte` (inclusive) of a video are being sent, in one
+        transaction.
 
-        Call it before each chunk is sent, so that no report of what was played arrives earlier; chunks of a
-        megabyte are fine. It is a transaction.
+        Call it before each chunk is sent, so that no playback report arrives earlier; chunks of a megabyte
+        are fine.
         """
         with self._database.write(on_disk=False) as connection:
             column = f"sent_{checked_place(place)}"
             row = self._assignments.row(connection, campaign, None, assignment_id)
             if not 0 <= first_byte <= last_byte:
-                refuse(RefusalReason.BAD_VALUE, f"bytes {first_byte} to {last_byte} are no range")
+                refuse(RefusalReason.BAD_VALUE, f"bytes {first_byte} to {last_byte} are not a valid range")
             before = read_spans(getattr(row, column))
             sent = with_range(before, first_byte, last_byte + 1)
             if sent != before:
@@ -51,10 +52,10 @@ class Viewing:
         intervals: Sequence[tuple[float, float]],
         speed: float,
     ) -> Assignment:
-        """Take a page's report of what was played at a place, as far as it can be true.
+        """Accept a page's report of what was played at a place, as far as it can be true.
 
-        A page should send all that it has played since it was loaded each time: what is cut now, because it
-        came a moment too early, is accepted then.
+        Each report should contain everything played since the page was loaded: what is cut now because it
+        came too early is then accepted later.
 
         Parameters
         ----------
@@ -63,10 +64,10 @@ class Viewing:
         speed
             Playback rate; above the campaign's `most_speed` nothing counts.
         """
-        # not waited for the disk: reports come all the time, and a page that lost one goes on reporting
+        # does not wait for the disk: reports are frequent, and a page repeats what was lost
         with self._events.worker_request(campaign, worker, assignment_id, on_disk=False) as connection:
             here = checked_place(place)
-            # the queue is held only to regain a lease: reports come from everybody all the time
+            # the queue is locked only to regain a lease: reports come from all workers all the time
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id, queue=False)
             assignment = self._assignments.value(connection, settings, row)
             if assignment.state == "rated":
@@ -74,23 +75,23 @@ class Viewing:
             now = self._database.now()
             elapsed = row.elapsed_s + step_s(moment(row.last_at).timestamp(), moment(now).timestamp())
             in_time = 0 < speed <= settings.most_speed
-            belief = believed(
+            playback = accepted(
                 assignment.seen[here],
-                list(intervals)[:MOST_CLAIMS] if in_time else (),
+                list(intervals)[:MAX_CLAIMS] if in_time else (),
                 _video_at(assignment, here),
                 elapsed,
                 settings.most_speed,
                 read_spans(getattr(row, f"sent_{here}")),
             )
-            cut_s = belief.cut_time_s + belief.cut_bytes_s
-            recorded = (cut_s >= WORTH_RECORDING_S or not in_time) and row.cuts < MOST_CUTS
+            cut_s = playback.cut_time_s + playback.cut_bytes_s
+            recorded = (cut_s >= WORTH_RECORDING_S or not in_time) and row.cuts < MAX_CUTS
             row = self._assignments.change(
                 connection,
                 row.assignment,
                 last_at=now,
                 elapsed_s=elapsed,
                 cuts=row.cuts + recorded,
-                **{f"seen_{here}": as_json(belief.seen)},
+                **{f"seen_{here}": as_json(playback.seen)},
             )
             if recorded:
                 self._events.add(
@@ -102,8 +103,8 @@ class Viewing:
                     row.pair_id,
                     place=here,
                     speed=speed if abs(speed) < 1000 else None,
-                    cut_time_s=round(belief.cut_time_s, 3),
-                    cut_bytes_s=round(belief.cut_bytes_s, 3),
+                    cut_time_s=round(playback.cut_time_s, 3),
+                    cut_bytes_s=round(playback.cut_bytes_s, 3),
                 )
             return self._assignments.value(connection, settings, row)
 

@@ -1,4 +1,4 @@
-"""Votes as they are stored, and how many of them count on each pair."""
+"""Stored votes, and the number of those that count on each pair."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tasks.annotation.desk.decisions import Decisions
 from tasks.annotation.desk.events import EventKind, EventLog
 from tasks.annotation.desk.tables import TASKS, VOTES
 
-#: Rows of one statement, well below what either database allows.
+#: Rows per statement, well below the limits of both databases.
 _AT_ONCE = 500
 
 
 @dataclass(frozen=True)
 class ImportedVotes:
-    """What became of votes that came from files.
+    """The result of importing votes from files.
 
-    `unknown_pairs` and `refused` are vote ids: votes on pairs that the campaign does not have, and second,
-    different answers of a worker on a pair.
+    `unknown_pairs` and `refused` are vote ids: votes on pairs that the campaign does not have, and a worker's
+    second, different answers on a pair.
     """
 
     accepted: int
@@ -54,7 +54,7 @@ class Votes:
     def read(self, campaign: str, after: int = 0) -> list[tuple[int, Vote]]:
         """Return votes with numbers above `after`, in order, each with its number.
 
-        No vote appears later with a number at or below one that was read before.
+        No vote appears later with a number at or below one that was already read.
         """
         with self._database.read() as connection:
             self._campaigns.find(connection, campaign)
@@ -66,9 +66,9 @@ class Votes:
             return [(number, Vote.model_validate_json(body)) for number, body in rows]
 
     def add(self, campaign: str, votes: Iterable[Vote]) -> ImportedVotes:
-        """Store votes that came from files, all or none; a vote that is known is not counted twice.
+        """Store votes from files, all or none; a known vote is not counted twice.
 
-        If the file answers a pair that is open with the same worker, the open task is closed.
+        If a file answers a pair that the same worker has open, the open task is closed.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class Votes:
     def _sorted_out(
         self, connection: Connection, campaign: str, given: Sequence[Vote]
     ) -> tuple[list[Vote], ImportedVotes]:
-        """Return which votes are new, and what becomes of all."""
+        """Return the new votes, and the result for all."""
         query = select(TASKS.c.pair_id).where(TASKS.c.campaign == campaign)
         pairs = set(connection.execute(query).scalars())
         bodies = connection.execute(select(VOTES.c.body).where(VOTES.c.campaign == campaign)).scalars()
@@ -118,7 +118,7 @@ class Votes:
         return new, ImportedVotes(len(new), known, tuple(unknown), tuple(refused))
 
     def store(self, connection: Connection, settings: Campaign, votes: Sequence[Vote]) -> None:
-        """Store new votes and count them; the caller holds the campaign's queue."""
+        """Store new votes and count them; the caller has locked the campaign's queue."""
         first = self._database.numbers(connection, settings.name, "votes", len(votes))
         rows = [
             {
@@ -144,14 +144,14 @@ class Votes:
         return None if body is None else Vote.model_validate_json(body)
 
     def pairs_of(self, connection: Connection, campaign: str, worker: str) -> set[str]:
-        """Return the pairs that a worker voted on, here or in a file."""
+        """Return the pairs that a worker voted on, on our pages or in a file."""
         query = select(VOTES.c.pair_id).where(VOTES.c.campaign == campaign, VOTES.c.worker == worker)
         return set(connection.execute(query).scalars())
 
     def recount(self, connection: Connection, settings: Campaign, pairs: Iterable[str] | None = None) -> None:
-        """Count the votes on some pairs, or on all, again; the only place where they are counted.
+        """Recount the votes on some pairs, or on all; votes are counted nowhere else.
 
-        The caller holds the campaign's queue.
+        The caller has locked the campaign's queue.
         """
         counted = select(VOTES.c.pair_id, func.count()).where(VOTES.c.campaign == settings.name)
         if settings.drop_excluded:
@@ -180,9 +180,9 @@ class Votes:
 
 
 def change_tasks(connection: Connection, campaign: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Store other values of tasks, all of the same columns; `pair_id` says of which task.
+    """Change values of tasks, the same columns for all; `pair_id` identifies the task.
 
-    One statement for all: workers wait while a campaign of thousands of pairs is changed.
+    It is one statement, because workers wait while a campaign of thousands of pairs is changed.
     """
     if not rows:
         return
@@ -196,7 +196,7 @@ def change_tasks(connection: Connection, campaign: str, rows: Sequence[dict[str,
 
 
 def _answer(vote: Vote) -> tuple[str, str, str, str]:
-    """Return what makes a vote the same vote, whichever way it came."""
+    """Return what identifies a vote, wherever it came from."""
     return vote.pair_id, vote.worker, vote.preferred, vote.rating
 
 
@@ -204,6 +204,6 @@ def _check_campaign(settings: Campaign, votes: Iterable[Vote]) -> None:
     for vote in votes:
         if (vote.campaign, vote.release, vote.version) != (settings.name, settings.release, settings.version):
             raise UserInputError(
-                f"vote {vote.vote_id} is of campaign {vote.campaign}, release {vote.release} version "
-                f"{vote.version}; this is {settings.name}, {settings.release} version {settings.version}"
+                f"vote {vote.vote_id} belongs to campaign {vote.campaign}, release {vote.release} version "
+                f"{vote.version}, not to {settings.name}, {settings.release} version {settings.version}"
             )

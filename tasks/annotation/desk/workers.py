@@ -1,4 +1,4 @@
-"""Workers: entering, agreeing, choosing a language, and the code at the end."""
+"""Workers: entering, consent, language, and the completion code."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import INVITATIONS, WORKERS, plain_text
 from tasks.annotation.desk.votes import Votes
 
-#: The platform of links that we gave out ourselves.
+#: The platform of our own links.
 LINK = "link"
 _LONGEST_WORD = 200
 
 
 @dataclass(frozen=True)
 class WorkerSession:
-    """A worker who has entered; `language` is empty until the consent."""
+    """A worker who has entered; `language` is empty before the consent."""
 
     campaign: str
     worker: str
@@ -35,7 +35,7 @@ class WorkerSession:
 
 
 class Workers:
-    """The workers of all campaigns. What is not allowed raises `DeskRefusal`."""
+    """The workers of all campaigns. Forbidden requests raise `DeskRefusal`."""
 
     def __init__(
         self, database: Database, key: DeskKey, campaigns: Campaigns, events: EventLog, votes: Votes
@@ -44,7 +44,7 @@ class Workers:
         self._campaigns, self._events, self._votes = campaigns, events, votes
 
     def name_of(self, platform: str, identity: str) -> str:
-        """Return the name under which a worker of a platform is known here.
+        """Return the name of a platform's worker in this installation.
 
         Raises
         ------
@@ -62,26 +62,27 @@ class Workers:
         study: str = "",
         session: str = "",
     ) -> WorkerSession:
-        """Let a worker in; one who was here before is the same worker again.
+        """Admit a worker; a returning worker is recognised.
 
         Parameters
         ----------
         platform
             ``link``, ``prolific``, ``mturk`` or any other platform.
         identity
-            Who it is on that platform; only its keyed hash is stored. With ``link`` it is the token.
+            The worker's id on that platform, of which only a keyed hash is stored. With ``link`` it is the
+            token.
         token
-            Of a link made by :meth:`Organiser.invite`; required with the platform ``link``, where it is the
-            identity.
+            Token of a link made by :meth:`Organiser.invite`; required with the platform ``link``, where it is
+            the identity.
         study, session
-            What else the platform tells, stored as given.
+            The platform's ids of study and session, stored as given.
         """
         if platform == LINK:
             identity = token = token or identity
         try:
             worker = self.name_of(platform, identity)
         except UserInputError as problem:
-            refuse(RefusalReason.BAD_LINK, f"this link does not say who you are: {problem}")
+            refuse(RefusalReason.BAD_LINK, f"this link does not identify you: {problem}")
         with self._events.worker_request(campaign, worker) as connection:
             self._campaigns.find_for_worker(connection, campaign, lock=True)
             if token is not None:
@@ -112,11 +113,11 @@ class Workers:
             return self.session(connection, campaign, worker)
 
     def consent(self, campaign: str, worker: str, language: str) -> WorkerSession:
-        """Store that a worker agreed, and in which language; agreeing again changes only the language."""
+        """Store a worker's consent and its language; repeating it changes only the language."""
         return self._set(campaign, worker, language, agrees=True)
 
     def set_language(self, campaign: str, worker: str, language: str) -> WorkerSession:
-        """Store which language a worker wants; votes from now on carry it."""
+        """Store a worker's language, which later votes record."""
         return self._set(campaign, worker, language, agrees=False)
 
     def finish(self, campaign: str, worker: str) -> str:
@@ -125,7 +126,7 @@ class Workers:
             settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
             self.session(connection, campaign, worker)
             if not self._votes.pairs_of(connection, campaign, worker):
-                refuse(RefusalReason.NOTHING_DONE, "there is a code after your first task")
+                refuse(RefusalReason.NOTHING_DONE, "you get a code after your first task")
             which = (WORKERS.c.campaign == campaign, WORKERS.c.worker == worker, WORKERS.c.finished_at == "")
             finished = WORKERS.update().where(*which).values(finished_at=self._database.now())
             if connection.execute(finished).rowcount:
@@ -136,7 +137,7 @@ class Workers:
         """Return a worker who has entered, inside a transaction."""
         row = self._row(connection, campaign, worker)
         if row is None:
-            refuse(RefusalReason.UNKNOWN_WORKER, "you are not known here: open your link again")
+            refuse(RefusalReason.UNKNOWN_WORKER, "you are not recognised here: open your link again")
         return _session(row, returning=False)
 
     def _use_token(self, connection: Connection, campaign: str, token: str, worker: str) -> None:
@@ -144,14 +145,16 @@ class Workers:
         which = (INVITATIONS.c.campaign == campaign, INVITATIONS.c.token_hash == token_hash)
         row = connection.execute(INVITATIONS.select().where(*which)).first()
         if row is None or row.withdrawn:
-            refuse(RefusalReason.BAD_LINK, "this link is not valid: copy it whole, or ask for a new one")
+            refuse(
+                RefusalReason.BAD_LINK, "this link is not valid: copy the whole link, or ask for a new one"
+            )
         if row.worker not in ("", worker):
             refuse(RefusalReason.LINK_USED, "this link belongs to somebody else: ask for one of your own")
         if not row.worker:
             connection.execute(INVITATIONS.update().where(*which).values(worker=worker))
 
     def _row(self, connection: Connection, campaign: str, worker: str) -> Row[Any] | None:
-        # a string that cannot be a name is not sent to the database: it may not be storable text
+        # a string that cannot be a name is not sent to the database: it may not be valid text
         if not re.fullmatch(r"[0-9a-f]{32}", worker):
             return None
         return connection.execute(
@@ -163,7 +166,9 @@ class Workers:
             settings = self._campaigns.find_for_worker(connection, campaign, lock=True)
             before = self.session(connection, campaign, worker)
             if language not in settings.languages:
-                refuse(RefusalReason.BAD_VALUE, f"the languages here are {', '.join(settings.languages)}")
+                refuse(
+                    RefusalReason.BAD_VALUE, f"choose one of the languages {', '.join(settings.languages)}"
+                )
             agrees = agrees and not before.consented
             values = {"language": language, **({"consented_at": self._database.now()} if agrees else {})}
             which = (WORKERS.c.campaign == campaign, WORKERS.c.worker == worker)

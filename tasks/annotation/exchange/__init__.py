@@ -1,7 +1,7 @@
-"""Files for crowdsourcing platforms: tasks go out as a table, answers come back and become votes.
+"""Files for crowdsourcing platforms: tasks are exported as a table, and answers are imported as votes.
 
 Others use :mod:`~tasks.annotation.exchange.task_table` (write tasks and links),
-:mod:`~tasks.annotation.exchange.mapping` (how a platform names columns and values) and
-:mod:`~tasks.annotation.exchange.answers` (import answers); :mod:`~tasks.annotation.exchange.rows` serves
-the latter.
+:mod:`~tasks.annotation.exchange.mapping` (a platform's names of columns and values) and
+:mod:`~tasks.annotation.exchange.answers` (import answers), which uses
+:mod:`~tasks.annotation.exchange.rows`.
 """

@@ -1,7 +1,7 @@
 """Import answers from a platform's files as votes; each unusable row is reported with its file and line.
 
-Workers' ids are hashed on import and stored nowhere. Files are only read: correct a row and import the same
-file again; votes that are known already are not counted twice.
+Workers' ids are hashed on import and not stored. Files are only read: correct a row and import the same file
+again; known votes are not counted twice.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tasks.annotation.exchange.rows import AnswerRow, read_answers
 from tasks.annotation.exchange.task_table import Slot, Slots
 from tasks.annotation.pair_task import LONGEST_COMMENT, PairTask
 
-_MOST_IDENTITY = 200
-#: Stands for bytes that could not be decoded: the encoding is another one, or the file is damaged.
+_LONGEST_IDENTITY = 200
+#: Replaces bytes that could not be decoded: the encoding is wrong, or the file is damaged.
 _DAMAGED = "\ufffd"
 
 
@@ -41,9 +41,9 @@ class LeftOutReason(StrEnum):
     UNKNOWN_TASK = "unknown_task"
     UNKNOWN_PAIR = "unknown_pair"
     UNKNOWN_VALUE = "unknown_value"
-    #: the same worker's same answer on the same pair, a second time in these files
+    #: the same answer of a worker on a pair, repeated in these files
     DUPLICATE = "duplicate"
-    #: the worker's answer on this pair is there already, and it is another one
+    #: a different answer of the worker on this pair already exists
     OTHER_ANSWER = "other_answer"
 
 
@@ -62,7 +62,7 @@ class VoteReader:
     Parameters
     ----------
     worker_of
-        Returns the name by which a worker of a platform is known here; `Workers.name_of`.
+        Returns the name of a platform's worker in this installation; `Workers.name_of`.
     campaign, tasks
         The campaign, and its tasks by pair.
     mapping
@@ -87,7 +87,7 @@ class VoteReader:
 
         Raises
         ------
-        Unusable
+        UnusableRow
             If the row cannot become a vote.
         """
         if row.problem:
@@ -96,9 +96,9 @@ class VoteReader:
         pair_id, first = self._pair(fields)
         task = self.tasks[pair_id]
         platform = fields.get("platform") or DEFAULT_PLATFORM
-        if len(fields["worker"]) > _MOST_IDENTITY:
+        if len(fields["worker"]) > _LONGEST_IDENTITY:
             raise UnusableRow(
-                LeftOutReason.UNKNOWN_VALUE, f"the worker's id has over {_MOST_IDENTITY} characters"
+                LeftOutReason.UNKNOWN_VALUE, f"the worker's id has over {_LONGEST_IDENTITY} characters"
             )
         try:
             worker = self.worker_of(platform, fields["worker"])
@@ -134,7 +134,7 @@ class VoteReader:
         )
 
     def _fields(self, row: AnswerRow, places: Mapping[AnswerField, str]) -> dict[AnswerField, str]:
-        """Return the fields of a row in our own values."""
+        """Return the fields of a row, converted to our values."""
         fields: dict[AnswerField, str] = dict(self.mapping.constants)
         for name, column in places.items():
             text = _clean(row.cells.get(column, ""))
@@ -143,18 +143,19 @@ class VoteReader:
             if _DAMAGED in text:
                 raise UnusableRow(
                     LeftOutReason.UNREADABLE,
-                    f"column {column!r} is no {self.mapping.file.encoding}: say the encoding in [file] of "
-                    "the mapping, or mend the row",
+                    f"column {column!r} is not valid {self.mapping.file.encoding}: set the "
+                    "encoding in [file] "
+                    "of the mapping, or correct the row",
                 )
-            meant = self.mapping.meaning(name, text) if text else text
-            if meant is None:
+            meaning = self.mapping.meaning(name, text) if text else text
+            if meaning is None:
                 choices = ", ".join(CHOICES.get(name, ()))
                 raise UnusableRow(
                     LeftOutReason.UNKNOWN_VALUE,
-                    f"column {column!r}: {text!r:.80} is not known as a {name} ({choices}): say in "
-                    f"[values.{name}] what it means",
+                    f"column {column!r}: {text!r:.80} is not a known {name} ({choices}): define its "
+                    f"meaning in [values.{name}]",
                 )
-            fields[name] = meant
+            fields[name] = meaning
         return fields
 
     def _pair(self, fields: Mapping[AnswerField, str]) -> tuple[str, SideWord]:
@@ -167,7 +168,8 @@ class VoteReader:
                 )
             if fields.get("pair", slot.pair_id) not in (slot.pair_id, ""):
                 raise UnusableRow(
-                    LeftOutReason.UNKNOWN_PAIR, f"task {task} is of pair {slot.pair_id}, the row says another"
+                    LeftOutReason.UNKNOWN_PAIR,
+                    f"task {task} is of pair {slot.pair_id}, but the row names another pair",
                 )
             return slot.pair_id, slot.first
         pair, first = fields.get("pair", ""), fields.get("first", "")
@@ -189,7 +191,8 @@ class VoteReader:
             return aware.astimezone(UTC).isoformat()
         except (ValueError, OverflowError) as problem:
             raise UnusableRow(
-                LeftOutReason.UNKNOWN_VALUE, f"{name}: {text!r:.60} is no time as 2026-04-01T09:30:00+09:00"
+                LeftOutReason.UNKNOWN_VALUE,
+                f"{name}: {text!r:.60} is not a time such as 2026-04-01T09:30:00+09:00",
             ) from problem
 
 
@@ -207,21 +210,21 @@ def _seconds(name: str, text: str) -> float | None:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < 1e9:
-        raise UnusableRow(LeftOutReason.UNKNOWN_VALUE, f"{name}: {text!r:.60} is no number of seconds")
+        raise UnusableRow(LeftOutReason.UNKNOWN_VALUE, f"{name}: {text!r:.60} is not a number of seconds")
     return seconds
 
 
 def _clean(text: str) -> str:
-    """Return a text without what no database can store: half characters and zero bytes."""
+    """Return a text without what no database can store: lone surrogates and zero bytes."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8").strip()
 
 
-_OTHER = "the campaign has another answer of this worker on this pair"
+_OTHER = "the campaign has a different answer of this worker on this pair"
 
 
 @dataclass(frozen=True)
 class LeftOutRow:
-    """One row that is left out: its place in the file, and why; nothing in it names a worker."""
+    """One row that is left out: its position in the file, and why; it does not identify a worker."""
 
     file: str
     line: int
@@ -232,14 +235,14 @@ class LeftOutRow:
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What became of the files.
+    """The result of an import.
 
     Parameters
     ----------
     rows
-        All rows; each is counted in exactly one of the others.
+        Number of rows; each is counted in exactly one of the others.
     accepted, known
-        Votes that are new, and those that the campaign already had.
+        Numbers of new votes, and of those that the campaign already had.
     left_out
         Rows that gave no vote, in the order of the files.
     """
@@ -251,9 +254,9 @@ class ImportResult:
     dry_run: bool = False
 
     def in_words(self) -> str:
-        """Return a sentence that tells what became of them."""
+        """Describe the result in a sentence."""
         would = "would be" if self.dry_run else "are"
-        words = f"{self.rows} rows: {self.accepted} votes {would} taken, {self.known} were known"
+        words = f"{self.rows} rows: {self.accepted} votes {would} imported, {self.known} were known"
         counts = Counter(row.reason.value for row in self.left_out)
         reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(counts.items()))
         return f"{words}, {len(self.left_out)} left out ({reasons})." if reasons else f"{words}."
@@ -269,61 +272,62 @@ def import_answers(
 ) -> ImportResult:
     """Import the answers in files as votes of a campaign.
 
-    If a worker answered a pair twice, the first answer counts: the campaign's, then those of the files in the
-    given order. All usable votes are stored in one transaction, or none.
+    If a worker answered a pair twice, the first answer counts: the campaign's, then the files' in the given
+    order. All usable votes are stored in one transaction, or none.
 
     Parameters
     ----------
     key
         The installation's key, by which task slots are recognised.
     dry_run
-        Only report what would become of them.
+        Only report the result.
 
     Raises
     ------
     UserInputError
-        If the campaign or a file does not exist, or the mapping does not fit a file's columns; nothing is
-        imported then.
+        If the campaign or a file does not exist, or the mapping does not match a file's columns; nothing is
+        imported in that case.
     """
     settings = desk.campaigns.get(campaign)
     tasks = {task.pair_id: task for task in desk.campaigns.tasks(campaign)}
     slots = Slots(key, campaign).by_id(tasks, settings.workers_per_pair)
     reader = VoteReader(desk.workers.name_of, settings, tasks, mapping, slots)
-    there = {(vote.worker, vote.pair_id): vote for _, vote in desk.votes.read(campaign)}
-    read = [(path, read_answers(path, mapping.file)) for path in files]
+    existing = {(vote.worker, vote.pair_id): vote for _, vote in desk.votes.read(campaign)}
+    answer_files = [(path, read_answers(path, mapping.file)) for path in files]
     columns = [
-        mapping.places(file.columns, str(path)) if file.columns and file.rows else {} for path, file in read
+        mapping.places(file.columns, str(path)) if file.columns and file.rows else {}
+        for path, file in answer_files
     ]
-    taken: dict[tuple[str, str], _Taken] = {}
+    imported: dict[tuple[str, str], _NewVote] = {}
     left_out: list[LeftOutRow] = []
     known = 0
-    for (path, file), places in zip(read, columns, strict=True):
+    for (path, file), places in zip(answer_files, columns, strict=True):
         for row in file.rows:
             try:
                 vote = reader.vote(row, places)
                 where = (vote.worker, vote.pair_id)
-                if where in taken:
-                    taken[where].refuse(vote)
-                if where in there and not _same(there[where], vote):
+                if where in imported:
+                    imported[where].refuse(vote)
+                if where in existing and not _same(existing[where], vote):
                     raise UnusableRow(LeftOutReason.OTHER_ANSWER, _OTHER)
-                known += where in there
-                taken[where] = _Taken(vote, path, row)
+                known += where in existing
+                imported[where] = _NewVote(vote, path, row)
             except UnusableRow as problem:
                 left_out.append(
                     LeftOutRow(str(path), row.line, row.last_line, problem.reason, problem.message)
                 )
-    new = {one.vote.vote_id: one for where, one in taken.items() if where not in there}
+    new = {one.vote.vote_id: one for where, one in imported.items() if where not in existing}
     if new and not dry_run:
         added = desk.votes.add(campaign, [one.vote for one in new.values()])
-        # somebody else imported or published since we read the votes
-        late = {
+        # somebody else imported or published after we read the votes
+        rejected = {
             **dict.fromkeys(added.refused, (LeftOutReason.OTHER_ANSWER, _OTHER)),
-            **dict.fromkeys(added.unknown_pairs, (LeftOutReason.UNKNOWN_PAIR, "the pair is shown no more")),
+            **dict.fromkeys(added.unknown_pairs, (LeftOutReason.UNKNOWN_PAIR, "the pair is no longer shown")),
         }
-        for vote_id, (reason, message) in late.items():
+        for vote_id, (reason, message) in rejected.items():
             one = new.pop(vote_id)
             left_out.append(LeftOutRow(str(one.path), one.row.line, one.row.last_line, reason, message))
-    rows = sum(len(file.rows) for _, file in read)
+    rows = sum(len(file.rows) for _, file in answer_files)
     return ImportResult(rows, len(new), known, tuple(left_out), dry_run)
 
 
@@ -343,18 +347,18 @@ def _same(known: Vote, given: Vote) -> bool:
 
 
 @dataclass(frozen=True)
-class _Taken:
-    """A vote and the row it comes from."""
+class _NewVote:
+    """A vote and its row."""
 
     vote: Vote
     path: Path
     row: AnswerRow
 
     def refuse(self, vote: Vote) -> NoReturn:
-        """Raise why another vote of this worker on this pair does not count."""
+        """Raise `UnusableRow` with the reason why another vote of this worker on this pair does not count."""
         where = f"line {self.row.line} of {self.path.name}"
         if _same(self.vote, vote):
-            raise UnusableRow(LeftOutReason.DUPLICATE, f"it says the same as {where}")
+            raise UnusableRow(LeftOutReason.DUPLICATE, f"it repeats {where}")
         raise UnusableRow(
-            LeftOutReason.OTHER_ANSWER, f"this worker answered on this pair in {where} already, and otherwise"
+            LeftOutReason.OTHER_ANSWER, f"this worker gave a different answer on this pair in {where}"
         )

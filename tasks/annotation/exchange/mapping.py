@@ -1,4 +1,4 @@
-"""How to read the columns and values of a platform's answers: a TOML file written by the user.
+"""The columns and values of a platform's answers, defined in a TOML file.
 
 ::
 
@@ -40,7 +40,7 @@ from storage_schemas.model import Frozen
 
 Encoding = Literal["utf-8", "utf-8-sig", "cp932"]
 Form = Literal["csv", "tsv", "jsonl"]
-#: What a row may hold. A row needs `worker`, `preferred`, `rating`, and `task`, or `pair` and `first`.
+#: Fields of a row. A row needs `worker`, `preferred`, `rating`, and `task`, or `pair` and `first`.
 AnswerField = Literal[
     "task",
     "pair",
@@ -65,21 +65,21 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "rating": ("A", "B", "C"),
     "language": ("en", "ja"),
 }
-#: Platform of votes from a file that names none.
+#: Platform of votes from a file that does not name one.
 DEFAULT_PLATFORM = "file"
 
 
 class FileForm(Frozen):
-    """What kind of file the answers are in.
+    """The format of the answers' file.
 
     Parameters
     ----------
     form
-        Its kind; by default told by the ending of its name.
+        The kind of file; by default determined by the extension of its name.
     encoding
-        Its encoding; a byte order mark at the beginning of UTF-8 is always skipped.
+        The encoding; a byte order mark at the beginning of UTF-8 is always skipped.
     timezone
-        Time zone of times that name none, such as ``Asia/Tokyo``.
+        Time zone of times without one, such as ``Asia/Tokyo``.
     """
 
     form: Form | None = None
@@ -92,24 +92,24 @@ class FileForm(Frozen):
         try:
             ZoneInfo(value)
         except (OSError, ValueError, KeyError) as problem:
-            raise ValueError(f"there is no time zone {value!r}, such as Asia/Tokyo") from problem
+            raise ValueError(f"unknown time zone {value!r}: use a name such as Asia/Tokyo") from problem
         return value
 
 
 class AnswerMapping(Frozen):
-    """How answers are read.
+    """How to read answers.
 
     Parameters
     ----------
     file
-        What kind of file they are in.
+        The format of the file.
     columns
-        The column of each field; a field that is not listed is read from the column of its own name,
-        if there is one.
+        The column of each field; a field that is not listed is read from the column of the same name, if
+        there is one.
     values
-        By field, the meaning of the platform's values. Width and case of letters do not matter.
+        For each field, the meaning of the platform's values. Width and case of letters do not matter.
     constants
-        Fields that have one value in all rows and no column.
+        Fields without a column that have the same value in all rows.
     """
 
     file: FileForm = FileForm()
@@ -120,19 +120,20 @@ class AnswerMapping(Frozen):
     @model_validator(mode="after")
     def _fits(self) -> AnswerMapping:
         for field, known in self.values.items():
-            for given, meant in known.items():
-                if field in CHOICES and meant not in CHOICES[field]:
+            for given, meaning in known.items():
+                if field in CHOICES and meaning not in CHOICES[field]:
                     raise ValueError(
-                        f"values.{field}: {given!r} cannot mean {meant!r}: choose {', '.join(CHOICES[field])}"
+                        f"values.{field}: {given!r} cannot mean {meaning!r}: choose "
+                        f"{', '.join(CHOICES[field])}"
                     )
         for field, value in self.constants.items():
             if field in ("worker", "task", "pair", "rating", "preferred"):
-                raise ValueError(f"constants.{field}: this is another one in every row")
+                raise ValueError(f"constants.{field}: this field differs from row to row")
             if field in CHOICES and value not in CHOICES[field]:
                 raise ValueError(f"constants.{field}: {value!r} is not one of {', '.join(CHOICES[field])}")
         both = sorted(set(self.columns) & set(self.constants))
         if both:
-            raise ValueError(f"{both[0]} is in a column and a constant: choose one")
+            raise ValueError(f"{both[0]} is both a column and a constant: choose one")
         return self
 
     def places(self, columns: Collection[str], file: str) -> dict[AnswerField, str]:
@@ -141,33 +142,35 @@ class AnswerMapping(Frozen):
         Raises
         ------
         UserInputError
-            If a column that the mapping names is missing, or one that every row needs.
+            If a column is missing that the mapping names or that every row needs.
         """
         have = ", ".join(map(repr, columns)) or "none"
-        hint = f"its columns are {have}; if they look wrong, say another encoding in [file]"
+        hint = f"its columns are {have}; if they look wrong, set another encoding in [file]"
         for field, name in self.columns.items():
             if name not in columns:
                 near = difflib.get_close_matches(name, columns, n=1)
-                meant = f" Did you mean {near[0]!r}?" if near else ""
-                raise UserInputError(f"{file} has no column {name!r} ({field}): {hint}.{meant}")
+                suggestion = f" Did you mean {near[0]!r}?" if near else ""
+                raise UserInputError(f"{file} has no column {name!r} ({field}): {hint}.{suggestion}")
         column_of = {field: name for field in FIELDS if (name := self.columns.get(field, field)) in columns}
         for field in ("worker", "preferred", "rating"):
             if field not in column_of:
-                raise UserInputError(f"{file} does not say the {field}: name its column in [columns]; {hint}")
+                raise UserInputError(
+                    f"{file} has no column for the {field}: name its column in [columns]; {hint}"
+                )
         has_first = "first" in column_of or "first" in self.constants
         if "task" not in column_of and not ("pair" in column_of and has_first):
             raise UserInputError(
-                f"{file} does not say what was answered: name the column `task` of the exported table, or "
-                f"`pair` and `first` (which side was shown left) in [columns]; {hint}"
+                f"{file} does not identify the answered pair: name the column `task` of the exported table, "
+                f"or `pair` and `first` (the side that was shown left) in [columns]; {hint}"
             )
         return column_of
 
     def meaning(self, field: AnswerField, text: str) -> str | None:
-        """Return what a cell means, None if the mapping does not tell; free text means itself."""
+        """Return the meaning of a cell; None if it is unknown. Free text is returned unchanged."""
         known = self.values.get(field, {})
         if text in known:
             return known[text]
-        spelled = {_plain(given): meant for given, meant in known.items()}
+        spelled = {_plain(given): value for given, value in known.items()}
         if _plain(text) in spelled:
             return spelled[_plain(text)]
         if field not in CHOICES:
@@ -176,12 +179,12 @@ class AnswerMapping(Frozen):
 
 
 def load_mapping(path: Path | None) -> AnswerMapping:
-    """Return the mapping of a TOML file; without one, that of a table with our own columns and values.
+    """Return the mapping in a TOML file; without one, a mapping for our own columns and values.
 
     Raises
     ------
     UserInputError
-        If the file cannot be read, or a key or value does not fit.
+        If the file cannot be read, or a key or value is invalid.
     """
     if path is None:
         return AnswerMapping()
@@ -190,7 +193,7 @@ def load_mapping(path: Path | None) -> AnswerMapping:
     except OSError as problem:
         raise UserInputError(f"mapping {path}: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"mapping {path} is no TOML in UTF-8: {problem}") from problem
+        raise UserInputError(f"mapping {path} is not valid TOML in UTF-8: {problem}") from problem
     try:
         return AnswerMapping.model_validate(values)
     except ValidationError as problem:
@@ -201,5 +204,5 @@ def load_mapping(path: Path | None) -> AnswerMapping:
 
 
 def _plain(text: str) -> str:
-    """Return a text for comparison: width and case of letters do not count."""
+    """Return a text for comparison, without differences of width and case."""
     return unicodedata.normalize("NFKC", text).strip().casefold()

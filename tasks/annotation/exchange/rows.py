@@ -1,4 +1,4 @@
-"""Read a file of answers into rows with line numbers; an unreadable row is kept with its problem."""
+"""Read a file of answers into rows with line numbers; an unreadable row is returned with its problem."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class AnswerRow:
     Parameters
     ----------
     line, last_line
-        Its first and last line in the file, counted from 1.
+        First and last line in the file, counted from 1.
     cells
         Text by column, without surrounding white space; columns that the row lacks are absent.
     problem
-        Why it cannot be read; empty if it can.
+        Why the row cannot be read; empty if it can.
     """
 
     line: int
@@ -56,7 +56,7 @@ def read_answers(path: Path, form: FileForm) -> AnswerFile:
     Raises
     ------
     UserInputError
-        If the file cannot be read at all: it is missing, of unknown kind, or its head is damaged.
+        If the file cannot be read at all: it is missing, of unknown kind, or its header is damaged.
     """
     kind = form.form or _ENDINGS.get(path.suffix.lower())
     if kind is None:
@@ -83,13 +83,11 @@ def _table(path: Path, text: str, delimiter: str) -> AnswerFile:
     while head is not None and not head[2] and not any(cell.strip() for cell in head[1]):
         head = next(lines, None)
     if head is None:
-        raise UserInputError(f"{path} is empty: its first line has to name the columns")
+        raise UserInputError(f"{path} is empty: its first line must name the columns")
     columns = tuple(cell.strip() for cell in head[1])
     twice = sorted({name for name in columns if name and columns.count(name) > 1})
     if twice or head[2]:
-        raise UserInputError(
-            f"{path}: its first line is damaged: {head[2] or f'{twice[0]!r} stands there twice'}"
-        )
+        raise UserInputError(f"{path}: its first line is damaged: {head[2] or f'{twice[0]!r} appears twice'}")
     rows = []
     for begin, cells, problem, end in lines:
         if problem:
@@ -97,7 +95,7 @@ def _table(path: Path, text: str, delimiter: str) -> AnswerFile:
         elif any(cell.strip() for cell in cells):
             named = {name: cell.strip() for name, cell in zip(columns, cells, strict=False) if name}
             more = [cell for cell in cells[len(columns) :] if cell.strip()]
-            surplus = f"it has {len(cells)} cells, the first line names {len(columns)}" if more else ""
+            surplus = f"it has {len(cells)} cells, but the first line names {len(columns)}" if more else ""
             rows.append(AnswerRow(begin, end, named, surplus))
     return AnswerFile(tuple(name for name in columns if name), tuple(rows))
 
@@ -112,7 +110,7 @@ def _lines(reader: Any) -> Iterator[tuple[int, list[str], str, int]]:
             return
         except csv.Error as problem:
             # an unclosed quotation mark swallows everything after it
-            yield begin, [], f"it is no row of a table ({problem})", reader.line_num
+            yield begin, [], f"it is not a valid table row ({problem})", reader.line_num
         else:
             yield begin, cells, "", reader.line_num
 
@@ -124,20 +122,20 @@ def _json_rows(text: str) -> Iterator[AnswerRow]:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as problem:
-            yield AnswerRow(number, number, problem=f"it is no JSON ({problem!s:.100})")
+            yield AnswerRow(number, number, problem=f"it is not valid JSON ({problem!s:.100})")
             continue
         if not isinstance(value, dict):
-            yield AnswerRow(number, number, problem="it is no object of columns and values")
+            yield AnswerRow(number, number, problem="it is not an object of columns and values")
             continue
         cells = {str(name): _cell(item) for name, item in value.items()}
         nested = next((name for name, cell in cells.items() if cell is None), None)
-        nested_problem = "" if nested is None else f"{nested!r} is no single value"
+        nested_problem = "" if nested is None else f"{nested!r} is not a single value"
         known = {name: cell for name, cell in cells.items() if cell is not None}
         yield AnswerRow(number, number, known, nested_problem)
 
 
 def _cell(value: Any) -> str | None:
-    """Return a single value as a table would show it, None for a list or an object."""
+    """Return a single value as in a table; None for a list or an object."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,11 +1,11 @@
 """Tasks of a campaign as a table for another platform (CSV or JSON Lines), and links for workers.
 
-With links, a row leads to our pages and answers arrive at the desk directly. Without links, a row holds all
-that a platform needs to show the task itself, and answers return as a file: see
+With links, a row leads to our pages, and answers arrive at the desk directly. Without links, a row contains
+everything that a platform needs to show the task itself, and answers return as a file: see
 :mod:`tasks.annotation.exchange.answers`.
 
 A row is a *slot*: one of the votes that a pair needs. A slot's id and the order of its two videos are keyed
-hashes, so nothing has to be stored to read answers back, and an id reveals nothing.
+hashes, so nothing has to be stored for reading answers, and an id reveals nothing.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from tasks.annotation.exchange.mapping import Encoding
 from tasks.annotation.installation import derived_key
 from tasks.annotation.pair_task import PairTask
 
-#: At least this many slots of each pair are recognised when answers return.
+#: Minimum number of slots per pair that are recognised in answers.
 _KNOWN = 50
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One wanted vote on one pair: its id, its number (from 1) within the pair, and the side shown left."""
+    """One needed vote on one pair: its id, its number within the pair (from 1), and the side shown left."""
 
     id: str
     pair_id: str
@@ -67,24 +67,24 @@ class Slots:
         return Slot(mark.hex()[:24], pair_id, number, "high" if mark[-1] & 1 else "low")
 
     def by_id(self, pair_ids: Iterable[str], wanted: int) -> dict[str, Slot]:
-        """Return all slots of some pairs by their ids, at least `wanted` of each."""
+        """Return all slots of the given pairs by their ids, at least `wanted` of each."""
         slots = (
             self.slot(pair_id, number) for pair_id in pair_ids for number in range(1, max(_KNOWN, wanted) + 1)
         )
         return {slot.id: slot for slot in slots}
 
 
-#: ``token``: a link for one worker, whoever that is. ``worker``: a link in which the platform writes its own
-#: id of the worker. ``none``: the platform shows the task itself.
+#: ``token``: a link for any one worker. ``worker``: a link into which the platform inserts its id of the
+#: worker. ``none``: the platform shows the task itself.
 Links = Literal["token", "worker", "none"]
 LINKS: tuple[Links, ...] = get_args(Links)
-#: What stands in a link of the kind ``worker`` until the platform writes the worker's id there.
+#: Placeholder for the worker's id in a link of the kind ``worker``.
 PLACEHOLDER = "WORKER_ID"
 
 
 @dataclass(frozen=True)
-class TableWishes:
-    """What the table should hold.
+class TableOptions:
+    """What the table contains.
 
     Parameters
     ----------
@@ -93,12 +93,12 @@ class TableWishes:
     url
         Public address of our pages; needed for links.
     placeholder
-        What the platform replaces with the worker's id.
+        Text that the platform replaces with the worker's id.
     media_url
-        Address at which the platform hosts the files of the media folder; without one, only names are
+        Address at which the platform hosts the files of the media folder; without it, only names are
         written.
     every
-        Also tasks that already have their votes.
+        Whether to include tasks that already have their votes.
     """
 
     links: Links = "token"
@@ -108,12 +108,12 @@ class TableWishes:
     every: bool = False
 
     def check(self) -> None:
-        """Raise UserInputError where links have no address."""
+        """Raise `UserInputError` if links have no address."""
         parts = urlsplit(self.url)
         if self.links != "none" and (parts.scheme not in ("http", "https") or not parts.hostname):
             raise UserInputError(
-                "links need the address at which workers reach our pages: --public-url https://HOST; "
-                "or say --links none for a platform that shows the tasks itself"
+                "links need the address of our pages: --public-url https://HOST; "
+                "or use --links none for a platform that shows the tasks itself"
             )
 
 
@@ -121,39 +121,39 @@ def task_rows(
     desk: Desk,
     key: bytes,
     campaign: str,
-    wishes: TableWishes,
+    options: TableOptions,
     may_show: Callable[[PairTask], bool] = lambda _task: True,
     wording: Callable[[PairTask], Mapping[str, str]] = lambda _task: {},
 ) -> list[dict[str, Any]]:
     """Return a row for each vote that is still needed.
 
-    With links of the kind ``token``, each call makes new ones; earlier ones stay valid.
+    With links of the kind ``token``, each call creates new ones; earlier ones remain valid.
 
     Parameters
     ----------
     may_show
         Whether a task's videos and captions may leave the store; without links, other tasks are left out.
     wording
-        Further columns of a task, such as its question.
+        Additional columns of a task, such as its question.
 
     Raises
     ------
     UserInputError
         If there is no such campaign, or links have no address.
     """
-    wishes.check()
+    options.check()
     settings = desk.campaigns.get(campaign)
     tasks = {task.pair_id: task for task in desk.campaigns.tasks(campaign)}
     slots = Slots(key, campaign)
     open_slots = [
         slots.slot(one.pair_id, number)
         for one in desk.organiser.progress(campaign)
-        if wishes.links != "none" or may_show(tasks[one.pair_id])
-        for number in _numbers(one, wishes.every)
+        if options.links != "none" or may_show(tasks[one.pair_id])
+        for number in _numbers(one, options.every)
     ]
     tokens = (
         desk.organiser.invite(campaign, len(open_slots), "exported")
-        if wishes.links == "token" and open_slots
+        if options.links == "token" and open_slots
         else []
     )
     rows = []
@@ -169,38 +169,38 @@ def task_rows(
             "pay": settings.pay_per_task,
             "currency": settings.currency,
         }
-        if wishes.links == "none":
-            row |= {**wording(task), **_shown(task, slot, wishes)}
+        if options.links == "none":
+            row |= {**wording(task), **_content(task, slot, options)}
         else:
-            row["link"] = _link(settings, slot, wishes, tokens[place] if tokens else "")
+            row["link"] = _link(settings, slot, options, tokens[place] if tokens else "")
         rows.append(row)
     return rows
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]], encoding: Encoding = "utf-8") -> None:
-    """Write rows as CSV or JSON Lines, depending on the ending of the file's name.
+    """Write rows as CSV or JSON Lines, depending on the file's extension.
 
     Raises
     ------
     UserInputError
-        If the file exists, its name has another ending, or a text cannot be written in the encoding.
+        If the file exists, has another extension, or a text cannot be written in the encoding.
     """
     check_target(path)
     try:
         write_atomic(path, _text(path, rows).encode(encoding))
     except UnicodeEncodeError as problem:
         raise UserInputError(
-            f"{problem.object[problem.start : problem.end]!r} does not fit into {encoding}: write utf-8"
+            f"{problem.object[problem.start : problem.end]!r} cannot be encoded in {encoding}: use utf-8"
         ) from problem
 
 
 def check_target(path: Path) -> None:
-    """Raise UserInputError where a table cannot be written, before links are made for it."""
+    """Raise `UserInputError` if a table cannot be written, before links are created for it."""
     if path.suffix.lower() not in (".csv", ".jsonl"):
         raise UserInputError(f"{path}: name it .csv or .jsonl")
     if path.exists():
         raise UserInputError(
-            f"{path} is there, and may hold links that were given out: choose another name, or remove it"
+            f"{path} already exists and may contain links that were sent: choose another name, or remove it"
         )
 
 
@@ -218,7 +218,7 @@ def _text(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _line(row: Mapping[str, Any]) -> str:
     line = json.dumps(dict(row), ensure_ascii=False)
-    # some programs read these as the end of a line
+    # some programs treat these as line ends
     for mark in "\x85\u2028\u2029":
         line = line.replace(mark, f"\\u{ord(mark):04x}")
     return line
@@ -232,19 +232,19 @@ def _numbers(one: TaskProgress, every: bool) -> Iterable[int]:
     return range(1 if every else one.votes + 1, one.wanted + 1)
 
 
-def _link(campaign: Campaign, slot: Slot, wishes: TableWishes, token: str) -> str:
-    begin = f"{wishes.url.rstrip('/')}/c/{quote(campaign.name)}/enter"
-    if wishes.links == "token":
+def _link(campaign: Campaign, slot: Slot, options: TableOptions, token: str) -> str:
+    begin = f"{options.url.rstrip('/')}/c/{quote(campaign.name)}/enter"
+    if options.links == "token":
         return f"{begin}?{urlencode({'token': token})}"
     rest = urlencode({"assignmentId": slot.id, "hitId": campaign.name})
-    # not quoted: the platform looks for exactly these characters
-    return f"{begin}?workerId={wishes.placeholder}&{rest}"
+    # not quoted: the platform searches for exactly these characters
+    return f"{begin}?workerId={options.placeholder}&{rest}"
 
 
-def _shown(task: PairTask, slot: Slot, wishes: TableWishes) -> dict[str, Any]:
-    """Return what a platform shows: first the videos and the prompt, after the first answer the rest."""
+def _content(task: PairTask, slot: Slot, options: TableOptions) -> dict[str, Any]:
+    """Return what a platform shows: the videos and the prompt first, the rest after the first answer."""
     second: SideWord = "low" if slot.first == "high" else "high"
-    at = f"{wishes.media_url.rstrip('/')}/" if wishes.media_url else ""
+    at = f"{options.media_url.rstrip('/')}/" if options.media_url else ""
     return {
         "left_video": at + task.file_of(slot.first),
         "right_video": at + task.file_of(second),
@@ -287,7 +287,8 @@ def checked_address(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise UserInputError(
-            f"--public-url {url!r}: say where workers reach the pages, as `annotate serve` does: https://HOST"
+            f"--public-url {url!r}: give the address at which workers reach the pages, as for `annotate "
+            "serve`: https://HOST"
         )
     return url.rstrip("/")
 
@@ -298,7 +299,7 @@ def invitation_link(address: str, campaign: str, token: str) -> str:
 
 
 def link_table(address: str, campaign: str, tokens: Sequence[str], note: str) -> bytes:
-    """Return a CSV file with one link a line, in UTF-8; a note cannot be read as a formula."""
+    """Return a CSV file with one link per line, in UTF-8; a note cannot be interpreted as a formula."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow(LINK_COLUMNS)

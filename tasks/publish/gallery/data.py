@@ -19,7 +19,7 @@ from tasks.report.release_facts import release_facts
 def index_data(
     store: Store, release: Release, folders: dict[str, SourceFolder], private: bool
 ) -> dict[str, Any]:
-    """Return the first page's data: all pairs in brief, statistics, what was set aside, credits."""
+    """Return the first page's data: all pairs in brief, statistics, set-aside rows, credits."""
     places = {source_id: place for place, source_id in enumerate(folders)}
     pairs = release.pairs()
     counts = Counter(record.source_id for record in pairs)

@@ -70,7 +70,7 @@ def write_gallery(
     target
         A folder: new, empty, or of an earlier gallery.
     private
-        True for pages that stay with whoever has the sources: everything is shown, and the page says
+        True for internal pages: everything is shown, and the page says
         so if a source may not be redistributed. False for pages to be served: of a source that may not be
         redistributed no video, picture, caption or title leaves the store.
     settings
@@ -186,7 +186,7 @@ def gallery_once(
 ) -> Path:
     """Write the gallery of a release version unless `target` shows it already; return the first page.
 
-    A source whose frames are gone and cannot be made again is shown without videos; a warning says so, and
+    A source whose frames were evicted and cannot be restored is shown without videos; a warning says so, and
     the next call writes the gallery again.
 
     Parameters

@@ -39,7 +39,7 @@ def store(tmp_path: Path) -> Path:
 def test_the_drivers_store_is_known_by_the_run_that_it_holds(store: Path, tmp_path: Path) -> None:
     assert worker_checks.check_store(store, "run", OURS) == []
     missing = worker_checks.check_store(tmp_path / "elsewhere", "run", OURS)
-    assert len(missing) == 1 and "is not seen here" in missing[0]
+    assert len(missing) == 1 and "is not visible here" in missing[0]
     other = Store.create(tmp_path / "other").root
     for folder, run, scheduler in (
         (other, "run", OURS),  # a store, but not this one
@@ -74,7 +74,7 @@ def test_a_store_that_cannot_be_written_is_said(store: Path, monkeypatch: pytest
 
 def test_a_folder_of_logs_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(PrerequisiteError, match=r"/file/logs of the jobs' logs cannot be made .*job_logs"):
+    with pytest.raises(PrerequisiteError, match=r"/file/logs of the jobs' logs cannot be created .*job_logs"):
         make_log_folder(Profile(job_logs=str(tmp_path / "file" / "logs")), tmp_path)
 
 
@@ -183,10 +183,10 @@ def test_a_gpu_that_does_not_answer_is_a_problem_unless_models_may_run_on_the_cp
 ) -> None:
     fake("nvidia-smi", "echo 'NVIDIA-SMI has failed' ; exit 9")
     job(CUDA_VISIBLE_DEVICES="0")
-    assert "none answers there" in problems(worker_setup.look("h100-0", OURS))[0]
+    assert "which does not answer" in problems(worker_setup.look("h100-0", OURS))[0]
     job(CUDA_VISIBLE_DEVICES="0", **{worker_setup.ALLOW_CPU_MODELS: "1"})
     found = worker_setup.look("h100-0", OURS)
-    assert problems(found) == [] and found["device"] == "0 (none seen)"
+    assert problems(found) == [] and found["device"] == "0 (none visible)"
 
 
 def test_a_cpu_worker_needs_no_gpu(job: Callable[..., None], fake: Callable[[str, str], Path]) -> None:

@@ -65,22 +65,22 @@ def test_a_profile_that_fits() -> None:
     [
         (
             {"partition": "cpus"},
-            "pools.cpu.partition: there is no partition 'cpus'. Did you mean 'cpu'? "
+            "pools.cpu.partition: no partition 'cpus'. Did you mean 'cpu'? "
             "Partitions: cpu, h100, debug, free, empty",
         ),
         ({"partition": "empty"}, "pools.cpu.partition: partition 'empty' has no nodes"),
         (
             {"partition": "debug"},
-            "pools.cpu.partition: partition 'debug' takes no jobs now: `sinfo -s` shows which do",
+            "pools.cpu.partition: partition 'debug' accepts no jobs now: `sinfo -s` shows which do",
         ),
         (
             {"walltime": "3-00:00:00"},
             "pools.cpu.walltime: 3-00:00:00 is more than partition 'cpu' allows, 2-00:00:00",
         ),
-        ({"cores": 9}, "pools.cpu.cores: no node of partition 'cpu' has 9 cores; the most there is 8"),
+        ({"cores": 9}, "pools.cpu.cores: no node of partition 'cpu' has 9 cores; the maximum is 8"),
         (
             {"memory": "8GiB"},
-            "pools.cpu.memory: no node of partition 'cpu' has 8GiB (8192 MiB); the most there is '8000MiB'",
+            "pools.cpu.memory: no node of partition 'cpu' has 8GiB (8192 MiB); the maximum is '8000MiB'",
         ),
         (
             {"constraint": "sapphir"},
@@ -90,12 +90,12 @@ def test_a_profile_that_fits() -> None:
         # each has a node, no node has both
         (
             {"cores": 8, "memory": "6GiB"},
-            "pools.cpu.partition: no node of partition 'cpu' has all that the pool asks for at once. "
+            "pools.cpu.partition: no node of partition 'cpu' has everything the pool requests at once. "
             "Its nodes: 4 cores, 8000 MiB, icelake nvme; 8 cores, 4000 MiB, sapphire",
         ),
         (
             {"constraint": "sapphire&nvme"},
-            "pools.cpu.partition: no node of partition 'cpu' has all that the pool asks for at once. "
+            "pools.cpu.partition: no node of partition 'cpu' has everything the pool requests at once. "
             "Its nodes: 4 cores, 8000 MiB, icelake nvme; 8 cores, 4000 MiB, sapphire",
         ),
     ],
@@ -109,7 +109,7 @@ def test_what_does_not_fit_names_file_key_and_choices(cpu: dict[str, Any], messa
     [
         (
             {"gpus": 3, "cores": 3},
-            "gpus: no node of partition 'h100' has 3 of 'gpu:h100'; the most there is 2",
+            "gpus: no node of partition 'h100' has 3 of 'gpu:h100'; the maximum is 2",
         ),
         (
             {"gres": "gpu:h1000"},

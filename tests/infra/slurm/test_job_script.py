@@ -160,7 +160,7 @@ def test_memory_and_threads_are_those_of_the_job_not_of_a_worker() -> None:
 
 @pytest.mark.parametrize("run", ["", "a b", "a;b", "a,b", "-a", "ü", "x" * 65])
 def test_the_name_of_a_run_is_plain(run: str) -> None:
-    with pytest.raises(UserInputError, match="the name of a run"):
+    with pytest.raises(UserInputError, match="a run's name"):
         job_name(run, "cpu")
 
 

@@ -47,14 +47,14 @@ def test_else_the_address_with_which_nodes_are_reached() -> None:
 
 def test_a_node_that_nobody_knows_is_named() -> None:
     with pytest.raises(
-        PrerequisiteError, match=r"no way to the node no-such-node\.invalid .*scheduler_interface"
+        PrerequisiteError, match=r"no route to node no-such-node\.invalid .*scheduler_interface"
     ):
         scheduler_options(profile(), [node("c1", "no-such-node.invalid")])
 
 
 def test_the_profiles_interface_or_what_there_is() -> None:
     assert scheduler_options(profile(scheduler_interface="lo"), []) == {"interface": "lo"}
-    with pytest.raises(PrerequisiteError, match="there is no 'ib7' on this machine, only lo"):
+    with pytest.raises(PrerequisiteError, match="no 'ib7' on this machine, only lo"):
         scheduler_options(profile(scheduler_interface="ib7"), [])
 
 

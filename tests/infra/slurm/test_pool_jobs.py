@@ -78,7 +78,7 @@ def test_three_jobs_in_a_row_without_a_worker_are_a_problem_with_the_log(cluster
 def test_no_log_means_that_the_folder_may_not_be_seen(cluster: Cluster) -> None:
     for id_ in "123":
         fail(cluster, id_)
-    assert "It left no log" in str(cluster.jobs.problem) and "job_logs" in str(cluster.jobs.problem)
+    assert "It has no log" in str(cluster.jobs.problem) and "job_logs" in str(cluster.jobs.problem)
 
 
 def test_a_worker_in_between_ends_the_row(cluster: Cluster) -> None:
@@ -138,10 +138,10 @@ def test_a_job_whose_submission_was_never_answered_is_ours(cluster: Cluster) -> 
 
 def test_an_unfit_worker_gives_no_room_and_says_so_at_once(cluster: Cluster) -> None:
     cluster.jobs.update([job("7")])
-    cluster.worker("7", "the store /s is not seen here: share it", node="n13")
+    cluster.worker("7", "the store /s is not visible here: share it", node="n13")
     assert cluster.jobs.room() == 0
     text = str(cluster.jobs.problem)
-    assert "on node n13 (job 7) cannot work: the store /s is not seen here" in text
+    assert "on node n13 (job 7) is unfit: the store /s is not visible here" in text
     assert str(cluster.logs / "7.log") in text
 
 
@@ -150,7 +150,7 @@ def test_a_refusal_is_a_problem_unless_other_jobs_may_use_up_the_share(cluster: 
     cluster.jobs.refused(refusal, others=True)
     assert cluster.jobs.problem is None
     cluster.jobs.refused(refusal, others=False)
-    assert "takes no job of the pool cpu: sbatch failed: invalid account" in str(cluster.jobs.problem)
+    assert "rejects jobs of the pool cpu: sbatch failed: invalid account" in str(cluster.jobs.problem)
 
 
 def test_a_draining_job_finishes_what_it_has(cluster: Cluster) -> None:

@@ -95,7 +95,7 @@ def test_an_interface_that_the_node_lacks(driver: tuple[str, int, str], tmp_path
     said = on_node.answer(asked(driver, tmp_path / "token", interface="ib7"))
     assert (said["driver_error"], said["worker_error"]) == (
         None,
-        "there is no interface 'ib7' with an address",
+        "no interface 'ib7' with an address",
     )
 
 

@@ -23,7 +23,7 @@ def published(
     build_small: Callable[[Path], Small],  # noqa: F811
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """A store whose release is published: the pairs of the source that may be passed on."""
+    """A store whose release is published: the pairs of the redistributable source."""
     root = build_small(tmp_path_factory.mktemp("published")).store.root
     assert main(["annotate", "publish", "--store", str(root), "--workers", "1", "--quiet"]) == 0
     return root
@@ -36,7 +36,7 @@ def store(published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return tmp_path / "store"
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+def output_of(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     capsys.readouterr()
     assert main(["annotate", *words]) == code
     printed = capsys.readouterr()
@@ -51,20 +51,20 @@ def table(path: Path) -> list[dict[str, str]]:
 def test_published_again_it_says_what_is_shown_and_what_not(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = said(capsys, "publish", "--quiet").splitlines()
+    lines = output_of(capsys, "publish", "--quiet").splitlines()
     assert lines == [
         "Campaign small-1 shows 4 pairs of release small version 1, 0 of them new; 4 pairs of 1 source that "
         "may not be redistributed are left out.",
         f"Next: slvmeval annotate serve small-1 --store {store}",
     ]
-    shown = json.loads(said(capsys, "publish", "small", "--json", "--private-audience"))
-    assert (shown["pairs"], shown["new"], shown["withheld_pairs"], shown["failed"]) == (8, 4, 0, {})
-    assert shown["campaign"]["name"] == "small-1"
+    values = json.loads(output_of(capsys, "publish", "small", "--json", "--private-audience"))
+    assert (values["pairs"], values["new"], values["withheld_pairs"], values["failed"]) == (8, 4, 0, {})
+    assert values["campaign"]["name"] == "small-1"
 
 
 def test_the_round_of_files(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "tasks.csv"
-    assert said(capsys, "export", "--links", "none", "--language", "ja", "--out", str(out)).startswith(
+    assert output_of(capsys, "export", "--links", "none", "--language", "ja", "--out", str(out)).startswith(
         "20 tasks of campaign small-1 in "
     )
     rows = table(out)
@@ -83,23 +83,25 @@ def test_the_round_of_files(store: Path, tmp_path: Path, capsys: pytest.CaptureF
         encoding="utf-8",
     )
     words = ("import", str(answers), "--mapping", str(mapping))
-    dry = said(capsys, *words, "--dry-run", code=3)
-    assert dry.startswith("21 rows: 20 votes would be taken, 0 were known, 1 left out (unknown_value 1).")
+    dry = output_of(capsys, *words, "--dry-run", code=3)
+    assert dry.startswith("21 rows: 20 votes would be imported, 0 were known, 1 left out (unknown_value 1).")
     report = tmp_path / "answers.left-out.csv"
     (left,) = table(report)
     assert (left["line"], left["reason"]) == ("22", "unknown_value")
-    assert said(capsys, "collect").startswith("0 votes")
-    real = json.loads(said(capsys, *words, "--json", code=3))
+    assert output_of(capsys, "collect").startswith("0 votes")
+    real = json.loads(output_of(capsys, *words, "--json", code=3))
     assert (real["accepted"], real["known"], len(real["left_out"])) == (20, 0, 1)
-    assert json.loads(said(capsys, "collect", "small-1", "--json")) == [
+    assert json.loads(output_of(capsys, "collect", "small-1", "--json")) == [
         {"campaign": "small-1", "votes": 20, "decisions": 0, "tasks": 4, "done": 4, "complete": True}
     ]
     assert len(VotesStore(Store.open(store)).votes()) == 20
-    # mended, the report of before is not left to mislead
+    # once corrected, the earlier report does not remain and mislead
     answers.write_bytes(answers.read_bytes().replace("？".encode("cp932"), "Ａ".encode("cp932")))
-    assert said(capsys, *words).startswith("21 rows: 1 votes are taken, 20 were known")
+    assert output_of(capsys, *words).startswith("21 rows: 1 votes are imported, 20 were known")
     assert table(report) == []
-    assert "every pair has its votes" in said(capsys, "export", "--links", "none", "--out", "x.csv", code=1)
+    assert "every pair has its votes" in output_of(
+        capsys, "export", "--links", "none", "--out", "x.csv", code=1
+    )
 
 
 def test_links_of_a_table_are_made_once_for_a_file(
@@ -107,22 +109,22 @@ def test_links_of_a_table_are_made_once_for_a_file(
 ) -> None:
     out = tmp_path / "tasks.jsonl"
     words = ("export", "small-1", "--public-url", "https://annotate.example.org", "--out", str(out))
-    said(capsys, *words)
+    output_of(capsys, *words)
     links = {json.loads(line)["link"] for line in out.read_text().splitlines()}
     assert len(links) == 20
     assert all(link.startswith("https://annotate.example.org/c/small-1/enter?token=") for link in links)
-    assert "choose another name" in said(capsys, *words, code=1)
+    assert "choose another name" in output_of(capsys, *words, code=1)
 
 
 def test_without_links_sources_that_may_not_be_passed_on_stay_here(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said(capsys, "publish", "--private-audience", "--quiet")
+    output_of(capsys, "publish", "--private-audience", "--quiet")
     words = ("export", "--links", "none", "--out")
-    printed = said(capsys, *words, str(tmp_path / "a.csv"))
+    printed = output_of(capsys, *words, str(tmp_path / "a.csv"))
     assert "20 tasks" in printed and "4 pairs come from sources that may not be redistributed" in printed
     assert "secret two" not in (tmp_path / "a.csv").read_text()
-    assert "40 tasks" in said(capsys, *words, str(tmp_path / "b.csv"), "--private-audience")
+    assert "40 tasks" in output_of(capsys, *words, str(tmp_path / "b.csv"), "--private-audience")
 
 
 def test_captions_are_translated_and_shown(
@@ -136,15 +138,15 @@ def test_captions_are_translated_and_shown(
     with FaultyServer(half) as server:
         site.write_text(f'store = "{store}"\n[model_servers]\ntranslation = "{server.url}"\n')
         words = ("translate", "--profile", str(site), "--model", "tiny", "--plain-sampling", "--quiet")
-        printed = said(capsys, *words, code=3)
+        printed = output_of(capsys, *words, code=3)
         assert "stay untranslated: tiny gave no translation in 3 attempts: it is not in Japanese" in printed
         assert "min_p" not in server.seen[0].body
-        asked = len(server.seen)
-        counts = json.loads(said(capsys, *words, "--json", code=3))
-        # what is translated is not asked about again, what is not is
-        assert counts["translated"] == 8 and 0 < len(server.seen) - asked < asked
-    said(capsys, "publish", "--quiet")
-    said(capsys, "export", "--links", "none", "--out", str(tmp_path / "a.jsonl"))
+        requests = len(server.seen)
+        counts = json.loads(output_of(capsys, *words, "--json", code=3))
+        # translated captions are not requested again, the others are
+        assert counts["translated"] == 8 and 0 < len(server.seen) - requests < requests
+    output_of(capsys, "publish", "--quiet")
+    output_of(capsys, "export", "--links", "none", "--out", str(tmp_path / "a.jsonl"))
     clips = json.loads((tmp_path / "a.jsonl").read_text().splitlines()[0])["prompt"]
     assert [clip.get("translation") for clip in clips] == [None, *["訳した"] * 8]
 
@@ -152,9 +154,9 @@ def test_captions_are_translated_and_shown(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("publish", "none"), "there is no release none"),
-        (("publish", "--campaign", "a b"), "a campaign's name is made of letters"),
-        (("publish", "--settings", "/none.toml"), "there is no file /none.toml"),
+        (("publish", "none"), "no release none"),
+        (("publish", "--campaign", "a b"), "a campaign's name must be at most 64 letters"),
+        (("publish", "--settings", "/none.toml"), "/none.toml does not exist"),
         (("export", "--links", "all", "--out", "x.csv"), "choose token, worker, none"),
         (("export", "--encoding", "utf-7", "--out", "x.csv"), "choose utf-8"),
         (("export", "--out", "x.csv"), "--public-url"),
@@ -170,7 +172,7 @@ def test_captions_are_translated_and_shown(
 def test_what_cannot_be_meant_is_said(
     store: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
-    assert message in said(capsys, *words, code=1)
+    assert message in output_of(capsys, *words, code=1)
 
 
 def test_nothing_is_published_yet(
@@ -179,5 +181,5 @@ def test_nothing_is_published_yet(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     root = str(build_small(tmp_path).store.root)
-    assert "annotate publish" in said(capsys, "collect", "--store", root)
-    assert "no campaign is published" in said(capsys, "import", "x.csv", "--store", root, code=1)
+    assert "annotate publish" in output_of(capsys, "collect", "--store", root)
+    assert "no campaign is published" in output_of(capsys, "import", "x.csv", "--store", root, code=1)

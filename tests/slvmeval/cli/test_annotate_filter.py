@@ -18,23 +18,23 @@ from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import database_url, installation_key
 from tests.tasks.votes.voting import vote, votes_on
 
-#: What people say of the six pairs, in the release's order.
+#: Ratings of the six pairs, in the release's order.
 RATINGS = ("AAAAA", "AAABB", "AAAAC", "ABBBB", "AAAAB", "AAA")
 
 
 @pytest.fixture
 def release(judged_store: Path) -> Release:
-    found = Release.open(Store.open(judged_store))
-    assert len(found.pairs()) == len(RATINGS)
-    return found
+    newest = Release.open(Store.open(judged_store))
+    assert len(newest.pairs()) == len(RATINGS)
+    return newest
 
 
 @pytest.fixture
 def voted(release: Release) -> Release:
-    kept = VotesStore(release.store)
+    files = VotesStore(release.store)
     for record, letters in zip(release.pairs(), RATINGS, strict=True):
         more = {"source_id": record.source_id, "aspect": record.aspect, "release": release.name}
-        kept.add(votes_on(record.pair_id, letters, **more))
+        files.add(votes_on(record.pair_id, letters, **more))
     return release
 
 
@@ -42,8 +42,8 @@ def voted(release: Release) -> Release:
 def run(judged_store: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     def run(*words: str) -> tuple[int, str, str]:
         code = main([*words, "--store", str(judged_store)])
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
 
     return run
 
@@ -72,9 +72,9 @@ def test_the_rest_of_the_votes_makes_the_next_version(voted: Release, run: Run) 
     more = {"source_id": last.source_id, "aspect": last.aspect}
     VotesStore(voted.store).add([vote(last.pair_id, name, **more) for name in ("late-1", "late-2")])
     code, out, _ = run("annotate", "filter", voted.name, "--json")
-    found = json.loads(out)
-    assert (code, found["version"], found["new"]) == (0, 2, True)
-    assert found["retention"][-1] == {
+    values = json.loads(out)
+    assert (code, values["version"], values["new"]) == (0, 2, True)
+    assert values["retention"][-1] == {
         "aspect": "all",
         "initial": 6,
         "excluded_c": 1,
@@ -96,7 +96,7 @@ def test_a_build_goes_on_with_the_unfiltered_release(voted: Release, run: Run, j
     code, _, err = run(*build, "--release", f"{voted.name}-filtered")
     assert code == 1
     assert f"was filtered from {voted.name}: build {voted.name}, and filter it again" in err
-    # the old sources are gone: all their pairs are kept, those that people excluded too
+    # the old sources are gone: all their pairs remain, including those that people excluded
     assert run(*build, "--release", voted.name)[0] == 3
     after = Release.open(voted.store, voted.name)
     assert (after.version, after.info["extends"]) == (voted.version + 1, voted.version)
@@ -121,9 +121,9 @@ def test_another_rule_can_be_tried(voted: Release, run: Run, tmp_path: Path) -> 
         'base = "cpu-approx"\nname = "lenient"\n[annotation]\nmost_c = 1\nworkers_per_pair = 3\n'
     )
     code, out, _ = run("annotate", "filter", voted.name, "--recipe", str(recipe), "--as", "lenient", "--json")
-    found = json.loads(out)
-    assert (code, found["release"], found["retention"][-1]["final"]) == (0, "lenient", 5)
-    assert found["rule"]["most_c"] == 1
+    values = json.loads(out)
+    assert (code, values["release"], values["retention"][-1]["final"]) == (0, "lenient", 5)
+    assert values["rule"]["most_c"] == 1
 
 
 def test_the_report_has_people_in_it(voted: Release, run: Run, tmp_path: Path) -> None:
@@ -137,44 +137,44 @@ def test_the_report_has_people_in_it(voted: Release, run: Run, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("filter",), "there are no votes on release"),
         (("retention", "--campaign", "autumn"), "there are no votes of campaign 'autumn'"),
         (("quality", "autumn"), "there are no votes of campaign 'autumn'"),
         (("exclude", "autumn", "ann", "--note", "why"), "there is no campaign 'autumn'"),
-        (("clear", "autumn", "ann", "--note", " "), "say why with --note"),
+        (("clear", "autumn", "ann", "--note", " "), "give the reason with --note"),
     ],
 )
-def test_what_cannot_be_is_said(release: Release, run: Run, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_is_said(release: Release, run: Run, words: tuple[str, ...], message: str) -> None:
     code, out, err = run("annotate", *words)
-    assert (code, out) == (1, "") and said in err
+    assert (code, out) == (1, "") and message in err
 
 
 def bad_votes() -> list[Any]:
-    """Twelve pairs of five workers, of whom the last is against all others and wrong."""
-    found = []
+    """Twelve pairs of five workers, the last of whom disagrees with all others and is wrong."""
+    votes = []
     for number in range(12):
-        found += [vote(f"film/{number}", f"{n}{n}good", "A") for n in range(4)]
-        found.append(vote(f"film/{number}", "99bad", "C", "low"))
-    return found
+        votes += [vote(f"film/{number}", f"{n}{n}good", "A") for n in range(4)]
+        votes.append(vote(f"film/{number}", "99bad", "C", "low"))
+    return votes
 
 
 def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, run: Run) -> None:
-    kept = VotesStore(release.store)
-    kept.add(bad_votes())
+    files = VotesStore(release.store)
+    files.add(bad_votes())
     code, out, _ = run("annotate", "quality", "spring")
     assert code == 0 and "1 of 5 workers" in out
     assert "99bad" in out and "disagrees, inaccurate" in out and "to review" in out and "00good" not in out
     code, out, _ = run("annotate", "quality", "--json")
-    found = json.loads(out)
-    first = found["workers"][0]
-    assert first["worker"] == "99bad" and len(found["workers"]) == 5
+    values = json.loads(out)
+    first = values["workers"][0]
+    assert first["worker"] == "99bad" and len(values["workers"]) == 5
     assert first["alpha"] < 0 and first["accuracy"] == 0.0
-    assert found["rule"]["low_accuracy"] == 0.2
+    assert values["rule"]["low_accuracy"] == 0.2
     code, out, _ = run("annotate", "exclude", "spring", "99", "--note", "C everywhere", "--by", "Dr. Kim")
-    assert code == 0 and "worker 99bad is excluded, says Dr. Kim: C everywhere" in out
-    (row,) = kept.decisions()
+    assert code == 0 and "worker 99bad is excluded, decided by Dr. Kim: C everywhere" in out
+    (row,) = files.decisions()
     assert (row.worker, row.decision, row.note, row.by) == (
         "99bad",
         Standing.EXCLUDED,
@@ -184,7 +184,7 @@ def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, run: Run)
     code, out, _ = run("annotate", "quality")
     assert "excluded" in out and "0 to review" in out
     code, out, _ = run("annotate", "clear", "spring", "99bad", "--note", "a mistake of ours")
-    assert code == 0 and [row.decision for row in kept.decisions()] == [Standing.EXCLUDED, Standing.CLEARED]
+    assert code == 0 and [row.decision for row in files.decisions()] == [Standing.EXCLUDED, Standing.CLEARED]
     code, _, err = run("annotate", "exclude", "spring", "", "--note", "x")
     assert code == 1 and "0 of 5 workers" in err
 
@@ -195,14 +195,14 @@ def test_thresholds_can_be_others(release: Release, run: Run, tmp_path: Path) ->
     rule.write_text("flags_for_review = 3\nlow_least_votes = 20\n")
     code, out, _ = run("annotate", "quality", "--rule", str(rule), "--all")
     assert code == 0 and "0 to review" in out and "5 of 5 workers" in out and "inaccurate" not in out
-    for text, said in (
-        ("a =", "is no TOML"),
+    for text, message in (
+        ("a =", "is not valid TOML"),
         ("fast_sharee = 1", "fast_sharee"),
         ("fast_share = 2", "fast_share"),
     ):
         rule.write_text(text)
         code, _, err = run("annotate", "quality", "--rule", str(rule))
-        assert code == 1 and said in err
+        assert code == 1 and message in err
     code, _, err = run("annotate", "quality", "--rule", str(tmp_path / "none.toml"))
     assert code == 1 and "cannot be read" in err
 
@@ -217,5 +217,5 @@ def test_the_desk_hears_of_a_decision_at_once(release: Release, run: Run) -> Non
     with Desk.open(database_url(root), installation_key(root)) as desk:
         (row,) = desk.decisions.read("spring")
     assert row.decision is Standing.EXCLUDED
-    # what is collected later is the same row
+    # collecting later gives the same row
     assert VotesStore(release.store).decisions() == [row]

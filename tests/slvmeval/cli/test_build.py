@@ -43,7 +43,7 @@ operation = "reinsert-window"
 
 @dataclass(frozen=True)
 class Built:
-    """A store with one release, and what made it."""
+    """A store with one release, and the build that made it."""
 
     videos: Path
     store: Path
@@ -79,7 +79,7 @@ def film(ffmpeg: str, path: Path, clips: int = 12, each_s: int = 3) -> None:
 
 @pytest.fixture(scope="module")
 def first(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The release; tests that change the store work on a copy of it."""
+    """The release; tests that change the store use a copy of it."""
     folder = tmp_path_factory.mktemp("build")
     videos = folder / "videos"
     videos.mkdir()
@@ -118,7 +118,7 @@ def test_everything_is_built_and_summed_up(first: Built) -> None:
 def test_a_second_build_makes_nothing_and_starts_nothing(built: Built) -> None:
     before = sorted(built.store.rglob("manifest.json"))
     stamps = [path.stat().st_mtime_ns for path in before]
-    # without --direct, and yet no orchestrator is even imported
+    # without --direct, but no orchestrator is imported
     code = (
         "import sys\nfrom slvmeval.cli.main import main\ncode = main(sys.argv[1:])\n"
         "assert not {'prefect', 'distributed'} & set(sys.modules)\nsys.exit(code)\n"
@@ -170,8 +170,8 @@ def test_plan_says_what_is_missing_and_writes_nothing(
     assert 0 < new["bytes"]["needed"] < new["bytes"]["free"]
     assert not (tmp_path / "new").exists()
     assert main(fresh.command("plan")) == 0
-    shown = capsys.readouterr().out
-    assert "36 to decode" in shown and "GPU hours: 0\n" in shown
+    output = capsys.readouterr().out
+    assert "36 to decode" in output and "GPU hours: 0\n" in output
 
 
 def test_plan_says_the_gpu_hours_and_how_sure_they_are(
@@ -182,10 +182,10 @@ def test_plan_says_the_gpu_hours_and_how_sure_they_are(
     monkeypatch.setattr(type(operation), "pool", "h100")
     fresh = Built(first.videos, tmp_path / "new" / "store", first.recipe, first.summary, 0)
     assert main(fresh.command("plan", "--json")) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["frames"]["to_degrade_on_gpu"] == 6
-    assert found["gpu_hours"]["hours"] is None
-    assert found["gpu_hours"]["not_known"] == {"ffmpeg-eq": 6}
+    output = json.loads(capsys.readouterr().out)
+    assert output["frames"]["to_degrade_on_gpu"] == 6
+    assert output["gpu_hours"]["hours"] is None
+    assert output["gpu_hours"]["not_known"] == {"ffmpeg-eq": 6}
     assert main(fresh.command("plan")) == 0
     assert "GPU hours: unknown for ffmpeg-eq (6 frames)" in capsys.readouterr().out
     row = {"least_s": 600, "most_s": 1200, "kind": "published", "source": "a paper"}
@@ -206,8 +206,8 @@ def test_pairs_are_listed_and_shown(first: Built, capsys: pytest.CaptureFixture[
     rows = {row["aspect"]: row for row in json.loads(capsys.readouterr().out)}
     assert len(rows) == 4
     assert main(["pairs", "show", rows["comprehensiveness"]["pair_id"][:10], *words]) == 0
-    shown = capsys.readouterr().out
-    assert "remove-clips" in shown and "low side   30 frames" in shown and "edit list" in shown
+    output = capsys.readouterr().out
+    assert "remove-clips" in output and "low side   30 frames" in output and "edit list" in output
     assert main(["pairs", "list", *words, "--aspect", "aesthetics"]) == 0
     assert "1 pairs" in capsys.readouterr().out
     assert main(["pairs", "show", "zzz", *words]) == 1
@@ -216,11 +216,11 @@ def test_pairs_are_listed_and_shown(first: Built, capsys: pytest.CaptureFixture[
 
 def test_status_shows_the_release(first: Built, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--store", str(first.store), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["run"]["status"] == "ended"
-    (version,) = found["releases"][0]["versions"]
+    output = json.loads(capsys.readouterr().out)
+    assert output["run"]["status"] == "ended"
+    (version,) = output["releases"][0]["versions"]
     assert (version["pairs"], version["sources"], version["recipe"]) == (4, 1, "small")
-    assert found["sizes"]["pair"]["count"] == 4
+    assert output["sizes"]["pair"]["count"] == 4
     assert main(["status", "--store", str(first.store)]) == 0
     assert "small 1" in capsys.readouterr().out
 
@@ -303,7 +303,7 @@ def test_a_pinned_recipe_makes_the_same_pairs(
     assert again.result()["content_checksum"] == release(built).manifest.content_checksum
     assert again.build("--set", "seed=1") == 1
     assert "cannot be changed with --set" in capsys.readouterr().err
-    # the film has no licence line, so nothing of it may leave unless it stays in house
+    # the film has no licence line, so it is exported only for internal use
     assert main([*words, str(tmp_path / "public")]) == 0
     assert "0 pairs" in capsys.readouterr().out
     assert main([*words, str(tmp_path / "own"), "--private"]) == 0

@@ -21,7 +21,7 @@ from tests.tiny_models.faulty_server import RED_BALL, FaultyServer, Reply
 
 CAPTIONS = ("A red ball rolls across the floor on the left.", "A man walks slowly.", "")
 NOTHING = {name: [] for name in RED_BALL}
-#: What the model says of the first caption and of the second.
+#: The model's answers on the first and the second caption.
 BALL = {**RED_BALL, "subject": ["the red ball"], "background": [], "scene": []}
 MAN = {**NOTHING, "subject": ["man"], "color": [{"color": "blue", "object": "coat"}]}
 LLM = AnalyserRecipe(name="llm", parameters={"model": "tiny"})
@@ -53,17 +53,17 @@ def test_both_are_compared_field_by_field_and_aspect_by_aspect(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(store, "compare", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["sources"], found["clips"]) == (1, 3)
-    fields = {row["field"]: row for row in found["fields"]}
+    output = json.loads(capsys.readouterr().out)
+    assert (output["sources"], output["clips"]) == (1, 3)
+    fields = {row["field"]: row for row in output["fields"]}
     color = fields["color"]
     assert (color["first"], color["second"], color["both"], color["overlap"]) == (1, 2, 1, 0.5)
     assert fields["background"]["overlap"] is None
-    aspects = {row["aspect"]: (row["first"], row["second"], row["both"]) for row in found["aspects"]}
+    aspects = {row["aspect"]: (row["first"], row["second"], row["both"]) for row in output["aspects"]}
     assert aspects["color"] == (1, 2, 1)
     assert aspects["spatial_relationship"] == (1, 1, 1)
     assert "aesthetics" not in aspects
-    examples = [example for example in found["examples"] if example["field"] == "color"]
+    examples = [example for example in output["examples"] if example["field"] == "color"]
     assert examples == [
         {"field": "color", "source_id": "s1", "clip": 1, "first": [], "second": ["blue coat"]}
     ]
@@ -89,7 +89,7 @@ def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
         servers = Servers({"caption-analysis": ModelServer(url=server.url)})
         source_analyses(store, source, AnalyserRecipe(name="llm", parameters=other), servers)
     assert run(store, "compare") == 1
-    assert "2 analysers named llm" in (said := capsys.readouterr().err) and "differ in thinking" in said
+    assert "2 analysers named llm" in (errors := capsys.readouterr().err) and "differ in thinking" in errors
     for name, parameters in (("a", LLM.parameters), ("b", other)):
         values = {"base": "cpu-approx", "name": name}
         values["caption_analysis"] = {"name": "llm", "parameters": parameters}  # type: ignore[assignment]
@@ -98,7 +98,7 @@ def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
     assert run(store, "compare", "--first", recipes[0], "--second", recipes[1], "--json") == 0
     fields = {row["field"]: row for row in json.loads(capsys.readouterr().out)["fields"]}
     assert (fields["background"]["first"], fields["background"]["second"]) == (0, 2)
-    # an empty caption is asked of nobody
+    # an empty caption is not requested
     assert fields["subject"]["second"] == 2
 
 

@@ -15,7 +15,7 @@ from slvmeval.cli.main import main
 
 ONE_MACHINE = Path(__file__).parents[3] / "slurm" / "profiles" / "one-machine.toml"
 
-# what Slurm 22.05 printed
+# output of Slurm 22.05
 PARTITIONS = "cpu|up|2-00:00:00\nh100|up|1-00:00:00\n"
 NODES = """\
 c1|vm|127.0.0.1|idle|4|8000|(null)|cpu|cpu
@@ -28,7 +28,7 @@ BAD_ACCOUNT = "allocation failure: Invalid account or account/partition combinat
 
 
 class FakeSlurm:
-    """Commands of SLURM that print what a real one printed."""
+    """SLURM commands that print the output of real ones."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class FakeSlurm:
         path.chmod(0o755)
 
     def says(self, name: str, text: str) -> None:
-        """Let a command fail with these words."""
+        """Make a command fail with this message."""
         self.command(name, f"cat >&2 <<'END'\n{text}END\nexit 1")
 
 
@@ -80,7 +80,7 @@ def test_a_profile_that_fits(slurm: FakeSlurm, tmp_path: Path) -> None:
         and "gpus 1 x gpu:h100" in findings["pool h100"].message
     )
     assert findings["scheduler"].message == "workers connect to this machine at 127.0.0.1 (interface lo)"
-    # only looked at: nothing was submitted
+    # only tested: nothing was submitted
     assert (slurm.folder / "asked").read_text().splitlines() == ["--test-only"] * 2
     assert "#SBATCH --gres=gpu:h100:1" in (slurm.folder / "scripts").read_text()
     assert not (tmp_path / "store").exists()
@@ -92,10 +92,10 @@ def test_every_pool_that_does_not_fit_is_named_with_file_and_key(slurm: FakeSlur
     pools["h100"]["gres"] = "gpu:a100"
     findings = found(site(tmp_path, pools=pools))
     assert findings["pool cpu"].message.startswith(
-        "profile site.toml: pools.cpu.partition: there is no partition 'cpus'. Did you mean 'cpu'?"
+        "profile site.toml: pools.cpu.partition: no partition 'cpus'. Did you mean 'cpu'?"
     )
     assert "its nodes have: gpu:h100" in findings["pool h100"].message
-    # what does not fit is said once
+    # a mismatch is reported once
     assert not (slurm.folder / "asked").exists() and "script cpu" not in findings
 
 
@@ -175,9 +175,9 @@ def test_doctor_says_it_all_and_exits_1(
     file.write_text(text, encoding="utf-8")
     words = ["doctor", "--profile", str(file), "--store", str(tmp_path / "store"), "--no-probe"]
     assert main(words) == 1
-    shown = capsys.readouterr().out
-    assert f"profile {file}: pools.cpu.partition: there is no partition 'cpux'" in shown
-    assert "worker pools cpu of up to 2 jobs, h100 of up to 2 jobs" in shown
+    output = capsys.readouterr().out
+    assert f"profile {file}: pools.cpu.partition: no partition 'cpux'" in output
+    assert "worker pools cpu of up to 2 jobs, h100 of up to 2 jobs" in output
 
 
 def test_the_script_of_a_pool_is_what_a_build_sends(

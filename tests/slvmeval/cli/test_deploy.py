@@ -1,4 +1,4 @@
-"""`deploy` and `run` where there is no server; with one they are tested in tests/flows/test_deployed.py."""
+"""`deploy` and `run` without a server; tests/flows/test_deployed.py tests them with one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def profile(folder: Path, *lines: str) -> str:
 
 
 def command(*words: str) -> tuple[int, str]:
-    """Run a command that imports Prefect in a process of its own; return exit code and what it said."""
+    """Run a command that imports Prefect in a separate process; return its exit code and output."""
     done = subprocess.run(
         [sys.executable, "-m", "slvmeval", *words],
         capture_output=True,
@@ -66,8 +66,8 @@ def test_a_server_that_is_not_named(word: str, tmp_path: Path) -> None:
         "--profile",
         profile(tmp_path, 'sources = ["/x"]'),
     ]
-    code, said = command(*words)
-    assert code == 1 and "set prefect_api_url in the profile, or PREFECT_API_URL" in said
+    code, output = command(*words)
+    assert code == 1 and "set prefect_api_url in the profile, or PREFECT_API_URL" in output
 
 
 def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
         # nobody listens there
         address = f"http://127.0.0.1:{held.getsockname()[1]}/api"
         file = profile(tmp_path, 'sources = ["/x"]', f'prefect_api_url = "{address}"')
-        code, said = command("deploy", "--profile", file)
+        code, output = command("deploy", "--profile", file)
     assert code == 1
-    assert f"the Prefect server at {address} does not answer" in said and "prefect server start" in said
-    assert "Traceback" not in said
+    assert f"the Prefect server at {address} does not answer" in output and "prefect server start" in output
+    assert "Traceback" not in output

@@ -14,7 +14,7 @@ from storage_schemas.store import Store
 
 
 def test_this_environment_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["doctor", "--store", str(tmp_path / "store"), "--model-folder", str(tmp_path)]
+    words = ["doctor", "--store", str(tmp_path / "store"), "--models", str(tmp_path)]
     assert main([*words, "--json"]) == 0
     findings = {finding["what"]: finding for finding in json.loads(capsys.readouterr().out)}
     warned = {name for name, finding in findings.items() if finding["verdict"] == "warn"}
@@ -74,10 +74,10 @@ def test_wrong_weights_fail(tmp_path: Path) -> None:
     assert findings["model u2net"].verdict is CheckVerdict.WARN
 
 
-def test_each_recipe_says_which_models_it_misses(tmp_path: Path) -> None:
+def test_each_recipe_says_which_models_it_lacks(tmp_path: Path) -> None:
     findings = {f.what: f for f in check_weights(Profile(model_folders=(str(tmp_path),)))}
-    found = findings["recipe cpu-approx"]
-    assert (found.verdict, found.message) == (CheckVerdict.WARN, "misses u2netp")
+    finding = findings["recipe cpu-approx"]
+    assert (finding.verdict, finding.message) == (CheckVerdict.WARN, "lacks u2netp")
 
 
 def test_a_bad_profile_exits_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

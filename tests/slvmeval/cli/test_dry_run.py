@@ -162,7 +162,7 @@ def test_after_a_pilot_lengths_are_measured(against: Against) -> None:
             assert basis.startswith("by 12 answers in the store: ") and "±" in basis
 
 
-def test_descriptions_that_two_judges_share_are_reckoned_once(against: Against) -> None:
+def test_descriptions_that_two_judges_share_are_estimated_once(against: Against) -> None:
     plan = CountingPlan(GUIDE)
     with FaultyServer(plan, models=[GPT_5, MINI]) as server:
         run = against(plan, server)

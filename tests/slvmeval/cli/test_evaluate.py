@@ -1,4 +1,4 @@
-"""`evaluate`, `evaluators` and `judgements` as a person types them."""
+"""The commands `evaluate`, `evaluators` and `judgements`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def test_baselines_judge_and_the_answers_go_to_another_store(
     words = ["evaluate", "-e", "duration", "-e", "coin", "--direct", "--workers", "1", "--quiet"]
     summary = tmp_path / "summary.json"
     assert main([*words, "--store", str(judged_store), "--summary", str(summary)]) == 0
-    shown = capsys.readouterr().out
-    assert "release main, version 1: 6 pairs" in shown and "duration" in shown
-    said = json.loads(summary.read_text())["evaluators"]
-    assert said["coin"]["asked"] == 6 and said["duration"]["aspects"]["aesthetics"]["answered"] == 2
-    # the same again asks nothing
+    output = capsys.readouterr().out
+    assert "release main, version 1: 6 pairs" in output and "duration" in output
+    values = json.loads(summary.read_text())["evaluators"]
+    assert values["coin"]["asked"] == 6 and values["duration"]["aspects"]["aesthetics"]["answered"] == 2
+    # repeating it sends no requests
     assert main([*words, "--store", str(judged_store), "--json"]) == 0
     again = json.loads(capsys.readouterr().out)["evaluators"]
     assert (again["coin"]["asked"], again["coin"]["found_before"]) == (0, 6)
@@ -48,9 +48,9 @@ def test_a_dry_run_says_what_then_happens(
     words = ["evaluate", "-e", "planted?tokens=250", "-e", "lengths", "--store", str(judged_store)]
     words += ["--prices", str(prices)]
     assert main([*words, "--dry-run", "--json", "--quiet"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    rows = {(row["evaluator"], row["aspect"]): row for row in said["rows"]}
-    assert said["prices_as_of"] == "2026-11-22" and len(rows) == 6
+    output = json.loads(capsys.readouterr().out)
+    rows = {(row["evaluator"], row["aspect"]): row for row in output["rows"]}
+    assert output["prices_as_of"] == "2026-11-22" and len(rows) == 6
     one = {"requests": 4, "calls": 4, "images": 8, "tokens_in": 1000, "tokens_out": 0, "usd": 1.0}
     assert rows["right", "aesthetics"] == {"evaluator": "right", "aspect": "aesthetics", **one}
     assert rows["lengths", "aesthetics"]["usd"] is None and rows["lengths", "aesthetics"]["requests"] == 2
@@ -84,8 +84,8 @@ def test_evaluators_from_a_file(
     )
     words = ["evaluate", "--evaluators", str(file), "--aspect", "aesthetics", "--json", "--quiet"]
     assert main([*words, "--direct", "--workers", "1", "--store", str(judged_store)]) == 0
-    said = json.loads(capsys.readouterr().out)["evaluators"]
-    assert {name: one["asked"] for name, one in said.items()} == {"planted-fast": 4, "planted-first": 4}
+    output = json.loads(capsys.readouterr().out)["evaluators"]
+    assert {name: one["asked"] for name, one in output.items()} == {"planted-fast": 4, "planted-first": 4}
     file.write_text("evaluators = 3")
     assert main([*words, "--store", str(judged_store)]) == 1
     assert "[evaluators.LABEL]" in capsys.readouterr().err

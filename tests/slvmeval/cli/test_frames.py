@@ -1,4 +1,4 @@
-"""Evicted frames: they come back where they are needed, and a source whose video is gone costs no other."""
+"""Evicted frames: they are recreated when needed, and a source whose video is gone does not affect others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def two(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Built:
     for name, clips in (("kept", 12), ("lost", 13)):
         film(ffmpeg, videos / f"{name}.mp4", clips)
         captions = videos / f"{name}.jsonl"
-        # something has to move for dynamics_degree
+        # dynamics_degree needs movement
         moving = captions.read_text().replace("Coloured bars", "A red ball rolls quickly across the floor")
         captions.write_text(moving)
     recipe = folder / "small.toml"
@@ -40,7 +40,7 @@ def two(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 @pytest.fixture
 def evicted(two: Built, tmp_path: Path) -> Iterator[Built]:
-    """A copy of the store without frames, while the second film is at tmp_path/lost.mp4."""
+    """A copy of the store without frames; the second film is moved to tmp_path/lost.mp4."""
     built = Built(two.videos, tmp_path / "store", two.recipe, tmp_path / "summary.json", 0)
     shutil.copytree(two.store, built.store)
     drop_frames(built)
@@ -73,7 +73,7 @@ def test_the_gallery_goes_on_without_the_videos_of_a_source_that_is_gone(
     assert len(list((out / "media").iterdir())) == 1
     pages = [path.read_text(encoding="utf-8") for path in (out / "sources").iterdir()]
     assert sorted("There are no videos" in page for page in pages) == [False, True]
-    # it is not taken for the whole gallery: with the video back it is written anew
+    # it does not count as the whole gallery: once the video is back, it is written again
     (tmp_path / "lost.mp4").rename(evicted.videos / "lost.mp4")
     assert main(words(evicted, "gallery", "--out", str(out))) == 0
     assert len(list((out / "media").iterdir())) == 2
@@ -90,11 +90,11 @@ def test_verify_reports_what_cannot_be_read_and_repair_goes_to_the_end(
 ) -> None:
     if content is not None:
         (evicted.videos / "lost.mp4").write_bytes(content)
-    said = "is not at" if content is None else "lost.mp4"
+    message = "is not at" if content is None else "lost.mp4"
     capsys.readouterr()
     assert main(words(evicted, "verify")) == 1
     ran = capsys.readouterr()
-    assert "frames of lost: " in ran.out and said in ran.out and "1 problems" in ran.out
+    assert "frames of lost: " in ran.out and message in ran.out and "1 problems" in ran.out
     assert not ran.err
     drop_frames(evicted)
     capsys.readouterr()
@@ -137,7 +137,7 @@ def test_frames_do_not_come_back_where_nothing_is_made_of_them(
     (evicted.videos / "lost.mp4").unlink()
     (out / "shows.json").unlink()
     capsys.readouterr()
-    # videos and pictures are there; so is the encoded video, of which nearly all of a pair is copied
+    # videos and images exist, as does the encoded video from which most of a pair is copied
     assert main(words(evicted, "gallery", "--out", str(out))) == 0
     assert len(list((out / "media").iterdir())) == 2
     assert main(words(evicted, "materialise", "--aspect", "aesthetics", "--out", str(tmp_path / "mp4"))) == 0

@@ -92,7 +92,7 @@ def test_what_a_killed_process_left_is_cleared(store: Store, capsys: pytest.Capt
 def test_nothing_is_taken_from_under_a_running_build(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # it says so from its first moment on: reading the sources alone can take hours
+    # reported from the start, because reading the sources alone can take hours
     with BuildProgress(store.cache, quiet=True):
         assert run(store, "--frames") == 1
         assert "a build is running" in capsys.readouterr().err
@@ -116,7 +116,7 @@ def test_nothing_is_taken_while_the_sources_are_read(
     monkeypatch.setattr("tasks.sources.folder.FolderAdapter.scan", scan)
     (tmp_path / "videos").mkdir()
     words = ["build", "--store", str(store.root), "--sources", str(tmp_path / "videos"), "--quiet", *more]
-    # without the aspects whose weights have to be there
+    # without the aspects that need weights
     recipe = tmp_path / "recipe.toml"
     recipe.write_text('name = "small"\n[aspects.aesthetics]\noperation = "ffmpeg-eq"\nstrength = "paper"\n')
     assert main([*words, "--recipe", str(recipe)]) == 1

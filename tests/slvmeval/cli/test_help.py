@@ -75,21 +75,21 @@ def test_wrong_usage_exits_2(words: list[str], capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("problem", "said"),
+    ("problem", "message"),
     [
         (UserInputError("this is wrong: do that"), "error: this is wrong: do that\n"),
         (SetAside(Reason.OUT_OF_SPACE, "no space left"), "error: out_of_space: no space left\n"),
     ],
 )
 def test_our_errors_are_a_message_and_exit_1(
-    problem: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    problem: Exception, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise problem
 
     monkeypatch.setattr("slvmeval.cli.terminal.settings", fail)
     assert main(["status"]) == 1
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == message
 
 
 def test_an_interrupt_says_how_to_resume(
@@ -122,11 +122,11 @@ def test_a_module_is_the_command(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONUTF8": "1"},
     )
     assert ran.returncode == 1
-    assert "there is no store" in ran.stderr and "Traceback" not in ran.stderr
+    assert "no store" in ran.stderr and "Traceback" not in ran.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["-s", "foldr:/x"], "Did you mean folder:/x?"),
         (["-s", "/x", "--recipe", "cpu-aprox"], "Did you mean 'cpu-approx'?"),
@@ -141,11 +141,11 @@ def test_a_module_is_the_command(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_meant_is_said_before_any_work(
-    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = tmp_path / "store"
     assert main(["build", "--store", str(store), *words]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not store.exists()
 
 
@@ -161,7 +161,7 @@ def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["qwen-image-edit-2509"], "is a model of kind image-editor, which builds load themselves"),
         (["--name", "../x"], "--name '../x': use at most 64 letters"),
@@ -169,8 +169,8 @@ def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:
     ],
 )
 def test_what_cannot_be_served_is_said(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve-llm", *words]) == 1
     printed = capsys.readouterr()
-    assert said in printed.err and not printed.out
+    assert message in printed.err and not printed.out

@@ -45,12 +45,12 @@ def answer(**changes: Any) -> dict[str, Any]:
 
 def findings(
     pool: str = "cpu",
-    said: dict[str, Any] | None = None,
+    reply: dict[str, Any] | None = None,
     job: Job | None = DONE,
     log: str = "",
     **of_site: bool,
 ) -> list[Finding]:
-    return node_findings(site(**of_site), "profile s.toml", pool, Probed(job, said, log, "token"), STORE)
+    return node_findings(site(**of_site), "profile s.toml", pool, Probed(job, reply, log, "token"), STORE)
 
 
 def test_a_node_on_which_all_is_well() -> None:
@@ -68,7 +68,7 @@ def test_a_node_on_which_all_is_well() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"token": None}, ("there is no /shared/store", "store in profile s.toml")),
+        ({"token": None}, ("/shared/store does not exist there", "store in profile s.toml")),
         ({"token": "another"}, ("is a different folder", "store in profile s.toml")),
         (
             {"folder_errors": {"/shared/weights": "is not there"}},
@@ -89,7 +89,7 @@ def test_a_node_on_which_all_is_well() -> None:
             ("cannot connect to this machine (timed out)", "scheduler_interface in profile s.toml"),
         ),
         (
-            {"worker_error": "there is no interface 'ib9' with an address"},
+            {"worker_error": "no interface 'ib9' with an address"},
             ("ib9", "change pools.h100.interface in profile s.toml. Its interfaces: lo, ib0"),
         ),
         (

@@ -18,12 +18,12 @@ def test_a_report_on_what_was_judged(
     assert main(["evaluate", *store, *judges, "--direct", "--quiet"]) == 0
     capsys.readouterr()
     assert main(["report", *store, "--out", str(out), "--quiet", "--interval", "wilson"]) == 0
-    said = capsys.readouterr()
-    assert said.out.strip() == str(out / "index.html") and said.err == ""
+    printed = capsys.readouterr()
+    assert printed.out.strip() == str(out / "index.html") and printed.err == ""
     page = (out / "index.html").read_text(encoding="utf-8")
     assert "Wilson&#39;s 95 % interval, n = pairs" in page
     accuracy = (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
-    # a removed clip makes a shorter video, which the duration tells
+    # removing a clip makes the video shorter, so duration is right
     assert "comprehensiveness,duration," in accuracy
     line = next(line for line in accuracy.splitlines() if line.startswith("comprehensiveness,duration,"))
     assert line.split(",")[3] == "1.0"
@@ -34,7 +34,7 @@ def test_a_report_on_what_was_judged(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--interval", "bayes"], "--interval bayes: choose clustered, wilson or paper"),
         (["--ties", "never"], "--ties never: choose half, wrong or dropped"),
@@ -42,10 +42,10 @@ def test_a_report_on_what_was_judged(
     ],
 )
 def test_what_cannot_be_meant_is_said(
-    judged_store: Path, tmp_path: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    judged_store: Path, tmp_path: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", "--store", str(judged_store), "--out", str(tmp_path / "out"), *words]) == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -58,7 +58,7 @@ def test_a_report_against_published_values(
     out = tmp_path / "report"
     assert main(["report", *store, "--out", str(out), "--quiet", "--against", "paper"]) == 0
     printed = capsys.readouterr()
-    # nothing but the release's facts is in both
+    # both have only the release's facts in common
     assert "The release, against SLVMEval" in printed.out and "57,883.5" in printed.out
     assert "evaluator gpt-5-video (table 2): it has no answers on this release: not compared" in printed.err
     assert "table 3: These pairs have no votes yet: not compared" in printed.err

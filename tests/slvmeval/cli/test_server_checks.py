@@ -85,7 +85,7 @@ def test_a_server_that_has_another_model_or_wants_a_key(
         return finding
 
     assert found(model="clip").verdict is CheckVerdict.OK
-    assert "it has qwen, clip, but not qwen3" in found(model="qwen3").message
+    assert "it serves qwen, clip, but not qwen3" in found(model="qwen3").message
     monkeypatch.delenv("CAPTIONS_KEY", raising=False)
     assert "variable CAPTIONS_KEY" in found(key_variable="CAPTIONS_KEY").message
 

@@ -27,7 +27,7 @@ def test_options_follow_a_question_mark() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("vript:/v?unpak=true", "its options are unpack, only_present, time_keys. Did you mean 'unpack'?"),
         ("vript:/v?unpack", "write KEY=VALUE"),
@@ -39,10 +39,10 @@ def test_options_follow_a_question_mark() -> None:
         ("vript:?unpack=true", "give the folder"),
     ],
 )
-def test_options_that_cannot_be_meant_are_said(text: str, said: str) -> None:
+def test_options_that_cannot_be_meant_are_said(text: str, message: str) -> None:
     with pytest.raises(UserInputError) as problem:
         source_root(text)
-    assert said in str(problem.value)
+    assert message in str(problem.value)
 
 
 def test_a_question_mark_may_be_part_of_a_folder_that_exists(
@@ -59,7 +59,7 @@ def test_a_question_mark_may_be_part_of_a_folder_that_exists(
 
 
 def vript(folder: Path) -> Path:
-    """Vript's layout with one captioned video that is not there."""
+    """Vript's layout with one captioned video that is missing."""
     for name in ("vript_captions", "vript_long_videos", "vript_long_videos_clips"):
         (folder / name).mkdir(parents=True)
     scene = {"a-Scene-001": {"caption": {"content": "A red ball."}}}
@@ -81,7 +81,7 @@ def test_the_adapter_gets_its_options(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_retry_asks_the_adapter_for_the_same(tmp_path: Path) -> None:
     store = Store.create(tmp_path / "store")
     root = source_root('vript:/v?unpack=true&time_keys={"start": ["from"]}')
-    asked = BuildOptions(store=str(store.root), sources=(root,), recipe=load_recipe("cpu-approx"))
+    options = BuildOptions(store=str(store.root), sources=(root,), recipe=load_recipe("cpu-approx"))
     store.cache.mkdir()
-    request_path(store, "main").write_text(asked.model_dump_json())
+    request_path(store, "main").write_text(options.model_dump_json())
     assert last_options(store, "main").sources == (root,)

@@ -54,9 +54,9 @@ def test_a_running_build_and_one_whose_process_is_gone(
     assert f"build: running (process {os.getpid()} on " in status(store, capsys)
     write_state(store, "ended", os.getpid(), "before")
     write_state(store, "running", dead_pid())
-    shown = status(store, capsys)
-    assert "died" in shown and "the same build command resumes" in shown
-    assert "1/3, 1 set aside" in shown
+    text = status(store, capsys)
+    assert "died" in text and "the same build command resumes" in text
+    assert "1/3, 1 set aside" in text
 
 
 def test_what_progress_writes_is_read(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,8 +89,8 @@ def test_the_end_of_one_build_says_nothing_of_another(
     other = write_state(store, "running", os.getppid(), "2020-01-01")
     with BuildProgress(store.cache, quiet=True):
         assert status(store, capsys).count("build: running") == 2
-    shown = status(store, capsys)
-    assert f"running (process {os.getppid()}" in shown and "ended" not in shown
+    text = status(store, capsys)
+    assert f"running (process {os.getppid()}" in text and "ended" not in text
     assert main(["gc", "--store", str(store.root)]) == 1
     assert f"process {os.getppid()} on {socket.gethostname()}" in capsys.readouterr().err
     other.unlink()
@@ -131,9 +131,9 @@ SUMMARY = [
 ]
 
 
-def cells(shown: str, first: str) -> list[str]:
-    """Return the cells of the line of a table that begins so."""
-    (line,) = [line for line in shown.splitlines() if line.strip().startswith(f"{first} ")]
+def cells(text: str, first: str) -> list[str]:
+    """Return the cells of a table's line by its first cell."""
+    (line,) = [line for line in text.splitlines() if line.strip().startswith(f"{first} ")]
     return line.split()
 
 
@@ -143,14 +143,14 @@ def test_pools_and_aspects_of_a_running_build_are_tables(
     with BuildProgress(store.cache, quiet=True) as progress:
         progress.note_pools(POOLS)
         progress.note_summary(SUMMARY)
-        shown = status(store, capsys)
-        assert cells(shown, "cpu") == ["cpu", "2", "0", "8", "1", "30"]
-        assert cells(shown, "h100") == ["h100", "0", "3", "0", "0", "7", "Resources"]
-        assert cells(shown, "color") == ["color", "9", "7", "2", "TOO_DARK", "2"]
-    # the jobs are gone with the build; what became of each aspect stays
-    shown = status(store, capsys)
-    assert "h100" not in shown
-    assert cells(shown, "color") == ["color", "9", "7", "2", "TOO_DARK", "2"]
+        text = status(store, capsys)
+        assert cells(text, "cpu") == ["cpu", "2", "0", "8", "1", "30"]
+        assert cells(text, "h100") == ["h100", "0", "3", "0", "0", "7", "Resources"]
+        assert cells(text, "color") == ["color", "9", "7", "2", "TOO_DARK", "2"]
+    # the jobs are gone with the build; the results by aspect remain
+    text = status(store, capsys)
+    assert "h100" not in text
+    assert cells(text, "color") == ["color", "9", "7", "2", "TOO_DARK", "2"]
     assert main(["status", "--store", str(store.root), "--json"]) == 0
     run = json.loads(capsys.readouterr().out)["run"]
     assert (run["pools"], run["summary"]) == ({}, SUMMARY)
@@ -161,7 +161,7 @@ def test_watching_shows_the_pools_until_the_build_ends(store: Store, tmp_path: P
     state = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(state | {"pools": POOLS, "summary": SUMMARY}), encoding="utf-8")
     out = tmp_path / "out"
-    # a terminal, in which each picture is drawn
+    # a terminal in which each state is drawn
     command = [
         "script",
         "-qec",

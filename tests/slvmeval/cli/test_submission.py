@@ -26,7 +26,7 @@ def test_from_answers_to_a_leaderboard(
     assert main(make) == 0
     assert "answers, 0 of them failures" in capsys.readouterr().out
     assert main(["submission", "check", str(file), *store]) == 0
-    assert "A coin: " in (said := capsys.readouterr().out) and "aesthetics" in said
+    assert "A coin: " in (output := capsys.readouterr().out) and "aesthetics" in output
     assert main([*make[:2], str(tmp_path), *make[3:]]) == 2
     assert "directory" in capsys.readouterr().err
     broken = tmp_path / "broken.json"

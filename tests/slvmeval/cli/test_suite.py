@@ -53,8 +53,8 @@ def test_from_a_folder_to_a_leaderboard(
     summary = tmp_path / "summary.json"
     assert main([*words, "--direct", "--workers", "1", "--summary", str(summary)]) == 0
     assert "A planted suite: 2 videos" in capsys.readouterr().out
-    found = {one["dimension"]: one for one in json.loads(summary.read_text())["dimensions"]}
-    assert {name: one["scored"] for name, one in found.items()} == {
+    values = {one["dimension"]: one for one in json.loads(summary.read_text())["dimensions"]}
+    assert {name: one["scored"] for name, one in values.items()} == {
         "length": 2,
         "beauty": 2,
         "contest": 2,
@@ -166,8 +166,8 @@ def test_correlations_of_dimensions(
         (row,) = csv.DictReader(file)
     assert (row["first"], row["second"], row["spearman"], row["videos"]) == ("Beauty", "Contest", "-1.0", "8")
     with (out / "correlations-complexity.csv").open() as file:
-        found = {row["second"]: row["pearson"] for row in csv.DictReader(file)}
-    assert found == {"Beauty": "1.0", "Contest": "-1.0"}
+        correlations = {row["second"]: row["pearson"] for row in csv.DictReader(file)}
+    assert correlations == {"Beauty": "1.0", "Contest": "-1.0"}
     names = {path.name for path in out.iterdir()}
     assert {"themes.csv", "correlations-theme-city-night.tex", "correlations.svg"} <= names
     # the same from a file that holds the same scores, without a store
@@ -205,7 +205,7 @@ def test_correlations_of_any_table(tmp_path: Path, capsys: Capture) -> None:
     assert float(row["kendall"]) == pytest.approx(stats.kendalltau(x, y).statistic)
     titles = [path.read_text() for path in sorted(out.glob("correlations-theme-*.md"))]
     assert len(titles) == 2 and any("Sci-Fi" in text for text in titles)
-    for line, said in (
+    for line, message in (
         ("m,p0,calm,2,me", "already"),
         ("m,p8,calm,much,me", "score: "),
         ("m,p8,calm,nan,me", "no number"),
@@ -214,7 +214,7 @@ def test_correlations_of_any_table(tmp_path: Path, capsys: Capture) -> None:
         table.write_text("\n".join([*lines, line, ""]))
         capsys.readouterr()
         assert main(words) == 1
-        assert said in " ".join(capsys.readouterr().err.split())
+        assert message in " ".join(capsys.readouterr().err.split())
     assert main(["suite", "correlations", "--scores", str(tmp_path / "x.parquet"), "--out", str(out)]) == 1
 
 

@@ -49,18 +49,20 @@ def test_ratings_of_videos_without_a_score_are_left_out_and_named(
             return code, list(csv.DictReader(file))
 
     assert run(given) == (0, [])
-    code, found = run([*given, *lines, "a,p0,beauty,r3,0"])
-    said = capsys.readouterr().out
+    code, problems = run([*given, *lines, "a,p0,beauty,r3,0"])
+    output = capsys.readouterr().out
     assert code == 3
-    assert "beauty: 5 rated videos without a score: a/p3#0, a/p4#0, a/p5#0, …" in " ".join(said.split())
-    assert "contest: 1 rated video without a score: a/p0#0" in said
-    assert [(row["where"], row["reason"]) for row in found] == [
+    assert "beauty: 5 rated videos without a score: a/p3#0, a/p4#0, a/p5#0, …" in " ".join(output.split())
+    assert "contest: 1 rated video without a score: a/p0#0" in output
+    assert [(row["where"], row["reason"]) for row in problems] == [
         ("line 15", "invalid_rating"),
         *((f"a/p{number}#0 in beauty", "no_score") for number in range(3, 8)),
         ("a/p0#0 in contest", "no_score"),
     ]
-    assert "it failed with no_answer: it was silent" in found[1]["message"]
-    assert found[2]["message"].startswith("2 ratings of a video") and "not scored" in found[2]["message"]
+    assert "it failed with no_answer: it was silent" in problems[1]["message"]
+    assert (
+        problems[2]["message"].startswith("2 ratings of a video") and "not scored" in problems[2]["message"]
+    )
     with (out / "alignment.csv").open() as file:
         (row,) = csv.DictReader(file)
     # what is left out changes nothing for the others

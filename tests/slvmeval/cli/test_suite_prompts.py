@@ -35,29 +35,29 @@ def test_from_videos_to_a_table(tmp_path: Path, ffmpeg: str, capsys: Capture) ->
         given = [word for one in settings for word in ("--set", one)]
         words = ["suite", "prompts", "make", str(tmp_path / "videos"), "--out", str(folder), *site, *given]
         assert main([*words, "--dry-run", "--json"]) == 0
-        reckoned = json.loads(capsys.readouterr().out)
-        assert reckoned["calls"] == 2 * (CALLS_TO_DRAFT + CALLS_TO_END) and not server.seen
-        assert reckoned["usd"] is None and [one["where"] for one in reckoned["left_out"]] == ["broken.mp4"]
+        estimated = json.loads(capsys.readouterr().out)
+        assert estimated["calls"] == 2 * (CALLS_TO_DRAFT + CALLS_TO_END) and not server.seen
+        assert estimated["usd"] is None and [one["where"] for one in estimated["left_out"]] == ["broken.mp4"]
         assert main([*words, "--dry-run"]) == 0
-        said = capsys.readouterr().out
-        assert "$: unknown" in said and "left out: broken.mp4" in said
+        output = capsys.readouterr().out
+        assert "$: unknown" in output and "left out: broken.mp4" in output
         prices = tmp_path / "prices.toml"
         prices.write_text('as_of = "2020-01"\n[models.tiny]\ninput_per_million = 1\noutput_per_million = 1\n')
         assert main([*words, "--dry-run", "--prices", str(prices)]) == 0
-        assert "$: 0.0" in (said := capsys.readouterr().out) and "prices of 2020-01" in said
+        assert "$: 0.0" in (output := capsys.readouterr().out) and "prices of 2020-01" in output
         assert main([*words, "--most-dollars", "1"]) == 3
-        said = capsys.readouterr().out
-        assert "model 'tiny' has no price" in said and "to continue" not in said
+        output = capsys.readouterr().out
+        assert "model 'tiny' has no price" in output and "to continue" not in output
         assert main([*words, "--most-dollars", "0.0000001", "--prices", str(prices)]) == 3
-        said = capsys.readouterr().out
-        assert "2 prompts are not gone on with: the limit of 1e-07 dollars is too small" in said
-        assert "give a higher one" in said and "to continue" not in said
+        output = capsys.readouterr().out
+        assert "2 prompts are not gone on with: the limit of 1e-07 dollars is too small" in output
+        assert "give a higher one" in output and "to continue" not in output
         assert main([*words, "--most-tokens", "1", "--json"]) == 3
         assert {one["state"] for one in json.loads(capsys.readouterr().out)["prompts"]} == {"unfinished"}
         assert not server.seen
         assert main(words) == 3
-        said = capsys.readouterr().out
-        assert "2 drafts wait for a person" in said and "left out: broken.mp4" in said
+        output = capsys.readouterr().out
+        assert "2 drafts wait for a person" in output and "left out: broken.mp4" in output
         assert main(["suite", "prompts", "accept", str(folder)]) == 1
         assert "review --edit" in capsys.readouterr().err
         assert main(["suite", "prompts", "review", "--edit", str(folder)]) == 0
@@ -89,10 +89,10 @@ def test_from_videos_to_a_table(tmp_path: Path, ffmpeg: str, capsys: Capture) ->
         assert rows(tmp_path)["other"]["complexity"] == ""
         assert main([*table, "--ask", *site, *given]) == 0
         assert len(server.seen) == paid + 1
-    found = rows(tmp_path)
-    assert (found["prompts"]["samples"], found["prompts"]["semantic"]) == ("2", "7.0")
-    assert float(found["other"]["complexity"]) == pytest.approx(17.5 / 3)
-    assert found["LoCoT2V-Bench (paper)"]["words"] == "236.66"
+    table_rows = rows(tmp_path)
+    assert (table_rows["prompts"]["samples"], table_rows["prompts"]["semantic"]) == ("2", "7.0")
+    assert float(table_rows["other"]["complexity"]) == pytest.approx(17.5 / 3)
+    assert table_rows["LoCoT2V-Bench (paper)"]["words"] == "236.66"
     assert (tmp_path / "tables" / "prompt-complexity.tex").is_file()
 
 
@@ -125,12 +125,16 @@ def test_a_file_of_which_something_else_was_said_since_counts_apart(tmp_path: Pa
     file.write_text(file.read_text().replace("verdict: open", "verdict: accepted"))
     os.utime(file, (1_000_000_000, 1_000_000_000))
     assert main(["suite", "prompts", "accept", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "1 accepted, 0 left out" in said and "replaced" not in said
+    output = capsys.readouterr().out
+    assert "1 accepted, 0 left out" in output and "replaced" not in output
     project.review("p1", draft.digest, "left_out", "")
     assert main(["suite", "prompts", "accept", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "0 accepted, 0 left out" in said and "1 files say what was replaced since" in said and "p1" in said
+    output = capsys.readouterr().out
+    assert (
+        "0 accepted, 0 left out" in output
+        and "1 files say what was replaced since" in output
+        and "p1" in output
+    )
 
 
 def rows(tmp_path: Path) -> dict[str, dict[str, str]]:

@@ -75,8 +75,8 @@ def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, capsys: Cap
         }
         assert len(scores) == 8 and all("outside the scale" in row.message for row in scores if row.failure)
         # what failed was paid for as well
-        asked = sum("response_format" in seen.body for seen in server.seen)
-        assert sum(row.calls for row in scores) == asked
+        requests = sum("response_format" in seen.body for seen in server.seen)
+        assert sum(row.calls for row in scores) == requests
         talk.well = True
         before = len(server.seen)
         assert main([*words, "--retry"]) == 0
@@ -85,8 +85,8 @@ def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, capsys: Cap
         assert main(words) == 0 and len(server.seen) == before + 4
     scores = ScoresStore(Store.open(store)).rows("video-bench")
     assert all(row.score is not None for row in scores) and len(scores) == 8
-    told = Counter(row.dimension for row in scores)
-    assert set(told.values()) == {2}
+    repeats = Counter(row.dimension for row in scores)
+    assert set(repeats.values()) == {2}
     for row in scores:
         details = json.loads(row.details)
         steps = [part["step"] for part in details["conversation"]]
@@ -106,16 +106,16 @@ def test_as_a_judge_of_a_release_each_aspect_is_asked_as_it_should(
         planned = {row["aspect"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
         assert not server.seen
         assert main([*words, "--direct", "--workers", "1"]) == 0
-        said = json.loads(capsys.readouterr().out)["evaluators"]["video-bench"]
-        asked = len(server.seen)
+        output = json.loads(capsys.readouterr().out)["evaluators"]["video-bench"]
+        requests = len(server.seen)
         assert main([*words, "--direct", "--workers", "1"]) == 0
-        assert len(server.seen) == asked
+        assert len(server.seen) == requests
     quality = {aspect for aspect in planned if BY_NAME[aspect_dimensions()[aspect]].group == QUALITY}
     assert quality and quality < set(planned)
     for aspect, row in planned.items():
         # two pairs of each aspect; quality in both orders, a chain once
         assert row["requests"] == (4 if aspect in quality else 2)
-        assert said["aspects"][aspect]["answered"] == row["requests"]
+        assert output["aspects"][aspect]["answered"] == row["requests"]
 
 
 def test_a_dry_run_says_what_cannot_be_scored(tmp_path: Path, ffmpeg: str, capsys: Capture) -> None:
@@ -130,11 +130,11 @@ def test_a_dry_run_says_what_cannot_be_scored(tmp_path: Path, ffmpeg: str, capsy
     words += ["--store", str(tmp_path / "store"), "--profile", str(profile), "--quiet"]
     words += ["--set", 'multimodal={"model": "eyes", "server": "mine"}']
     assert main(words) == 0
-    said = " ".join(" ".join(capsys.readouterr()).split())
+    printed = " ".join(" ".join(capsys.readouterr()).split())
     # every dimension looks at frames
-    assert "nothing is left" not in said and "model_servers" in said
-    assert all(name in said for name in BY_NAME)
-    assert "left out" in said and "color-009" in said
+    assert "nothing is left" not in printed and "model_servers" in printed
+    assert all(name in printed for name in BY_NAME)
+    assert "left out" in printed and "color-009" in printed
     assert main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["rows"] == [] and set(found["refused"]) == set(BY_NAME)
+    output = json.loads(capsys.readouterr().out)
+    assert output["rows"] == [] and set(output["refused"]) == set(BY_NAME)

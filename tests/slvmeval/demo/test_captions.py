@@ -1,4 +1,4 @@
-"""The captions of the two films hold together and say what the aspects need."""
+"""The captions of the two films are consistent and name what the aspects need."""
 
 from __future__ import annotations
 

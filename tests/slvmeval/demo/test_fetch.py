@@ -25,7 +25,7 @@ FILM = b"a film" * 1000
 WEIGHTS = b"weights" * 500
 INNER = ("tinyfilm-1.0/docs/media.zip", "media/resources/film.mp4")
 
-# a source archive that can say its name without any build tool
+# a source archive whose name can be read without a build tool
 BACKEND = """
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def source_archive(inner: bytes) -> bytes:
 
 def wheel(members: dict[str, bytes], name: str = "tinynet") -> bytes:
     info = f"{name}-1.0.dist-info"
-    # a wheel that this Python may not install: it is unzipped all the same
+    # a wheel that this Python may not install is still unzipped
     metadata = (
         f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Python: <3\nRequires-Dist: nowhere\n"
     )
@@ -78,7 +78,7 @@ def wheel(members: dict[str, bytes], name: str = "tinynet") -> bytes:
 
 
 class Index:
-    """A folder of archives that stands for the package index."""
+    """A folder of archives that acts as the package index."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -112,9 +112,9 @@ def state_of(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def test_places_every_file_with_captions_and_licences(index: Index, tmp_path: Path) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     items = [index.film(), index.network()]
-    got = fetch_demo(tmp_path / "demo", index_args=index.args, say=said.append, items=items)
+    got = fetch_demo(tmp_path / "demo", index_args=index.args, say=lines.append, items=items)
 
     assert (tmp_path / "demo/videos/film.mp4").read_bytes() == FILM
     assert (tmp_path / "demo/models/small/small.onnx").read_bytes() == WEIGHTS
@@ -127,7 +127,7 @@ def test_places_every_file_with_captions_and_licences(index: Index, tmp_path: Pa
     }
     assert all(row["redistributable"] is True and row["credit"] for row in licences)
     assert not (tmp_path / "demo" / WORK_FOLDER).exists()
-    assert any("tinyfilm 1.0" in line for line in said)
+    assert any("tinyfilm 1.0" in line for line in lines)
 
 
 def test_a_second_run_does_nothing_and_needs_no_index(index: Index, tmp_path: Path) -> None:
@@ -135,11 +135,11 @@ def test_a_second_run_does_nothing_and_needs_no_index(index: Index, tmp_path: Pa
     fetch_demo(tmp_path / "demo", index_args=index.args, say=print, items=items)
     before = state_of(tmp_path / "demo")
 
-    said: list[str] = []
+    lines: list[str] = []
     nowhere = ("--no-index", "--find-links", str(tmp_path / "nowhere"))
-    fetch_demo(tmp_path / "demo", index_args=nowhere, say=said.append, items=items)
+    fetch_demo(tmp_path / "demo", index_args=nowhere, say=lines.append, items=items)
     assert state_of(tmp_path / "demo") == before
-    assert said == []
+    assert lines == []
 
 
 def test_a_file_with_other_content_is_fetched_again(index: Index, tmp_path: Path) -> None:
@@ -250,6 +250,6 @@ def test_the_network_lies_where_models_are_looked_for(
     placed.parent.mkdir(parents=True)
     shutil.copyfile(model_folder / "u2netp.onnx", placed)
     assert fetch_demo(tmp_path, say=print, items=[network]).u2netp == placed
-    assert main(["models", "list", "--model-folder", str(tmp_path / "models"), "--json"]) == 0
+    assert main(["models", "list", "--models", str(tmp_path / "models"), "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert (rows["u2netp"]["state"], rows["u2netp"]["path"]) == ("present", str(placed))

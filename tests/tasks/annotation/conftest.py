@@ -37,7 +37,7 @@ def postgres() -> Iterator[int]:
 
 @pytest.fixture(params=["sqlite", ON_POSTGRES])
 def desk_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of a database of its own."""
+    """The address of a separate database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'desk.sqlite'}"
     port = request.getfixturevalue("postgres")

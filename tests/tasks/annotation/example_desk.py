@@ -1,4 +1,4 @@
-"""A desk with small tasks, a clock that is set by hand, and a worker who does all a task wants."""
+"""A desk with small tasks, a clock that tests set, and a worker who does everything a task requires."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
 
 
 class HandClock:
-    """A clock that stands still until it is moved; it may go back."""
+    """A clock that stands still until it is moved; it may be set back."""
 
     def __init__(self, now: datetime = START) -> None:
         self.now = now
@@ -34,7 +34,7 @@ class HandClock:
 
 
 def example_task(pair_id: str = "pair-1", aspect: str = "color", **other: Any) -> PairTask:
-    """A pair of 30 s whose low video has two degraded stretches."""
+    """Return a pair of 30 s whose low video has two degraded stretches."""
     values: dict[str, Any] = {
         "pair_id": pair_id,
         "source_id": f"source-of-{pair_id}",
@@ -67,23 +67,23 @@ def open_desk(folder: Path, clock: HandClock, url: str | None = None) -> Desk:
 
 
 def come_in(desk: Desk, identity: str, campaign: str = "autumn", language: str = "en") -> str:
-    """A worker enters from a platform and agrees; returns the worker's name."""
+    """Let a worker enter from a platform and agree; return the worker's name."""
     worker = desk.workers.enter(campaign, "prolific", identity).worker
     desk.workers.consent(campaign, worker, language)
     return worker
 
 
 def send_all(desk: Desk, assignment: Assignment) -> None:
-    """The server sends both files whole."""
+    """Report that both files were sent completely."""
     for place in PLACES:
         size = assignment.task.bytes_of(assignment.side_at(place))
         desk.viewing.serve(assignment.campaign, assignment.id, place, 0, size - 1)
 
 
 def watch_all(desk: Desk, clock: HandClock, assignment: Assignment) -> Assignment:
-    """Both videos are sent and played whole, at normal speed, in the time that takes."""
+    """Send and play both videos completely, at normal speed and in real time."""
     send_all(desk, assignment)
-    # a page reports from the beginning on: where the clock was set back, time counts from its next report
+    # a page reports from the start: if the clock was set back, time counts from its next report
     desk.viewing.play(assignment.campaign, assignment.worker, assignment.id, "left", [], 1.0)
     longest = max(assignment.task.high_s, assignment.task.low_s)
     clock.pass_s(longest)
@@ -103,20 +103,20 @@ def confirm_all(desk: Desk, assignment: Assignment) -> Assignment:
 
 
 def ready_to_rate(desk: Desk, clock: HandClock, assignment: Assignment, place: str = "left") -> Assignment:
-    """Everything up to the rating."""
+    """Do everything up to the rating."""
     assignment = watch_all(desk, clock, assignment)
     assignment = desk.answers.prefer(assignment.campaign, assignment.worker, assignment.id, place)
     return confirm_all(desk, assignment)
 
 
 def do_task(desk: Desk, clock: HandClock, worker: str, rating: str = "A", campaign: str = "autumn") -> Vote:
-    """The worker gets a task and does it."""
-    found = ready_to_rate(desk, clock, desk.queue.next(campaign, worker))
-    return desk.answers.rate(campaign, worker, found.id, rating)
+    """Let the worker get a task and do it."""
+    assignment = ready_to_rate(desk, clock, desk.queue.next(campaign, worker))
+    return desk.answers.rate(campaign, worker, assignment.id, rating)
 
 
 def file_vote(task: PairTask, worker: str, of: Campaign | None = None, **other: Any) -> Vote:
-    """A vote as it comes out of a file."""
+    """Return a vote as read from a file."""
     settings = of or example_campaign()
     values: dict[str, Any] = {
         "vote_id": f"file-{task.pair_id}-{worker}"[:64],
@@ -138,7 +138,7 @@ def file_vote(task: PairTask, worker: str, of: Campaign | None = None, **other: 
 
 
 def example_tasks(count: int, aspects: Iterable[str] = ("color",)) -> list[PairTask]:
-    """So many tasks of each aspect."""
+    """Return a number of tasks of each aspect."""
     return [example_task(f"{aspect}-{n:03}", aspect) for aspect in aspects for n in range(count)]
 
 

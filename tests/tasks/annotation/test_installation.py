@@ -69,7 +69,7 @@ def test_no_new_key_is_made_beside_an_old_database(tmp_path: Path) -> None:
     installation_key(tmp_path)
     sqlite_file(tmp_path).write_bytes(b"")
     (tmp_path / "annotation" / "key").unlink()
-    with pytest.raises(PrerequisiteError, match="put the file back"):
+    with pytest.raises(PrerequisiteError, match="restore"):
         installation_key(tmp_path)
     assert not (tmp_path / "annotation" / "key").exists()
 

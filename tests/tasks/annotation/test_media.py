@@ -1,4 +1,4 @@
-"""The videos that workers are shown: what they tell, and what becomes of them when work is cut off."""
+"""The videos that workers see: what they reveal, and what happens when work is interrupted."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ KEY = b"k" * 32
 
 
 @pytest.fixture(scope="module")
-def shown(
+def published(
     build_small: Callable[[Path], Small],  # noqa: F811
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Release, list[MediaTask]]:
-    """A release whose videos are all written."""
+    """A release with all its videos written."""
     release = build_small(tmp_path_factory.mktemp("shown")).release
     tasks = media_tasks(release, release.pairs(), KEY)
     for task in tasks:
@@ -52,7 +52,7 @@ def folder_of(release: Release) -> Path:
 
 
 def facts(path: Path) -> dict[str, Any]:
-    """Return all that a file says of itself but its pictures, its length and what is counted of them."""
+    """Return all metadata of a file except its frames, its length and their counts."""
     with av.open(str(path)) as file:
         (stream,) = file.streams
         coding = stream.codec_context
@@ -82,19 +82,19 @@ def keyframes(path: Path) -> list[tuple[int | None, bool]]:
         return [(packet.pts, packet.is_keyframe) for packet in file.demux(video=0) if packet.size]
 
 
-def test_both_sides_say_the_same_of_themselves(shown: tuple[Release, list[MediaTask]]) -> None:
-    release, tasks = shown
+def test_both_sides_say_the_same_of_themselves(published: tuple[Release, list[MediaTask]]) -> None:
+    release, tasks = published
     for task in tasks:
         for pair in task.pairs:
             high, low = (facts(folder_of(release) / name) for name in (pair.high, pair.low))
             assert high == low
             assert "comment" not in high["file"] and "encoder" not in high["file"]
-            # the names of the streams' readers are the same everywhere and say nothing
+            # the names of the streams' handlers are the same everywhere and reveal nothing
             assert high["stream"].keys() <= {"language", "handler_name", "vendor_id"}
 
 
-def test_no_mark_of_the_encoder_tells_where_it_began(shown: tuple[Release, list[MediaTask]]) -> None:
-    release, tasks = shown
+def test_no_mark_of_the_encoder_tells_where_it_began(published: tuple[Release, list[MediaTask]]) -> None:
+    release, tasks = published
     for path in folder_of(release).glob("*.mp4"):
         assert b"x264" not in path.read_bytes()
         with av.open(str(path)) as file:
@@ -116,10 +116,12 @@ def nal_starts(data: bytes) -> list[int]:
     return starts
 
 
-def test_the_pictures_are_those_of_the_pair(shown: tuple[Release, list[MediaTask]], tmp_path: Path) -> None:
+def test_the_pictures_are_those_of_the_pair(
+    published: tuple[Release, list[MediaTask]], tmp_path: Path
+) -> None:
     from tasks.publish.pair_videos import materialise_pair
 
-    release, tasks = shown
+    release, tasks = published
     for pair in tasks[0].pairs:
         record = release.pair(pair.pair_id)
         plain = materialise_pair(release.store, record, release.clips(record.source_id), tmp_path / pair.low)
@@ -130,8 +132,8 @@ def test_the_pictures_are_those_of_the_pair(shown: tuple[Release, list[MediaTask
             assert keyframes(folder_of(release) / name) == keyframes(path)
 
 
-def test_browsers_can_play_them_while_they_come(shown: tuple[Release, list[MediaTask]]) -> None:
-    release, tasks = shown
+def test_browsers_can_play_them_while_they_come(published: tuple[Release, list[MediaTask]]) -> None:
+    release, tasks = published
     for pair in tasks[0].pairs:
         for name in (pair.high, pair.low):
             path = folder_of(release) / name
@@ -144,9 +146,9 @@ def test_browsers_can_play_them_while_they_come(shown: tuple[Release, list[Media
 
 
 def test_names_tell_nothing_and_the_source_is_on_the_disk_once(
-    shown: tuple[Release, list[MediaTask]],
+    published: tuple[Release, list[MediaTask]],
 ) -> None:
-    release, tasks = shown
+    release, tasks = published
     names = [name for task in tasks for pair in task.pairs for name in (pair.high, pair.low)]
     assert len(set(names)) == len(names)
     for task in tasks:
@@ -170,7 +172,7 @@ def test_a_second_run_writes_nothing_and_a_missing_file_is_made_again(
     before = low.read_bytes()
     assert write_media(release, task) == 0
     low.unlink()
-    # cut off in the middle: no half file under the name, and nothing left of it
+    # interrupted in the middle: no incomplete file under the name, and no leftovers
     with monkeypatch.context() as patch:
         patch.setattr(media, "sync_path", lambda _path: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -238,21 +240,21 @@ def test_drafts_of_killed_processes_are_cleared_and_younger_ones_left(tmp_path: 
     assert [path.name for path in folder.iterdir()] == ["whole.mp4"]
 
 
-def test_it_is_known_where_in_a_file_its_seconds_lie(shown: tuple[Release, list[MediaTask]]) -> None:
-    release, tasks = shown
+def test_it_is_known_where_in_a_file_its_seconds_lie(published: tuple[Release, list[MediaTask]]) -> None:
+    release, tasks = published
     pair = tasks[0].pairs[0]
-    found = pair_media(release.store.root, pair)
+    media = pair_media(release.store.root, pair)
     record = release.pair(pair.pair_id)
     path = folder_of(release) / pair.low
-    assert (found.low_file, found.low_bytes) == (pair.low, path.stat().st_size)
-    assert [second for second, _ in found.low_index] == [n / record.fps for n in range(record.low_frames)]
+    assert (media.low_file, media.low_bytes) == (pair.low, path.stat().st_size)
+    assert [second for second, _ in media.low_index] == [n / record.fps for n in range(record.low_frames)]
     with av.open(str(path)) as file:
         read = [(float(one.pts * one.time_base), one.pos) for one in file.demux(video=0) if one.size]
-    assert list(found.low_index) == read
-    places = [byte for _, byte in found.low_index]
+    assert list(media.low_index) == read
+    places = [byte for _, byte in media.low_index]
     assert places == sorted(set(places)) and path.read_bytes().index(b"mdat") < places[0]
-    assert places[-1] < found.low_bytes
-    # of a long video only key frames: a browser that jumps asks for the bytes from one on
+    assert places[-1] < media.low_bytes
+    # only key frames of a long video: a browser that seeks requests the bytes from one on
     with av.open(str(path)) as file:
         keys = [(float(one.pts * one.time_base), one.pos) for one in file.demux(video=0) if one.is_keyframe]
     assert 1 < len(keys) < len(read)

@@ -18,25 +18,25 @@ def every(minutes: float, hours: float) -> list[datetime]:
 
 def test_an_even_pace_is_found_whatever_the_length() -> None:
     for hours in (2, 30, 100, 400):
-        found = pace(every(10, hours), NOW)
-        assert found is not None
-        assert found.per_hour == pytest.approx(6, rel=0.1), hours
-        assert found.low <= found.per_hour <= found.high
-    assert found is not None and found.per_day == pytest.approx(144, rel=0.01)
-    assert (found.stretches, found.stretch_s) == (7, 86400)
+        estimate = pace(every(10, hours), NOW)
+        assert estimate is not None
+        assert estimate.per_hour == pytest.approx(6, rel=0.1), hours
+        assert estimate.low <= estimate.per_hour <= estimate.high
+    assert estimate is not None and estimate.per_day == pytest.approx(144, rel=0.01)
+    assert (estimate.stretches, estimate.stretch_s) == (7, 86400)
 
 
 def test_one_burst_changes_the_pace_little() -> None:
     even = every(10, 6 * 24)
     burst = even + [NOW - timedelta(hours=50, seconds=second) for second in range(5000)]
-    found, without = pace(burst, NOW), pace(even, NOW)
-    assert found is not None and without is not None
-    assert found.per_hour == pytest.approx(without.per_hour, rel=0.05)
-    assert found.high > 2 * without.high, "but the interval tells that the days differ"
+    estimate, without = pace(burst, NOW), pace(even, NOW)
+    assert estimate is not None and without is not None
+    assert estimate.per_hour == pytest.approx(without.per_hour, rel=0.05)
+    assert estimate.high > 2 * without.high, "but the interval tells that the days differ"
 
 
 def test_days_count_alike_however_early_one_looks() -> None:
-    # people work from 9 to 17: the pace of whole days does not depend on the hour at which one asks
+    # people work from 9 to 17: the pace of whole days does not depend on the hour of the query
     work = [
         datetime(2026, 3, day, hour, minute, tzinfo=UTC)
         for day in range(1, 12)
@@ -45,8 +45,8 @@ def test_days_count_alike_however_early_one_looks() -> None:
     ]
     for hour in (1, 9, 13, 20):
         now = datetime(2026, 3, 8, hour, tzinfo=UTC)
-        found = pace([time for time in work if time <= now], now)
-        assert found is not None and found.per_day == pytest.approx(48)
+        estimate = pace([time for time in work if time <= now], now)
+        assert estimate is not None and estimate.per_day == pytest.approx(48)
 
 
 def test_there_is_no_pace_at_once_and_none_without_votes() -> None:
@@ -56,19 +56,19 @@ def test_there_is_no_pace_at_once_and_none_without_votes() -> None:
 
 
 def test_the_end_lies_between_early_and_late() -> None:
-    found = pace(every(10, 60) + every(45, 20), NOW)
-    end = estimated_end(700, found, NOW)
-    assert found is not None and end is not None and end.late is not None
+    estimate = pace(every(10, 60) + every(45, 20), NOW)
+    end = estimated_end(700, estimate, NOW)
+    assert estimate is not None and end is not None and end.late is not None
     assert end.early < end.at < end.late
-    assert (end.at - NOW) / HOUR == pytest.approx(700 / found.per_hour)
-    assert estimated_end(0, found, NOW).at == NOW  # type: ignore[union-attr]
+    assert (end.at - NOW) / HOUR == pytest.approx(700 / estimate.per_hour)
+    assert estimated_end(0, estimate, NOW).at == NOW  # type: ignore[union-attr]
 
 
 def test_where_nothing_comes_no_end_is_made_up() -> None:
     stopped = [time - timedelta(days=9) for time in every(10, 48)]
-    found = pace(stopped, NOW)
-    assert found is not None and found.per_hour == 0
-    assert estimated_end(10, found, NOW) is None
+    estimate = pace(stopped, NOW)
+    assert estimate is not None and estimate.per_hour == 0
+    assert estimated_end(10, estimate, NOW) is None
     assert estimated_end(10, None, NOW) is None
     slow = pace([NOW - timedelta(days=day, hours=1) for day in range(6)], NOW)
     assert slow is not None and slow.per_hour > 0
@@ -119,12 +119,13 @@ def test_times_of_votes() -> None:
 @given(st.lists(st.integers(min_value=-600, max_value=60 * 24 * 20), max_size=60))
 def test_whatever_comes_the_pace_is_no_nonsense(minutes: list[int]) -> None:
     times = [NOW - timedelta(minutes=minute) for minute in minutes]
-    found = pace(times, NOW)
-    if found is None:
+    estimate = pace(times, NOW)
+    if estimate is None:
         return
-    assert 0 <= found.low <= found.per_hour <= found.high
+    assert 0 <= estimate.low <= estimate.per_hour <= estimate.high
     busiest = max(
-        sum(1 for other in times if abs(other - time) <= timedelta(seconds=found.stretch_s)) for time in times
+        sum(1 for other in times if abs(other - time) <= timedelta(seconds=estimate.stretch_s))
+        for time in times
     )
-    assert found.per_hour <= busiest / (found.stretch_s / 3600) + 1e-9
+    assert estimate.per_hour <= busiest / (estimate.stretch_s / 3600) + 1e-9
     assert sum(bar.count for bar in by_hour(times, NOW, hours=24 * 21)) == len(times)

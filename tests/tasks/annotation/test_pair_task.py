@@ -12,7 +12,7 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.pair import PairRecord, Segment
 from storage_schemas.release import Release
 from storage_schemas.source import ClipRow
-from tasks.annotation.desk.playback import ServedVideo, believed, reachable
+from tasks.annotation.desk.playback import ServedVideo, accepted, reachable
 from tasks.annotation.media import media_tasks, pair_media, write_media
 from tasks.annotation.pair_task import PairMedia, Stretch, must_see, task_of
 from tasks.aspects.base import ClipSpan
@@ -68,7 +68,7 @@ def test_a_real_video_can_be_seen_once_it_was_sent_and_no_sooner(release: Releas
     task = task_of(release, record, pair_media(release.store.root, files))
     film = ServedVideo(task.low_s, task.low_bytes, task.low_index)
     assert reachable(((0, film.size),), film.index, film.size, film.seconds) == ((0.0, film.seconds),)
-    assert believed((), [(0, 1e9)], film, 1e9, 2.0, ((0, film.size),)).seen == ((0.0, film.seconds),)
+    assert accepted((), [(0, 1e9)], film, 1e9, 2.0, ((0, film.size),)).seen == ((0.0, film.seconds),)
     half = film.size // 2
     (part,) = reachable(((0, half),), film.index, film.size, film.seconds)
     assert part[0] == 0.0 < part[1] < film.seconds
@@ -132,7 +132,7 @@ def record(
     )
 
 
-def found(stretches: tuple[Stretch, ...]) -> list[tuple[str, float, float, str]]:
+def as_rows(stretches: tuple[Stretch, ...]) -> list[tuple[str, float, float, str]]:
     return [(stretch.video, stretch.start_s, stretch.end_s, stretch.kind) for stretch in stretches]
 
 
@@ -146,7 +146,7 @@ def degraded(*clips: int) -> list[Segment]:
 
 
 def test_clips_changed_in_place_are_seen_one_by_one_on_the_low_side() -> None:
-    assert found(must_see(record(degraded(1, 2, 5), [5, 1, 2]), CLIPS)) == [
+    assert as_rows(must_see(record(degraded(1, 2, 5), [5, 1, 2]), CLIPS)) == [
         ("low", 10, 20, "degraded"),
         ("low", 20, 30, "degraded"),
         ("low", 44, 60, "degraded"),
@@ -154,13 +154,13 @@ def test_clips_changed_in_place_are_seen_one_by_one_on_the_low_side() -> None:
 
 
 def test_seconds_are_frames_by_the_frame_rate() -> None:
-    assert found(must_see(record(degraded(1), [1], fps=2.0), CLIPS)) == [("low", 5, 10, "degraded")]
+    assert as_rows(must_see(record(degraded(1), [1], fps=2.0), CLIPS)) == [("low", 5, 10, "degraded")]
 
 
 def test_removed_clips_are_seen_on_the_high_side_and_joins_on_the_low_side() -> None:
     segments = reordered(SOURCE, [0, 2, 4], [5, 1])
     # low: gap 0–2, clip 0 2–10, clip 2 10–20, clip 4 20–30, gap 30–34, nothing after
-    assert found(must_see(record(segments, [5, 1]), CLIPS)) == [
+    assert as_rows(must_see(record(segments, [5, 1]), CLIPS)) == [
         ("high", 10, 20, "removed"),
         ("high", 44, 60, "removed"),
         ("low", 8, 12, "join"),
@@ -170,14 +170,14 @@ def test_removed_clips_are_seen_on_the_high_side_and_joins_on_the_low_side() -> 
 
 def test_neighbours_that_were_removed_leave_one_join_and_near_ones_run_together() -> None:
     segments = reordered(SOURCE, [0, 4, 5], [1, 2])
-    assert found(must_see(record(segments, [1, 2]), CLIPS)) == [
+    assert as_rows(must_see(record(segments, [1, 2]), CLIPS)) == [
         ("high", 10, 20, "removed"),
         ("high", 20, 30, "removed"),
         ("low", 8, 12, "join"),
     ]
     segments = reordered(SOURCE, [0, 1, 2], [4, 5])
     # low: … clip 2 20–30, gap 30–34: joins at 30 and at 34, the end
-    assert found(must_see(record(segments, [4, 5]), CLIPS))[2:] == [("low", 28, 34, "join")]
+    assert as_rows(must_see(record(segments, [4, 5]), CLIPS))[2:] == [("low", 28, 34, "join")]
 
 
 def test_a_clip_removed_at_the_beginning_leaves_a_join_there() -> None:
@@ -188,13 +188,13 @@ def test_a_clip_removed_at_the_beginning_leaves_a_join_there() -> None:
     segments = reordered(source, [1], [0])
     high, low = degraded_intervals(source, segments, [0], 1.0)
     pair = record(segments, [0]).model_copy(update={"high_intervals": high, "low_intervals": low})
-    assert found(must_see(pair, clips)) == [("high", 0, 10, "removed"), ("low", 0, 2, "join")]
+    assert as_rows(must_see(pair, clips)) == [("high", 0, 10, "removed"), ("low", 0, 2, "join")]
 
 
 def test_moved_clips_are_seen_on_both_sides_each_at_its_own_place() -> None:
     segments = reordered(SOURCE, [2, 0, 1, 5, 4], [1, 2])
     # low: gap 0–2, clip 2 2–12, clip 0 12–20, clip 1 20–30, clip 5 30–46, gap 46–50, clip 4 50–60
-    assert found(must_see(record(segments, [1, 2]), CLIPS)) == [
+    assert as_rows(must_see(record(segments, [1, 2]), CLIPS)) == [
         ("high", 10, 20, "moved"),
         ("high", 20, 30, "moved"),
         ("low", 2, 12, "moved"),
@@ -215,5 +215,5 @@ def test_what_the_operation_chose_is_told_in_short() -> None:
 
 
 def test_a_pair_without_damage_cannot_be_annotated() -> None:
-    with pytest.raises(UserInputError, match="pair p has nothing that is degraded"):
+    with pytest.raises(UserInputError, match="pair p has no degraded clip"):
         must_see(record(list(SOURCE), []), CLIPS)

@@ -77,41 +77,43 @@ def test_votes_beyond_the_number_do_not_hide_a_pair_that_has_none() -> None:
 
 def test_all_answers_cost_also_gold_ones_and_those_beyond_the_number() -> None:
     votes = [vote(1, 5), vote(2, 4, gold=True), vote(3, 3), vote(4, 0, origin="file")]
-    asked = campaign(gold_pairs=("g",), gold_share=0.2)
-    found = campaign_progress(asked, [task("color", 3), task("color", 0)], votes, NOW)
-    assert found.cost.so_far == pytest.approx(4 * 0.5)
-    # 7 votes are wanted, and of all tasks a fifth is gold
-    assert found.tasks_left == pytest.approx(7 / 0.8)
-    assert found.cost.to_end == pytest.approx(7 / 0.8 * 0.5)
-    assert found.cost.total == pytest.approx(found.cost.so_far + found.cost.to_end)
-    assert (found.answered, found.gold_votes, found.from_files) == (4, 1, 1)
-    other = campaign_progress(asked, [task("color", 3)], votes, NOW, rate=2.0)
+    settings = campaign(gold_pairs=("g",), gold_share=0.2)
+    progress = campaign_progress(settings, [task("color", 3), task("color", 0)], votes, NOW)
+    assert progress.cost.so_far == pytest.approx(4 * 0.5)
+    # 7 votes are needed, and a fifth of all tasks is gold
+    assert progress.tasks_left == pytest.approx(7 / 0.8)
+    assert progress.cost.to_end == pytest.approx(7 / 0.8 * 0.5)
+    assert progress.cost.total == pytest.approx(progress.cost.so_far + progress.cost.to_end)
+    assert (progress.answered, progress.gold_votes, progress.from_files) == (4, 1, 1)
+    other = campaign_progress(settings, [task("color", 3)], votes, NOW, rate=2.0)
     assert (other.cost.so_far, other.cost.rate) == (8.0, 2.0)
 
 
 def test_a_gold_share_without_gold_pairs_costs_nothing() -> None:
-    found = campaign_progress(campaign(gold_share=0.5), [task("color", 0)], [], NOW)
-    assert found.tasks_left == 5
+    progress = campaign_progress(campaign(gold_share=0.5), [task("color", 0)], [], NOW)
+    assert progress.tasks_left == 5
 
 
 def test_files_do_not_count_for_the_pace() -> None:
     votes = [vote(number, hours_ago=number / 6) for number in range(1, 61)]
     files = [vote(100 + number, 0, origin="file") for number in range(500)]
     tasks = [task("color", 5), task("color", 0)]
-    found = campaign_progress(campaign(), tasks, [*votes, *files], NOW)
-    assert found.pace is not None and found.pace.per_hour == pytest.approx(6, rel=0.15)
-    assert sum(bar.count for bar in found.days) == 60
-    assert found.last_vote == NOW - timedelta(minutes=10)
-    assert found.end is not None
-    assert (found.end.at - NOW).total_seconds() / 3600 == pytest.approx(5 / found.pace.per_hour)
+    progress = campaign_progress(campaign(), tasks, [*votes, *files], NOW)
+    assert progress.pace is not None and progress.pace.per_hour == pytest.approx(6, rel=0.15)
+    assert sum(bar.count for bar in progress.days) == 60
+    assert progress.last_vote == NOW - timedelta(minutes=10)
+    assert progress.end is not None
+    assert (progress.end.at - NOW).total_seconds() / 3600 == pytest.approx(5 / progress.pace.per_hour)
 
 
 def test_what_is_done_has_no_end_to_come() -> None:
     votes = [vote(number, hours_ago=number) for number in range(1, 11)]
-    found = campaign_progress(campaign(), [task("color", 5), task("color", 6)], votes, NOW)
-    assert found.done and found.end is None and found.tasks_left == 0 and found.cost.to_end == 0
+    progress = campaign_progress(campaign(), [task("color", 5), task("color", 6)], votes, NOW)
+    assert progress.done and progress.end is None and progress.tasks_left == 0 and progress.cost.to_end == 0
 
 
 def test_an_empty_campaign_is_not_done() -> None:
-    found = campaign_progress(campaign(), [], [], NOW)
-    assert not found.done and found.aspects == () and found.last_vote is None and found.pace is None
+    progress = campaign_progress(campaign(), [], [], NOW)
+    assert (
+        not progress.done and progress.aspects == () and progress.last_vote is None and progress.pace is None
+    )

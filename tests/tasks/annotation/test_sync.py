@@ -1,4 +1,4 @@
-"""Votes and decisions from the desk in the store: once each, also after a crash or with another database."""
+"""Votes and decisions of the desk in the store: once each, even after a crash or with another database."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ def give(desk: Desk, worker: str, *pairs: int) -> None:
 def test_only_what_is_new_is_read_and_kept(lite: Desk, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     give(lite, "a" * 32, 0, 1, 2)
     assert collect(store, lite, "autumn") == Collected("autumn", 3, 0, 3, 0)
-    asked: list[int] = []
+    requests: list[int] = []
     votes = lite.votes.read
 
     def noted(campaign: str, after: int = 0) -> object:
-        asked.append(after)
+        requests.append(after)
         return votes(campaign, after)
 
     monkeypatch.setattr(lite.votes, "read", noted)
     give(lite, "b" * 32, 0)
     lite.organiser.decide("autumn", "a" * 32, Standing.EXCLUDED, "too quick", "me")
-    found = collect(store, lite, "autumn")
-    assert found == Collected("autumn", 1, 1, 3, 1) and not found.complete
-    # the vote that was the last one is read again, to see that it is the same database
-    assert asked == [2]
-    kept = VotesStore(store)
-    assert kept.votes(["autumn"]) == sorted((vote for _, vote in votes("autumn")), key=lambda v: v.vote_id)
-    assert kept.decisions(["autumn"]) == lite.decisions.read("autumn")
+    collected = collect(store, lite, "autumn")
+    assert collected == Collected("autumn", 1, 1, 3, 1) and not collected.complete
+    # the last vote is read again, to check that the database is the same
+    assert requests == [2]
+    files = VotesStore(store)
+    assert files.votes(["autumn"]) == sorted((vote for _, vote in votes("autumn")), key=lambda v: v.vote_id)
+    assert files.decisions(["autumn"]) == lite.decisions.read("autumn")
     give(lite, "b" * 32, 1, 2)
     last = collect(store, lite, "autumn")
     assert last.complete and (last.votes, last.decisions) == (2, 0)
@@ -96,8 +96,8 @@ def test_a_database_that_was_made_anew_or_brought_back_loses_no_vote(store: Stor
         desk.organiser.publish(CAMPAIGN, TASKS)
         give(desk, "a" * 32, 0)
         copy = tmp_path / "copy.sqlite"
-        with sqlite3.connect(tmp_path / "desk.sqlite") as there, sqlite3.connect(copy) as kept:
-            there.backup(kept)
+        with sqlite3.connect(tmp_path / "desk.sqlite") as there, sqlite3.connect(copy) as remaining:
+            there.backup(remaining)
         give(desk, "a" * 32, 1, 2)
         assert collect(store, desk, "autumn").votes == 3
     for name in ("desk.sqlite", "desk.sqlite-wal", "desk.sqlite-shm"):
@@ -136,8 +136,8 @@ def test_who_was_erased_does_not_come_back(lite: Desk, store: Store) -> None:
 
 def test_gold_pairs_are_waited_for_by_nobody(lite: Desk, store: Store) -> None:
     lite.organiser.publish(CAMPAIGN.model_copy(update={"gold_pairs": ("color-000",)}), TASKS)
-    found = collect(store, lite, "autumn")
-    assert found.tasks == 2
+    collected = collect(store, lite, "autumn")
+    assert collected.tasks == 2
 
 
 def test_a_campaign_that_is_not_there(lite: Desk, store: Store) -> None:

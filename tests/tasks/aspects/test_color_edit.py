@@ -171,8 +171,8 @@ BOUNDS: list[tuple[type[Idle], dict[str, float], str]] = [
     (Idle, {"least_changed": 0.1}, "changed a colour in 0 of 3 frames"),
     (Brighter, {"least_changed": 0.1}, "changed a colour in 0 of 3 frames"),
     (Brighter, {"most_rest_shift": 11}, "rest of a frame moved by 12.00 steps"),
-    (Inverted, {"most_changed_share": 0.9}, "changed .* of a frame, at most 90%"),
-    (Blank, {"least_edges_kept": 0.5}, "outlines stayed by 0.00"),
+    (Inverted, {"most_changed_share": 0.9}, "changed .* of a frame; the maximum is 90%"),
+    (Blank, {"least_edges_kept": 0.5}, "outlines correlate by 0.00"),
 ]
 
 

@@ -157,7 +157,7 @@ def test_the_conversation_has_each_step_and_its_answer(tmp_path: Path) -> None:
     expected = MODELS["language"].text_tokens("Rate it.A text.")
     assert said.pop("tokens")["expected_in"] >= expected
     assert said == {
-        "step": "rate", "model": "reads", "told": digest_text("Rate it."), "answer": 4, "kept": False
+        "step": "rate", "model": "reads", "system": digest_text("Rate it."), "answer": 4, "kept": False
     }  # fmt: skip
     assert (seen["step"], seen["model"], seen["tokens"]["in"], seen["tokens"]["out"]) == (
         "look",

@@ -32,7 +32,7 @@ ROW = Speed(
     steps=40,
     step_cache_share=0.5,
     kind="estimate",
-    source="reckoned",
+    source="estimated",
 )
 SURE = Speed(operation="cut", device="h100", least_s=3.6, most_s=3.6, kind="measured", source="on a node")
 

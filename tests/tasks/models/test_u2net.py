@@ -38,7 +38,7 @@ def test_masks_are_rembgs_to_the_bit(
     name: str, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not (model_folder / f"{name}.onnx").is_file():
-        pytest.skip(f"no {name}.onnx: slvmeval models fetch {name} --model-folder {model_folder}")
+        pytest.skip(f"no {name}.onnx: slvmeval models fetch {name} --models {model_folder}")
     (tmp_path / f"{name}.onnx").symlink_to((model_folder / f"{name}.onnx").resolve())
     monkeypatch.setenv("U2NET_HOME", str(tmp_path))
     # else importing rembg compiles a library for mattes, which no mask needs, for more than a minute

@@ -191,7 +191,7 @@ def test_what_is_no_video_is_said_when_it_is_touched(videos: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"first": Path("nowhere.mp4")}, "there is no video nowhere.mp4"),
+        ({"first": Path("nowhere.mp4")}, "no video nowhere.mp4"),
         ({"aspect": "colour"}, "did you mean color?"),
         ({"aspect": "xyz"}, "there are aesthetics,"),
         ({"gold": "first"}, "say a, b or tie"),
@@ -263,10 +263,10 @@ def test_a_pairs_file(write: Callable[..., Path], videos: Path) -> None:
         ({**LINE, "id": "two", "gold": "first"}, "gold: Input should be 'a', 'b' or 'tie'"),
         ({**LINE, "id": "two", "prompt": 3}, "prompt: Input should be a valid string"),
         ({**LINE, "id": "two", "aspect": "temporal-flow"}, "did you mean temporal_flow"),
-        ({**LINE, "id": "two", "video_b": "other.mp4"}, "there is no video .*other.mp4"),
-        ({**LINE, "id": "two", "video_b": "http://host/other.mp4"}, "there is no video .*http"),
+        ({**LINE, "id": "two", "video_b": "other.mp4"}, "no video .*other.mp4"),
+        ({**LINE, "id": "two", "video_b": "http://host/other.mp4"}, "no video .*http"),
         ({**LINE, "id": "two", "video_b": ""}, "video_b: String should have at least 1"),
-        ({**LINE, "id": "two", "video_b": "deep"}, "there is no video .*deep"),
+        ({**LINE, "id": "two", "video_b": "deep"}, "no video .*deep"),
         ({**LINE, "id": "../two"}, "give the source another id"),
         ({**LINE, "id": "x" * 300}, "shorten it to 200"),
         (LINE, "line 1 has the id 'one' already"),

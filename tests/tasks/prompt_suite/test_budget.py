@@ -106,9 +106,7 @@ def test_a_dry_run_is_possible_where_answers_never_fit(tmp_path: Path, two: tupl
     assert (expected.videos, expected.calls) == (2, ALL)
 
 
-def test_a_video_that_is_there_twice_is_reckoned_with_once(
-    tmp_path: Path, two: tuple[SourceVideo, ...]
-) -> None:
+def test_a_video_that_is_there_twice_is_estimated_once(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
     copy = two[0].model_copy(update={"prompt_id": "copy"})
     with FaultyServer(Author()) as server:
         one = replace(maker(tmp_path, server), prices=DEAR)

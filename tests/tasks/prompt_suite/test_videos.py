@@ -38,5 +38,5 @@ def test_a_list_names_prompts_and_themes(tmp_path: Path, ffmpeg: str) -> None:
     assert [(one.prompt_id, one.theme) for one in found.videos] == [("cake_1", "food")]
     reasons = [one.reason for one in found.left_out]
     assert reasons == ["duplicate_id", "unsafe_path", "malformed_row", "video_missing", "malformed_row"]
-    with pytest.raises(UserInputError, match="no video that can be used"):
+    with pytest.raises(UserInputError, match="no usable video"):
         load_videos(write_lines(tmp_path / "empty.jsonl", []))

@@ -237,11 +237,15 @@ def test_without_votes_there_is_nothing_to_say(parent: Release) -> None:
 @pytest.mark.parametrize(
     ("ratings", "name", "message"),
     [
-        (("C" * 5,) * 7 + ("AAA",), None, "kept no pair .*: 1 of 8 pairs have fewer than 5 votes"),
-        (RATINGS, "a/b", "no name of a release"),
-        (RATINGS, "..", "no name of a release"),
-        (RATINGS, "SELF", "needs another name"),
-        (RATINGS, "other", "there is a release other, and it was built"),
+        (
+            ("C" * 5,) * 7 + ("AAA",),
+            None,
+            "no pair .* passed the filter: 1 of 8 pairs have fewer",
+        ),
+        (RATINGS, "a/b", "not a valid release name"),
+        (RATINGS, "..", "not a valid release name"),
+        (RATINGS, "SELF", "needs a name other than"),
+        (RATINGS, "other", "release other already exists and was built"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(
@@ -263,7 +267,7 @@ def test_a_filtered_release_is_not_filtered_again(parent: Release) -> None:
     release = write_filtered(parent, people(parent)).release
     found = read_release_votes(release)
     assert found is not None
-    with pytest.raises(UserInputError, match=f"is filtered already: filter {parent.name}"):
+    with pytest.raises(UserInputError, match=f"is already filtered: filter its parent {parent.name}"):
         write_filtered(release, found)
 
 
@@ -326,7 +330,7 @@ def test_any_votes_in_any_order_give_the_pairs_that_the_rule_keeps(
         if len(letters) >= 5 and "C" not in letters and letters.count("A") > letters.count("B")
     ]
     if not wanted:
-        with pytest.raises(UserInputError, match="kept no pair"):
+        with pytest.raises(UserInputError, match="passed the filter"):
             write_filtered(wide, found, f"f{number}")
         return
     first = write_filtered(wide, found, f"f{number}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -274,6 +275,23 @@ def test_a_mistake_leaves_the_rest(
     assert {(row["evaluator"], row["aspect"], row["differs"]) for row in table.rows} == {
         ("human", "color", ""),
         ("clipscore", "color", "no"),
+    }
+
+
+def test_a_mean_over_other_aspects_is_not_compared(
+    tmp_path: Path, judgements: JudgedRelease, tables: dict[str, Table]
+) -> None:
+    part = replace(
+        judgements,
+        trials=tuple(one for one in judgements.trials if one.pair.aspect in ("color", "aesthetics")),
+        all_trials=tuple(one for one in judgements.trials if one.pair.aspect in ("color", "aesthetics")),
+    )
+    against = held("paper", part, tables)
+    assert {row["aspect"] for table in against.tables[:1] for row in table.rows} == {"color", "aesthetics"}
+    reason = "the published one is over more aspects than the report has: not compared"
+    assert {line for line in against.absent if reason in line} == {
+        f"mean of aspects (text): {reason}",
+        f"all pairs (text): {reason}",
     }
 
 

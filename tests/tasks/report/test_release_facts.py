@@ -32,7 +32,7 @@ def test_the_numbers_of_a_release(tmp_path: Path) -> None:
         ("Unique prompts", "4"),
         ("Longest", "396.0 s"),
         ("Mean duration", "232.5 s"),
-        ("Mean prompt", "253.0 characters"),
+        ("Mean prompt", "253.0 chars"),
     ]
 
 

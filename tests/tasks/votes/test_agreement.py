@@ -25,7 +25,7 @@ def test_by_aspect_and_over_all() -> None:
     assert color.ratings.alpha == pytest.approx(8 / 9)
     assert color.ratings.interval is not None and 8 / 9 in color.ratings.interval
     assert color.preferences.alpha is None, "all prefer the same: chance agrees as well"
-    # one pair of opposite ratings: 1 − (n − 1)·1 / n with n = 2 answers has no more in it than chance
+    # one pair of opposite ratings: 1 − (n − 1)·1 / n with n = 2 answers is chance agreement
     assert aesthetics.ratings.units == 1 and aesthetics.ratings.alpha == 0.0
     assert aesthetics.unanimous == 0.0 and aesthetics.right == pytest.approx(1 / 3)
     assert everything.votes == 18
@@ -44,7 +44,7 @@ def test_the_worker_who_stands_apart() -> None:
     for number in range(20):
         letters = "AAAAC" if number % 2 else "CCCCA"
         some += votes_on(f"film{number}/a", letters)
-    found = worker_agreement(some)
-    assert found["worker4"].alpha is not None and found["worker4"].alpha < -0.5
-    assert min(found[f"worker{n}"].alpha or 0 for n in range(4)) > 0.4
-    assert found["worker0"].answers == 20
+    result = worker_agreement(some)
+    assert result["worker4"].alpha is not None and result["worker4"].alpha < -0.5
+    assert min(result[f"worker{n}"].alpha or 0 for n in range(4)) > 0.4
+    assert result["worker0"].answers == 20

@@ -37,15 +37,15 @@ rules = st.builds(
 
 def test_all_21_ways_to_vote_of_five_workers() -> None:
     """The paper's rule: no C, and more A than B."""
-    found = {"".join(some): verdict(some, PAPER) for some in combinations_with_replacement("ABC", 5)}
-    kept = {some for some, what in found.items() if what is FilterVerdict.KEPT}
-    assert len(found) == 21 and kept == {"AAAAA", "AAAAB", "AAABB"}
-    assert {some for some, what in found.items() if what is FilterVerdict.EXCLUDED_A} == {
+    result = {"".join(some): verdict(some, PAPER) for some in combinations_with_replacement("ABC", 5)}
+    remaining = {some for some, what in result.items() if what is FilterVerdict.KEPT}
+    assert len(result) == 21 and remaining == {"AAAAA", "AAAAB", "AAABB"}
+    assert {some for some, what in result.items() if what is FilterVerdict.EXCLUDED_A} == {
         "AABBB",
         "ABBBB",
         "BBBBB",
     }
-    assert all(what is FilterVerdict.EXCLUDED_C for some, what in found.items() if "C" in some)
+    assert all(what is FilterVerdict.EXCLUDED_C for some, what in result.items() if "C" in some)
 
 
 @pytest.mark.parametrize(
@@ -127,16 +127,16 @@ def test_outcomes_follow_the_release(tmp_path: Any) -> None:
     for record, letters in zip(records, ("AAABB", "AAAAC", "ABBBB", "AAA"), strict=True):
         some += votes_on(record.pair_id, letters, aspect=record.aspect)
     some += votes_on("of-another-release", "CCCCC")
-    found = pair_outcomes(records, some, PAPER)
-    assert [one.pair_id for one in found] == [record.pair_id for record in records]
-    assert [(one.a, one.b, one.c, one.votes) for one in found] == [
+    result = pair_outcomes(records, some, PAPER)
+    assert [one.pair_id for one in result] == [record.pair_id for record in records]
+    assert [(one.a, one.b, one.c, one.votes) for one in result] == [
         (3, 2, 0, 5),
         (4, 0, 1, 5),
         (1, 4, 0, 5),
         (3, 0, 0, 3),
     ]
-    assert [one.kept for one in found] == [True, False, False, None]
-    assert retention(found) == [
+    assert [one.kept for one in result] == [True, False, False, None]
+    assert retention(result) == [
         Retention(records[0].aspect, 2, 1, 0, 0, 1),
         Retention(records[2].aspect, 2, 0, 1, 1, 0),
         Retention(TOTAL, 4, 1, 1, 1, 1),

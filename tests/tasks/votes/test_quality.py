@@ -1,4 +1,4 @@
-"""The three indicators of worker quality: who is flagged, who is not, and who is to be looked at."""
+"""The three indicators of worker quality: who is flagged, who is not, and who is listed for review."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ GOOD = tuple(f"good-{n}" for n in range(4))
 
 
 def campaign(**bad: Any) -> list[Vote]:
-    """Twelve pairs of five workers: four who agree, and one with these answers."""
-    found = []
+    """Return votes of five workers on twelve pairs: four agree, and one gives these answers."""
+    result = []
     for number in range(PAIRS):
         pair = f"film/{number}"
-        found += [vote(pair, name, "A", total_s=100.0 + number + 7 * n) for n, name in enumerate(GOOD)]
-        found.append(vote(pair, "odd", **bad))
-    return found
+        result += [vote(pair, name, "A", total_s=100.0 + number + 7 * n) for n, name in enumerate(GOOD)]
+        result.append(vote(pair, "odd", **bad))
+    return result
 
 
 def odd(votes: list[Vote], rule: QualityRule | None = None, **more: Any) -> WorkerQuality:
@@ -33,10 +33,10 @@ def odd(votes: list[Vote], rule: QualityRule | None = None, **more: Any) -> Work
 
 
 def test_a_careful_worker_has_no_flag() -> None:
-    found = quality(campaign())
-    assert [one.worker for one in found] == [*GOOD, "odd"]
-    assert all(one.flags == () and not one.review for one in found)
-    assert all((one.votes, one.solvable, one.accuracy) == (PAIRS, PAIRS, 1.0) for one in found)
+    workers = quality(campaign())
+    assert [one.worker for one in workers] == [*GOOD, "odd"]
+    assert all(one.flags == () and not one.review for one in workers)
+    assert all((one.votes, one.solvable, one.accuracy) == (PAIRS, PAIRS, 1.0) for one in workers)
 
 
 def test_who_is_always_among_the_fastest_tenth_is_flagged() -> None:
@@ -46,13 +46,13 @@ def test_who_is_always_among_the_fastest_tenth_is_flagged() -> None:
         one.model_copy(update={"total_s": 8.0}) if one.worker == "odd" and i % 2 else one
         for i, one in enumerate(some)
     ]
-    found = odd(fast)
-    assert (found.timed, found.fast, found.flags) == (PAIRS, 6, (Flag.FAST,))
-    assert not found.review, "one flag is not several"
+    worker = odd(fast)
+    assert (worker.timed, worker.fast, worker.flags) == (PAIRS, 6, (Flag.FAST,))
+    assert not worker.review, "one flag is not several"
 
 
 def test_time_is_relative_to_the_length_of_the_videos() -> None:
-    """Short answers on short pairs are no sign; the same time on a long one is."""
+    """Short times on short pairs are not suspicious; the same time on a long pair is."""
     some = campaign(total_s=10.0, pair_duration_s=40.0)
     assert odd(some).fast == 0
     assert odd(campaign(total_s=10.0)).fast == 0, "twelve of sixty at one pace are more than a tenth"
@@ -72,9 +72,9 @@ def test_times_that_cannot_be_compared_flag_nobody(votes: list[Vote], why: str) 
 
 
 def test_who_says_c_where_all_others_say_a_is_flagged() -> None:
-    found = odd(campaign(rating="C"))
-    assert (found.easy, found.disagreed, found.flags) == (PAIRS, PAIRS, (Flag.DISAGREES,))
-    # B is a step away only
+    worker = odd(campaign(rating="C"))
+    assert (worker.easy, worker.disagreed, worker.flags) == (PAIRS, PAIRS, (Flag.DISAGREES,))
+    # B is only one step away
     assert odd(campaign(rating="B")).flags == ()
     assert odd(campaign(rating="B"), QualityRule(apart=1)).flags == (Flag.DISAGREES,)
     assert all(one.disagreed == 0 for one in quality(campaign(rating="C")) if one.worker != "odd")
@@ -100,9 +100,9 @@ def test_disagreeing_twice_is_not_persistent() -> None:
 
 
 def test_who_is_wrong_where_most_are_right_is_flagged() -> None:
-    found = odd(campaign(preferred="low"))
-    assert (found.solvable, found.solved, found.accuracy) == (PAIRS, 0, 0.0)
-    assert found.flags == (Flag.INACCURATE,)
+    worker = odd(campaign(preferred="low"))
+    assert (worker.solvable, worker.solved, worker.accuracy) == (PAIRS, 0, 0.0)
+    assert worker.flags == (Flag.INACCURATE,)
     few_tasks = campaign(preferred="low")[:45]
     assert odd(few_tasks).solvable == 9 and odd(few_tasks).flags == (), "over many tasks only"
 
@@ -117,17 +117,17 @@ def test_hard_tasks_say_nothing_of_a_worker() -> None:
 
 def test_gold_pairs_are_solvable_whatever_others_say() -> None:
     gold = [vote(f"film/{n}", "odd", preferred="low" if n else "high", gold=True) for n in range(10)]
-    found = odd(gold)
-    assert (found.gold, found.gold_solved, found.solvable, found.solved) == (10, 1, 10, 1)
-    assert found.flags == (Flag.INACCURATE,)
+    worker = odd(gold)
+    assert (worker.gold, worker.gold_solved, worker.solvable, worker.solved) == (10, 1, 10, 1)
+    assert worker.flags == (Flag.INACCURATE,)
 
 
 def test_several_flags_are_for_a_person_to_look_at() -> None:
     bad = campaign(rating="C", preferred="low")
-    found = quality(bad)
-    assert found[0].worker == "odd" and found[0].review
-    assert found[0].flags == (Flag.DISAGREES, Flag.INACCURATE)
-    assert [one.review for one in found[1:]] == [False] * 4
+    workers = quality(bad)
+    assert workers[0].worker == "odd" and workers[0].review
+    assert workers[0].flags == (Flag.DISAGREES, Flag.INACCURATE)
+    assert [one.review for one in workers[1:]] == [False] * 4
     assert not odd(bad, QualityRule(flags_for_review=3)).review
     for standing in Standing:
         decided = odd(bad, decisions=[decision("odd", standing)])
@@ -140,12 +140,12 @@ def test_campaigns_are_judged_apart() -> None:
     second = [
         one.model_copy(update={"campaign": "autumn", "vote_id": f"a-{one.vote_id}"}) for one in campaign()
     ]
-    found = {(one.campaign, one.worker): one for one in quality([*first, *second])}
-    assert found["spring", "odd"].review and not found["autumn", "odd"].flags
+    workers = {(one.campaign, one.worker): one for one in quality([*first, *second])}
+    assert workers["spring", "odd"].review and not workers["autumn", "odd"].flags
 
 
 def test_three_answers_at_random_in_a_hundred_pairs_are_noticed() -> None:
-    """A worker who clicks anything, in a crowd that mostly sees the damage."""
+    """A worker who clicks at random, among workers who mostly notice the damage."""
     from storage_schemas.rng import keyed_rng
 
     rng = keyed_rng("clicking")
@@ -176,7 +176,7 @@ def test_a_gold_pair_that_everybody_had_is_added_up_once() -> None:
     votes = [vote("film/gold", f"worker-{number}", "A", gold=True) for number in range(4000)]
     began = time.process_time()
     assert len(quality(votes)) == 4000
-    # each worker against each other would be some seconds
+    # comparing all pairs of workers would take seconds
     assert time.process_time() - began < 1
 
 

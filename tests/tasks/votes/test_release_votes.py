@@ -1,4 +1,4 @@
-"""People as an evaluator: five answers a pair are one unit."""
+"""People as an evaluator: five answers on a pair are one unit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.tasks.votes.voting import vote
 
 
 def some_votes() -> list[Vote]:
-    """Ten pairs of five workers; on pair n, n of them are wrong, at most five."""
+    """Ten pairs with five workers each; on pair n, n of them are wrong, at most five."""
     return [
         vote(f"film{n}/a", f"w{'x' * place}", preferred="low" if place < min(n, 5) else "high")
         for n in range(10)

@@ -31,7 +31,7 @@ def vote(pair: str, worker: str, rating: str = "A", preferred: str = "high", **m
 
 
 def votes_on(pair: str, ratings: str, **more: Any) -> list[Vote]:
-    """Give one vote a letter, each of a worker of its own."""
+    """Return one vote per letter, each of a different worker."""
     return [vote(pair, f"worker{place}", letter, **more) for place, letter in enumerate(ratings)]
 
 

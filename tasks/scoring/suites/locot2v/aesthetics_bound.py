@@ -1,6 +1,6 @@
 """The upper bound of aesthetic quality: the predictor's mean score of the best tenth of a folder of pictures.
 
-``python -m tasks.scoring.suites.locot2v.aesthetics_bound FOLDER --model-folder DIR`` prints it. The paper's
+``python -m tasks.scoring.suites.locot2v.aesthetics_bound FOLDER --models DIR`` prints it. The paper's
 pictures are
 the part ``data_1024_10K`` of Text-to-Image-2M, which you place yourself.
 """
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="compute the upper bound of aesthetic quality from a folder of pictures",
     )
     parser.add_argument("folder", type=Path, help="folder of pictures")
-    parser.add_argument("--model-folder", type=Path, action="append", required=True, help="a model folder")
+    parser.add_argument("--models", type=Path, action="append", required=True, help="a model folder")
     parser.add_argument("--pictures", default=defaults.pictures.model, help="name of the SigLIP")
     parser.add_argument("--head", default=defaults.head, help="name of the predictor's head")
     given = parser.parse_args(arguments)

@@ -37,7 +37,7 @@ class Study:
         return self._stack.enter_context(Browser(self.address, self.tokens[link]))
 
     def stranger(self) -> Browser:
-        """Return somebody without a link."""
+        """Return a browser without a link."""
         return self._stack.enter_context(Browser(self.address))
 
     def worker(self, link: int = 0, language: str = "en") -> Browser:
@@ -51,6 +51,6 @@ class Study:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[Study]:
-    """A campaign that is not begun yet."""
+    """A campaign that is not published yet."""
     with ExitStack() as stack:
         yield Study(tmp_path / "store", stack)

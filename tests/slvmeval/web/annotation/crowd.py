@@ -1,4 +1,4 @@
-"""Many workers at once, against a server in a process of its own."""
+"""Many concurrent workers, against a server in a separate process."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from tasks.annotation.pair_task import PromptClip
 from tests.slvmeval.web.annotation.pieces import BEGAN_VARIABLE, NAME, Browser, fast_clock, pair, put_up
 
 ROOT = Path(__file__).parents[4]
-#: Seconds that a film of 30 seconds takes on the fast clock, with some to spare.
+#: Seconds that a film of 30 seconds takes on the fast clock, with a margin.
 _FILM_S = 0.02
-#: A busy machine may take so long to start a server.
+#: Seconds that a busy machine may need to start a server.
 _PATIENCE_S = 180
-#: Leases that do not run out on the fast clock.
+#: Leases that do not expire on the fast clock.
 _LEASE_MINUTES = 1e7
 
 
 @dataclass
 class Ran:
-    """What came of many workers: ratings by the id of each vote that was acknowledged, and times."""
+    """The result of many workers: ratings by the id of each acknowledged vote, and times."""
 
     acknowledged: dict[str, str] = field(default_factory=dict)
     took: list[tuple[str, float]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Ran:
     problems: list[str] = field(default_factory=list)
 
     def seconds(self, kind: str | None = None) -> list[float]:
-        """Return how long requests of a kind took, in order of length; all by default."""
+        """Return the sorted durations of requests of a kind; of all by default."""
         return sorted(took for name, took in self.took if kind in (None, name))
 
 
@@ -55,8 +55,8 @@ def campaign_for(
     video: int = 50_000,
     prompt: int = 500,
 ) -> tuple[Serving, list[str]]:
-    """Publish so many pairs that all workers find so many tasks; return how to serve them, and tokens."""
-    # a fresh clock for each measurement, shared by its processes
+    """Publish enough pairs for `tasks` tasks of each of `workers`; return server settings and tokens."""
+    # a new clock for each measurement, shared by its processes
     os.environ[BEGAN_VARIABLE] = str(time.time())
     count = max(tasks + 2, -(-workers * tasks * 3 // 10))
     words = "A red ball rolls over the lawn while a man in a blue coat looks on. "
@@ -70,7 +70,7 @@ def campaign_for(
 
 
 class Server:
-    """A server in a process of its own that can be killed and started again at the same address."""
+    """A server in a separate process that can be killed and restarted at the same address."""
 
     def __init__(self, serving: Serving, processes: int = 1) -> None:
         with socket.socket() as free:
@@ -81,11 +81,11 @@ class Server:
 
     @property
     def address(self) -> str:
-        """Where it answers."""
+        """The address of the server."""
         return self.serving.address
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers."""
         self.serving.to_environment()
         command = [sys.executable, "-m", "tests.slvmeval.web.annotation.fast_app", str(self.processes)]
         self._process = subprocess.Popen(command, cwd=ROOT)
@@ -104,19 +104,19 @@ class Server:
         return [first, *first.children(recursive=True)]
 
     def cpu_s(self) -> float:
-        """Return how much CPU it took so far, with its children."""
+        """Return the CPU time so far, including child processes."""
         times = [one.cpu_times() for one in self._all()]
         return sum(one.user + one.system for one in times)
 
     def kill(self) -> None:
-        """End it at once, as a power failure would."""
+        """Kill the server, as a power failure would."""
         assert self._process is not None
         for one in self._all() if self._process.poll() is None else ():
             one.kill()
         self._process.wait()
 
     def stop(self) -> int:
-        """End it as it is meant to be ended, and return its exit code."""
+        """Terminate the server normally, and return its exit code."""
         assert self._process is not None
         self._process.terminate()
         return self._process.wait(_PATIENCE_S)
@@ -129,7 +129,7 @@ def crowd(
     pause_s: float = 0.0,
     voted: Callable[[int], None] | None = None,
 ) -> Ran:
-    """Let a worker for each token do so many tasks, all at once.
+    """Let a worker for each token do a number of tasks, all concurrently.
 
     Parameters
     ----------
@@ -176,17 +176,17 @@ def _watch(_: float) -> None:
 
 
 def stored(serving: Serving) -> list[Vote]:
-    """Return the votes that the database has, once the server is gone."""
+    """Return the votes in the database, once the server is gone."""
     with Desk.open(serving.database, installation_key(serving.root), fast_clock) as desk:
         return [vote for _, vote in desk.votes.read(NAME)]
 
 
 def check_nothing_lost(ran: Ran, votes: list[Vote], most_on_a_pair: int = 5) -> None:
-    """Assert that every acknowledged vote is stored once as it was given, and that the rules hold."""
+    """Assert that every acknowledged vote is stored exactly once, and that the rules hold."""
     assert not ran.problems, ran.problems[:3]
-    kept = {vote.vote_id: vote.rating for vote in votes}
-    assert len(kept) == len(votes)
-    lost = {id_: rating for id_, rating in ran.acknowledged.items() if kept.get(id_) != rating}
+    stored = {vote.vote_id: vote.rating for vote in votes}
+    assert len(stored) == len(votes)
+    lost = {id_: rating for id_, rating in ran.acknowledged.items() if stored.get(id_) != rating}
     assert not lost, f"{len(lost)} acknowledged votes are lost"
     seen = [(vote.worker, vote.pair_id) for vote in votes]
     assert len(set(seen)) == len(seen), "a worker voted twice on a pair"

@@ -12,7 +12,7 @@ from tests.slvmeval.web.annotation.pieces import NAME, fast_clock
 
 
 def create() -> FastAPI:
-    """Return the application; each process of the server makes its own."""
+    """Return the application; each server process creates its own."""
     return create_app(Serving.from_environment(), fast_clock)
 
 

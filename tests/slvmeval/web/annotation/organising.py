@@ -1,4 +1,4 @@
-"""A campaign that is well under way, with workers of all sorts, and an organiser who comes by HTTP."""
+"""A running campaign with workers of all kinds, and an organiser who uses HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def worker_name(number: int) -> str:
 
 
 def votes_of_a_week(study: Study, pairs: list[PairTask], share: float = 0.7) -> list[Vote]:
-    """Return votes of 20 people over five days; `HASTY` is quick and wrong, and writes like an attacker."""
+    """Return votes of 20 workers over five days; `HASTY` is fast and wrong, and writes attacking comments."""
     draw = random.Random(5)
     people = [CAREFUL, *(worker_name(number) for number in range(18))]
     made = []
@@ -76,7 +76,7 @@ def desk(study: Study) -> Iterator[Desk]:
 
 
 class Organiser:
-    """Somebody who knows the secret."""
+    """An organiser who knows the secret."""
 
     def __init__(self, study: Study, name: str = "Aya") -> None:
         self.http = httpx.Client(base_url=study.address, timeout=60, headers=PAGE)
@@ -84,15 +84,15 @@ class Organiser:
         self.name = name
 
     def log_in(self, **fields: str) -> httpx.Response:
-        said = {"name": self.name, "secret": self.secret, **fields}
-        return self.http.post("/organiser/login", data=said)
+        form = {"name": self.name, "secret": self.secret, **fields}
+        return self.http.post("/organiser/login", data=form)
 
     def page(self, path: str = "") -> httpx.Response:
         """Return a page of the campaign."""
         return self.http.get(f"/organiser/c/{NAME}{path}")
 
     def post(self, path: str, csrf: str | None = None, **fields: Any) -> httpx.Response:
-        """Send a form of a page of the campaign."""
+        """Send a form of a campaign page."""
         token = hidden(self.page("/record").text) if csrf is None else csrf
         return self.http.post(f"/organiser/c/{NAME}{path}", data={"csrf": token, **fields})
 

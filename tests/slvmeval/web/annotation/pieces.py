@@ -1,4 +1,4 @@
-"""A campaign on made-up videos, a real server for it, and workers who come by HTTP."""
+"""A campaign on synthetic videos, a real server for it, and workers who use HTTP."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECONDS = 30.0
 
 
 class Hands:
-    """A clock that is set by hand, and from which all the desk's times come."""
+    """A clock that tests set; all times of the desk come from it."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
@@ -45,18 +45,18 @@ class Hands:
         self.now += timedelta(seconds=seconds)
 
 
-#: When the fast clock began, in seconds since 1970; the same for all processes of one measurement.
+#: Start of the fast clock in seconds since 1970, shared by all processes of one measurement.
 BEGAN_VARIABLE = "SLVMEVAL_TEST_CLOCK_BEGAN"
 
 
 def fast_clock() -> datetime:
-    """Return a time that runs 2,000 times as fast as the real one: nobody waits for a film to be played."""
+    """Return a time that runs 2,000 times as fast as the real one, so that tests need not wait for films."""
     passed = time.time() - float(os.environ.setdefault(BEGAN_VARIABLE, str(time.time())))
     return datetime(2026, 11, 22, 9, 0, tzinfo=UTC) + timedelta(seconds=2000 * passed)
 
 
 def pair(number: int, **values: Any) -> PairTask:
-    """Return a made-up pair: aspects in turn, two stretches on the low side."""
+    """Return a synthetic pair: aspects in turn, two stretches on the low side."""
     aspect = ("aesthetics", "color", "dynamics_degree")[number % 3]
     clips = tuple(
         PromptClip(start_s=at, end_s=at + 10, caption=f"clip {at} of pair {number}: a red ball rolls")
@@ -83,7 +83,7 @@ def pair(number: int, **values: Any) -> PairTask:
 def put_up(
     root: Path, pairs: list[PairTask], links: int, database: str | None = None, **settings: Any
 ) -> tuple[Serving, list[str]]:
-    """Publish pairs with videos of random bytes; return how to serve them, and tokens of links."""
+    """Publish pairs with videos of random bytes; return the settings of a server, and tokens of links."""
     Store.create(root)
     folder = media_folder(root)
     folder.mkdir(parents=True)
@@ -108,7 +108,7 @@ def put_up(
 
 @contextmanager
 def running(serving: Serving, clock: Any) -> Iterator[str]:
-    """Serve in a thread, on a free port of loopback; give the address."""
+    """Serve in a thread, on a free loopback port; yield the address."""
     opened = socket.socket()
     opened.bind(("127.0.0.1", 0))
     serving = serving.at(port=opened.getsockname()[1])
@@ -130,32 +130,32 @@ def running(serving: Serving, clock: Any) -> Iterator[str]:
 
 def island(page: str) -> dict[str, Any]:
     """Return the data of a task page."""
-    found = re.search(r'<script type="application/json" id="island">(.*?)</script>', page, re.DOTALL)
-    assert found is not None, page
-    said: dict[str, Any] = json.loads(found[1])
-    return said
+    match = re.search(r'<script type="application/json" id="island">(.*?)</script>', page, re.DOTALL)
+    assert match is not None, page
+    values: dict[str, Any] = json.loads(match[1])
+    return values
 
 
 def hidden(page: str) -> str:
     """Return the token of a page's forms."""
-    found = re.search(r'name="csrf" value="([^"]+)"', page)
-    assert found is not None, page
-    return found[1]
+    match = re.search(r'name="csrf" value="([^"]+)"', page)
+    assert match is not None, page
+    return match[1]
 
 
 def reason(reply: httpx.Response, status: int) -> str:
-    """Return the reason that an answer gives, which a person is told too."""
+    """Return the reason in an answer, which also has a message for people."""
     assert reply.status_code == status, reply.text
-    said = reply.json()
-    assert set(said) == {"reason", "message", "go_on"} and said["message"]
-    return str(said["reason"])
+    values = reply.json()
+    assert set(values) == {"reason", "message", "go_on"} and values["message"]
+    return str(values["reason"])
 
 
 @dataclass
 class Browser:
-    """A worker who comes by HTTP, and does what the page's script does.
+    """A worker who uses HTTP, and does what the page's script does.
 
-    As the script does, it asks again where the server is away, for at most `patience_s`.
+    Like the script, it retries while the server is unavailable, for at most `patience_s`.
     """
 
     address: str
@@ -178,7 +178,7 @@ class Browser:
         self.close()
 
     def ask(self, method: str, url: str, **more: Any) -> httpx.Response:
-        """Ask the server, again and again where it is away; note how long it took."""
+        """Send a request, retry while the server is unavailable, and record the duration."""
         ends = time.monotonic() + self.patience_s
         while True:
             began = time.perf_counter()
@@ -197,7 +197,7 @@ class Browser:
         return self.ask("GET", f"/c/{self.name}/{path}", headers=PAGE, follow_redirects=True, **more)
 
     def enter(self, language: str = "en") -> httpx.Response:
-        """Follow the link and agree; return the page that comes then."""
+        """Follow the link and agree; return the next page."""
         page = self.open("enter", params={"token": self.token})
         if not page.url.path.endswith("/consent"):
             return page
@@ -214,41 +214,41 @@ class Browser:
         return view
 
     def fetch(self) -> None:
-        """Fetch both videos whole."""
+        """Fetch both videos completely."""
         for place in ("left", "right"):
             got = self.ask("GET", self.data["urls"][place], headers={"Range": "bytes=0-"})
             assert got.status_code == 206, got.text
 
-    def send(self, name: str, headers: dict[str, str] | None = None, **said: Any) -> httpx.Response:
+    def send(self, name: str, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
         """Send what the page's script sends."""
         token = {"X-CSRF": self.data["csrf"]}
         carried = token if headers is None else headers
-        return self.ask("POST", self.data["urls"][name], json=said, headers=carried)
+        return self.ask("POST", self.data["urls"][name], json=body, headers=carried)
 
-    def told(self, name: str, **said: Any) -> dict[str, Any]:
-        """Send something that is taken, and return the answer."""
-        reply = self.send(name, **said)
+    def send_accepted(self, name: str, **body: Any) -> dict[str, Any]:
+        """Send something that must be accepted, and return the answer."""
+        reply = self.send(name, **body)
         assert reply.status_code == 200, reply.text
         answer: dict[str, Any] = reply.json()
         return answer
 
     def look(self, seconds: float = SECONDS) -> dict[str, Any]:
-        """Report that both videos were played from the beginning."""
+        """Report that both videos were played from the start."""
         for place in ("left", "right"):
-            view = self.told("play", place=place, intervals=[[0, seconds]], speed=1)
+            view = self.send_accepted("play", place=place, intervals=[[0, seconds]], speed=1)
         return view
 
     def answer(self, wait: Any, rating: str = "A", comment: str = "") -> dict[str, Any]:
-        """Do the open task honestly; `wait(seconds)` lets the time of watching pass."""
+        """Do the open task honestly; `wait(seconds)` lets viewing time pass."""
         view = self.task()
         self.fetch()
         wait(SECONDS)
         view = self.look()
         if view["state"] == "opened":
-            view = self.told("prefer", place="left")
+            view = self.send_accepted("prefer", place="left")
         wait(SECONDS)
         view = self.look()
         for stretch in view["must_see"]:
-            view = self.told("confirm", number=stretch["number"])
+            view = self.send_accepted("confirm", number=stretch["number"])
         assert view["can_rate"], view
-        return self.told("rate", rating=rating, comment=comment)
+        return self.send_accepted("rate", rating=rating, comment=comment)

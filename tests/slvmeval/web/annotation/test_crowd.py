@@ -1,4 +1,4 @@
-"""Many workers at once, and a server that is killed among them."""
+"""Many concurrent workers, and a server that is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_server_that_is_told_to_end_does_so_and_goes_on_where_it_was(tmp_path:
         restarting.join(300)
     finally:
         server.stop()
-    # a shell's word for a process that SIGTERM ended, or Python's
+    # a shell's exit code for a process that SIGTERM ended, or Python's
     assert codes in ([-15], [143], [0])
     check_nothing_lost(ran, stored(serving))
     assert len(ran.acknowledged) == 16

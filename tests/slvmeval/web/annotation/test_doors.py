@@ -1,4 +1,4 @@
-"""Who is let in, how often, and under which name: links, limits, hosts, proxies."""
+"""Who is admitted, how often, and under which name: links, limits, hosts, proxies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_links_cannot_be_tried_out(study: Study) -> None:
             assert reason(reply, 403) == "bad_link"
         reply = browser.http.get(f"/c/{NAME}/enter", params={"token": study.tokens[0]})
         assert reason(reply, 429) == "too_many" and 0 < int(reply.headers["retry-after"]) <= 12
-    # who is in stays in: only entering is held
+    # workers who have entered stay: only entering is limited
 
 
 def test_one_worker_too_fast_is_told_to_wait_and_others_are_not(study: Study) -> None:
@@ -56,7 +56,7 @@ def test_one_address_too_fast_is_told_to_wait(study: Study) -> None:
         replies = [browser.http.get("/assets/base.css") for _ in range(15)]
         assert [reply.status_code for reply in replies].count(429) == 5
         assert browser.http.get("/health").status_code == 200
-        # nobody is believed who says to be somewhere else
+        # forwarded addresses are not trusted
         replies = [
             browser.http.get("/assets/base.css", headers={"X-Forwarded-For": "1.2.3.4"}) for _ in range(2)
         ]
@@ -71,7 +71,7 @@ def test_a_proxy_is_believed_if_that_was_said(study: Study) -> None:
                 browser.http.get("/assets/base.css", headers={"X-Forwarded-For": address}) for _ in range(6)
             ]
             assert [reply.status_code for reply in replies] == [200] * 5 + [429]
-        # one network of IPv6 is one place
+        # one IPv6 network counts as one address
         reply = browser.http.get("/assets/base.css", headers={"X-Forwarded-For": "2001:db8::2"})
         assert reply.status_code == 429
 

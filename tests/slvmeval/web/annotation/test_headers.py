@@ -1,4 +1,4 @@
-"""What every answer carries, whatever it is."""
+"""Headers that every response has."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.slvmeval.web.annotation.pieces import NAME, PAGE, Browser, pair
 
 
 def answers(study: Study) -> dict[str, httpx.Response]:
-    """Return an answer of each kind."""
+    """Return a response of each kind."""
     browser = study.browser()
-    found = {
+    responses = {
         "enter": study.stranger().open("enter"),
         "redirect": browser.http.get(f"/c/{NAME}/enter", params={"token": study.tokens[0]}),
         "consent": browser.open("consent"),
@@ -23,7 +23,7 @@ def answers(study: Study) -> dict[str, httpx.Response]:
     browser.enter()
     browser.task()
     urls = browser.data["urls"]
-    found |= {
+    responses |= {
         "task": browser.open("task"),
         "refused page": browser.open("done"),
         "refused JSON": browser.http.get(f"/c/{NAME}/done"),
@@ -42,7 +42,7 @@ def answers(study: Study) -> dict[str, httpx.Response]:
         "organiser": browser.http.get("/organiser/login", headers=PAGE),
         "host": browser.http.get("/nothing", headers={"Host": "x.example"}),
     }
-    return found
+    return responses
 
 
 def test_no_answer_is_without_them(study: Study) -> None:
@@ -57,14 +57,14 @@ def test_no_answer_is_without_them(study: Study) -> None:
         allowed = ("no-referrer", "same-origin") if name == "organiser" else ("no-referrer",)
         assert reply.headers["referrer-policy"] in allowed, name
         assert "server" not in reply.headers, name
-        kept = reply.headers["cache-control"]
+        policy = reply.headers["cache-control"]
         assert (
-            kept
+            policy
             == {"media": "private, no-cache", "range": "private, no-cache", "asset": "no-cache"}.get(
                 name, "private, no-cache" if name == "no range" else "no-store"
             )
             or name == "organiser"
-        ), (name, kept)
+        ), (name, policy)
 
 
 def test_pages_need_nothing_that_the_policy_forbids(study: Study) -> None:
@@ -90,7 +90,7 @@ def test_cookies_are_the_sessions_only_and_kept_from_scripts(study: Study) -> No
         part.strip().partition("=")[0].lower(): part.strip().partition("=")[2] for part in cookie.split(";")
     }
     assert parts["path"] == f"/c/{NAME}" and parts["samesite"] == "lax" and "httponly" in parts
-    # gone when the browser is closed; over plain http on this machine it cannot be held back from http
+    # gone when the browser is closed; for plain http on this machine it cannot be limited to https
     assert not {"expires", "max-age", "domain", "secure"} & set(parts)
     assert study.tokens[0] not in cookie
 

@@ -1,4 +1,4 @@
-"""Videos by signed links: whole, in ranges, to the right worker only, and without a hint of the side."""
+"""Videos by signed links: complete, in ranges, to the right worker only, and without a hint of the side."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.slvmeval.web.annotation.pieces import NAME, SECONDS, Browser, pair
 
 
 def file_at(study: Study, browser: Browser, place: str) -> Path:
-    """Return the file that is shown at a place, from the desk's own books."""
+    """Return the file at a place, from the desk's own records."""
     with Desk.open(study.serving.database, installation_key(study.root), study.clock) as desk:
         (worker,) = desk.organiser.workers(NAME)
         assignment = desk.answers.assignment(NAME, worker.worker, browser.data["view"]["id"])
@@ -44,15 +44,15 @@ def test_any_range_is_what_another_implementation_gives(study: Study) -> None:
     ranges = [
         f"bytes={first}-{first + draw.randrange(size)}" for first in (draw.randrange(size) for _ in range(20))
     ]
-    for asked in [*edges, *ranges]:
-        ours, theirs = get(browser, "left", Range=asked), other.get("/", headers={"Range": asked})
-        assert ours.status_code == theirs.status_code, asked
+    for request in [*edges, *ranges]:
+        ours, theirs = get(browser, "left", Range=request), other.get("/", headers={"Range": request})
+        assert ours.status_code == theirs.status_code, request
         if ours.status_code == 416:
             assert ours.headers["content-range"] == f"bytes */{size}" and not ours.content
             continue
-        assert ours.content == theirs.content, asked
+        assert ours.content == theirs.content, request
         for name in ("content-range", "content-length", "content-type", "accept-ranges"):
-            assert ours.headers.get(name) == theirs.headers.get(name), (asked, name)
+            assert ours.headers.get(name) == theirs.headers.get(name), (request, name)
     whole = get(browser, "left")
     assert whole.status_code == 200 and whole.content == data and "content-range" not in whole.headers
 
@@ -129,22 +129,22 @@ def test_the_desk_is_told_what_was_sent_and_nothing_else(
 ) -> None:
     study.begin(pairs=1)
     browser = study.worker()
-    told: list[tuple[str, int, int]] = []
+    errors: list[tuple[str, int, int]] = []
     before = Viewing.serve
 
     def serve(self: Viewing, campaign: str, assignment: str, place: str, first: int, last: int) -> None:
-        told.append((place, first, last))
+        errors.append((place, first, last))
         before(self, campaign, assignment, place, first, last)
 
     monkeypatch.setattr(Viewing, "serve", serve)
     get(browser, "left", Range="bytes=100-199")
     get(browser, "right", Range="bytes=-10")
     size = file_at(study, browser, "right").stat().st_size
-    assert told == [("left", 100, 199), ("right", size - 10, size - 1)]
+    assert errors == [("left", 100, 199), ("right", size - 10, size - 1)]
     tag = get(browser, "left", "HEAD").headers["etag"]
     get(browser, "left", **{"If-None-Match": tag})
     get(browser, "left", Range=f"bytes={10**9}-")
-    assert len(told) == 2
+    assert len(errors) == 2
 
 
 def test_what_was_not_fetched_cannot_have_been_seen(study: Study) -> None:
@@ -177,7 +177,7 @@ def test_a_file_outside_the_media_folder_is_never_sent(study: Study) -> None:
 
 
 def test_nothing_but_its_bytes_tells_one_side_from_the_other(study: Study) -> None:
-    """Files of the same size in place of the two: then no header and no address may differ."""
+    """With files of the same size, no header and no address may differ."""
     study.begin(pairs=[pair(0, high_bytes=2500)])
     browser = study.worker()
     names = (study.pairs[0].high_file, study.pairs[0].low_file)
@@ -189,5 +189,5 @@ def test_nothing_but_its_bytes_tells_one_side_from_the_other(study: Study) -> No
     assert "last-modified" not in left.headers
     assert len(left.headers["etag"]) == len(right.headers["etag"])
     for place in ("left", "right"):
-        said = f"{browser.data['urls'][place]}{get(browser, place).headers}"
-        assert not any(name in said for name in (*names, "high", "low"))
+        answer = f"{browser.data['urls'][place]}{get(browser, place).headers}"
+        assert not any(name in answer for name in (*names, "high", "low"))

@@ -20,7 +20,7 @@ from tests.slvmeval.web.annotation.pieces import NAME, Browser, pair
 
 @pytest.fixture
 def busy(study: Study) -> Iterator[Study]:
-    """A campaign with votes of a week."""
+    """A campaign with a week of votes."""
     pairs = [pair(number, aspect=ASPECTS[number % 5]) for number in range(40)]
     study.begin(pairs=pairs, pay_per_task=0.5, currency="EUR")
     with desk(study) as opened:
@@ -34,21 +34,21 @@ def run(study: Study, *words: str) -> int:
 
 def test_status_tells_how_far_it_is(busy: Study, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(busy, "status", NAME, "--rate", "0.60") == 0
-    said = capsys.readouterr().out
-    assert re.search(r"all\s+█{16}·{8}\s+140 of 200\s+28 of 40\s+0\s+-?\d\.\d\d", said)
-    assert re.search(r"temporal_flow\s+█+·+\s+\d+ of 40", said)
-    assert "workers: 20 entered, 20 answered, 0 excluded, 1 to review" in said
-    assert "cost: 84.00 EUR so far, 36.00 still to come, at 0.6 per task" in said
+    output = capsys.readouterr().out
+    assert re.search(r"all\s+█{16}·{8}\s+140 of 200\s+28 of 40\s+0\s+-?\d\.\d\d", output)
+    assert re.search(r"temporal_flow\s+█+·+\s+\d+ of 40", output)
+    assert "workers: 20 entered, 20 answered, 0 excluded, 1 to review" in output
+    assert "cost: 84.00 EUR so far, 36.00 still to come, at 0.6 per task" in output
 
 
 def test_status_for_programs(busy: Study, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(busy, "status", "--json") == 0
-    (said,) = json.loads(capsys.readouterr().out)
-    assert said["total"]["votes"] == 140 and said["total"]["wanted"] == 200 and not said["done"]
-    assert {row["aspect"]: row["pairs"] for row in said["aspects"]} == dict.fromkeys(ASPECTS, 8)
-    assert said["cost"] == {"rate": 0.5, "so_far": 70.0, "to_end": 30.0, "currency": "EUR", "total": 100.0}
-    assert said["workers"]["to_review"] == 1 and said["campaign"]["name"] == NAME
-    assert said["alpha"] is not None and -1 < said["alpha"] < 1
+    (values,) = json.loads(capsys.readouterr().out)
+    assert values["total"]["votes"] == 140 and values["total"]["wanted"] == 200 and not values["done"]
+    assert {row["aspect"]: row["pairs"] for row in values["aspects"]} == dict.fromkeys(ASPECTS, 8)
+    assert values["cost"] == {"rate": 0.5, "so_far": 70.0, "to_end": 30.0, "currency": "EUR", "total": 100.0}
+    assert values["workers"]["to_review"] == 1 and values["campaign"]["name"] == NAME
+    assert values["alpha"] is not None and -1 < values["alpha"] < 1
 
 
 def test_status_of_nothing_and_of_no_such_campaign(
@@ -77,7 +77,7 @@ def test_links_are_good_for_one_worker_each(
     assert all(row["link"].startswith(head) for row in rows)
     with Browser(busy.address, rows[1]["link"].removeprefix(head)) as browser:
         assert browser.enter().url.path == f"/c/{NAME}/task"
-    # links that may have been sent out are not written over
+    # links that may have been sent are not overwritten
     assert run(busy, *words) == 1
     assert out.read_text(encoding="utf-8").count("\n") == 4
     capsys.readouterr()
@@ -118,7 +118,7 @@ def test_a_completion_code_can_be_checked_before_paying(
 @pytest.mark.parametrize("url", ["", "elsewhere", "ftp://elsewhere", "https://", "https://a.example/?b=c"])
 def test_links_need_an_address(busy: Study, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(busy, "links", "--public-url", url) == 1
-    assert "say where workers reach the pages" in capsys.readouterr().err
+    assert "give the address at which workers reach the pages" in capsys.readouterr().err
 
 
 def test_a_worker_is_erased_by_the_id_on_the_platform_in_all_campaigns(
@@ -152,13 +152,13 @@ def test_erasing_asks_and_takes_votes_out_of_the_store_too(
     assert run(busy, "erase", "badbad") == 1
     assert "nothing was erased" in capsys.readouterr().err
     assert run(busy, "erase", "badbad", "--by", "Aya") == 0
-    said = capsys.readouterr().out
-    assert "14 votes, 0 tasks, 0 events and 0 decisions removed from the database, 14 votes and" in said
-    assert "0001-badbadba" in said
+    output = capsys.readouterr().out
+    assert "14 votes, 0 tasks, 0 events and 0 decisions removed from the database, 14 votes and" in output
+    assert "0001-badbadba" in output
     assert all(vote.worker != HASTY for vote in files.votes([NAME]))
     with desk(busy) as opened:
         assert [row.votes for row in opened.organiser.erased(NAME)] == [14]
-        # what was collected in between does not bring them back
+        # votes collected meanwhile do not restore them
         assert files.add([vote for _, vote in opened.votes.read(NAME)]).new == 0
 
 

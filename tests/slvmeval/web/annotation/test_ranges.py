@@ -1,4 +1,4 @@
-"""Byte ranges against a plain slice, and against what Starlette's FileResponse gives."""
+"""Byte ranges compared with a plain slice and with Starlette's FileResponse."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_any_range_is_the_slice_that_another_implementation_gives(tmp_path: Path
         if given.status_code == 206:
             assert given.headers["content-range"] == f"bytes {ours.first}-{ours.last}/{SIZE}"
         else:
-            # a suffix longer than the file: the whole of it, as a range or not
+            # a suffix longer than the file: the whole file, as a range or not
             assert ours == ByteRange(0, SIZE - 1), header
 
 

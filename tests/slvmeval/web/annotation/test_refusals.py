@@ -1,4 +1,4 @@
-"""What may not be: each is answered with a reason, as JSON for scripts and as a page for people."""
+"""Forbidden requests: each is answered with a reason, as JSON for scripts and as a page for people."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def test_a_cheat_who_answers_without_watching_is_refused(study: Study) -> None:
     browser = study.worker()
     assert reason(browser.send("rate", rating="A"), 409) == "no_preference"
     assert reason(browser.send("prefer", place="left"), 409) == "not_looked"
-    # claims to have played all, at once, without having fetched a byte
+    # claims to have played everything at once, without having fetched a byte
     browser.look()
     assert reason(browser.send("prefer", place="left"), 409) == "not_looked"
-    # has fetched all, and claims to have played all, but no time has passed
+    # has fetched everything and claims to have played it, but no time has passed
     browser.fetch()
     browser.look()
     assert reason(browser.send("prefer", place="left"), 409) == "not_looked"
     # waits until the preference is allowed, and confirms what was not played
     study.clock.on(4)
     browser.look(4)
-    view = browser.told("prefer", place="left")
+    view = browser.send_accepted("prefer", place="left")
     assert reason(browser.send("confirm", number=0), 409) == "not_seen"
     assert reason(browser.send("confirm", number=99), 422) == "bad_value"
-    # too fast a playback counts nothing
+    # playback that is too fast does not count
     study.clock.on(SECONDS)
     low = "right" if view["intended"] == "left" else "left"
-    browser.told("play", place=low, intervals=[[0, SECONDS]], speed=16)
+    browser.send_accepted("play", place=low, intervals=[[0, SECONDS]], speed=16)
     assert reason(browser.send("confirm", number=0), 409) == "not_seen"
     assert reason(browser.send("rate", rating="A"), 409) == "not_seen"
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
@@ -91,7 +91,7 @@ def test_a_body_may_not_be_endless(study: Study) -> None:
     url = browser.data["urls"]["play"]
     reply = browser.http.post(url, content=b" " * 300_000, headers=headers)
     assert reason(reply, 413) == "too_large"
-    # without saying how long it is
+    # without a content length
     reply = browser.http.post(url, content=(b" " * 10_000 for _ in range(30)), headers=headers)
     assert reply.status_code in (400, 413)
 
@@ -153,13 +153,13 @@ def test_another_workers_task_is_unknown(study: Study) -> None:
     mine, theirs = study.worker(0), study.worker(1)
     assert mine.data["view"]["id"] != theirs.data["view"]["id"]
     mine.data["urls"] = theirs.data["urls"]
-    for name, said in (
+    for name, body in (
         ("play", {"place": "left", "intervals": [[0, 1]], "speed": 1}),
         ("prefer", {"place": "left"}),
         ("confirm", {"number": 0}),
         ("rate", {"rating": "A"}),
     ):
-        assert reason(mine.send(name, **said), 404) == "unknown_assignment"
+        assert reason(mine.send(name, **body), 404) == "unknown_assignment"
     assert mine.send("rate", rating="A").json()["go_on"] == f"/c/{NAME}/task"
 
 
@@ -274,7 +274,7 @@ def test_texts_of_data_sets_and_workers_are_shown_as_text(study: Study) -> None:
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
         ((_, vote),) = desk.votes.read(NAME)
     assert vote.comment == EVIL
-    # JSON answers are never taken for pages
+    # JSON responses are never treated as pages
     reply = browser.http.get(f"/c/{NAME}/enter", params={"token": EVIL})
     assert reply.headers["content-type"] == "application/json" and json.loads(reply.text)
 
@@ -283,6 +283,6 @@ def test_what_a_form_sends_is_not_shown(study: Study) -> None:
     study.begin()
     browser = study.browser()
     page = browser.open("enter", params={"token": study.tokens[0]})
-    said = {"csrf": hidden(page.text), "agree": "yes", "language": EVIL}
-    reply = browser.http.post(f"/c/{NAME}/consent", data=said, headers=PAGE)
+    form = {"csrf": hidden(page.text), "agree": "yes", "language": EVIL}
+    reply = browser.http.post(f"/c/{NAME}/consent", data=form, headers=PAGE)
     assert reply.status_code == 422 and "alert(1)" not in reply.text

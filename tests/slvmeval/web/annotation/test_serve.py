@@ -1,4 +1,4 @@
-"""The command: what it refuses, what it says, and that it serves and ends."""
+"""The command: its errors, its messages, and that it serves and ends."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def published(tmp_path: Path) -> Serving:
     return put_up(tmp_path / "store", [pair(0), pair(1)], 1)[0]
 
 
-def refused(asked: Serving, name: str | None = None, **more: object) -> str:
-    """Return with which message a server is refused."""
+def refused(settings: Serving, name: str | None = None, **more: object) -> str:
+    """Return the message with which a server is refused."""
     with (
         pytest.raises((UserInputError, PrerequisiteError, StoreError)) as problem,
-        prepare(asked, name, **{"private": True, **more}),  # type: ignore[arg-type]
+        prepare(settings, name, **{"private": True, **more}),  # type: ignore[arg-type]
     ):
         pass
     return str(problem.value)
@@ -46,16 +46,16 @@ def test_where_nothing_is_published_it_says_how_to_publish(
 ) -> None:
     store = Store.create(tmp_path / "store").root
     assert main(["annotate", "serve", "demo", "--store", str(store)]) == 1
-    said = capsys.readouterr().err
-    assert "neither a campaign nor a release 'demo' is published" in said
-    assert f"slvmeval annotate publish demo --store {store}" in said
-    # looking for it made nothing
+    errors = capsys.readouterr().err
+    assert "neither a campaign nor a release 'demo' is published" in errors
+    assert f"slvmeval annotate publish demo --store {store}" in errors
+    # searching for it created nothing
     assert not (store / "annotation").exists()
 
 
 def test_another_name_than_what_is_published(published: Serving) -> None:
-    said = refused(published.at(campaigns=()), "stduy")
-    assert "'stduy'" in said and f"(there are {NAME})" in said
+    message = refused(published.at(campaigns=()), "stduy")
+    assert "'stduy'" in message and f"(there are {NAME})" in message
 
 
 def test_a_name_is_a_campaign_or_a_release(published: Serving) -> None:
@@ -73,8 +73,8 @@ def test_words_that_are_missing_are_said_before_the_first_worker_comes(
     with Desk.open(published.database, installation_key(published.root)) as desk:
         other = Campaign(name="other", release="demo", version=1)
         desk.organiser.publish(other, [pair(0).model_copy(update={"aspect": "of_a_package"})])
-    said = refused(published.at(campaigns=()), "other")
-    assert "of_a_package" in said
+    message = refused(published.at(campaigns=()), "other")
+    assert "of_a_package" in message
     assert "folder of texts" in refused(published.at(campaigns=(), texts=str(tmp_path / "none")), NAME)
 
 
@@ -83,22 +83,22 @@ def test_a_port_that_is_taken(published: Serving) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        said = refused(published.at(port=port))
-    assert f"cannot listen on 127.0.0.1:{port}" in said and "--port" in said
+        message = refused(published.at(port=port))
+    assert f"cannot listen on 127.0.0.1:{port}" in message and "--port" in message
 
 
 def test_a_database_that_is_away_or_none(published: Serving, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    said = refused(published.at(database=f"postgresql+psycopg://u:pass-word@127.0.0.1:{port}/desk"))
-    assert "cannot be used" in said and "pass-word" not in said
+    message = refused(published.at(database=f"postgresql+psycopg://u:pass-word@127.0.0.1:{port}/desk"))
+    assert "cannot be used" in message and "pass-word" not in message
     (tmp_path / "text").write_text("no database, but a text of some length\n" * 50)
-    assert "no database of annotations" in refused(published.at(database=f"sqlite:///{tmp_path}/text"))
+    assert "not an annotation database" in refused(published.at(database=f"sqlite:///{tmp_path}/text"))
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"host": "0.0.0.0"}, "--public-url"),
         ({"public_url": "pairs.example"}, "write https://HOST"),
@@ -107,8 +107,8 @@ def test_a_database_that_is_away_or_none(published: Serving, tmp_path: Path) -> 
         ({"platforms": ("prolifik",)}, "choose prolific or mturk"),
     ],
 )
-def test_options_that_do_not_go_together(published: Serving, values: dict[str, object], said: str) -> None:
-    assert said in refused(published.at(**values))
+def test_options_that_do_not_go_together(published: Serving, values: dict[str, object], message: str) -> None:
+    assert message in refused(published.at(**values))
 
 
 def test_several_processes_need_another_database(published: Serving) -> None:
@@ -131,10 +131,10 @@ def test_what_is_said_before_it_serves(published: Serving) -> None:
         port=0, host="0.0.0.0", public_url="http://10.1.2.3:80", platforms=("prolific",)
     )
     with prepare(open_to_all, NAME, private=True) as ready:
-        said, warned = "\n".join(ready.lines), "\n".join(ready.warnings)
-    assert "everyone who can reach this machine" in said
-    assert f"http://10.1.2.3:80/c/{NAME}/enter?token=TOKEN" in said
-    assert "PROLIFIC_PID={{%PROLIFIC_PID%}}" in said
+        output, warned = "\n".join(ready.lines), "\n".join(ready.warnings)
+    assert "everyone who can reach this machine" in output
+    assert f"http://10.1.2.3:80/c/{NAME}/enter?token=TOKEN" in output
+    assert "PROLIFIC_PID={{%PROLIFIC_PID%}}" in output
     assert "plain http" in warned and "may not be redistributed" in warned
 
 
@@ -152,8 +152,8 @@ def test_licences_hold_unless_the_organiser_says_more(judged_store: Path) -> Non
         desk.organiser.publish(
             campaign, [pair(0, source_id=source), pair(1, source_id="gone-from-the-release")]
         )
-    said = refused(serving, "all", private=False)
-    assert f"{1 if free[source] else 2} pairs of campaign all" in said and "--private-audience" in said
+    message = refused(serving, "all", private=False)
+    assert f"{1 if free[source] else 2} pairs of campaign all" in message and "--private-audience" in message
     with prepare(serving, "all", private=True):
         pass
 
@@ -171,20 +171,20 @@ def test_it_serves_as_a_process_and_ends_when_it_is_told_to(tmp_path: Path) -> N
         text=True,
     )
     assert process.stdout is not None
-    said = ""
+    output = ""
     try:
-        while "stop the server with" not in said:
+        while "stop the server with" not in output:
             line = process.stdout.readline()
             assert line, process.communicate()
-            said += line
-        found = re.search(r"listening on (127\.0\.0\.1:\d+), for this machine only", said)
-        assert found is not None and "/organiser/" in said and "secret:" in said
-        address = f"http://{found[1]}"
+            output += line
+        match = re.search(r"listening on (127\.0\.0\.1:\d+), for this machine only", output)
+        assert match is not None and "/organiser/" in output and "secret:" in output
+        address = f"http://{match[1]}"
         assert httpx.get(f"{address}/health", timeout=60).json() == {"status": "ok"}
         with Browser(address, token) as browser:
             assert browser.enter().url.path == f"/c/{NAME}/task"
     finally:
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
-    assert process.returncode == 143 and "Traceback" not in told
-    assert "go on" in told
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143 and "Traceback" not in errors
+    assert "to resume" in errors

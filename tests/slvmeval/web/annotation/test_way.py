@@ -1,4 +1,4 @@
-"""The worker's whole way, over real HTTP."""
+"""A worker's complete path, over real HTTP."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_from_the_link_to_the_code(study: Study) -> None:
     page = browser.enter()
     assert page.url.path == f"/c/{NAME}/task"
     for rating in ("A", "C"):
-        said = browser.answer(study.clock.on, rating, f"I say {rating}")
-        assert said["next"] == f"/c/{NAME}/task"
+        answer = browser.answer(study.clock.on, rating, f"I say {rating}")
+        assert answer["next"] == f"/c/{NAME}/task"
     done = browser.open("task")
     assert done.url.path == f"/c/{NAME}/done" and "C0DE" in done.text
     stored = votes(study)
@@ -47,14 +47,14 @@ def test_each_step_opens_the_next_and_not_before(study: Study) -> None:
     browser.fetch()
     study.clock.on(SECONDS)
     assert browser.look()["can_prefer"]
-    view = browser.told("prefer", place="right")
+    view = browser.send_accepted("prefer", place="right")
     assert view["preferred"] == "right" and view["intended"] in ("left", "right")
     assert [one["confirmed"] for one in view["must_see"]] == [False, False]
     refused = browser.send("rate", rating="A")
     assert (refused.status_code, refused.json()["reason"]) == (409, "not_confirmed")
     for stretch in view["must_see"]:
-        view = browser.told("confirm", number=stretch["number"])
-    assert view["can_rate"] and browser.told("rate", rating="B")["next"]
+        view = browser.send_accepted("confirm", number=stretch["number"])
+    assert view["can_rate"] and browser.send_accepted("rate", rating="B")["next"]
 
 
 def test_the_answers_of_the_page_leave_out_the_prompt_which_it_has(study: Study) -> None:
@@ -72,7 +72,7 @@ def test_who_closes_the_page_comes_back_to_the_same_task(study: Study) -> None:
     first = browser.data["view"]["id"]
     browser.fetch()
     study.clock.on(20)
-    browser.told("play", place="left", intervals=[[0, 10]], speed=1)
+    browser.send_accepted("play", place="left", intervals=[[0, 10]], speed=1)
     study.clock.on(24 * 3600)
     # the browser was closed and its cookie is gone; the link is the same
     with Browser(study.address, study.tokens[0]) as again:
@@ -133,25 +133,25 @@ def test_without_consent_there_is_no_task(study: Study) -> None:
 
 
 @pytest.mark.parametrize(
-    ("platform", "asked"),
+    ("platform", "parameters"),
     [
         ("prolific", {"PROLIFIC_PID": "p1", "STUDY_ID": "s1", "SESSION_ID": "x1"}),
         ("mturk", {"workerId": "W1", "assignmentId": "A1", "hitId": "H1"}),
     ],
 )
 def test_workers_of_platforms_come_by_parameters_where_that_is_allowed(
-    study: Study, platform: str, asked: dict[str, str]
+    study: Study, platform: str, parameters: dict[str, str]
 ) -> None:
     study.begin(serving={"platforms": (platform,)})
     with Browser(study.address) as browser:
-        page = browser.open("enter", params=asked)
+        page = browser.open("enter", params=parameters)
         assert page.url.path.endswith("/consent") and not page.url.query
     with Desk.open(study.serving.database, installation_key(study.root)) as desk:
         (worker,) = desk.organiser.workers(NAME)
         (entered,) = [event for event in desk.events.read(NAME) if event.kind == "entered"]
     assert worker.platform == platform
-    # whoever reads the database does not learn who it was
-    assert asked[next(iter(asked))] not in f"{worker}{entered}"
+    # the database does not reveal who it was
+    assert parameters[next(iter(parameters))] not in f"{worker}{entered}"
 
 
 def test_parameters_of_platforms_are_not_taken_unasked(study: Study) -> None:
@@ -160,8 +160,8 @@ def test_parameters_of_platforms_are_not_taken_unasked(study: Study) -> None:
         reply = browser.http.get(f"/c/{NAME}/enter", params={"PROLIFIC_PID": "p1"})
         assert (reply.status_code, reply.json()["reason"]) == (403, "no_platform")
         preview = {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE", "hitId": "H1"}
-        for asked in (preview, {**preview, "workerId": "W1"}):
-            reply = browser.http.get(f"/c/{NAME}/enter", params=asked)
+        for request in (preview, {**preview, "workerId": "W1"}):
+            reply = browser.http.get(f"/c/{NAME}/enter", params=request)
             assert (reply.status_code, reply.json()["reason"]) == (403, "preview")
 
 

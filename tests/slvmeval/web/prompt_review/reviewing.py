@@ -1,4 +1,4 @@
-"""The page for prompts as the command serves it, in a process of its own that ends with the block."""
+"""The review pages as the command serves them, in a separate process that ends with the block."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 @contextmanager
 def reviewing(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Give the process and the address at which it serves the prompts of a folder."""
+    """Yield the process and the address at which it serves the prompts of a folder."""
     words = ["suite", "prompts", "review", str(folder), "--port", "0", *options]
     command = [sys.executable, "-m", "slvmeval", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             assert process.stdout is not None
-            said = process.stdout.readline().split()
-            assert said[0] == "open", said
-            yield process, said[1]
+            line = process.stdout.readline().split()
+            assert line[0] == "open", line
+            yield process, line[1]
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""The page on which a person corrects prompts, as the command serves it, over real HTTP."""
+"""The review pages as the command serves them, over real HTTP."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Page:
 
     def fields(self, prompt_id: str) -> dict[str, str]:
         text = self.http.get(f"{self.address}prompt/{prompt_id}").text
-        found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', text)
-        return dict(found)
+        matches = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', text)
+        return dict(matches)
 
     def save(self, prompt_id: str, **fields: str) -> httpx.Response:
         given = {**self.fields(prompt_id), "verdict": "accepted", "text": "A ball.", **fields}
@@ -81,26 +81,26 @@ def test_a_person_looks_corrects_and_goes_on(page: Page) -> None:
     assert saved.status_code == 303 and saved.headers["location"].endswith("/prompt/p2")
     page.save("p3", verdict="left_out")
     assert page.save("p2").headers["location"].count("/") == 2
-    said = {one.prompt_id: (one.verdict, one.text) for one in page.project.reviews()}
-    assert said == {
+    reviews = {one.prompt_id: (one.verdict, one.text) for one in page.project.reviews()}
+    assert reviews == {
         "p1": ("accepted", "A ball.\nIt stops."),
         "p3": ("left_out", ""),
         "p2": ("accepted", "A ball."),
     }
     assert "3 drafts, 0 to review" in page.http.get(page.address).text
-    # what was accepted is in the form, to be changed
+    # the accepted text is in the form and can be changed
     assert "A ball.\nIt stops.</textarea>" in page.http.get(f"{page.address}prompt/p1").text
 
 
 def test_no_text_becomes_part_of_the_page(page: Page) -> None:
-    shown = page.http.get(f"{page.address}prompt/p1").text
-    assert re.findall("<script[^>]*>", shown) == ['<script src="../keep.js" defer>']
+    page_text = page.http.get(f"{page.address}prompt/p1").text
+    assert re.findall("<script[^>]*>", page_text) == ['<script src="../keep.js" defer>']
     assert (
-        "alert(1)</script>" not in shown
-        and "<i>" not in shown
-        and "49" not in re.sub(r"[0-9a-f]{40,}", "", shown)
+        "alert(1)</script>" not in page_text
+        and "<i>" not in page_text
+        and "49" not in re.sub(r"[0-9a-f]{40,}", "", page_text)
     )
-    (text,) = re.findall(r"<textarea[^>]*>\n(.*?)</textarea>", shown, re.S)
+    (text,) = re.findall(r"<textarea[^>]*>\n(.*?)</textarea>", page_text, re.S)
     assert html.unescape(text) == ODD
     refused = page.save("p1", verdict="<b>maybe</b>", text=ODD, by='"><b>', note="'><b>")
     assert refused.status_code == 422 and "<b>" not in refused.text
@@ -110,8 +110,8 @@ def test_no_text_becomes_part_of_the_page(page: Page) -> None:
 
 
 def test_a_video_that_is_gone_leaves_the_text(page: Page) -> None:
-    shown = page.http.get(f"{page.address}prompt/p3")
-    assert shown.status_code == 200 and "The video cannot be shown" in shown.text
+    reply = page.http.get(f"{page.address}prompt/p3")
+    assert reply.status_code == 200 and "The video cannot be shown" in reply.text
     for gone in (
         "still/p3/0",
         "still/p1/12",

@@ -1,4 +1,4 @@
-"""The page in a browser: what a person wrote survives the end of the server, and a click beside the form."""
+"""The review pages in a browser: unsaved text survives the end of the server and a click on a link."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def test_a_text_is_corrected_and_a_killed_server_takes_none_away(chromium: Any, 
         page.click("text=Accept this text")
         page.wait_for_url("**/prompt/p2")
         assert [one.text for one in project.reviews()] == ["Mended."]
-        page.click("text=Leave this prompt out")
+        page.click("text=Leave out this prompt")
         page.wait_for_url(address)
         assert [one.verdict for one in project.reviews()] == ["accepted", "left_out"]
         page.goto(f"{address}prompt/p1")
         page.fill("#text", "The work of an hour.")
-        asked: list[str] = []
+        requests: list[str] = []
 
         def stay(dialog: Any) -> None:
-            asked.append(dialog.type)
+            requests.append(dialog.type)
             dialog.dismiss()
 
         page.on("dialog", stay)
@@ -56,7 +56,7 @@ def test_a_text_is_corrected_and_a_killed_server_takes_none_away(chromium: Any, 
         page.click("text=Accept this text")
         page.wait_for_selector("#unsaved", state="visible")
         assert page.input_value("#text") == "The work of an hour."
-        assert (asked, faults) == (["beforeunload"], [])
+        assert (requests, faults) == (["beforeunload"], [])
         page.close(run_before_unload=False)
     assert len(project.reviews()) == 2
 
@@ -67,7 +67,7 @@ def test_the_page_works_without_scripts(chromium: Any, project: Project) -> None
         page = context.new_page()
         page.goto(f"{address}prompt/p1")
         page.fill("#text", "Mended.")
-        page.click("text=Leave this prompt out")
+        page.click("text=Leave out this prompt")
         page.wait_for_url("**/prompt/p2")
         page.click("text=Accept this text")
         page.wait_for_url(address)

@@ -1,4 +1,4 @@
-"""From opening a task to its vote: what has to be played, confirmed, and in which order."""
+"""From opening a task to its vote: what must be played and confirmed, and in which order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tasks.annotation.desk.assignments import Assignment
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.events import EventKind
-from tasks.annotation.desk.playback import MOST_SILENCE_S, length
+from tasks.annotation.desk.playback import MAX_SILENCE_S, length
 from tasks.annotation.desk.refusals import RefusalReason
 from tests.tasks.annotation.example_desk import (
     START,
@@ -35,44 +35,44 @@ PLACES = ("left", "right")
 
 @pytest.fixture
 def opened(desk: Desk) -> Assignment:
-    """A worker's first task, of a campaign whose pairs want two votes."""
+    """A worker's first task in a campaign whose pairs need two votes."""
     desk.organiser.publish(example_campaign(workers_per_pair=2, lease_minutes=60), example_tasks(2))
     return desk.queue.next("autumn", come_in(desk, "ann"))
 
 
 def play(
-    desk: Desk, found: Assignment, place: str, *parts: tuple[float, float], speed: float = 1.0
+    desk: Desk, assignment: Assignment, place: str, *parts: tuple[float, float], speed: float = 1.0
 ) -> Assignment:
-    return desk.viewing.play("autumn", found.worker, found.id, place, parts, speed)
+    return desk.viewing.play("autumn", assignment.worker, assignment.id, place, parts, speed)
 
 
 def test_a_whole_task_gives_one_vote_with_the_servers_times(
     desk: Desk, clock: HandClock, opened: Assignment
 ) -> None:
     clock.pass_s(5)
-    found = watch_all(desk, clock, opened)
-    found = desk.answers.prefer("autumn", found.worker, found.id, "right")
+    assignment = watch_all(desk, clock, opened)
+    assignment = desk.answers.prefer("autumn", assignment.worker, assignment.id, "right")
     clock.pass_s(10)
-    confirm_all(desk, found)
+    confirm_all(desk, assignment)
     clock.pass_s(2)
     vote = desk.answers.rate(
-        "autumn", found.worker, found.id, "B", "the colour \x00 of \ud800 the car\nflickers"
+        "autumn", assignment.worker, assignment.id, "B", "the colour \x00 of \ud800 the car\nflickers"
     )
-    low_left = found.first == "low"
+    low_left = assignment.first == "low"
     assert vote.model_dump() == {
-        "vote_id": found.id,
+        "vote_id": assignment.id,
         "campaign": "autumn",
         "release": "first",
         "version": 1,
-        "pair_id": found.task.pair_id,
-        "source_id": found.task.source_id,
+        "pair_id": assignment.task.pair_id,
+        "source_id": assignment.task.source_id,
         "aspect": "color",
-        "worker": found.worker,
+        "worker": assignment.worker,
         "platform": "prolific",
         "origin": "web",
         "language": "en",
         "gold": False,
-        "first": found.first,
+        "first": assignment.first,
         "preferred": "high" if low_left else "low",
         "rating": "B",
         "preference_s": 35.0,
@@ -86,24 +86,24 @@ def test_a_whole_task_gives_one_vote_with_the_servers_times(
     assert desk.votes.read("autumn") == [(1, vote)]
     kinds = [event.kind.value for event in desk.events.read("autumn")][3:]
     assert kinds == ["opened", "preferred", "confirmed", "confirmed", "rated"]
-    assert desk.answers.assignment("autumn", found.worker, found.id).view()["rating"] == "B"
+    assert desk.answers.assignment("autumn", assignment.worker, assignment.id).view()["rating"] == "B"
 
 
 def test_the_same_answer_again_is_the_same_vote_and_another_is_refused(
     desk: Desk, clock: HandClock, opened: Assignment
 ) -> None:
-    found = ready_to_rate(desk, clock, opened)
-    vote = desk.answers.rate("autumn", found.worker, found.id, "A", "fine")
+    assignment = ready_to_rate(desk, clock, opened)
+    vote = desk.answers.rate("autumn", assignment.worker, assignment.id, "A", "fine")
     clock.pass_s(99)
-    assert desk.answers.rate("autumn", found.worker, found.id, "A", "fine") == vote
+    assert desk.answers.rate("autumn", assignment.worker, assignment.id, "A", "fine") == vote
     for rating, comment in (("B", "fine"), ("A", "not fine")):
         with refused(RefusalReason.OTHER_ANSWER):
-            desk.answers.rate("autumn", found.worker, found.id, rating, comment)
+            desk.answers.rate("autumn", assignment.worker, assignment.id, rating, comment)
     assert desk.votes.read("autumn") == [(1, vote)]
-    assert desk.answers.prefer("autumn", found.worker, found.id, "left").state == "rated"
+    assert desk.answers.prefer("autumn", assignment.worker, assignment.id, "left").state == "rated"
     with refused(RefusalReason.OTHER_ANSWER):
-        desk.answers.prefer("autumn", found.worker, found.id, "right")
-    assert play(desk, found, "left", (0, 1)).state == "rated"
+        desk.answers.prefer("autumn", assignment.worker, assignment.id, "right")
+    assert play(desk, assignment, "left", (0, 1)).state == "rated"
 
 
 def test_the_first_answer_needs_a_look_at_both(desk: Desk, clock: HandClock, opened: Assignment) -> None:
@@ -115,21 +115,21 @@ def test_the_first_answer_needs_a_look_at_both(desk: Desk, clock: HandClock, ope
     with refused(RefusalReason.NOT_LOOKED):
         desk.answers.prefer("autumn", opened.worker, opened.id, "left")
     assert play(desk, opened, "right", (0, 1), (20, 22)).view()["can_prefer"]
-    found = desk.answers.prefer("autumn", opened.worker, opened.id, "left")
-    assert (found.state, found.preferred) == ("preferred", "left")
-    assert desk.answers.prefer("autumn", opened.worker, opened.id, "left") == found
+    assignment = desk.answers.prefer("autumn", opened.worker, opened.id, "left")
+    assert (assignment.state, assignment.preferred) == ("preferred", "left")
+    assert desk.answers.prefer("autumn", opened.worker, opened.id, "left") == assignment
     with refused(RefusalReason.OTHER_ANSWER):
         desk.answers.prefer("autumn", opened.worker, opened.id, "right")
 
 
 def test_a_video_shorter_than_the_look_has_to_be_played_whole(desk: Desk, clock: HandClock) -> None:
     desk.organiser.publish(example_campaign(least_look_s=8), [example_task(high_s=5.0, low_s=30.0)])
-    found = desk.queue.next("autumn", come_in(desk, "ann"))
-    send_all(desk, found)
+    assignment = desk.queue.next("autumn", come_in(desk, "ann"))
+    send_all(desk, assignment)
     clock.pass_s(8)
-    play(desk, found, found.place_of("low"), (0, 8))
-    assert not play(desk, found, found.place_of("high"), (0, 4.9)).looked()
-    assert play(desk, found, found.place_of("high"), (4.9, 5)).looked()
+    play(desk, assignment, assignment.place_of("low"), (0, 8))
+    assert not play(desk, assignment, assignment.place_of("high"), (0, 4.9)).looked()
+    assert play(desk, assignment, assignment.place_of("high"), (4.9, 5)).looked()
 
 
 def test_rating_and_confirming_come_after_the_preference(
@@ -156,17 +156,20 @@ def test_every_stretch_has_to_be_played_and_confirmed(
     with refused(RefusalReason.NOT_SEEN):
         desk.answers.rate("autumn", opened.worker, opened.id, "A")
     assert desk.answers.confirm("autumn", opened.worker, opened.id, 0).missing() == (1,)
-    found = play(desk, opened, low, (20, 28.9))
-    assert not found.was_seen(1), "8.9 of 10 seconds"
-    found = play(desk, opened, low, (20, 29))
-    assert found.was_seen(1) and found.missing() == (1,) and not found.view()["can_rate"]
+    assignment = play(desk, opened, low, (20, 28.9))
+    assert not assignment.was_seen(1), "8.9 of 10 seconds"
+    assignment = play(desk, opened, low, (20, 29))
+    assert assignment.was_seen(1) and assignment.missing() == (1,) and not assignment.view()["can_rate"]
     with refused(RefusalReason.NOT_CONFIRMED):
         desk.answers.rate("autumn", opened.worker, opened.id, "A")
     for number in (-1, 2):
         with refused(RefusalReason.BAD_VALUE):
             desk.answers.confirm("autumn", opened.worker, opened.id, number)
-    found = desk.answers.confirm("autumn", opened.worker, opened.id, 1)
-    assert found.view()["can_rate"] and desk.answers.confirm("autumn", opened.worker, opened.id, 1) == found
+    assignment = desk.answers.confirm("autumn", opened.worker, opened.id, 1)
+    assert (
+        assignment.view()["can_rate"]
+        and desk.answers.confirm("autumn", opened.worker, opened.id, 1) == assignment
+    )
     with refused(RefusalReason.BAD_VALUE):
         desk.answers.rate("autumn", opened.worker, opened.id, "D")
     assert desk.answers.rate("autumn", opened.worker, opened.id, "A").watched_s == 48.0
@@ -178,8 +181,8 @@ def test_a_cheat_who_claims_all_at_once_is_cut_and_put_on_record(
     send_all(desk, opened)
     clock.pass_s(4)
     for place in PLACES:
-        found = play(desk, opened, place, (0, 30))
-        assert found.seen[place] == ((0.0, 8.0),), "four seconds at double speed"
+        assignment = play(desk, opened, place, (0, 30))
+        assert assignment.seen[place] == ((0.0, 8.0),), "four seconds at double speed"
     desk.answers.prefer("autumn", opened.worker, opened.id, "left")
     with refused(RefusalReason.NOT_SEEN):
         desk.answers.rate("autumn", opened.worker, opened.id, "A")
@@ -195,14 +198,14 @@ def test_a_cheat_who_claims_all_at_once_is_cut_and_put_on_record(
 def test_what_was_not_sent_was_not_seen(desk: Desk, clock: HandClock) -> None:
     index = {"high_index": ((0.0, 8192), (15.0, 131072)), "low_index": ((0.0, 8192), (15.0, 131072))}
     desk.organiser.publish(example_campaign(), [example_task(**index)])
-    found = desk.queue.next("autumn", come_in(desk, "ann"))
+    assignment = desk.queue.next("autumn", come_in(desk, "ann"))
     clock.pass_s(100)
-    assert play(desk, found, "left", (0, 30)).seen["left"] == ()
-    desk.viewing.serve("autumn", found.id, "left", 0, 131071)
-    desk.viewing.serve("autumn", found.id, "left", 0, 131071)
-    assert play(desk, found, "left", (0, 30)).seen == {"left": ((0.0, 15.0),), "right": ()}
-    desk.viewing.serve("autumn", found.id, "left", 131072, 299_999)
-    assert play(desk, found, "left", (0, 30)).seen == {"left": ((0.0, 30.0),), "right": ()}
+    assert play(desk, assignment, "left", (0, 30)).seen["left"] == ()
+    desk.viewing.serve("autumn", assignment.id, "left", 0, 131071)
+    desk.viewing.serve("autumn", assignment.id, "left", 0, 131071)
+    assert play(desk, assignment, "left", (0, 30)).seen == {"left": ((0.0, 15.0),), "right": ()}
+    desk.viewing.serve("autumn", assignment.id, "left", 131072, 299_999)
+    assert play(desk, assignment, "left", (0, 30)).seen == {"left": ((0.0, 30.0),), "right": ()}
 
 
 @pytest.mark.parametrize("speed", [2.001, 16.0, 0.0, -1.0, math.nan, math.inf])
@@ -241,52 +244,54 @@ def test_another_workers_task_is_not_there(desk: Desk, opened: Assignment) -> No
 def test_a_late_answer_is_taken_where_nobody_else_got_the_pair(
     desk: Desk, clock: HandClock, opened: Assignment
 ) -> None:
-    found = ready_to_rate(desk, clock, opened)
+    assignment = ready_to_rate(desk, clock, opened)
     clock.pass_s(3 * 3600)
-    assert desk.answers.rate("autumn", found.worker, found.id, "A").rating == "A"
+    assert desk.answers.rate("autumn", assignment.worker, assignment.id, "A").rating == "A"
 
 
 def test_a_late_answer_is_taken_where_the_pair_still_has_a_place(
     desk: Desk, clock: HandClock, opened: Assignment
 ) -> None:
-    found = ready_to_rate(desk, clock, opened)
+    assignment = ready_to_rate(desk, clock, opened)
     clock.pass_s(3 * 3600)
     assert do_task(desk, clock, come_in(desk, "bob")).pair_id != ""
     assert do_task(desk, clock, desk.workers.name_of("prolific", "bob")).pair_id != ""
-    assert desk.answers.rate("autumn", found.worker, found.id, "A").pair_id == found.task.pair_id
+    assert (
+        desk.answers.rate("autumn", assignment.worker, assignment.id, "A").pair_id == assignment.task.pair_id
+    )
 
 
 def test_a_late_answer_over_the_number_is_refused_with_thanks_and_counted_once(
     desk: Desk, clock: HandClock, opened: Assignment
 ) -> None:
-    found = ready_to_rate(desk, clock, opened)
+    assignment = ready_to_rate(desk, clock, opened)
     clock.pass_s(3 * 3600)
     for name in ("bob", "carol"):
         worker = come_in(desk, name)
         done = {do_task(desk, clock, worker).pair_id for _ in range(2)}
-        assert found.task.pair_id in done
+        assert assignment.task.pair_id in done
     for _ in range(2):
         with refused(RefusalReason.EXPIRED):
-            desk.answers.rate("autumn", found.worker, found.id, "A")
+            desk.answers.rate("autumn", assignment.worker, assignment.id, "A")
     with refused(RefusalReason.EXPIRED):
-        play(desk, found, "left", (0, 1))
-    (row,) = [row for row in desk.organiser.workers("autumn") if row.worker == found.worker]
+        play(desk, assignment, "left", (0, 1))
+    (row,) = [row for row in desk.organiser.workers("autumn") if row.worker == assignment.worker]
     assert (row.votes, row.refused_late) == (0, 1)
     with refused(RefusalReason.DONE):
-        desk.queue.next("autumn", found.worker)
+        desk.queue.next("autumn", assignment.worker)
 
 
 def test_an_answer_that_came_in_a_file_closes_the_task(
     desk: Desk, clock: HandClock, opened: Assignment
 ) -> None:
-    found = ready_to_rate(desk, clock, opened)
+    assignment = ready_to_rate(desk, clock, opened)
     campaign = desk.campaigns.get("autumn")
-    added = desk.votes.add("autumn", [file_vote(found.task, found.worker, campaign, rating="B")])
+    added = desk.votes.add("autumn", [file_vote(assignment.task, assignment.worker, campaign, rating="B")])
     assert added.accepted == 1
     with refused(RefusalReason.EXPIRED):
-        desk.answers.rate("autumn", found.worker, found.id, "A")
+        desk.answers.rate("autumn", assignment.worker, assignment.id, "A")
     assert [vote.rating for _, vote in desk.votes.read("autumn")] == ["B"]
-    assert desk.queue.next("autumn", found.worker).task != found.task
+    assert desk.queue.next("autumn", assignment.worker).task != assignment.task
 
 
 def test_a_clock_that_jumps_gives_no_time_and_takes_none(
@@ -301,17 +306,17 @@ def test_a_clock_that_jumps_gives_no_time_and_takes_none(
     assert play(desk, opened, "left", (0, 30)).seen["left"] == ((0.0, 6.0),), "time goes on from there"
     clock.pass_s(-7200)
     play(desk, opened, "left", (0, 30))
-    found = ready_to_rate(desk, clock, opened)
-    vote = desk.answers.rate("autumn", found.worker, found.id, "A")
+    assignment = ready_to_rate(desk, clock, opened)
+    vote = desk.answers.rate("autumn", assignment.worker, assignment.id, "A")
     assert vote.total_s == 0.0, "never below zero"
 
 
 def test_a_jump_ahead_gives_at_most_ten_minutes(desk: Desk, clock: HandClock) -> None:
     desk.organiser.publish(example_campaign(), [example_task(high_s=3000.0, low_s=3000.0)])
-    found = desk.queue.next("autumn", come_in(desk, "ann"))
-    send_all(desk, found)
+    assignment = desk.queue.next("autumn", come_in(desk, "ann"))
+    send_all(desk, assignment)
     clock.pass_s(86400)
-    assert length(play(desk, found, "left", (0, 3000)).seen["left"]) == 2 * MOST_SILENCE_S
+    assert length(play(desk, assignment, "left", (0, 3000)).seen["left"]) == 2 * MAX_SILENCE_S
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -327,12 +332,12 @@ def test_whatever_is_claimed_no_more_is_seen_than_time_went_by(
     campaign = example_campaign(f"story-{number}")
     desk.organiser.publish(campaign, [example_task()])
     worker = come_in(desk, "ann", campaign.name)
-    found = desk.queue.next(campaign.name, worker)
-    send_all(desk, found)
+    assignment = desk.queue.next(campaign.name, worker)
+    send_all(desk, assignment)
     forward = 0.0
     for passed, place, start, end in story:
         clock.pass_s(passed)
         forward += max(passed, 0.0)
-        found = desk.viewing.play(campaign.name, worker, found.id, place, [(start, end)], 1.0)
-        for seen in found.seen.values():
+        assignment = desk.viewing.play(campaign.name, worker, assignment.id, place, [(start, end)], 1.0)
+        for seen in assignment.seen.values():
             assert length(seen) <= 2.0 * forward + 1e-3

@@ -1,4 +1,4 @@
-"""Nothing tells which side is degraded before the first answer is stored (SPEC, section 4)."""
+"""Nothing reveals which side is degraded before the first answer is stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OTHER: dict[SideWord, SideWord] = {"high": "low", "low": "high"}
 
 
 def swapped(task: PairTask) -> PairTask:
-    """The same two videos, the other one degraded."""
+    """The same two videos with the sides swapped."""
     values: dict[str, Any] = {}
     for end in ("s", "file", "bytes", "index"):
         values[f"high_{end}"] = getattr(task, f"low_{end}")
@@ -76,28 +76,32 @@ def assignments(draw: st.DrawFn) -> Assignment:
 
 @given(assignments())
 def test_before_the_first_answer_the_view_is_the_same_if_the_other_side_is_degraded(
-    found: Assignment,
+    assignment: Assignment,
 ) -> None:
-    other = replace(found, task=swapped(found.task), first=OTHER[found.first])
-    assert found.file_at("left") == other.file_at("left"), "the same two videos at the same places"
-    assert found.side_at("left") != other.side_at("left")
-    assert json.dumps(found.view()) == json.dumps(other.view()), "in the same order, too"
+    other = replace(assignment, task=swapped(assignment.task), first=OTHER[assignment.first])
+    assert assignment.file_at("left") == other.file_at("left"), "the same two videos at the same places"
+    assert assignment.side_at("left") != other.side_at("left")
+    assert json.dumps(assignment.view()) == json.dumps(other.view()), "in the same order, too"
 
 
 @given(assignments())
-def test_the_answer_that_is_hidden_before_is_told_after(found: Assignment) -> None:
-    after = replace(found, state="preferred", preferred="left").view()
+def test_the_answer_that_is_hidden_before_is_told_after(assignment: Assignment) -> None:
+    after = replace(assignment, state="preferred", preferred="left").view()
     other = replace(
-        found, state="preferred", preferred="left", task=swapped(found.task), first=OTHER[found.first]
+        assignment,
+        state="preferred",
+        preferred="left",
+        task=swapped(assignment.task),
+        first=OTHER[assignment.first],
     ).view()
-    assert after["intended"] == found.place_of("high") != other["intended"]
+    assert after["intended"] == assignment.place_of("high") != other["intended"]
     places = [stretch["place"] for stretch in after["must_see"]]
-    assert places == [found.place_of(stretch.video) for stretch in found.task.must_see]
+    assert places == [assignment.place_of(stretch.video) for stretch in assignment.task.must_see]
 
 
 @given(assignments())
-def test_no_name_size_or_stretch_is_in_the_view_before(found: Assignment) -> None:
-    view = found.view()
+def test_no_name_size_or_stretch_is_in_the_view_before(assignment: Assignment) -> None:
+    view = assignment.view()
     assert set(view) == {
         "id",
         "campaign",
@@ -113,7 +117,7 @@ def test_no_name_size_or_stretch_is_in_the_view_before(found: Assignment) -> Non
         "can_prefer",
     }
     text = json.dumps({key: value for key, value in view.items() if key != "prompt"})
-    task = found.task
+    task = assignment.task
     for word in (task.pair_id, task.source_id, task.high_file, task.low_file, '"high"', '"low"', "gold"):
         assert word not in text
 
@@ -126,10 +130,10 @@ def test_a_worker_is_shown_the_same_by_the_desk_whichever_side_is_degraded(
     task = example_task()
     with open_desk(tmp_path, clock) as desk:
         desk.organiser.publish(example_campaign(), [task if degraded == "as it is" else swapped(task)])
-        found = desk.queue.next("autumn", come_in(desk, "ann"))
-        seen = watch_all(desk, clock, found)
-        first, view = found.view(), seen.view()
-        assert first.pop("id") == view.pop("id") == found.id
+        assignment = desk.queue.next("autumn", come_in(desk, "ann"))
+        seen = watch_all(desk, clock, assignment)
+        first, view = assignment.view(), seen.view()
+        assert first.pop("id") == view.pop("id") == assignment.id
     assert first == {
         "campaign": "autumn",
         "aspect": "color",
@@ -155,10 +159,10 @@ def test_after_the_first_answer_the_view_says_what_has_to_be_seen(tmp_path: Path
     clock = HandClock()
     with open_desk(tmp_path, clock) as desk:
         desk.organiser.publish(example_campaign(), [example_task()])
-        found = ready_to_rate(desk, clock, desk.queue.next("autumn", come_in(desk, "ann")))
-    view = found.view()
-    low = found.place_of("low")
-    assert view["intended"] == found.place_of("high") != low
+        assignment = ready_to_rate(desk, clock, desk.queue.next("autumn", come_in(desk, "ann")))
+    view = assignment.view()
+    low = assignment.place_of("low")
+    assert view["intended"] == assignment.place_of("high") != low
     assert view["must_see"][0] == {
         "number": 0,
         "place": low,

@@ -1,4 +1,4 @@
-"""Many workers at once, and a process that is killed while they vote: no acknowledged vote is lost."""
+"""Many concurrent workers, and a process that is killed while they vote: no acknowledged vote is lost."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def test_fifty_workers_at_once_lose_no_vote(desk: Desk, clock: HandClock) -> Non
 
     def work(name: str) -> Vote:
         worker = come_in(desk, name)
-        found = desk.queue.next("autumn", worker)
+        assignment = desk.queue.next("autumn", worker)
         together.wait()
-        found = watch_all(desk, clock, found)
-        found = desk.answers.prefer("autumn", worker, found.id, "left")
-        confirm_all(desk, found)
+        assignment = watch_all(desk, clock, assignment)
+        assignment = desk.answers.prefer("autumn", worker, assignment.id, "left")
+        confirm_all(desk, assignment)
         together.wait()
-        return desk.answers.rate("autumn", worker, found.id, "A")
+        return desk.answers.rate("autumn", worker, assignment.id, "A")
 
     def follow() -> None:
-        """Read votes as they come, each time what is new."""
+        """Read new votes repeatedly."""
         last, ended = 0, False
         while not ended:
             ended = done.wait(0.02)
@@ -82,9 +82,9 @@ def test_one_worker_in_many_tabs_gets_one_task_and_gives_one_vote(desk: Desk, cl
     desk.organiser.publish(example_campaign(), example_tasks(5))
     worker = come_in(desk, "ann")
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: desk.queue.next("autumn", worker), range(8)))
-        assert len({one.id for one in found}) == 1
-        watched = watch_all(desk, clock, found[0])
+        opened = list(pool.map(lambda _: desk.queue.next("autumn", worker), range(8)))
+        assert len({one.id for one in opened}) == 1
+        watched = watch_all(desk, clock, opened[0])
         desk.answers.prefer("autumn", worker, watched.id, "left")
         confirm_all(desk, watched)
 
@@ -94,10 +94,10 @@ def test_one_worker_in_many_tabs_gets_one_task_and_gives_one_vote(desk: Desk, cl
             except DeskRefusal as refusal:
                 return refusal.reason.value
 
-        said = Counter(pool.map(answer, "AABBCCAA"))
+        counts = Counter(pool.map(answer, "AABBCCAA"))
     ((_, vote),) = desk.votes.read("autumn")
-    assert said[vote.rating] == {"A": 4, "B": 2, "C": 2}[vote.rating]
-    assert said["other_answer"] == 8 - said[vote.rating]
+    assert counts[vote.rating] == {"A": 4, "B": 2, "C": 2}[vote.rating]
+    assert counts["other_answer"] == 8 - counts[vote.rating]
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_a_process_that_is_killed_loses_no_acknowledged_vote(
                 assert line.endswith("\n"), "the process ended by itself"
                 acknowledged.append(line.strip())
             process.send_signal(signal.SIGKILL)
-            # a last line may be torn; a whole one was acknowledged
+            # the last line may be incomplete; a complete one was acknowledged
             acknowledged += process.stdout.read().split("\n")[:-1]
             assert process.wait(60) == -signal.SIGKILL
     with open_desk(tmp_path, clock, desk_url) as desk:

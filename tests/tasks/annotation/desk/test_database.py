@@ -21,48 +21,48 @@ from tests.tasks.annotation.example_desk import KEY, HandClock, example_campaign
 @pytest.mark.parametrize(
     "url, message",
     [
-        ("", "is no address of a database"),
-        ("desk.sqlite", "is no address of a database"),
-        ("sqlite://", "in memory loses votes"),
-        ("sqlite:///:memory:", "in memory loses votes"),
+        ("", "is not a valid database address"),
+        ("desk.sqlite", "is not a valid database address"),
+        ("sqlite://", "in memory would lose votes"),
+        ("sqlite:///:memory:", "in memory would lose votes"),
         ("mysql://me:secret@host/desk", r"'mysql://me:\*\*\*@host/desk' is not supported"),
         ("sqlite+aiosqlite:///desk.sqlite", "is not supported"),
     ],
 )
 def test_other_addresses_are_refused(url: str, message: str) -> None:
-    with pytest.raises(UserInputError, match=message) as found:
+    with pytest.raises(UserInputError, match=message) as problem:
         Desk.open(url, KEY)
-    assert "secret" not in str(found.value)
+    assert "secret" not in str(problem.value)
 
 
 def test_a_key_that_is_too_short_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="has 5 bytes, at least 16"):
+    with pytest.raises(UserInputError, match="has 5 bytes, but at least 16"):
         Desk.open(f"sqlite:///{tmp_path / 'desk.sqlite'}", b"short")
 
 
 def test_a_server_that_is_not_there_is_said_without_its_password() -> None:
-    with pytest.raises(PrerequisiteError, match="cannot be used") as found:
+    with pytest.raises(PrerequisiteError, match="cannot be used") as problem:
         Desk.open("postgresql://me:secret@127.0.0.1:1/desk", KEY)
-    assert "secret" not in str(found.value) and "127.0.0.1" in str(found.value)
+    assert "secret" not in str(problem.value) and "127.0.0.1" in str(problem.value)
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(PrerequisiteError, match="cannot be made"):
+    with pytest.raises(PrerequisiteError, match="cannot be created"):
         Desk.open(f"sqlite:///{tmp_path / 'file' / 'deeper' / 'desk.sqlite'}", KEY)
 
 
 def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "desk.sqlite"
     file.write_bytes(b"holiday pictures" * 100)
-    with pytest.raises(StoreError, match="is no database of annotations"):
+    with pytest.raises(StoreError, match="is not an annotation database"):
         Desk.open(f"sqlite:///{file}", KEY)
     assert file.read_bytes() == b"holiday pictures" * 100
 
 
 def test_another_key_or_version_is_noticed(desk_url: str, tmp_path: Path, clock: HandClock) -> None:
     open_desk(tmp_path, clock, desk_url).close()
-    with pytest.raises(StoreError, match="made with another key"):
+    with pytest.raises(StoreError, match="created with another installation key"):
         Desk.open(desk_url, KEY + b"!")
     database = Database(desk_url)
     with database.write() as connection:
@@ -93,15 +93,15 @@ def test_many_may_open_a_new_database_at_once(desk_url: str, tmp_path: Path, clo
 
 
 def test_sqlite_waits_for_the_disk_before_it_says_yes(tmp_path: Path, clock: HandClock) -> None:
-    found = []
+    settings = []
     with open_desk(tmp_path, clock) as desk:
         for on_disk in (True, False, True):
             with desk.database.write(on_disk) as connection:
-                said = [
+                pragmas = [
                     connection.exec_driver_sql(f"PRAGMA {name}") for name in ("journal_mode", "synchronous")
                 ]
-                found.append([row.scalar() for row in said])
-    assert found == [["wal", 2], ["wal", 1], ["wal", 2]]
+                settings.append([row.scalar() for row in pragmas])
+    assert settings == [["wal", 2], ["wal", 1], ["wal", 2]]
     with sqlite3.connect(tmp_path / "desk.sqlite") as plain:
         assert plain.execute("SELECT value FROM desk_meta WHERE name = 'tables_version'").fetchone() == ("1",)
 
@@ -116,7 +116,7 @@ def test_an_error_in_a_transaction_leaves_nothing(desk: Desk) -> None:
 
 
 def test_a_number_is_never_seen_before_a_smaller_one(desk: Desk, desk_url: str) -> None:
-    """One transaction takes a number and dawdles; another must not overtake it."""
+    """One transaction takes a number and waits; another must not overtake it."""
     desk.organiser.publish(example_campaign(), [example_task()])
     took, may_end = threading.Event(), threading.Event()
     order: list[str] = []
@@ -148,19 +148,19 @@ def test_a_number_is_never_seen_before_a_smaller_one(desk: Desk, desk_url: str) 
 
 
 @pytest.mark.parametrize("desk_url", [ON_POSTGRES], indirect=True)
-@pytest.mark.parametrize("on_disk, said", [(True, "on"), (False, "off")])
+@pytest.mark.parametrize("on_disk, setting", [(True, "on"), (False, "off")])
 def test_postgres_waits_for_the_disk_whatever_its_default(
-    desk_url: str, tmp_path: Path, clock: HandClock, on_disk: bool, said: str
+    desk_url: str, tmp_path: Path, clock: HandClock, on_disk: bool, setting: str
 ) -> None:
     with open_desk(tmp_path, clock, desk_url) as desk, desk.database.write() as connection:
         connection.exec_driver_sql(f"ALTER ROLE {connection.engine.url.username} SET synchronous_commit=off")
     with open_desk(tmp_path, clock, desk_url) as desk, desk.database.write(on_disk) as connection:
-        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == said
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == setting
 
 
 @pytest.mark.parametrize(
-    "text, kept",
+    "text, expected",
     [("a\x00b", "ab"), ("half \ud83d", "half ?"), ("two\nlines\t!", "two\nlines\t!"), ("x" * 30, "x" * 20)],
 )
-def test_text_is_made_storable(text: str, kept: str) -> None:
-    assert plain_text(text, 20) == kept
+def test_text_is_made_storable(text: str, expected: str) -> None:
+    assert plain_text(text, 20) == expected

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.annotation.desk.playback import (
-    LEAST_BYTE_SHARE,
-    MOST_PARTS,
-    MOST_SILENCE_S,
+    MAX_PARTS,
+    MAX_SILENCE_S,
+    MIN_BYTE_SHARE,
     Intervals,
     Ranges,
     ServedVideo,
-    believed,
+    accepted,
     cleaned,
     common,
     covered,
@@ -31,7 +31,7 @@ ALL: Ranges = ((0, 1 << 40),)
 FILM = ServedVideo(float(SECONDS), 6000)
 
 whole = st.integers(0, SECONDS)
-#: Intervals at whole seconds: what they cover is a set of seconds that a test can count for itself.
+#: Intervals at whole seconds, so that a test can count the covered seconds itself.
 lists = st.lists(st.tuples(whole, whole).map(lambda pair: (float(min(pair)), float(max(pair)))), max_size=12)
 
 
@@ -78,7 +78,7 @@ def test_never_more_is_seen_than_time_times_speed(
     elapsed = 0.0
     for passed, claimed in story:
         elapsed += passed
-        result = believed(seen, claimed, FILM, elapsed, speed, ALL)
+        result = accepted(seen, claimed, FILM, elapsed, speed, ALL)
         assert length(result.seen) <= elapsed * speed + 1e-9
         assert abs(length(without(seen, result.seen))) < 1e-9, "what was seen stays seen"
         fits = cleaned([*seen, *claimed], FILM.seconds)
@@ -89,9 +89,9 @@ def test_never_more_is_seen_than_time_times_speed(
 
 
 def test_a_report_that_came_too_early_is_taken_later() -> None:
-    early = believed((), [(0.0, 10.0)], FILM, 4.0, 2.0, ALL)
+    early = accepted((), [(0.0, 10.0)], FILM, 4.0, 2.0, ALL)
     assert early.seen == ((0.0, 8.0),) and early.cut_time_s == 2.0
-    assert believed(early.seen, [(0.0, 10.0)], FILM, 5.0, 2.0, ALL).seen == ((0.0, 10.0),)
+    assert accepted(early.seen, [(0.0, 10.0)], FILM, 5.0, 2.0, ALL).seen == ((0.0, 10.0),)
 
 
 @given(st.lists(st.tuples(st.integers(0, 99_999), st.integers(1, 30_000)), max_size=10))
@@ -115,7 +115,7 @@ def test_only_seconds_whose_bytes_were_sent_can_be_played() -> None:
     assert reachable(((16384, 40959),), index, 81920, 30.0) == (), "a byte is missing"
     assert reachable(((0, 16384), (40960, 81920)), index, 81920, 30.0) == ((0.0, 10.0), (20.0, 30.0))
     film = ServedVideo(30.0, 81920, index)
-    result = believed((), [(5.0, 25.0)], film, 100.0, 2.0, ((0, 16384),))
+    result = accepted((), [(5.0, 25.0)], film, 100.0, 2.0, ((0, 16384),))
     assert result.seen == ((5.0, 10.0),) and result.cut_bytes_s == 15.0 and result.cut_time_s == 0.0
 
 
@@ -129,21 +129,21 @@ def test_once_all_is_sent_all_can_be_played_in_whatever_order_pictures_are_store
 
 def test_without_an_index_bytes_count_by_their_share() -> None:
     assert most_seconds((), 1000, 60.0) == 0.0
-    fair = 100_000 * LEAST_BYTE_SHARE
+    fair = 100_000 * MIN_BYTE_SHARE
     assert most_seconds(((0, round(fair / 2)),), 100_000, 60.0) == 30.0
     assert most_seconds(((0, 100_000),), 100_000, 60.0) == 60.0
     assert most_seconds(((0, 10),), 0, 60.0) == 0.0, "an empty file holds no second"
-    result = believed((), [(30.0, 60.0)], ServedVideo(60.0, 100_000), 100.0, 2.0, ((0, 5_000),))
+    result = accepted((), [(30.0, 60.0)], ServedVideo(60.0, 100_000), 100.0, 2.0, ((0, 5_000),))
     assert result.seen == ((30.0, 42.0),) and result.cut_bytes_s == 18.0
 
 
 @given(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9))
 def test_a_step_of_the_clock_is_never_negative_and_never_long(before: float, now: float) -> None:
-    assert 0.0 <= step_s(before, now) <= MOST_SILENCE_S
+    assert 0.0 <= step_s(before, now) <= MAX_SILENCE_S
 
 
 def test_crumbs_without_end_are_not_kept() -> None:
-    seen = tuple((n / 50, n / 50 + 0.001) for n in range(MOST_PARTS))
-    result = believed(seen, [(50.0, 50.5)], FILM, 1e6, 2.0, ALL)
+    seen = tuple((n / 50, n / 50 + 0.001) for n in range(MAX_PARTS))
+    result = accepted(seen, [(50.0, 50.5)], FILM, 1e6, 2.0, ALL)
     assert (result.seen, result.cut_time_s) == (seen, 0.5)
-    assert len(believed(seen, [(0.0, 20.0)], FILM, 1e6, 2.0, ALL).seen) == 1, "who plays on is believed"
+    assert len(accepted(seen, [(0.0, 20.0)], FILM, 1e6, 2.0, ALL).seen) == 1, "who plays on is believed"

@@ -1,4 +1,4 @@
-"""Who gets which pair: the choice as a function, and a campaign played through by chance."""
+"""Who gets which pair: the choice as a function, and a random simulation of a campaign."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def test_the_choice_is_free_new_and_where_it_is_wanted_most(
 ) -> None:
     mine = data.draw(st.sets(st.sampled_from([pair.pair_id for pair in queue]))) if queue else set()
     free = [pair for pair in queue if pair.votes + pair.leases < wanted and pair.pair_id not in mine]
-    found = choose_pair(queue, mine, wanted, chance)
-    assert (found is None) == (not free)
-    if found is None:
+    choice = choose_pair(queue, mine, wanted, chance)
+    assert (choice is None) == (not free)
+    if choice is None:
         return
-    assert found in free
+    assert choice in free
     shares = aspect_shares(queue, wanted)
-    assert shares[found.aspect] == min(shares[pair.aspect] for pair in free)
-    assert found.taken == max(pair.taken for pair in free if pair.aspect == found.aspect)
-    assert choose_pair(queue[::-1], mine, wanted, chance) == found, "the order of the rows decides nothing"
+    assert shares[choice.aspect] == min(shares[pair.aspect] for pair in free)
+    assert choice.taken == max(pair.taken for pair in free if pair.aspect == choice.aspect)
+    assert choose_pair(queue[::-1], mine, wanted, chance) == choice, "the order of the rows decides nothing"
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 4))
@@ -65,9 +65,9 @@ def test_aspects_advance_side_by_side_and_pairs_get_finished(a: int, b: int, wan
     places = {"a": a * wanted, "b": b * wanted}
     for worker in range(sum(places.values())):
         queue = [WaitingPair(pair, pair[0], number, 0) for pair, number in taken.items()]
-        found = choose_pair(queue, set(), wanted, lambda what, who=worker: chance(f"{who}{what}"))
-        assert found is not None
-        taken[found.pair_id] += 1
+        result = choose_pair(queue, set(), wanted, lambda what, who=worker: chance(f"{who}{what}"))
+        assert result is not None
+        taken[result.pair_id] += 1
         shares = [sum(n for p, n in taken.items() if p[0] == x) / places[x] for x in "ab"]
         assert abs(shares[0] - shares[1]) <= max(1 / places["a"], 1 / places["b"]) + 1e-9
         begun = [pair for pair, number in taken.items() if 0 < number < wanted]
@@ -76,7 +76,7 @@ def test_aspects_advance_side_by_side_and_pairs_get_finished(a: int, b: int, wan
 
 
 def check(desk: Desk, wanted: int) -> None:
-    """What holds at every moment of a campaign."""
+    """Invariants of a campaign."""
     for row in desk.organiser.progress("autumn"):
         assert row.votes + row.leases <= wanted, row
     votes = [vote for _, vote in desk.votes.read("autumn")]
@@ -110,9 +110,9 @@ def test_a_campaign_by_chance_never_takes_too_many_and_loses_nothing(
                 if what == "next":
                     open_tasks[worker] = desk.queue.next("autumn", worker).id
                 elif what == "rate" and worker in open_tasks:
-                    found = desk.answers.assignment("autumn", worker, open_tasks.pop(worker))
-                    ready_to_rate(desk, clock, found)
-                    acknowledged.add(desk.answers.rate("autumn", worker, found.id, "A").vote_id)
+                    assignment = desk.answers.assignment("autumn", worker, open_tasks.pop(worker))
+                    ready_to_rate(desk, clock, assignment)
+                    acknowledged.add(desk.answers.rate("autumn", worker, assignment.id, "A").vote_id)
                 elif what == "exclude":
                     desk.organiser.decide("autumn", worker, Standing.EXCLUDED, "note", "me")
                 elif what == "clear":
@@ -133,7 +133,7 @@ def test_a_campaign_by_chance_never_takes_too_many_and_loses_nothing(
 def test_a_first_crowd_is_spread_over_the_aspects_and_finishes_pairs(tmp_path: Path) -> None:
     with open_desk(tmp_path, HandClock()) as desk:
         desk.organiser.publish(example_campaign(), example_tasks(20, ("color", "style", "flow")))
-        found = [desk.queue.next("autumn", come_in(desk, f"w{n}")).task for n in range(6)]
-    # three aspects side by side; in each the second worker helps to finish what the first began
-    assert Counter(task.aspect for task in found) == {"color": 2, "style": 2, "flow": 2}
-    assert len({task.pair_id for task in found}) == 3
+        tasks = [desk.queue.next("autumn", come_in(desk, f"w{n}")).task for n in range(6)]
+    # three aspects in parallel; in each, the second worker helps to finish what the first began
+    assert Counter(task.aspect for task in tasks) == {"color": 2, "style": 2, "flow": 2}
+    assert len({task.pair_id for task in tasks}) == 3

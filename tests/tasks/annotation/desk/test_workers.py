@@ -1,4 +1,4 @@
-"""Entering, agreeing, and getting tasks: leases, limits, gold."""
+"""Entering, consent, and getting tasks: leases, limits, gold."""
 
 from __future__ import annotations
 
@@ -131,25 +131,25 @@ def test_two_tabs_and_a_worker_who_comes_back_tomorrow_have_the_same_task(
 def test_a_lease_that_ran_out_frees_the_place_for_another(desk: Desk, clock: HandClock) -> None:
     desk.organiser.publish(example_campaign(workers_per_pair=1, lease_minutes=30), [example_task()])
     slow, quick = come_in(desk, "slow"), come_in(desk, "quick")
-    kept = desk.queue.next("autumn", slow)
+    assignment = desk.queue.next("autumn", slow)
     with refused(RefusalReason.NO_TASKS):
         desk.queue.next("autumn", quick)
     clock.pass_s(29 * 60)
-    desk.answers.assignment("autumn", slow, kept.id)
+    desk.answers.assignment("autumn", slow, assignment.id)
     clock.pass_s(29 * 60)
     with refused(RefusalReason.NO_TASKS):
         desk.queue.next("autumn", quick)
     clock.pass_s(2 * 60)
     taken = desk.queue.next("autumn", quick)
-    assert taken.id != kept.id and taken.task == kept.task
+    assert taken.id != assignment.id and taken.task == assignment.task
     last = [(event.kind, event.worker) for event in desk.events.read("autumn")][-2:]
     assert last == [(EventKind.EXPIRED, slow), (EventKind.OPENED, quick)]
     with refused(RefusalReason.NO_TASKS):
         desk.queue.next("autumn", slow)
     with refused(RefusalReason.EXPIRED):
-        desk.answers.assignment("autumn", slow, kept.id)
+        desk.answers.assignment("autumn", slow, assignment.id)
     clock.pass_s(31 * 60)
-    assert desk.queue.next("autumn", slow).id == kept.id, "the other did not answer either"
+    assert desk.queue.next("autumn", slow).id == assignment.id, "the other did not answer either"
 
 
 def test_nobody_gets_a_pair_twice_and_the_last_words_say_why(desk: Desk, clock: HandClock) -> None:
@@ -236,10 +236,10 @@ def test_the_order_of_the_two_is_random_and_stays(desk: Desk, clock: HandClock) 
     worker = come_in(desk, "x")
     firsts = []
     for _ in range(16):
-        found = desk.queue.next("autumn", worker)
-        assert desk.queue.next("autumn", worker).first == found.first
-        ready_to_rate(desk, clock, found)
-        firsts.append(desk.answers.rate("autumn", worker, found.id, "A").first)
+        assignment = desk.queue.next("autumn", worker)
+        assert desk.queue.next("autumn", worker).first == assignment.first
+        ready_to_rate(desk, clock, assignment)
+        firsts.append(desk.answers.rate("autumn", worker, assignment.id, "A").first)
     assert 3 <= firsts.count("high") <= 13
 
 

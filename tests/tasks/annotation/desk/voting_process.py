@@ -1,4 +1,4 @@
-"""A process in which some workers vote without end; says each vote that was acknowledged, one a line."""
+"""A process in which some workers vote endlessly; it prints each acknowledged vote on a line."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def vote_on(url: str, first: int) -> None:
     """Workers `first` to `first` + 3 vote until the process is killed."""
     clock = HandClock()
     desk = open_desk(Path(), clock, url)
-    said = threading.Lock()
+    lock = threading.Lock()
 
     def work(name: str) -> None:
         worker = come_in(desk, name)
         while True:
             vote = do_task(desk, clock, worker)
-            with said:
+            with lock:
                 sys.stdout.write(vote.vote_id + "\n")
                 sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Files of answers as other platforms give them, and what became of them."""
+"""Files of answers as other platforms write them, and the result of importing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of another platform as votes: what is taken, and that nothing is counted twice."""
+"""Answers of another platform as votes: what is imported, and that nothing is counted twice."""
 
 from __future__ import annotations
 
@@ -109,6 +109,6 @@ def test_the_same_file_again_changes_nothing(lite: Desk, tmp_path: Path) -> None
 def test_a_dry_run_says_the_same_and_stores_nothing(lite: Desk, tmp_path: Path) -> None:
     path = table(tmp_path / "a.csv", [(slot(), "anna", "left", "A"), (slot(), "anna", "left", "A")])
     dry = taken(lite, path, dry=True)
-    assert votes(lite) == [] and "would be taken" in dry.in_words()
+    assert votes(lite) == [] and "would be imported" in dry.in_words()
     real = taken(lite, path)
     assert (dry.accepted, dry.left_out) == (real.accepted, real.left_out) == (1, real.left_out)

@@ -1,4 +1,4 @@
-"""Answers of another platform that are no votes: each is left out with its line and its reason."""
+"""Unusable answers of another platform: each is left out with its line and its reason."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def test_each_wrong_row_is_said_by_its_line_and_harms_no_other(lite: Desk, tmp_p
     ]
     assert result.rows == 12 == result.accepted + result.known + len(result.left_out)
     assert sorted(vote.pair_id for vote in votes(lite)) == ["color-000", "color-002", "color-002"]
-    said = {row.line: row.message for row in result.left_out}
-    assert "'both'" in said[5] and "[values.preferred]" in said[5]
-    assert "line 2 of a.csv" in said[9] and "line 2 of a.csv" in said[10]
-    assert not any("anna" in message for message in said.values()), "a report names nobody"
+    messages = {row.line: row.message for row in result.left_out}
+    assert "'both'" in messages[5] and "[values.preferred]" in messages[5]
+    assert "line 2 of a.csv" in messages[9] and "line 2 of a.csv" in messages[10]
+    assert not any("anna" in message for message in messages.values()), "a report names nobody"
 
 
 def test_the_answer_at_the_desk_counts_against_another_in_a_file(lite: Desk, tmp_path: Path) -> None:
@@ -151,22 +151,22 @@ def test_half_characters_and_zero_bytes_are_no_trouble(lite: Desk, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("head", "like", "said"),
+    ("head", "like", "message"),
     [
-        ("task,worker,preferred", {}, "does not say the rating"),
-        ("pair,worker,preferred,rating", {}, "does not say what was answered"),
-        ("task,worker,preferred,rating,rating", {}, "stands there twice"),
+        ("task,worker,preferred", {}, "has no column for the rating"),
+        ("pair,worker,preferred,rating", {}, "does not identify the answered pair"),
+        ("task,worker,preferred,rating,rating", {}, "appears twice"),
         ("task,worker,preferred,rating", {"columns": {"worker": "workre"}}, "Did you mean 'worker'"),
         ("", {}, "is empty"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_said_before_any_vote(
-    lite: Desk, tmp_path: Path, head: str, like: dict[str, Any], said: str
+    lite: Desk, tmp_path: Path, head: str, like: dict[str, Any], message: str
 ) -> None:
     good = table(tmp_path / "good.csv", [(slot(), "anna", "left", "A")])
     path = tmp_path / "a.csv"
     path.write_text(f"{head}\n1,2,3,4,5\n" if head else "")
-    with pytest.raises(UserInputError, match=said):
+    with pytest.raises(UserInputError, match=message):
         taken(lite, good, path, like=mapping(**like))
     assert votes(lite) == []
 
@@ -183,22 +183,22 @@ def test_files_that_are_none(lite: Desk, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[columns]\nrate = 'x'", "columns.rate"),
         ("[values.rating]\nyes = 'D'", "'yes' cannot mean 'D'"),
-        ("[constants]\nworker = 'x'", "another one in every row"),
+        ("[constants]\nworker = 'x'", "differs from row to row"),
         ("[constants]\nlanguage = 'fr'", "is not one of en, ja"),
         ("[constants]\nfirst = 'high'\n[columns]\nfirst = 'x'", "choose one"),
         ("[file]\nencoding = 'utf-16'", "file.encoding"),
-        ("[file]\ntimezone = 'Asia/Tokio'", "no time zone"),
-        ("[file", "is no TOML"),
+        ("[file]\ntimezone = 'Asia/Tokio'", "unknown time zone"),
+        ("[file", "is not valid TOML"),
     ],
 )
-def test_a_mapping_that_does_not_fit(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mapping_that_does_not_fit(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "m.toml"
     path.write_text(text)
-    with pytest.raises(UserInputError, match=said.replace("[", r"\[")):
+    with pytest.raises(UserInputError, match=message.replace("[", r"\[")):
         load_mapping(path)
     with pytest.raises(UserInputError, match="No such file"):
         load_mapping(tmp_path / "none.toml")
@@ -217,7 +217,7 @@ def test_the_report_is_a_table_that_spreadsheets_read(lite: Desk, tmp_path: Path
         "3",
         "unknown_value",
     )
-    # a message never begins with what a spreadsheet would run
+    # a message never begins with a character that a spreadsheet would execute
     assert row["message"][0] not in "=+-@"
 
 
@@ -229,11 +229,11 @@ def test_whatever_a_file_holds_every_row_has_its_line(
     path = tmp_path_factory.mktemp("any") / "file"
     path.write_bytes(b"task,worker\n" + data)
     try:
-        found = read_answers(path, FileForm.model_validate({"form": form, "encoding": encoding}))
+        answers = read_answers(path, FileForm.model_validate({"form": form, "encoding": encoding}))
     except UserInputError as problem:
         assert "its first line" in str(problem)
         return
-    ends = [(row.line, row.last_line) for row in found.rows]
+    ends = [(row.line, row.last_line) for row in answers.rows]
     assert all(begin <= end for begin, end in ends)
     assert all(end < begin for (_, end), (begin, _) in pairwise(ends))
 

@@ -1,4 +1,4 @@
-"""Tasks as a table for another platform, and the way back of the answers."""
+"""Tasks as a table for another platform, and how the answers return."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storage_schemas.errors import UserInputError
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.exchange.answers import import_answers
 from tasks.annotation.exchange.mapping import AnswerMapping
-from tasks.annotation.exchange.task_table import Slots, TableWishes, check_target, task_rows, write_table
+from tasks.annotation.exchange.task_table import Slots, TableOptions, check_target, task_rows, write_table
 from tests.tasks.annotation.example_desk import KEY, HandClock, example_campaign, example_tasks, open_desk
 
 URL = "https://annotate.example.org/study/"
@@ -24,7 +24,7 @@ URL = "https://annotate.example.org/study/"
 
 @pytest.fixture
 def lite(tmp_path: Path) -> Iterator[Desk]:
-    """A desk on SQLite whose campaign wants three votes on each of four pairs."""
+    """A desk on SQLite whose campaign needs three votes on each of four pairs."""
     with open_desk(tmp_path, HandClock()) as desk:
         desk.organiser.publish(
             example_campaign(workers_per_pair=3, pay_per_task=0.5), example_tasks(2, ["color", "aesthetics"])
@@ -32,23 +32,23 @@ def lite(tmp_path: Path) -> Iterator[Desk]:
         yield desk
 
 
-def rows(desk: Desk, **wishes: Any) -> list[dict[str, Any]]:
-    return task_rows(desk, KEY, "autumn", TableWishes(**{"url": URL, **wishes}))
+def rows(desk: Desk, **options: Any) -> list[dict[str, Any]]:
+    return task_rows(desk, KEY, "autumn", TableOptions(**{"url": URL, **options}))
 
 
 def test_each_row_is_a_vote_that_is_wanted_with_a_link_of_its_own(lite: Desk) -> None:
-    found = rows(lite)
-    assert Counter(row["pair"] for row in found) == {
+    table_rows = rows(lite)
+    assert Counter(row["pair"] for row in table_rows) == {
         pair: 3 for pair in ("aesthetics-000", "aesthetics-001", "color-000", "color-001")
     }
-    assert {row["number"] for row in found} == {1, 2, 3}
-    assert len({row["task"] for row in found}) == len({row["link"] for row in found}) == 12
-    assert all((row["seconds"], row["pay"], row["currency"]) == (60, 0.5, "USD") for row in found)
-    # nothing tells a worker who sees the row which video is which
-    assert {key for row in found for key in row} == {
+    assert {row["number"] for row in table_rows} == {1, 2, 3}
+    assert len({row["task"] for row in table_rows}) == len({row["link"] for row in table_rows}) == 12
+    assert all((row["seconds"], row["pay"], row["currency"]) == (60, 0.5, "USD") for row in table_rows)
+    # the row does not reveal which video is which
+    assert {key for row in table_rows for key in row} == {
         *("task", "campaign", "pair", "number", "aspect", "seconds", "pay", "currency", "link")
     }
-    link = urlsplit(found[0]["link"])
+    link = urlsplit(table_rows[0]["link"])
     assert (link.netloc, link.path) == ("annotate.example.org", "/study/c/autumn/enter")
     (token,) = parse_qs(link.query)["token"]
     worker = lite.workers.enter("autumn", "link", token, token=token)
@@ -57,11 +57,11 @@ def test_each_row_is_a_vote_that_is_wanted_with_a_link_of_its_own(lite: Desk) ->
 
 
 def test_what_has_its_votes_is_not_asked_for_again(lite: Desk, tmp_path: Path) -> None:
-    found = [row for row in rows(lite, links="none") if row["pair"] == "color-000"]
+    table_rows = [row for row in rows(lite, links="none") if row["pair"] == "color-000"]
     path = tmp_path / "a.csv"
     path.write_text(
         "task,worker,preferred,rating\n"
-        + "".join(f"{row['task']},w{n},left,A\n" for n, row in enumerate(found[:2]))
+        + "".join(f"{row['task']},w{n},left,A\n" for n, row in enumerate(table_rows[:2]))
     )
     import_answers(lite, KEY, "autumn", [path], AnswerMapping())
     left = Counter(row["pair"] for row in rows(lite))
@@ -78,10 +78,10 @@ def test_a_platform_writes_its_worker_s_id_into_the_link(lite: Desk) -> None:
 
 
 def test_without_links_a_platform_has_all_it_needs_to_show_a_task(lite: Desk) -> None:
-    found = rows(lite, links="none", url="", media_url="https://cdn.example.org/media/")
+    table_rows = rows(lite, links="none", url="", media_url="https://cdn.example.org/media/")
     slots = Slots(KEY, "autumn")
     firsts = set()
-    for row in found:
+    for row in table_rows:
         first = slots.slot(row["pair"], row["number"]).first
         firsts.add(first)
         second = "low" if first == "high" else "high"
@@ -95,8 +95,8 @@ def test_without_links_a_platform_has_all_it_needs_to_show_a_task(lite: Desk) ->
 
 def test_answers_to_the_table_come_back_as_what_was_meant(lite: Desk, tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    found = rows(lite, links="none")
-    # a worker who always sees the damage, wherever it is
+    table_rows = rows(lite, links="none")
+    # a worker who always notices the damage
     answers = [
         {
             "task": row["task"],
@@ -104,7 +104,7 @@ def test_answers_to_the_table_come_back_as_what_was_meant(lite: Desk, tmp_path: 
             "preferred": "right" if row["degraded"] == "left" else "left",
             "rating": "A",
         }
-        for row in found
+        for row in table_rows
     ]
     path.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
     assert import_answers(lite, KEY, "autumn", [path], AnswerMapping()).accepted == 12
@@ -116,21 +116,21 @@ def test_what_may_not_leave_the_store_is_left_out_of_a_table_that_shows_it(lite:
     def free(task: Any) -> bool:
         return bool(task.pair_id != "color-000")
 
-    wishes = TableWishes(links="none")
-    shown = task_rows(lite, KEY, "autumn", wishes, free)
-    assert {row["pair"] for row in shown} == {"aesthetics-000", "aesthetics-001", "color-001"}
-    # a link alone shows nothing
-    assert len(task_rows(lite, KEY, "autumn", TableWishes(url=URL), free)) == 12
+    options = TableOptions(links="none")
+    table_rows = task_rows(lite, KEY, "autumn", options, free)
+    assert {row["pair"] for row in table_rows} == {"aesthetics-000", "aesthetics-001", "color-001"}
+    # a link alone reveals nothing
+    assert len(task_rows(lite, KEY, "autumn", TableOptions(url=URL), free)) == 12
 
 
 def test_both_kinds_of_file_hold_the_same(lite: Desk, tmp_path: Path) -> None:
-    found = rows(lite, links="none")
-    write_table(tmp_path / "t.csv", found, "utf-8-sig")
-    write_table(tmp_path / "t.jsonl", found)
+    table_rows = rows(lite, links="none")
+    write_table(tmp_path / "t.csv", table_rows, "utf-8-sig")
+    write_table(tmp_path / "t.jsonl", table_rows)
     with (tmp_path / "t.csv").open(encoding="utf-8-sig", newline="") as file:
         cells = list(csv.DictReader(file))
     lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
-    assert lines == found and len(cells) == len(found)
+    assert lines == table_rows and len(cells) == len(table_rows)
     for cell, line in zip(cells, lines, strict=True):
         assert json.loads(cell["prompt"]) == line["prompt"] and cell["task"] == line["task"]
         assert cell["prompt"].startswith("["), "a caption is nothing that a spreadsheet would run"
@@ -142,13 +142,13 @@ def test_what_cannot_be_written_is_said(lite: Desk, tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match="--public-url"):
         rows(lite, url="javascript:alert(1)")
     with pytest.raises(UserInputError, match="no campaign 'spring'"):
-        task_rows(lite, KEY, "spring", TableWishes(url=URL))
+        task_rows(lite, KEY, "spring", TableOptions(url=URL))
     with pytest.raises(UserInputError, match=r"name it \.csv"):
         check_target(tmp_path / "t.xlsx")
-    (tmp_path / "t.csv").write_text("links that were given out")
-    with pytest.raises(UserInputError, match="is there"):
+    (tmp_path / "t.csv").write_text("links that were sent")
+    with pytest.raises(UserInputError, match="already exists"):
         write_table(tmp_path / "t.csv", rows(lite))
-    with pytest.raises(UserInputError, match="does not fit into cp932"):
+    with pytest.raises(UserInputError, match="cannot be encoded in cp932"):
         write_table(tmp_path / "u.csv", [{"caption": "naïve ☺"}], "cp932")
     assert not (tmp_path / "u.csv").exists()
 

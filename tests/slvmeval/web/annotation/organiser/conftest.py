@@ -11,7 +11,7 @@ from tests.slvmeval.web.annotation.pieces import NAME, pair
 
 @pytest.fixture
 def organiser(study: Study) -> Iterator[Organiser]:
-    """Somebody who is not logged in yet, and a campaign of 20 workers that is under way."""
+    """An organiser who is not logged in yet, and a running campaign of 20 workers."""
     pairs = [pair(number, aspect=ASPECTS[number % 5]) for number in range(40)]
     study.begin(pairs=pairs, pay_per_task=0.5, currency="EUR")
     with desk(study) as opened:

@@ -1,4 +1,4 @@
-"""Who comes to the organiser's pages, over real HTTP."""
+"""Access to the organiser's pages, over real HTTP."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_workers_session_opens_no_organisers_page(study: Study, organiser: Org
                 f"{study.address}/organiser/c/{NAME}{page}", headers={"Cookie": f"{name}={cookie.value}"}
             )
             assert reply.status_code == 303 and "/login" in reply.headers["location"]
-    # and the other way round
+    # and vice versa
     organiser.log_in()
     own = organiser.http.cookies[COOKIE]
     reply = httpx.get(f"{study.address}/c/{NAME}/task", headers={"Cookie": f"slvmeval_worker={own}"})
@@ -46,9 +46,9 @@ def test_a_workers_session_opens_no_organisers_page(study: Study, organiser: Org
 def test_the_session_is_the_organisers_only(study: Study, organiser: Organiser) -> None:
     reply = organiser.log_in(go_on=f"/organiser/c/{NAME}/workers?show=listed")
     assert (reply.status_code, reply.headers["location"]) == (303, f"/organiser/c/{NAME}/workers?show=listed")
-    said = reply.headers["set-cookie"]
-    assert "HttpOnly" in said and "SameSite=lax" in said and "Path=/organiser" in said
-    assert "Expires" not in said and "Max-Age" not in said, "it goes with the browser"
+    cookie = reply.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=lax" in cookie and "Path=/organiser" in cookie
+    assert "Expires" not in cookie and "Max-Age" not in cookie, "it goes with the browser"
     assert organiser.page().status_code == 200
     value = organiser.http.cookies[COOKIE]
     for changed in (value[:-1], value + "x", "x" + value, "", "{}"):

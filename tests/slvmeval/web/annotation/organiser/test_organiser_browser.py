@@ -18,18 +18,23 @@ SIZES = {"desktop": (1280, 900), "phone": (360, 740)}
 
 @pytest.fixture(params=list(SIZES))
 def page(request: pytest.FixtureRequest, chromium: Any, study: Study, organiser: Organiser) -> Iterator[Any]:
-    """A page of somebody who is logged in; nothing may fail in it, nor leave for elsewhere."""
+    """A page of a logged-in organiser; it may have no errors, and send no requests elsewhere."""
     width, height = SIZES[request.param]
     phone = request.param == "phone"
     context = chromium.new_context(
         viewport={"width": width, "height": height}, has_touch=phone, is_mobile=phone
     )
     page = context.new_page()
-    told: list[str] = []
-    page.on("pageerror", lambda error: told.append(str(error)))
-    page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
-    page.on("dialog", lambda dialog: (told.append("a dialog"), dialog.dismiss()))
-    page.on("request", lambda asked: told.append(asked.url) if study.address not in asked.url else None)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("dialog", lambda dialog: (errors.append("a dialog"), dialog.dismiss()))
+    page.on(
+        "request",
+        lambda request_made: (
+            errors.append(request_made.url) if study.address not in request_made.url else None
+        ),
+    )
     page.goto(f"{study.address}/organiser/c/{NAME}")
     page.get_by_label("Your name").fill("Aya")
     page.get_by_label("Secret").fill(organiser.secret)
@@ -37,16 +42,16 @@ def page(request: pytest.FixtureRequest, chromium: Any, study: Study, organiser:
     page.get_by_role("heading", name="Progress", exact=True).wait_for()
     yield page
     context.close()
-    assert told == []
+    assert errors == []
 
 
 def test_progress_is_renewed_by_itself(page: Any, study: Study) -> None:
     assert "140 of 200" in page.locator("#live").inner_text()
-    # the script says so, once it runs
+    # set by the script once it runs
     page.locator("#live-note").get_by_text("The numbers are updated every 15 seconds.").wait_for()
     with desk(study) as opened:
         assert opened.organiser.erase(NAME, HASTY).votes == 14
-    # the script looks again as soon as somebody comes back to the page
+    # the script updates as soon as somebody returns to the page
     again = "document.dispatchEvent(new Event('visibilitychange'))"
     page.get_by_text("Show as a table").first.click()
     page.evaluate(again)
@@ -66,7 +71,7 @@ def test_a_worker_is_found_reviewed_and_excluded(page: Any, study: Study) -> Non
     assert "16" not in page.title() and page.locator(".indicator").count() == 3
     page.get_by_role("link", name="largest difference first").click()
     assert "2 steps apart" in page.locator(".votes tbody tr").first.inner_text()
-    # a comment that attacks is there to be read, and nothing more
+    # an attacking comment is only text
     assert "<script>document.title='owned'</script>" in page.locator(".comment").inner_text()
     page.get_by_role("button", name="Record decision").click()
     assert page.url.endswith("order=apart#votes"), "the browser itself asks for what is missing"

@@ -1,4 +1,4 @@
-"""What the organiser's pages show, and what is decided and taken out there, over real HTTP."""
+"""The organiser's pages, with decisions and erasing, over real HTTP."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from tests.slvmeval.web.annotation.pieces import NAME, hidden, pair
 
 
 def words(page: httpx.Response) -> str:
-    """Return what a reader sees, roughly."""
+    """Return roughly the text that a reader sees."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
 
 
-# -- what is shown -----------------------------------------------------------------------------------
+# -- contents ----------------------------------------------------------------------------------------
 
 
 def test_the_dashboard_tells_how_far_it_is(study: Study, organiser: Organiser) -> None:
     browser = study.worker()
     browser.send("prefer", place="left")
     organiser.log_in()
-    shown = words(organiser.page())
-    assert "140 of 200 70.0 %" in shown and "28 of 40" in shown
-    assert "70.00 EUR 30.00 EUR still to come, 0.50 EUR per task" in shown
-    assert "1 task open now" in shown
-    assert re.search(r"Pace \d+ per day probably \d+ to \d+ Estimated end \w{3} \d\d Nov", shown)
+    text = words(organiser.page())
+    assert "140 of 200 70.0 %" in text and "28 of 40" in text
+    assert "70.00 EUR 30.00 EUR still to come, 0.50 EUR per task" in text
+    assert "1 task open now" in text
+    assert re.search(r"Pace \d+ per day probably \d+ to \d+ Estimated end \w{3} \d\d Nov", text)
     for aspect in ("Aesthetics", "Dynamics degree"):
-        assert re.search(rf"{aspect} \d+\.\d % \d+ of 40 \d of 8", shown), aspect
-    assert "A preference before both videos were played 1" in shown
-    assert "To review 1" in shown
+        assert re.search(rf"{aspect} \d+\.\d % \d+ of 40 \d of 8", text), aspect
+    assert "A preference before both videos were played 1" in text
+    assert "To review 1" in text
     assert organiser.http.get("/organiser/").headers["location"] == f"/organiser/c/{NAME}"
 
 
@@ -56,8 +56,8 @@ def test_what_is_new_is_shown_at_once(study: Study, organiser: Organiser) -> Non
     assert "140 of 200" in words(organiser.page())
     browser = study.worker()
     browser.answer(study.clock.on)
-    shown = words(organiser.page())
-    assert "141 of 200" in shown and "answered, of 21 who entered" in shown
+    text = words(organiser.page())
+    assert "141 of 200" in text and "answered, of 21 who entered" in text
 
 
 def test_bars_can_be_read_without_seeing(organiser: Organiser) -> None:
@@ -103,8 +103,8 @@ def test_texts_of_others_stay_texts(study: Study, organiser: Organiser) -> None:
 def test_workers_are_listed_those_to_review_first(organiser: Organiser) -> None:
     organiser.log_in()
     page = organiser.page("/workers")
-    found = re.findall(rf'href="/organiser/c/{NAME}/workers/([0-9a-z]{{32}})"', page.text)
-    assert found[0] == HASTY and len(found) == 20
+    matches = re.findall(rf'href="/organiser/c/{NAME}/workers/([0-9a-z]{{32}})"', page.text)
+    assert matches[0] == HASTY and len(matches) == 20
     assert "badbadbadb to review fast disagrees 14 " in words(page)
     for show, number in (("listed", 1), ("flagged", 1), ("excluded", 0), ("nonsense", 20)):
         page = organiser.page(f"/workers?show={show}")
@@ -116,12 +116,12 @@ def test_workers_are_listed_those_to_review_first(organiser: Organiser) -> None:
 
 def test_the_review_page_has_numbers_thresholds_and_the_others(organiser: Organiser) -> None:
     organiser.log_in()
-    shown = words(organiser.page(f"/workers/{HASTY}"))
-    assert re.search(r"Fast flagged \d+ of 14 \(\d+\.\d %\) tasks whose time", shown)
-    assert "Threshold: 3 or more, and 50% of the timed tasks or more." in shown
-    assert re.search(r"Disagrees flagged \d of \d+ ", shown)
-    assert "from A to C are 2" in shown and "Threshold: 20% or less, of at least 10 such tasks." in shown
-    assert re.search(r"worse others: \d of 4 better C 2 steps apart AAA[AB] 0:18 0.30 × the videos", shown)
+    text = words(organiser.page(f"/workers/{HASTY}"))
+    assert re.search(r"Fast flagged \d+ of 14 \(\d+\.\d %\) tasks whose time", text)
+    assert "Threshold: 3 or more, and 50% of the timed tasks or more." in text
+    assert re.search(r"Disagrees flagged \d of \d+ ", text)
+    assert "from A to C are 2" in text and "Threshold: 20% or less, of at least 10 such tasks." in text
+    assert re.search(r"worse others: \d of 4 better C 2 steps apart AAA[AB] 0:18 0.30 × the videos", text)
     others = words(organiser.page(f"/workers/{CAREFUL}"))
     assert "flagged" not in others.replace("not flagged", "")
     ordered = words(organiser.page(f"/workers/{CAREFUL}?order=fastest")).partition(" time played when ")[2]
@@ -130,7 +130,7 @@ def test_the_review_page_has_numbers_thresholds_and_the_others(organiser: Organi
     assert organiser.page(f"/workers/{'0' * 32}").status_code == 404
 
 
-# -- what is decided and taken out -------------------------------------------------------------------
+# -- decisions and erasing ---------------------------------------------------------------------------
 
 
 def test_a_decision_has_a_note_and_stays_on_record(study: Study, organiser: Organiser) -> None:
@@ -146,8 +146,8 @@ def test_a_decision_has_a_note_and_stays_on_record(study: Study, organiser: Orga
     with desk(study) as opened:
         assert opened.decisions.read(NAME) == []
     reply = organiser.post(f"/workers/{HASTY}/decide", standing="excluded", note="too fast, and wrong")
-    shown = words(organiser.http.get(reply.headers["location"]))
-    assert "Decision recorded: excluded. This worker gets no more tasks. Existing votes still count." in shown
+    text = words(organiser.http.get(reply.headers["location"]))
+    assert "Decision recorded: excluded. This worker gets no more tasks. Existing votes still count." in text
     organiser.post(f"/workers/{HASTY}/decide", standing="cleared", note="the network was slow")
     with desk(study) as opened:
         made = [(row.worker, row.decision, row.note, row.by) for row in opened.decisions.read(NAME)]
@@ -209,14 +209,14 @@ def test_erasing_needs_the_name_typed_and_takes_out_everything(study: Study, org
 
 
 def assert_nowhere(root: Path, *texts: str) -> None:
-    """Say that no file of a store holds a text, not even in pages that the database no longer uses."""
+    """Assert that no file of a store contains a text, not even unused pages of the database."""
     for path in (root / "annotation").rglob("*"):
         if path.is_file():
             data = path.read_bytes()
             assert not any(text.encode() in data for text in texts), path
 
 
-# -- several campaigns, and trouble ------------------------------------------------------------------
+# -- several campaigns, and errors -------------------------------------------------------------------
 
 
 def test_only_campaigns_that_are_served_are_shown(study: Study) -> None:

@@ -1,4 +1,4 @@
-"""What the organiser's pages remember of the desk, and the words for what happened."""
+"""What the organiser's pages cache from the desk, and the descriptions of events."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def vote(desk: Desk, number: int, worker: str) -> Vote:
 
 
 def test_only_what_is_new_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, int]] = []
+    requests: list[tuple[str, int]] = []
     for name, log in (("votes", desk.votes), ("events", desk.events)):
 
         def noted(campaign: str, after: int = 0, *, _n=name, _w=log.read, **more: int) -> object:  # type: ignore[no-untyped-def]
-            asked.append((_n, after))
+            requests.append((_n, after))
             return _w(campaign, after=after, **more)
 
         monkeypatch.setattr(log, "read", noted)
@@ -59,8 +59,8 @@ def test_only_what_is_new_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
     assert [one.worker[0] for one in known.renewed()[0]] == ["a"]
     desk.votes.add(NAME, [vote(desk, 0, "b" * 32), vote(desk, 1, "a" * 32)])
     assert [one.worker[0] for one in known.renewed()[0]] == ["a", "b", "a"]
-    assert [after for name, after in asked if name == "votes"] == [0, 1]
-    events = [after for name, after in asked if name == "events"]
+    assert [after for name, after in requests if name == "votes"] == [0, 1]
+    events = [after for name, after in requests if name == "events"]
     assert events[0] == 0 and events[1] > 0
 
 

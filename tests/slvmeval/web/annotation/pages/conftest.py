@@ -23,8 +23,8 @@ def filmed(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return films(ffmpeg, tmp_path_factory.mktemp("films"))
 
 
-class Shown:
-    """A campaign on real videos that is being served; its clock can be put forward."""
+class Served:
+    """A campaign on real videos that is being served; its clock can be advanced."""
 
     def __init__(self, root: Path, filmed: tuple[Path, Path], stack: ExitStack) -> None:
         self.root = root
@@ -39,7 +39,7 @@ class Shown:
         return filmed_pair(number, *self.filmed, aspect, **values)
 
     def begin(self, *pairs: PairTask, links: int = 2, **settings: Any) -> None:
-        """Publish and serve; the fastest speed is 4, so that nobody waits long."""
+        """Publish and serve; the maximum speed is 4, so that tests are fast."""
         folder = media_folder(self.root)
         chosen = list(pairs) or [self.pair()]
         given = {"most_speed": 4, "least_look_s": 2, "contact": "people@example.org", **settings}
@@ -50,22 +50,22 @@ class Shown:
 
 
 @pytest.fixture
-def shown(tmp_path: Path, filmed: tuple[Path, Path]) -> Iterator[Shown]:
-    """A campaign that is not begun yet."""
+def served(tmp_path: Path, filmed: tuple[Path, Path]) -> Iterator[Served]:
+    """A campaign that is not published yet."""
     with ExitStack() as stack:
-        yield Shown(tmp_path / "store", filmed, stack)
+        yield Served(tmp_path / "store", filmed, stack)
 
 
 @pytest.fixture
-def visit(chromium: Any, shown: Shown) -> Iterator[Callable[..., Visitor]]:
-    """Give a function that opens a browser of its own; in the end no page may have complained."""
+def visit(chromium: Any, served: Served) -> Iterator[Callable[..., Visitor]]:
+    """Yield a function that opens a separate browser; at the end no page may have reported a problem."""
     visitors: list[Visitor] = []
 
     def come(link: int = 0, **how: Any) -> Visitor:
-        visitors.append(Visitor(chromium, shown.address, shown.tokens[link], **how))
+        visitors.append(Visitor(chromium, served.address, served.tokens[link], **how))
         return visitors[-1]
 
     yield come
     for visitor in visitors:
         visitor.close()
-    assert [told for visitor in visitors for told in visitor.told] == []
+    assert [problem for visitor in visitors for problem in visitor.problems] == []

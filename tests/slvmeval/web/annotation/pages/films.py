@@ -1,4 +1,4 @@
-"""Small real videos of pairs, as workers are shown them, and tasks on them."""
+"""Small real videos of pairs as workers see them, and tasks on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVIL = '</script><script>document.title = "owned"</script><img src=x onerror=ale
 
 
 def film(ffmpeg: str, path: Path, hue: int = 0, negative: Sequence[tuple[float, float]] = ()) -> None:
-    """Write a video of a minute: 512 × 288, one picture a second, the time to be read in it."""
+    """Write a video of a minute: 512 × 288, one frame per second, showing the time."""
     draft = path.with_suffix(".draft.mp4")
     looks = [f"testsrc2=size=512x288:rate=1:duration={SECONDS},hue=h={hue}"]
     looks += [f"negate=enable='between(t,{start},{end - 0.5})'" for start, end in negative]

@@ -1,4 +1,4 @@
-"""Pages as HTML, without a server: what stands in them, and that nothing from outside can leave its place."""
+"""Pages as HTML, without a server: their content, and that external text cannot break out of its place."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def every_page(language: str, of: Campaign, word: str = "x") -> dict[str, str]:
 
 
 class Elements(HTMLParser):
-    """Collects what the pages' policy and a reader of screens would ask for."""
+    """Collects what the pages' policy and a screen reader require."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,15 +52,15 @@ class Elements(HTMLParser):
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_no_page_needs_anything_from_elsewhere(language: str) -> None:
     for name, html in every_page(language, campaign(organisation="Lab", contact="a@example.org")).items():
-        found = Elements()
-        found.feed(html)
+        elements = Elements()
+        elements.feed(html)
         assert f'<html lang="{language}">' in html
-        ids = [attributes["id"] for _, attributes in found.seen if "id" in attributes]
+        ids = [attributes["id"] for _, attributes in elements.seen if "id" in attributes]
         assert len(ids) == len(set(ids)), name
         assert "http:" not in html and "https:" not in html and "//" not in re.sub(r"https?://", "", html), (
             name
         )
-        for tag, attributes in found.seen:
+        for tag, attributes in elements.seen:
             assert not any(key == "style" or key.startswith("on") for key in attributes), (name, tag)
             assert tag != "style"
             if tag == "script":
@@ -99,7 +99,7 @@ def test_consent_has_our_words_or_the_campaigns_own() -> None:
     own = campaign(consent={"en": "First part.\n\nSecond part."})
     page = render("consent", "en", campaign=own, csrf="x")
     assert "<p>First part.</p>" in page and "<p>Second part.</p>" in page and "voluntary" not in page
-    # a language for which the campaign has no words of its own
+    # a language for which the campaign has no texts of its own
     assert texts("ja").words["consent"]["free"] in render("consent", "ja", campaign=own, csrf="x")
 
 

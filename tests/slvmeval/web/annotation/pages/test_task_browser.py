@@ -13,7 +13,7 @@ from storage_schemas.votes import Vote
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import installation_key
 from tasks.annotation.pair_task import Stretch
-from tests.slvmeval.web.annotation.pages.conftest import Shown
+from tests.slvmeval.web.annotation.pages.conftest import Served
 from tests.slvmeval.web.annotation.pages.films import DAMAGED, EVIL
 from tests.slvmeval.web.annotation.pages.visitor import Visitor
 from tests.slvmeval.web.annotation.pieces import NAME
@@ -24,20 +24,20 @@ Visit = Callable[..., Visitor]
 FOCUSED = "document.activeElement"
 
 
-def votes(shown: Shown) -> list[Vote]:
-    with Desk.open(shown.serving.database, installation_key(shown.root)) as desk:
+def votes(served: Served) -> list[Vote]:
+    with Desk.open(served.serving.database, installation_key(served.root)) as desk:
         return [vote for _, vote in desk.votes.read(NAME)]
 
 
 def side_of(visitor: Visitor, place: str) -> str:
-    """Tell which side stands at a place, from what the page says after the preference."""
+    """Return the side at a place, from what the page reveals after the preference."""
     intended = visitor.page.evaluate("document.querySelector('.stretch-text b').textContent")
     low = "left" if intended in ("left video", "左の動画") else "right"
     return "low" if place == low else "high"
 
 
-def test_with_the_keyboard_alone(visit: Visit, shown: Shown) -> None:
-    shown.begin(completion_code="C0DE-7")
+def test_with_the_keyboard_alone(visit: Visit, served: Served) -> None:
+    served.begin(completion_code="C0DE-7")
     visitor = visit()
     visitor.enter()
     while not visitor.page.evaluate(f"{FOCUSED}.name === 'agree'"):
@@ -70,7 +70,7 @@ def test_with_the_keyboard_alone(visit: Visit, shown: Shown) -> None:
     visitor.press("Tab", "Enter")
     visitor.page.wait_for_url("**/done")
     assert visitor.text(".code") == "C0DE-7"
-    (vote,) = votes(shown)
+    (vote,) = votes(served)
     assert (vote.rating, vote.preferred, vote.language) == ("B", preferred, "en")
     assert vote.comment == "n p c / ? are letters here"
     assert vote.watched_s is not None and vote.watched_s >= 2 * 2 + sum(end - start for start, end in DAMAGED)
@@ -79,8 +79,8 @@ def test_with_the_keyboard_alone(visit: Visit, shown: Shown) -> None:
 @pytest.mark.parametrize(
     ("language", "phone", "dark"), [("ja", False, False), ("en", True, True), ("ja", True, False)]
 )
-def test_with_mouse_or_finger(visit: Visit, shown: Shown, language: str, phone: bool, dark: bool) -> None:
-    shown.begin(shown.pair(aspect="color"))
+def test_with_mouse_or_finger(visit: Visit, served: Served, language: str, phone: bool, dark: bool) -> None:
+    served.begin(served.pair(aspect="color"))
     visitor = visit(language=language, phone=phone, dark=dark)
     words = texts(language, "color")
     visitor.agree()
@@ -104,12 +104,12 @@ def test_with_mouse_or_finger(visit: Visit, shown: Shown, language: str, phone: 
     visitor.tap("#send")
     visitor.page.wait_for_url("**/done")
     assert visitor.text("h1") == words.words["done"]["title"]
-    (vote,) = votes(shown)
+    (vote,) = votes(served)
     assert (vote.rating, vote.preferred, vote.language, vote.comment) == ("A", preferred, language, "")
 
 
-def test_nothing_tells_the_side_before_the_answer(visit: Visit, shown: Shown) -> None:
-    shown.begin()
+def test_nothing_tells_the_side_before_the_answer(visit: Visit, served: Served) -> None:
+    served.begin()
     visitor = visit()
     visitor.agree()
     visitor.look()
@@ -126,8 +126,8 @@ def test_nothing_tells_the_side_before_the_answer(visit: Visit, shown: Shown) ->
     assert visitor.page.locator("#part-bar").is_visible()
 
 
-def test_what_is_skipped_does_not_count(visit: Visit, shown: Shown) -> None:
-    shown.begin()
+def test_what_is_skipped_does_not_count(visit: Visit, served: Served) -> None:
+    served.begin()
     visitor = visit()
     visitor.agree()
     visitor.look()
@@ -139,7 +139,7 @@ def test_what_is_skipped_does_not_count(visit: Visit, shown: Shown) -> None:
     assert visitor.page.locator(".tick:not([disabled])").count() == 0
     assert visitor.page.locator("#send").is_disabled()
     assert "not yet played" in visitor.text("#stretches li >> nth=0")
-    # a stretch that is left in the middle is not played either
+    # a stretch that is left in the middle is not played
     visitor.page.locator("#speed").select_option("0.5")
     visitor.tap("#stretches button >> nth=0")
     visitor.wait("document.querySelector('[data-number=\"0\"] .state').textContent.includes('%')")
@@ -147,8 +147,8 @@ def test_what_is_skipped_does_not_count(visit: Visit, shown: Shown) -> None:
     assert visitor.page.locator(".tick:not([disabled])").count() == 0
 
 
-def test_moving_the_videos_together_and_alone(visit: Visit, shown: Shown) -> None:
-    shown.begin()
+def test_moving_the_videos_together_and_alone(visit: Visit, served: Served) -> None:
+    served.begin()
     visitor = visit()
     visitor.agree()
     visitor.press("ArrowRight", "Shift+ArrowRight", "ArrowLeft")
@@ -158,7 +158,7 @@ def test_moving_the_videos_together_and_alone(visit: Visit, shown: Shown) -> Non
     visitor.wait("Math.abs(document.getElementById('right').currentTime - 49.95) < 0.2")
     assert visitor.time("left") == pytest.approx(54.95, abs=0.2)
     assert "chosen" in visitor.page.locator("#side-right").get_attribute("class")
-    # linked again they keep the distance at which they were laid beside each other
+    # linked again, they keep the offset at which they were aligned
     visitor.press("l", "1")
     assert visitor.page.locator("#level").is_visible()
     visitor.page.locator("#left-seek").focus()
@@ -174,8 +174,8 @@ def test_moving_the_videos_together_and_alone(visit: Visit, shown: Shown) -> Non
     visitor.wait("!document.fullscreenElement")
 
 
-def test_a_removed_clip_stands_beside_the_place_where_it_is_missing(visit: Visit, shown: Shown) -> None:
-    # two clips of 6 s are gone from the low side: the second join is 12 s earlier there
+def test_a_removed_clip_stands_beside_the_place_where_it_is_missing(visit: Visit, served: Served) -> None:
+    # two clips of 6 s are missing from the low side: the second join is 12 s earlier there
     stretches = [
         ("high", 6, 12, "removed"),
         ("high", 30, 36, "removed"),
@@ -183,7 +183,7 @@ def test_a_removed_clip_stands_beside_the_place_where_it_is_missing(visit: Visit
         ("low", 22, 26, "join"),
     ]
     must_see = tuple(Stretch(video=v, start_s=a, end_s=b, kind=k) for v, a, b, k in stretches)  # type: ignore[arg-type]
-    shown.begin(shown.pair(aspect="comprehensiveness", must_see=must_see))
+    served.begin(served.pair(aspect="comprehensiveness", must_see=must_see))
     visitor = visit()
     visitor.agree()
     visitor.look()
@@ -198,8 +198,8 @@ def test_a_removed_clip_stands_beside_the_place_where_it_is_missing(visit: Visit
     assert "missing" in visitor.text("[data-number='0']")
 
 
-def test_the_prompt(visit: Visit, shown: Shown) -> None:
-    shown.begin()
+def test_the_prompt(visit: Visit, served: Served) -> None:
+    served.begin()
     visitor = visit(language="ja")
     visitor.agree()
     assert "owned" not in visitor.page.title()
@@ -224,8 +224,8 @@ def test_the_prompt(visit: Visit, shown: Shown) -> None:
     assert visitor.page.locator(".translation").nth(0).is_hidden()
 
 
-def test_language_can_be_changed_in_the_middle(visit: Visit, shown: Shown) -> None:
-    shown.begin()
+def test_language_can_be_changed_in_the_middle(visit: Visit, served: Served) -> None:
+    served.begin()
     visitor = visit()
     visitor.agree()
     visitor.look()
@@ -237,8 +237,8 @@ def test_language_can_be_changed_in_the_middle(visit: Visit, shown: Shown) -> No
     assert visitor.text("#see-title").endswith(texts("ja").words["task"]["see_title"])
 
 
-def test_everything_has_a_name_and_the_focus_is_seen(visit: Visit, shown: Shown) -> None:
-    shown.begin()
+def test_everything_has_a_name_and_the_focus_is_seen(visit: Visit, served: Served) -> None:
+    served.begin()
     visitor = visit()
     visitor.agree()
     visitor.look()

@@ -1,4 +1,4 @@
-"""The words of the pages: complete in both languages, and replaceable."""
+"""The texts of the pages: complete in both languages, and replaceable."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tasks.annotation.desk.refusals import RefusalReason
 from tasks.aspects.registry import BUILT_IN
 
 LANGUAGES = ("en", "ja")
-#: Keys that a template could not read by a dot, because a table has a method of that name.
+#: Keys that a template cannot read with a dot, because a table has a method of that name.
 METHODS = set(dir({}))
 
 
 def flat(words: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
     for key, value in words.items():
-        # an aspect's words are read by brackets
+        # an aspect's texts are read with brackets
         assert key not in METHODS or path.startswith("aspects.")
         if isinstance(value, Mapping):
             yield from flat(value, f"{path}{key}.")
@@ -91,3 +91,41 @@ def test_own_words_that_do_not_fit(tmp_path: Path, content: str, why: str) -> No
 def test_there_is_no_such_language() -> None:
     with pytest.raises(UserInputError, match="en or ja"):
         texts("fr")
+
+
+#: Beginnings of words that tell what is done to the clips of each aspect (SLVMEval, 4.3 and appendix E.2).
+OPERATIONS = {
+    "aesthetics": "contrast invert negative swap dull flat pale dark bright light コントラスト 明る 暗 反転",
+    "technical_quality": "resiz shr small enlarg lanczos detail coarse 縮小 拡大 細かい",
+    "appearance_style": "cartoon oil paint pencil sketch watercolo detail 絵画 線画 漫画 水彩 スケッチ",
+    "background_consistency": "replac landscape swap exchang 差し替え 風景",
+    "object_integrity": "remov eras delet missing vanish 消 削除",
+    "color": "recolo repaint swap chang 変え",
+    "dynamics_degree": "freez frozen stand stop stays still photograph 止ま 静止",
+    "comprehensiveness": "remov cut delet missing drop 削除 抜け",
+    "spatial_relationship": "mirror flip swap exchang revers 反転 鏡",
+    "temporal_flow": "mov insert shuffl swap exchang early late 移動 入れ替え",
+}
+
+
+@pytest.mark.parametrize("aspect", OPERATIONS)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_before_the_first_answer_nobody_is_told_how_videos_are_degraded(language: str, aspect: str) -> None:
+    words = texts(language).words["aspects"][aspect]
+    told = " ".join(words[key] for key in ("name", "question", "instruction")).lower()
+    hints = OPERATIONS[aspect].split()
+    assert [hint for hint in hints if re.search(rf"\b{hint}" if hint.isascii() else hint, told)] == []
+
+
+def test_the_instructions_have_the_content_of_the_paper() -> None:
+    """SLVMEval, table 4."""
+    told = {name: words["instruction"] for name, words in texts("en").words["aspects"].items()}
+    for aspect, content in {
+        "aesthetics": ("composition", "harmony", "photographs", "tones"),
+        "technical_quality": ("blur", "shake", "noise", "outlines"),
+        "dynamics_degree": ("too static", "too erratic"),
+        "spatial_relationship": ("left and right", "up and down", "front and back", "near and far"),
+        "temporal_flow": ("order", "unrelated"),
+    }.items():
+        for word in content:
+            assert word in told[aspect]

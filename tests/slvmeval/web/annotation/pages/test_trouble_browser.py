@@ -1,4 +1,4 @@
-"""What goes wrong on a worker's side: lost connections, closed pages, two tabs, videos that do not play."""
+"""Problems on a worker's side: lost connections, closed pages, two tabs, videos that do not play."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.annotation.installation import media_folder
-from tests.slvmeval.web.annotation.pages.conftest import Shown
+from tests.slvmeval.web.annotation.pages.conftest import Served
 from tests.slvmeval.web.annotation.pages.test_task_browser import votes
 from tests.slvmeval.web.annotation.pages.visitor import Visitor
 from tests.slvmeval.web.annotation.pieces import NAME
@@ -21,8 +21,8 @@ Visit = Callable[..., Visitor]
 LOST = ("ERR_INTERNET_DISCONNECTED", "net::ERR_")
 
 
-def test_a_lost_connection_loses_nothing(visit: Visit, shown: Shown) -> None:
-    shown.begin()
+def test_a_lost_connection_loses_nothing(visit: Visit, served: Served) -> None:
+    served.begin()
     visitor = visit(expected=LOST)
     visitor.agree()
     visitor.look()
@@ -35,7 +35,7 @@ def test_a_lost_connection_loses_nothing(visit: Visit, shown: Shown) -> None:
     visitor.wait("document.getElementById('stretches')")
     assert "The right video" in visitor.text(".your-answer")
     visitor.wait("document.getElementById('line').dataset.state === 'online'")
-    # what is played without a connection is told when there is one
+    # what is played without a connection is reported when there is one
     loaded = "const b = document.getElementById(id).buffered; return b.length && b.end(b.length - 1) > 45"
     visitor.wait(f"['left', 'right'].every((id) => {{ {loaded}; }})")
     visitor.context.set_offline(True)
@@ -46,8 +46,8 @@ def test_a_lost_connection_loses_nothing(visit: Visit, shown: Shown) -> None:
     visitor.wait("document.querySelector('[data-number=\"0\"].seen')", 30)
 
 
-def test_a_busy_server_is_asked_again(visit: Visit, shown: Shown) -> None:
-    shown.begin()
+def test_a_busy_server_is_asked_again(visit: Visit, served: Served) -> None:
+    served.begin()
     visitor = visit(expected=("503",))
     visitor.agree()
     visitor.look()
@@ -68,9 +68,9 @@ def test_a_busy_server_is_asked_again(visit: Visit, shown: Shown) -> None:
     assert len(times) == 3
 
 
-def test_an_answer_that_comes_late_takes_nothing_back(visit: Visit, shown: Shown) -> None:
-    """The server answers a report before it takes the tick, and the browser gets the two turned round."""
-    shown.begin()
+def test_an_answer_that_comes_late_takes_nothing_back(visit: Visit, served: Served) -> None:
+    """The browser receives the answers to a report and to a confirmation in reverse order."""
+    served.begin()
     visitor = visit()
     visitor.agree()
     visitor.look()
@@ -98,14 +98,14 @@ def test_an_answer_that_comes_late_takes_nothing_back(visit: Visit, shown: Shown
     assert visitor.page.locator("[data-number='0'].confirmed").count() == 1
 
 
-def test_an_answer_of_an_old_session_can_be_repeated(visit: Visit, shown: Shown) -> None:
-    shown.begin()
+def test_an_answer_of_an_old_session_can_be_repeated(visit: Visit, served: Served) -> None:
+    served.begin()
     visitor = visit(expected=("403",))
     visitor.agree()
     visitor.look()
     visitor.wait("!document.getElementById('prefer-state').textContent.includes('seconds')")
-    # the link was opened once more: the token of the page that is open is worth nothing any more
-    visitor.context.request.get(f"{shown.address}/c/{NAME}/enter?token={visitor.token}")
+    # the link was opened again: the token of the open page is no longer valid
+    visitor.context.request.get(f"{served.address}/c/{NAME}/enter?token={visitor.token}")
     visitor.tap("[data-prefer=left]")
     with visitor.page.expect_response("**/task") as renewed:
         visitor.tap("#sure-yes")
@@ -115,15 +115,15 @@ def test_an_answer_of_an_old_session_can_be_repeated(visit: Visit, shown: Shown)
     assert "The left video" in visitor.text(".your-answer")
 
 
-def test_who_closes_the_page_goes_on_tomorrow(visit: Visit, shown: Shown) -> None:
-    shown.begin(lease_minutes=60 * 48)
+def test_who_closes_the_page_goes_on_tomorrow(visit: Visit, served: Served) -> None:
+    served.begin(lease_minutes=60 * 48)
     today = visit()
     today.agree()
     today.look()
     today.prefer("left")
     today.see(1)
     today.close()
-    shown.later += timedelta(days=1)
+    served.later += timedelta(days=1)
     tomorrow = visit()
     tomorrow.enter()
     tomorrow.settled()
@@ -135,36 +135,36 @@ def test_who_closes_the_page_goes_on_tomorrow(visit: Visit, shown: Shown) -> Non
     tomorrow.tap(".rating >> nth=2")
     tomorrow.tap("#send")
     tomorrow.page.wait_for_url("**/done")
-    assert [vote.rating for vote in votes(shown)] == ["C"]
+    assert [vote.rating for vote in votes(served)] == ["C"]
 
 
-def test_leaving_in_the_middle_keeps_what_was_played(visit: Visit, shown: Shown) -> None:
-    shown.begin()
+def test_leaving_in_the_middle_keeps_what_was_played(visit: Visit, served: Served) -> None:
+    served.begin()
     visitor = visit()
     visitor.agree()
     visitor.fastest()
     visitor.tap("#play")
     visitor.wait("document.getElementById('left').currentTime > 1")
-    # sooner than the page reports by itself
-    visitor.page.goto(f"{shown.address}/c/{NAME}/consent")
-    visitor.page.goto(f"{shown.address}/c/{NAME}/task")
+    # earlier than the page's next report
+    visitor.page.goto(f"{served.address}/c/{NAME}/consent")
+    visitor.page.goto(f"{served.address}/c/{NAME}/task")
     visitor.settled()
     visitor.wait("['left', 'right'].every((id) => document.querySelector(`#${id}-track .played`))")
 
 
-def test_two_tabs(visit: Visit, shown: Shown) -> None:
-    shown.begin(shown.pair(1), shown.pair(2, "color"))
+def test_two_tabs(visit: Visit, served: Served) -> None:
+    served.begin(served.pair(1), served.pair(2, "color"))
     visitor = visit()
     visitor.agree()
     first = visitor.page
     visitor.look()
     visitor.page = second = visitor.open_tab()
-    second.goto(f"{shown.address}/c/{NAME}/task")
+    second.goto(f"{served.address}/c/{NAME}/task")
     visitor.settled()
     visitor.wait("!document.getElementById('alert').hidden")
     assert "another tab" in second.locator("#alert").inner_text()
     visitor.wait("!document.getElementById('alert').hidden", page=first)
-    # the second tab may answer what the first has opened; the first goes on with it
+    # the second tab may answer what the first has opened; the first continues with it
     visitor.prefer("left")
     visitor.wait("document.getElementById('stretches')", page=first)
     assert "continued this task in another tab" in first.locator("#alert").inner_text()
@@ -177,15 +177,15 @@ def test_two_tabs(visit: Visit, shown: Shown) -> None:
     first.bring_to_front()
     visitor.wait("document.getElementById('step-see') === null", page=first)
     assert first.locator("h1").inner_text() == second.locator("h1").inner_text()
-    assert len(votes(shown)) == 1
+    assert len(votes(served)) == 1
 
 
-def test_a_task_that_was_given_to_somebody_else(visit: Visit, shown: Shown) -> None:
-    shown.begin(workers_per_pair=1, lease_minutes=30)
+def test_a_task_that_was_given_to_somebody_else(visit: Visit, served: Served) -> None:
+    served.begin(workers_per_pair=1, lease_minutes=30)
     slow = visit(0, expected=("410", "409"))
     slow.agree()
     slow.look()
-    shown.later += timedelta(hours=2)
+    served.later += timedelta(hours=2)
     quick = visit(1)
     quick.agree()
     slow.page.bring_to_front()
@@ -195,10 +195,10 @@ def test_a_task_that_was_given_to_somebody_else(visit: Visit, shown: Shown) -> N
     assert "has expired" in slow.text("#alert") and "does not count against you" in slow.text("#alert")
 
 
-def test_a_video_that_the_browser_cannot_play(visit: Visit, shown: Shown) -> None:
-    shown.begin()
-    for video in shown.filmed:
-        (media_folder(shown.root) / video.name).write_bytes(b"\x00\x00\x00\x18ftypisom" + bytes(50_000))
+def test_a_video_that_the_browser_cannot_play(visit: Visit, served: Served) -> None:
+    served.begin()
+    for video in served.filmed:
+        (media_folder(served.root) / video.name).write_bytes(b"\x00\x00\x00\x18ftypisom" + bytes(50_000))
     visitor = visit()
     visitor.enter()
     visitor.page.locator("input[name=agree]").check()
@@ -206,9 +206,9 @@ def test_a_video_that_the_browser_cannot_play(visit: Visit, shown: Shown) -> Non
     visitor.wait("document.querySelector('#left-veil b') && document.querySelector('#right-veil b')")
     veil = visitor.text("#left-veil")
     assert "cannot play this video" in veil and "current Chrome, Edge, Firefox or Safari" in veil
-    # the organiser repairs it; the worker tries again without losing the page
-    for video in shown.filmed:
-        (media_folder(shown.root) / video.name).write_bytes(video.read_bytes())
+    # the organiser repairs it; the worker retries without losing the page
+    for video in served.filmed:
+        (media_folder(served.root) / video.name).write_bytes(video.read_bytes())
     for place in ("left", "right"):
         visitor.tap(f"#{place}-veil button")
     visitor.wait("['left', 'right'].every((id) => document.getElementById(id).readyState >= 1)")
@@ -216,8 +216,8 @@ def test_a_video_that_the_browser_cannot_play(visit: Visit, shown: Shown) -> Non
     visitor.look()
 
 
-def test_a_video_that_breaks_off_is_loaded_anew_where_it_stood(visit: Visit, shown: Shown) -> None:
-    shown.begin()
+def test_a_video_that_breaks_off_is_loaded_anew_where_it_stood(visit: Visit, served: Served) -> None:
+    served.begin()
     visitor = visit(expected=(*LOST, "403"))
     visitor.agree()
     visitor.press("ArrowRight", "ArrowRight")
@@ -230,9 +230,9 @@ def test_a_video_that_breaks_off_is_loaded_anew_where_it_stood(visit: Visit, sho
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
-def test_a_link_that_was_changed(visit: Visit, shown: Shown, language: str) -> None:
-    shown.begin()
-    shown.tokens[0] = "changed" + shown.tokens[0][7:]
+def test_a_link_that_was_changed(visit: Visit, served: Served, language: str) -> None:
+    served.begin()
+    served.tokens[0] = "changed" + served.tokens[0][7:]
     visitor = visit(language=language, expected=("403",))
     visitor.enter()
     assert visitor.page.locator("[data-reason=bad_link]").count() == 1

@@ -1,4 +1,4 @@
-"""What the task page costs (weight, requests, what it loads of a long film), and whether it can be read."""
+"""The task page's weight, requests and loading of a long film, and its legibility."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from slvmeval.web.annotation.pages.render import ASSETS
 from tasks.annotation.media import write_alike
 from tasks.annotation.pair_task import PromptClip
-from tests.slvmeval.web.annotation.pages.conftest import Shown
+from tests.slvmeval.web.annotation.pages.conftest import Served
 from tests.slvmeval.web.annotation.pages.films import filmed_pair
 from tests.slvmeval.web.annotation.pages.visitor import Visitor
 
@@ -28,7 +28,7 @@ SENT = """(() => performance.getEntriesByType('navigation').concat(performance.g
 
 
 def prompt(characters: int) -> tuple[PromptClip, ...]:
-    """Return a prompt of so many characters, a clip for every five seconds, none like another."""
+    """Return a prompt of a number of characters, with a distinct clip for every five seconds."""
     words = [f"{n * 7919 % 9973:x} ball rolls over the floor {n}" for n in range(100_000)]
     count, clips, at = LONG_S // 5, [], 0
     for number in range(count):
@@ -42,26 +42,26 @@ def prompt(characters: int) -> tuple[PromptClip, ...]:
     return tuple(clips)
 
 
-def test_weight_and_requests(visit: Visit, shown: Shown) -> None:
-    """The paper's mean prompt has 57,884 characters; here each has its translation too."""
-    shown.begin(shown.pair(prompt_clips=prompt(58_000)))
+def test_weight_and_requests(visit: Visit, served: Served) -> None:
+    """The paper's mean prompt has 57,884 characters; here each clip has a translation as well."""
+    served.begin(served.pair(prompt_clips=prompt(58_000)))
     visitor = visit()
     visitor.enter()
     visitor.requests.clear()
     visitor.page.locator("input[name=agree]").check()
     visitor.page.locator("form .button.primary").click()
     visitor.settled()
-    asked = [request.url for request in visitor.requests if "/media/" not in request.url]
+    requests = [request.url for request in visitor.requests if "/media/" not in request.url]
     # the form and the page that follows, two style sheets, the scripts
-    assert len(asked) <= 2 + len(list(ASSETS.iterdir()))
+    assert len(requests) <= 2 + len(list(ASSETS.iterdir()))
     sizes = visitor.page.evaluate(SENT)
     assets = sum(sent for name, sent, _ in sizes if "/assets/" in name)
     page = next(sent for name, sent, _ in sizes if name.endswith("/task"))
     plain = sum(path.stat().st_size for path in ASSETS.iterdir())
-    print(f"{len(asked)} requests, assets {assets} B sent of {plain} B, page {page} B sent")
+    print(f"{len(requests)} requests, assets {assets} B sent of {plain} B, page {page} B sent")
     assert 0 < assets < 35_000 and plain < 90_000
     assert 0 < page < 100_000
-    # what a report of a few seconds costs, again and again
+    # the size of a report of a few seconds, which is sent repeatedly
     visitor.look()
     reports = [(sent, full) for name, sent, full in visitor.page.evaluate(SENT) if name.endswith("/play")]
     assert reports and max(full for _, full in reports) < 2_000
@@ -81,11 +81,11 @@ def long_film(ffmpeg: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_long_film_is_not_loaded_whole(visit: Visit, shown: Shown, long_film: Path) -> None:
-    shown.filmed = (long_film, long_film.with_name("b.mp4"))
+def test_a_long_film_is_not_loaded_whole(visit: Visit, served: Served, long_film: Path) -> None:
+    served.filmed = (long_film, long_film.with_name("b.mp4"))
     size = long_film.stat().st_size
     assert size > 20e6
-    shown.begin(filmed_pair(1, *shown.filmed, high_s=float(LONG_S), low_s=float(LONG_S)))
+    served.begin(filmed_pair(1, *served.filmed, high_s=float(LONG_S), low_s=float(LONG_S)))
     visitor = visit()
     visitor.agree()
     visitor.page.wait_for_timeout(2000)
@@ -110,9 +110,9 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_contrast_on_the_page(visit: Visit, shown: Shown, dark: bool) -> None:
-    """Text has 4.5 against what lies behind it, as the browser shows it, disabled controls too."""
-    shown.begin()
+def test_contrast_on_the_page(visit: Visit, served: Served, dark: bool) -> None:
+    """Text has a contrast of 4.5 against its rendered background, including disabled controls."""
+    served.begin()
     visitor = visit(dark=dark)
     visitor.agree()
     visitor.look()
@@ -137,8 +137,8 @@ def test_contrast_on_the_page(visit: Visit, shown: Shown, dark: bool) -> None:
     assert [row for row in faint if row[1] < 4.5] == []
 
 
-def test_nothing_moves_where_that_is_not_wanted(visit: Visit, shown: Shown) -> None:
-    shown.begin()
+def test_nothing_moves_where_that_is_not_wanted(visit: Visit, served: Served) -> None:
+    served.begin()
     visitor = visit()
     visitor.page.emulate_media(reduced_motion="reduce")
     visitor.agree()
@@ -146,7 +146,7 @@ def test_nothing_moves_where_that_is_not_wanted(visit: Visit, shown: Shown) -> N
         visitor.page.evaluate("getComputedStyle(document.getElementById('play')).transitionDuration") == "0s"
     )
     visitor.press("Shift+ArrowRight")
-    # the list jumps: it stands at its end at once, without a way there
+    # the list jumps to its end at once, without an animation
     visitor.wait("document.querySelector('#clips li:last-child').getAttribute('aria-current')")
     first, second = (visitor.page.evaluate("document.getElementById('clips').scrollTop") for _ in range(2))
     assert first == second > 0

@@ -11,14 +11,14 @@ LANGUAGES = {"en": "en-US", "ja": "ja-JP"}
 
 
 class Visitor:
-    """One browser context, and what is done in it.
+    """One browser context, and the actions in it.
 
     Parameters
     ----------
     phone
         Whether it is a small touch screen.
     expected
-        Parts of messages in the console that the test provokes.
+        Parts of console messages that the test provokes.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Visitor:
         self.address = address
         self.token = token
         self.phone = phone
-        self.told: list[str] = []
+        self.problems: list[str] = []
         self.requests: list[Any] = []
         self._expected = expected
         self.context = chromium.new_context(
@@ -48,49 +48,49 @@ class Visitor:
         self.page = self.open_tab()
 
     def open_tab(self) -> Any:
-        """Open a tab that tells of every error and every request that leaves the server."""
+        """Open a tab that records every error and every request to another server."""
         page = self.context.new_page()
         page.on("pageerror", lambda error: self._complain(str(error)))
-        page.on("console", lambda said: self._complain(said.text) if said.type == "error" else None)
+        page.on("console", lambda message: self._complain(message.text) if message.type == "error" else None)
         page.on("dialog", lambda dialog: (self._complain("a dialog"), dialog.dismiss()))
         page.on("request", self._asked)
         return page
 
     def _complain(self, text: str) -> None:
         if not any(part in text for part in self._expected):
-            self.told.append(text)
+            self.problems.append(text)
 
     def _asked(self, request: Any) -> None:
         self.requests.append(request)
         if not request.url.startswith((self.address, "data:", "blob:")):
-            self.told.append(f"a request to {request.url}")
+            self.problems.append(f"a request to {request.url}")
 
     def close(self) -> None:
         self.context.close()
 
     def enter(self) -> None:
-        """Follow the link; what comes then is consent, task or a refusal."""
+        """Follow the link, which leads to consent, a task or a refusal."""
         self.page.goto(f"{self.address}/c/{NAME}/enter?token={self.token}")
 
     def agree(self) -> None:
-        """Follow the link and agree; wait until both videos are there."""
+        """Follow the link and agree; wait until both videos are loaded."""
         self.enter()
         self.page.locator("input[name=agree]").check()
         self.page.locator("form .button.primary").click()
         self.settled()
 
     def settled(self) -> None:
-        """Wait until the task page is there and both videos can be played."""
+        """Wait until the task page is loaded and both videos can be played."""
         self.page.wait_for_url("**/task")
         self.wait("['left', 'right'].every((id) => document.getElementById(id).readyState >= 1)")
 
     def wait(self, expression: str, seconds: float = 60, page: Any = None) -> None:
-        """Wait until an expression is true; the pages' policy forbids Playwright's own way, which is eval."""
-        shown = page or self.page
+        """Wait until an expression is true; the pages' policy forbids Playwright's own way with eval."""
+        text = page or self.page
         end = time.monotonic() + seconds
-        while not self._holds(shown, expression):
+        while not self._holds(text, expression):
             assert time.monotonic() < end, f"still not: {expression}"
-            shown.wait_for_timeout(50)
+            text.wait_for_timeout(50)
 
     @staticmethod
     def _holds(page: Any, expression: str) -> bool:
@@ -112,18 +112,18 @@ class Visitor:
             self.page.keyboard.press(key)
 
     def tap(self, selector: str) -> None:
-        """Press with a finger on a phone, with the mouse elsewhere."""
-        found = self.page.locator(selector)
+        """Tap on a phone, click elsewhere."""
+        result = self.page.locator(selector)
         if self.phone:
-            found.tap()
+            result.tap()
         else:
-            found.click()
+            result.click()
 
     def fastest(self) -> None:
         self.page.locator("#speed").select_option("4")
 
     def look(self) -> None:
-        """Play both videos until the preference is open."""
+        """Play both videos until the preference is unlocked."""
         self.fastest()
         self.tap("#play")
         self.wait("!document.querySelector('[data-prefer]').disabled")
@@ -135,7 +135,7 @@ class Visitor:
         self.wait("document.getElementById('stretches')")
 
     def see(self, number: int) -> None:
-        """Play a stretch by its button in the list, and tick it off."""
+        """Play a stretch with its button in the list, and check it off."""
         self.tap(f"[data-number='{number}'] button >> nth=0")
         self.wait(f"document.querySelector('[data-number=\"{number}\"] .tick:not([disabled])')")
         self.tap(f"[data-number='{number}'] .tick")

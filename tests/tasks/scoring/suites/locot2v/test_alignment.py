@@ -191,7 +191,7 @@ def test_what_becomes_of_odd_embeddings(tmp_path: Path, reply: Reply, expected: 
 
 
 @pytest.mark.parametrize("name", ["event_alignment", "human_action"])
-def test_the_dry_run_reckons_with_all_requests_where_few_events_and_actions_are_taken(
+def test_the_dry_run_estimates_all_requests_where_few_events_and_actions_are_taken(
     tmp_path: Path, name: str
 ) -> None:
     with FaultyServer(Talk(), MODELS) as server:

@@ -162,7 +162,7 @@ def test_the_bound_of_a_folder_of_pictures(
 
     words = [
         str(tmp_path / "pictures"),
-        "--model-folder",
+        "--models",
         str(weights),
         "--pictures",
         "siglip",

@@ -161,7 +161,7 @@ def test_the_dry_run_asks_nobody_and_says_what_is_asked_then(tmp_path: Path, nam
         assert not server.seen
         (found,) = scorer.score(WHOLE, [video(film())])
         assert isinstance(found, ScoredVideo)
-        # the usual answers of a server are shorter than it reckons with; the requests are the same
+        # the usual answers of a server are shorter than estimated; the requests are the same
         assert len(said) == found.calls == len(steps(server))
         assert {one.model for one in said} <= {SEES, READS, EMBEDS}
         assert sum(one.images for one in said) == sum(
