@@ -80,7 +80,7 @@ def test_every_dimension_has_a_scorer_of_its_own(tmp_path: Path) -> None:
         ({"round": 3}, "did you mean rounds"),
         ({"rounds": 0}, "rounds"),
         ({"matching": {"order_penalty": 1.5}}, "order_penalty"),
-        ({"embeddings": "word2vec"}, "no ready model"),
+        ({"embeddings": "word2vec"}, "not a predefined model"),
         ({"embeddings": {"model": "m"}}, "name the server"),
         ({"multimodal": "gpt-9"}, "multimodal: 'gpt-9' is not a predefined model"),
         ({"multimodal": {"model": "gpt-9", "server": "s", "sides": 3}}, "no field 'sides'"),
