@@ -47,8 +47,8 @@ class ScoringOptions(RunOptions):
         Whether to repeat requests that failed for a reason that a new attempt would not change.
     limits
         Maximum dollars and tokens.
-    prices
-        A price list in place of ours.
+    prices, prompts
+        A price list and a folder of prompts that replace the built-in ones.
     model_folders, allow_cpu_models
         As the profile says.
     """
@@ -57,6 +57,7 @@ class ScoringOptions(RunOptions):
     retry: bool = False
     limits: Limits = Limits()
     prices: str | None = None
+    prompts: str = ""
     model_folders: tuple[str, ...] = ()
     allow_cpu_models: bool = False
 
@@ -69,6 +70,7 @@ class ScoringParameters(FlowParameters):
     most_dollars: MostDollars = None
     most_tokens: MostTokens = None
     prices: PriceList = None
+    prompts: OwnPrompts = None
     model_folders: ModelFolders = ()
     workers: Workers = None
 
@@ -79,6 +81,7 @@ class ScoringParameters(FlowParameters):
             "retry": self.retry,
             "limits": {"usd": self.most_dollars, "tokens": self.most_tokens},
             "prices": full_or_none(self.prices),
+            "prompts": full_or_none(self.prompts) or "",
         }
 
 
@@ -95,8 +98,6 @@ class EvaluateOptions(ScoringOptions):
         Other pairs in place of a release's: a meta-evaluation set, a user's own, the proxy study's.
     selection
         Which pairs.
-    prompts
-        A folder of prompts in place of ours.
     """
 
     evaluators: tuple[EvaluatorChoice, ...]
@@ -104,7 +105,6 @@ class EvaluateOptions(ScoringOptions):
     version: int | None = None
     pairs_from: MetaSetPairs | ProxyPairs | None = Field(default=None, discriminator="kind")
     selection: Selection = Selection()
-    prompts: str = ""
 
     def open_store(self) -> Store:
         """Open the store; it is created if the pairs are not a release's.
@@ -159,7 +159,6 @@ class EvaluateParameters(ScoringParameters):
     most_per_aspect: int | None = Field(
         default=None, ge=1, description="Maximum number of pairs of each aspect, drawn at random."
     )
-    prompts: OwnPrompts = None
 
     def paths(self) -> Mapping[str, Sequence[str]]:
         """Return the given paths by field."""
@@ -193,7 +192,6 @@ class EvaluateParameters(ScoringParameters):
                 "clips": self.clips,
                 "most_per_aspect": self.most_per_aspect,
             },
-            prompts=full_or_none(self.prompts) or "",
         )
 
 
@@ -204,8 +202,8 @@ class SuiteOptions(ScoringOptions):
     ----------
     suite, settings
         Its name in the table of suites, and its settings.
-    videos, prompts, manifest
-        The folder of the videos, the file of prompts, and the file that says which video is which; the
+    videos, prompt_suite, manifest
+        The folder of the videos, the file of their prompts, and the file that says which video is which; the
         manifest in the folder if it is empty.
     generators, dimensions
         Only these generators, and only these dimensions.
@@ -223,7 +221,7 @@ class SuiteOptions(ScoringOptions):
 
     suite: str
     videos: str
-    prompts: str
+    prompt_suite: str
     manifest: str = ""
     settings: dict[str, Any] = Field(default_factory=dict)
     generators: tuple[str, ...] = ()
@@ -247,6 +245,7 @@ class SuiteOptions(ScoringOptions):
             store_path=self.store,
             model_folders=self.model_folders,
             model_servers=self.model_servers,
+            prompts=self.prompts,
             suite=self.suite,
             settings_json=settings,
         )
@@ -259,14 +258,14 @@ class SuiteParameters(ScoringParameters):
     the machine of the Prefect worker.
     """
 
-    paths_in: ClassVar[tuple[str, ...]] = ("videos", "prompts", "manifest", "prices")
+    paths_in: ClassVar[tuple[str, ...]] = ("videos", "prompt_suite", "manifest", "prices", "prompts")
 
     suite: str | None = Field(default=None, description="Name of the suite, such as video-bench.")
     videos: str | None = Field(
         default=None, description="Folder of the videos; paths of the manifest are relative to it."
     )
-    prompts: str | None = Field(
-        default=None, description="Path of the prompts, as CSV, JSON Lines or as published."
+    prompt_suite: str | None = Field(
+        default=None, description="Path of the videos' prompts, as CSV, JSON Lines or as published."
     )
     manifest: str | None = Field(
         default=None,
@@ -302,7 +301,7 @@ class SuiteParameters(ScoringParameters):
             **self.common(),
             suite=self.suite,
             videos=required("videos", self.videos),
-            prompts=required("prompts", self.prompts),
+            prompt_suite=required("prompt_suite", self.prompt_suite),
             manifest=full_or_none(self.manifest) or "",
             settings=settings_from_text(self.settings),
             dimensions=self.dimensions,

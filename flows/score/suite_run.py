@@ -25,6 +25,7 @@ from storage_schemas.judgements import Failure
 from storage_schemas.row_store import RowId
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
+from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Prices, load_prices
 from tasks.models.device import require_gpu
 from tasks.report.suite_leaderboard import board_table
@@ -113,6 +114,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
             If the run cannot start; no request was made.
         """
         options = self.options
+        require_prompts(options.prompts)
         self.store = options.open_store()
         self.prices = load_prices(options.prices)
         self.suite = options.choice.make()
@@ -135,13 +137,15 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         )
         videos = Path(options.videos)
         manifest = Path(options.manifest) if options.manifest else find_manifest(videos)
-        prompts = load_prompts(Path(options.prompts), self.suite)
+        prompts = load_prompts(Path(options.prompt_suite), self.suite)
         self.material = bring_together(prompts, load_manifest(manifest, videos, options.generators))
         self.left_out = list(self.material.left_out)
         self.dimension_parts = [self._part(dimension, ask_servers) for dimension in self._dimensions()]
         if all(not part.units and not part.refused for part in self.dimension_parts):
             first = f": {self.left_out[0].where}: {self.left_out[0].message}" if self.left_out else ""
-            raise UserInputError(f"no video of {manifest} belongs to a prompt of {options.prompts}{first}")
+            raise UserInputError(
+                f"no video of {manifest} belongs to a prompt of {options.prompt_suite}{first}"
+            )
         self.find_known()
 
     def _dimensions(self) -> list[Dimension]:

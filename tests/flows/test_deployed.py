@@ -210,7 +210,7 @@ def test_a_suite_scores_videos(server: PrefectServer, site: Path) -> None:
     given = {
         "suite": "locot2v-bench",
         "videos": site / "videos",
-        "prompts": site / "prompts.csv",
+        "prompt_suite": site / "prompts.csv",
         "manifest": site / "manifest.csv",
         "dimensions": '["dynamic_degree","temporal_flickering"]',
         "store": site / "suites",

@@ -138,12 +138,12 @@ def on_worker(**given: object) -> tuple[SuiteOptions, Profile]:
 
 
 def test_a_run_on_a_worker_says_what_is_wrong_before_any_work(tmp_path: Path) -> None:
-    fine = {"suite": "video-bench", "videos": "/v", "prompts": "/p.json"}
+    fine = {"suite": "video-bench", "videos": "/v", "prompt_suite": "/p.json"}
     for more, said in (
         ({"suite": ""}, "suite is empty: give video-bench or locot2v-bench"),
         ({"suite": "video-benhc"}, "did you mean video-bench"),
         ({"videos": ""}, "videos is empty"),
-        ({"prompts": "p.json"}, "prompts: 'p.json' is not an absolute path"),
+        ({"prompt_suite": "p.json"}, "prompt_suite: 'p.json' is not an absolute path"),
         ({"manifest": "m.csv"}, "manifest: 'm.csv' is not an absolute path"),
         ({"settings": ["cap"]}, "write KEY=VALUE"),
         ({"mini": -1}, "mini: "),

@@ -60,7 +60,7 @@ def options(
         "store": str(tmp_path / "store"),
         "suite": "planted",
         "videos": str(films),
-        "prompts": str(prompts),
+        "prompt_suite": str(prompts),
         "model_servers": {} if server is None else {"s": {"url": server.url, "patience_s": 0.2}},
         "allow_cpu_models": True,
     }
@@ -288,7 +288,7 @@ def test_wrong_names_are_said(
         ({"generators": ("zoe",)}, "no model 'zoe': it has anna, bert"),
         ({"settings": {"thread": 2}}, "did you mean threads"),
         ({"fps": "fast"}, "fps is 'fast'"),
-        ({"prompts": str(tmp_path / "none.csv")}, "cannot be read"),
+        ({"prompt_suite": str(tmp_path / "none.csv")}, "cannot be read"),
         ({"videos": str(tmp_path / "none")}, "there is no folder"),
         ({"videos": str(tmp_path)}, "suite manifest --videos"),
     ):
@@ -311,7 +311,14 @@ def test_nothing_is_paid_twice_after_a_kill_or_an_interrupt(
         profile = tmp_path / "site.toml"
         profile.write_text(f'allow_cpu_models = true\n[model_servers]\ns = "{server.url}"\n')
         words = [sys.executable, "-m", "slvmeval", "suite", "planted", "--videos", str(films), "--json"]
-        words += ["--prompts", str(prompts), "--store", str(tmp_path / "store"), "--profile", str(profile)]
+        words += [
+            "--prompt-suite",
+            str(prompts),
+            "--store",
+            str(tmp_path / "store"),
+            "--profile",
+            str(profile),
+        ]
         words += ["--direct", "--workers", "1", "--quiet", "--dimension", "beauty", "--dimension", "contest"]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         _wait(lambda: len(server.seen) >= 6)

@@ -126,10 +126,12 @@ def suite_command(name: str) -> Callable[..., None]:
 
     def run(
         videos: VideosOption,
-        prompts: Annotated[
+        prompt_suite: Annotated[
             Path,
             typer.Option(
-                "--prompts", metavar="FILE", help="The prompts, as CSV, JSON Lines or as published."
+                "--prompt-suite",
+                metavar="FILE",
+                help="The videos' prompts, as CSV, JSON Lines or as published.",
             ),
         ],
         manifest: ManifestOption = None,
@@ -194,6 +196,7 @@ def suite_command(name: str) -> Callable[..., None]:
         usd: terminal.MostDollarsOption = None,
         tokens: terminal.MostTokensOption = None,
         prices: terminal.PricesOption = None,
+        prompts: terminal.PromptsOption = None,
         dry_run: terminal.DryRunOption = False,
         sample: terminal.SampleOption = None,
         store: terminal.StoreOption = None,
@@ -211,6 +214,7 @@ def suite_command(name: str) -> Callable[..., None]:
         parameters = SuiteParameters(
             suite=name,
             videos=terminal.path_text(videos),
+            prompt_suite=terminal.path_text(prompt_suite),
             prompts=terminal.path_text(prompts),
             manifest=terminal.path_text(manifest),
             settings=tuple(settings or ()),
@@ -243,6 +247,6 @@ def suite_command(name: str) -> Callable[..., None]:
     It can be stopped at any time; the same command continues. Exit code 0: every video has its scores, 3:
     some are missing, or rows of the files were left out, 1: failed.
 
-    Example: `slvmeval suite {name} --videos DIR --prompts FILE --store STORE`
+    Example: `slvmeval suite {name} --videos DIR --prompt-suite FILE --store STORE`
     """
     return run

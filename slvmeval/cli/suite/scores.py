@@ -236,10 +236,10 @@ def alignment(
 def correlations(
     out: OutOption,
     suite: SuiteArgument = None,
-    prompts: Annotated[
+    prompt_suite: Annotated[
         Path | None,
         typer.Option(
-            "--prompts",
+            "--prompt-suite",
             metavar="FILE",
             help="The prompts, for tables by theme and by the prompt's complexity.",
         ),
@@ -261,7 +261,7 @@ def correlations(
 
     In a file that names no suite, every dimension counts under its own name.
 
-    Example: `slvmeval suite correlations --out DIR --prompts FILE --store STORE`
+    Example: `slvmeval suite correlations --out DIR --prompt-suite FILE --store STORE`
     """
     from tasks.report.suite_tables import correlation_figure, correlation_tables, runs_of, write_tables
     from tasks.scoring.suites.leaderboard import current
@@ -274,7 +274,7 @@ def correlations(
         there = ScoresStore(held).rows(made.name if made else "")
     else:
         made, there = suite_of_file(scores, suite)
-    known = {} if prompts is None else load_prompts(prompts, made).by_id
+    known = {} if prompt_suite is None else load_prompts(prompt_suite, made).by_id
     rows, _ = current(there, settings or ())
     tables = correlation_tables(runs_of(rows), made.dimensions if made else (), known)
     figures = [

@@ -34,7 +34,7 @@ def test_from_a_folder_to_a_leaderboard(
     profile = tmp_path / "site.toml"
     profile.write_text(f'[model_servers]\ns = "{marker.url}"\n')
     store = ["--store", str(tmp_path / "store")]
-    words = ["suite", "planted", "--videos", str(videos), "--prompts", str(prompts), *store, "--quiet"]
+    words = ["suite", "planted", "--videos", str(videos), "--prompt-suite", str(prompts), *store, "--quiet"]
     words += ["--profile", str(profile)]
     capsys.readouterr()
     # nobody guesses the prompt
@@ -87,7 +87,7 @@ def test_scores_are_made_by_a_flow_unless_it_is_direct(
     (tmp_path / "videos" / "manifest.csv").write_text("model,prompt_id,file\nanna,p1,anna.mp4\n")
     (tmp_path / "prompts.csv").write_text("prompt_id,text\np1,A ball\n")
     words = ["suite", "planted", "--videos", str(tmp_path / "videos"), "--store", str(tmp_path / "store")]
-    words += ["--prompts", str(tmp_path / "prompts.csv"), "--dimension", "length", "--quiet"]
+    words += ["--prompt-suite", str(tmp_path / "prompts.csv"), "--dimension", "length", "--quiet"]
     assert main([*words, "--workers", "1", "--blur", "1"]) == 0
     assert "A planted suite: 1 videos" in capsys.readouterr().out
     assert ScoresStore(Store.open(tmp_path / "store")).suites() == ["planted+blur1"]
@@ -161,7 +161,7 @@ def test_correlations_of_dimensions(
     ]
     prompts.write_text("".join(json.dumps(one) + "\n" for one in given))
     out = tmp_path / "out"
-    assert main(["suite", "correlations", "--out", str(out), "--prompts", str(prompts), *scored]) == 0
+    assert main(["suite", "correlations", "--out", str(out), "--prompt-suite", str(prompts), *scored]) == 0
     with (out / "correlations.csv").open() as file:
         (row,) = csv.DictReader(file)
     assert (row["first"], row["second"], row["spearman"], row["videos"]) == ("Beauty", "Contest", "-1.0", "8")
@@ -174,7 +174,7 @@ def test_correlations_of_dimensions(
     for end in ("csv", "jsonl", "parquet"):
         file, other = tmp_path / f"scores.{end}", tmp_path / f"out-{end}"
         assert main(["suite", "scores", str(file), *scored]) == 0
-        words = ["suite", "correlations", "--out", str(other), "--prompts", str(prompts)]
+        words = ["suite", "correlations", "--out", str(other), "--prompt-suite", str(prompts)]
         assert main([*words, "--scores", str(file)]) == 0
         assert (other / "correlations.csv").read_text() == (out / "correlations.csv").read_text()
         assert (other / "themes.csv").read_text() == (out / "themes.csv").read_text()
@@ -196,7 +196,7 @@ def test_correlations_of_any_table(tmp_path: Path, capsys: Capture) -> None:
     rows = [f"p{number},text,{theme}" for number, theme in enumerate(themes)]
     prompts.write_text("\n".join(["prompt_id,text,theme", *rows, ""]))
     words = ["suite", "correlations", "--scores", str(table), "--out", str(out)]
-    assert main([*words, "--prompts", str(prompts)]) == 0
+    assert main([*words, "--prompt-suite", str(prompts)]) == 0
     with (out / "correlations.csv").open() as file:
         (row,) = csv.DictReader(file)
     assert (row["first"], row["second"], row["videos"]) == ("calm", "sharp", "6")

@@ -48,7 +48,7 @@ def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, capsys: Cap
     prompts = tmp_path / "full.json"
     prompts.write_text(json.dumps(ENTRIES))
     store, profile = tmp_path / "store", tmp_path / "site.toml"
-    words = ["suite", "video-bench", "--videos", str(videos), "--prompts", str(prompts), "--quiet"]
+    words = ["suite", "video-bench", "--videos", str(videos), "--prompt-suite", str(prompts), "--quiet"]
     words += ["--store", str(store), "--profile", str(profile), "--direct", "--workers", "1"]
     talk = Failing()
     with FaultyServer(talk, MODELS) as server:
@@ -126,7 +126,7 @@ def test_a_dry_run_says_what_cannot_be_scored(tmp_path: Path, ffmpeg: str, capsy
     )
     prompts.write_text(json.dumps(ENTRIES))
     profile.write_text("")
-    words = ["suite", "video-bench", "--videos", str(videos), "--prompts", str(prompts), "--dry-run"]
+    words = ["suite", "video-bench", "--videos", str(videos), "--prompt-suite", str(prompts), "--dry-run"]
     words += ["--store", str(tmp_path / "store"), "--profile", str(profile), "--quiet"]
     words += ["--set", 'multimodal={"model": "eyes", "server": "mine"}']
     assert main(words) == 0

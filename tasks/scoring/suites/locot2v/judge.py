@@ -29,6 +29,7 @@ class Locot2vJudge(SuiteJudge, PointwiseScorer):
     """Scores a video in the dimension that stands for an aspect; parameters as :class:`SuiteJudge`."""
 
     name = "locot2v-bench"
+    prompt_areas: ClassVar[tuple[str, ...]] = ("locot2v-bench",)
 
     def score(self, prompt: str, video: Side, aspect: AspectText) -> Score:
         """Return the score of one video in the dimension of an aspect.

@@ -8,7 +8,7 @@ and the pair counts once, since the order of the videos does not matter.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_value
@@ -45,6 +45,7 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
     """
 
     name = "video-bench"
+    prompt_areas: ClassVar[tuple[str, ...]] = ("video-bench", "video-bench-criteria")
 
     def __init__(
         self,
