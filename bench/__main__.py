@@ -18,11 +18,11 @@ from pathlib import Path
 from bench import building, exactness, media, orchestration, publishing
 from bench.films import Films
 from bench.measuring import ROOT, child
-from bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
+from bench.report import RATIOS, Aim, BenchFigure, machine, print_report, write_figure
 from bench.settings import Settings
 
 #: Every figure: how it is measured, and its aim.
-FIGURES: dict[str, tuple[Callable[[Settings], Measured], Aim]] = {
+FIGURES: dict[str, tuple[Callable[[Settings], BenchFigure], Aim]] = {
     "ingest_over_ffmpeg": (media.ingest_over_ffmpeg, Aim(0.65)),
     "ingest_fallback_over_ffmpeg": (media.ingest_fallback_over_ffmpeg, Aim(1.15)),
     "frames_exact": (exactness.frames_exact, Aim(1.0, exact=True)),

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.measuring import Usage, child, compare, run
+from bench.measuring import ProcessUsage, child, compare, run
 from bench.media import ingested
-from bench.report import Measured
+from bench.report import BenchFigure
 from bench.settings import Settings
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import FRAMES_FOLDER, Release
@@ -24,7 +24,7 @@ from tests.frame_arrays import write_frames
 SEVEN = "the seven aspects that need neither network nor diffusion"
 
 
-def _built(settings: Settings, folder: Path) -> Usage:
+def _built(settings: Settings, folder: Path) -> ProcessUsage:
     with settings.scratch() as scratch:
         return child("build", scratch / "store", folder)
 
@@ -45,7 +45,7 @@ def pixel_pairs(release: Release) -> list[PairRecord]:
     ]
 
 
-def build7_over_ingest(settings: Settings) -> Measured:
+def build7_over_ingest(settings: Settings) -> BenchFigure:
     """CPU of the whole build of seven aspects over that of ingest alone."""
     folder = settings.films.whole()
     compared = compare(
@@ -57,7 +57,7 @@ def build7_over_ingest(settings: Settings) -> Measured:
     inner = [
         run["numerator"]["output"]["cpu_s"] / run["denominator"]["output"]["cpu_s"] for run in compared.runs
     ]
-    return Measured(
+    return BenchFigure(
         compared.ratio,
         compared.numerator,
         compared.denominator,
@@ -81,14 +81,14 @@ def _edits(release: Release) -> dict[str, Any]:
     return {"size": [source.width, source.height], "aspects": aspects}
 
 
-def build7_over_script(settings: Settings) -> Measured:
+def build7_over_script(settings: Settings) -> BenchFigure:
     """CPU of the build of seven aspects over that of a plain script that makes the same videos."""
     release = seven_release(settings)
     folder = settings.films.whole()
     edits = settings.work / "edits.json"
     edits.write_text(json.dumps(_edits(release)), encoding="utf-8")
 
-    def scripted() -> Usage:
+    def scripted() -> ProcessUsage:
         script = [sys.executable, "-m", "bench.plain_script"]
         with settings.scratch() as scratch:
             return run([*script, settings.films.bunny, edits, scratch])
@@ -98,7 +98,7 @@ def build7_over_script(settings: Settings) -> Measured:
     for record in release.pairs():
         with settings.scratch() as scratch:
             videos_cpu_s += child("materialise", release.store.root, record.pair_id, scratch).output["cpu_s"]
-    return Measured(
+    return BenchFigure(
         compared.ratio,
         compared.numerator,
         compared.denominator,
@@ -119,7 +119,7 @@ def _bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def degraded_bytes(settings: Settings) -> Measured:
+def degraded_bytes(settings: Settings) -> BenchFigure:
     """Bytes of degraded clips over those of full copies, divided by the share of frames that changed."""
     release = seven_release(settings)
     store = release.store
@@ -144,7 +144,7 @@ def degraded_bytes(settings: Settings) -> Measured:
         }
         stored, copies = stored + own, copies + copy
         changed, frames = changed + new, frames + record.low_frames
-    return Measured(
+    return BenchFigure(
         stored / copies / (changed / frames),
         stored / 1e6,
         copies / 1e6,
@@ -156,12 +156,12 @@ def degraded_bytes(settings: Settings) -> Measured:
     )
 
 
-def _command_line_build(store: Path, folder: Path, model_folder: Path) -> Usage:
+def _command_line_build(store: Path, folder: Path, model_folder: Path) -> ProcessUsage:
     command = [sys.executable, "-m", "slvmeval", "build", "--direct", "--quiet", "--sources", folder]
     return run([*command, "--store", store, "--models", model_folder, "--workers", "2"])
 
 
-def rebuild_over_build(settings: Settings) -> Measured:
+def rebuild_over_build(settings: Settings) -> BenchFigure:
     """CPU of a second build with nothing new over that of the first, all ten aspects, command line."""
     folder = settings.films.whole()
     model_folder = settings.films.model_folder
@@ -173,7 +173,7 @@ def rebuild_over_build(settings: Settings) -> Measured:
         ratios.append(statistics.median(usage.cpu_s for usage in again) / first.cpu_s)
         walls.append(statistics.median(usage.wall_s for usage in again) / first.wall_s)
         runs.append({"first": vars(first), "again": [vars(usage) for usage in again]})
-    return Measured(
+    return BenchFigure(
         statistics.median(ratios),
         statistics.median(usage["cpu_s"] for usage in runs[0]["again"]),
         runs[0]["first"]["cpu_s"],
@@ -186,13 +186,13 @@ def rebuild_over_build(settings: Settings) -> Measured:
     )
 
 
-def one_new_over_alone(settings: Settings) -> Measured:
+def one_new_over_alone(settings: Settings) -> BenchFigure:
     """CPU of a build with one new source among four over that of building it alone."""
     films = settings.films
     starts = (0.0, 130.0, 260.0)
     seconds = 190.0
 
-    def among() -> Usage:
+    def among() -> ProcessUsage:
         with settings.scratch() as scratch:
             folder = films.parts("among", starts, seconds)
             child("build", scratch / "store", folder)
@@ -204,11 +204,11 @@ def one_new_over_alone(settings: Settings) -> Measured:
             raise RuntimeError("the new source made no new version")
         return usage
 
-    def alone() -> Usage:
+    def alone() -> ProcessUsage:
         return _built(settings, films.parts("alone", (390.0,), seconds))
 
     compared = compare(among, alone, settings.times(3))
-    return Measured(
+    return BenchFigure(
         compared.ratio,
         compared.numerator,
         compared.denominator,

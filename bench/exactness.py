@@ -9,7 +9,7 @@ import av
 import numpy as np
 from av.video.frame import VideoFrame
 
-from bench.report import Measured
+from bench.report import BenchFigure
 from bench.settings import Settings
 from tasks.media.decode import FrameSampler
 from tests.tasks.media.corpus import CASES
@@ -65,7 +65,7 @@ def _same_choice(video: Path, sampler: FrameSampler) -> dict[int, bool]:
     }
 
 
-def frames_exact(settings: Settings) -> Measured:
+def frames_exact(settings: Settings) -> BenchFigure:
     """Share of the frames that are FFmpeg's own, over the two films and all files of the tests."""
     equal = total = 0
     wrong: dict[str, list[int]] = {}
@@ -86,7 +86,7 @@ def frames_exact(settings: Settings) -> Measured:
             equal, total = equal + sum(good.values()), total + len(good)
             if not all(good.values()):
                 wrong[name] = sorted(number for number, same in good.items() if not same)
-    return Measured(
+    return BenchFigure(
         equal / total,
         equal,
         total,

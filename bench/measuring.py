@@ -23,7 +23,7 @@ PYTHON = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / "buil
 
 
 @dataclass(frozen=True)
-class Usage:
+class ProcessUsage:
     """Resource usage of a child process.
 
     Parameters
@@ -45,7 +45,7 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SideBySide:
     """Two alternately measured processes; the ratio is the median of the ratios of adjacent runs."""
 
     ratio: float
@@ -54,7 +54,7 @@ class Comparison:
     runs: list[dict[str, Any]]
 
 
-def run(command: Sequence[str | Path], environment: dict[str, str] | None = None) -> Usage:
+def run(command: Sequence[str | Path], environment: dict[str, str] | None = None) -> ProcessUsage:
     """Run a command from the root of the repository and return its usage.
 
     Raises
@@ -78,29 +78,29 @@ def run(command: Sequence[str | Path], environment: dict[str, str] | None = None
             raise RuntimeError(f"{' '.join(words)} ended with {process.returncode}:\n{tail}")
     report = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
     kilobyte = 1 if sys.platform == "darwin" else 1024
-    return Usage(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * kilobyte / 1e6, report)
+    return ProcessUsage(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * kilobyte / 1e6, report)
 
 
-def child(*arguments: str | Path, environment: dict[str, str] | None = None) -> Usage:
+def child(*arguments: str | Path, environment: dict[str, str] | None = None) -> ProcessUsage:
     """Run one piece of work of :mod:`bench.child` in its own process."""
     return run([sys.executable, "-m", "bench.child", *arguments], environment)
 
 
 def compare(
-    first: Callable[[], Usage],
-    second: Callable[[], Usage],
+    first: Callable[[], ProcessUsage],
+    second: Callable[[], ProcessUsage],
     runs: int,
-    value: Callable[[Usage], float] = lambda usage: usage.cpu_s,
-) -> Comparison:
+    value: Callable[[ProcessUsage], float] = lambda usage: usage.cpu_s,
+) -> SideBySide:
     """Measure two processes alternately, so that a busy machine affects both equally."""
-    pairs: list[tuple[Usage, Usage]] = []
+    pairs: list[tuple[ProcessUsage, ProcessUsage]] = []
     for turn in range(runs):
         if turn % 2:
             later = second()
             pairs.append((first(), later))
         else:
             pairs.append((first(), second()))
-    return Comparison(
+    return SideBySide(
         ratio=statistics.median(value(a) / value(b) for a, b in pairs),
         numerator=statistics.median(value(a) for a, _ in pairs),
         denominator=statistics.median(value(b) for _, b in pairs),

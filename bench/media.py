@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from bench.measuring import Comparison, Usage, child, compare, run
-from bench.report import Measured
+from bench.measuring import ProcessUsage, SideBySide, child, compare, run
+from bench.report import BenchFigure
 from bench.settings import Settings
 from storage_schemas.ids import digest_file
 from tasks.media.decode import FrameSampler
 
 
-def _sampled_by_ffmpeg(video: Path) -> Usage:
+def _sampled_by_ffmpeg(video: Path) -> ProcessUsage:
     width, height = FrameSampler(video).size
     chain = f"fps=1,scale={width}:{height}:flags=lanczos,format=yuv420p"
     command = ["ffmpeg", "-nostdin", "-v", "error", "-i", video, "-an", "-sn", "-vf", chain]
     return run([*command, "-f", "null", "-"])
 
 
-def ingested(settings: Settings, video: Path) -> Usage:
+def ingested(settings: Settings, video: Path) -> ProcessUsage:
     """Ingest a film into a new store; its checksum is known, as it is to a build from its catalogue."""
     with settings.scratch() as folder:
         return child("ingest", video, folder / "store", digest_file(video))
@@ -29,7 +29,7 @@ def ingested(settings: Settings, video: Path) -> Usage:
 
 def _ingest_over_ffmpeg(
     settings: Settings, video: Path, decoder: str, runs: int
-) -> tuple[Comparison, dict[str, Any]]:
+) -> tuple[SideBySide, dict[str, Any]]:
     compared = compare(lambda: ingested(settings, video), lambda: _sampled_by_ffmpeg(video), runs)
     output = compared.runs[0]["numerator"]["output"]
     if output["decoder"] != decoder:
@@ -48,11 +48,11 @@ def _ingest_over_ffmpeg(
 _COMMAND = "ffmpeg -i FILE -an -sn -vf fps=1,scale=W:H:flags=lanczos,format=yuv420p -f null -"
 
 
-def ingest_over_ffmpeg(settings: Settings) -> Measured:
+def ingest_over_ffmpeg(settings: Settings) -> BenchFigure:
     """CPU of ingest over that of the ffmpeg command, H.264 with closed groups."""
     video = settings.films.bunny
     compared, details = _ingest_over_ffmpeg(settings, video, "packet_plan", settings.times(5))
-    return Measured(
+    return BenchFigure(
         compared.ratio,
         compared.numerator,
         compared.denominator,
@@ -64,7 +64,7 @@ def ingest_over_ffmpeg(settings: Settings) -> Measured:
     )
 
 
-def ingest_fallback_over_ffmpeg(settings: Settings) -> Measured:
+def ingest_fallback_over_ffmpeg(settings: Settings) -> BenchFigure:
     """The same for files of which everything has to be decoded; the worse of two."""
     films = {
         "Big Buck Bunny coded again with open groups": settings.films.open_gop(),
@@ -74,7 +74,7 @@ def ingest_fallback_over_ffmpeg(settings: Settings) -> Measured:
     for name, video in films.items():
         results[name] = _ingest_over_ffmpeg(settings, video, "filter_graph", settings.times(3))
     worst, _ = max(results.values(), key=lambda result: result[0].ratio)
-    return Measured(
+    return BenchFigure(
         worst.ratio,
         worst.numerator,
         worst.denominator,
@@ -86,7 +86,7 @@ def ingest_fallback_over_ffmpeg(settings: Settings) -> Measured:
     )
 
 
-def memory_3h_over_10min(settings: Settings) -> Measured:
+def memory_3h_over_10min(settings: Settings) -> BenchFigure:
     """Peak memory of ingest: three hours over ten minutes."""
     films = settings.films
     compared = compare(
@@ -95,7 +95,7 @@ def memory_3h_over_10min(settings: Settings) -> Measured:
         settings.times(1),
         lambda usage: usage.peak_mb,
     )
-    return Measured(
+    return BenchFigure(
         compared.ratio,
         compared.numerator,
         compared.denominator,

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.measuring import Usage, child, compare, run
-from bench.report import Measured
+from bench.measuring import ProcessUsage, child, compare, run
+from bench.report import BenchFigure
 from bench.settings import Settings
 
 WORKERS = "2"
@@ -19,11 +19,11 @@ SIMULATED = (100, 10_000)
 STARTS = tuple(float(start) for start in range(0, 176, 25))
 
 
-def orchestrated_over_direct(settings: Settings) -> Measured:
+def orchestrated_over_direct(settings: Settings) -> BenchFigure:
     """Wall time of the flow over that of plain processes: eight sources, from first stage to release."""
     folder = settings.films.parts("eight", STARTS, SECONDS)
 
-    def built(way: str) -> Usage:
+    def built(way: str) -> ProcessUsage:
         with settings.scratch() as scratch:
             prefect = scratch / "prefect"
             return child("orchestrate", way, scratch / "store", folder, WORKERS, environment=_quiet(prefect))
@@ -39,7 +39,7 @@ def orchestrated_over_direct(settings: Settings) -> Measured:
         raise RuntimeError("the two ways did not build the same pairs")
     for side in (side for pair in sides for side in pair):
         del side["output"]["low_checksums"]
-    return Measured(
+    return BenchFigure(
         compared.ratio,
         compared.numerator,
         compared.denominator,
@@ -56,7 +56,7 @@ def orchestrated_over_direct(settings: Settings) -> Measured:
     )
 
 
-def overhead_growth(settings: Settings) -> Measured:
+def overhead_growth(settings: Settings) -> BenchFigure:
     """Overhead of a task in the flow, with 10,000 sources over that with 100."""
     sizes: dict[int, dict[str, Any]] = {}
     for sources in SIMULATED:
@@ -79,7 +79,7 @@ def overhead_growth(settings: Settings) -> Measured:
         if flow["recorded"] != flow["tasks"]:
             raise RuntimeError(f"the server recorded {flow['recorded']} of {flow['tasks']} tasks")
     few, many = (sizes[size]["overhead_per_task_s"] for size in (SIMULATED[0], SIMULATED[-1]))
-    return Measured(
+    return BenchFigure(
         many / few,
         many,
         few,

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.building import pixel_pairs, seven_release
 from bench.measuring import child
-from bench.report import Measured
+from bench.report import BenchFigure
 from bench.settings import Settings
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
@@ -15,7 +15,7 @@ from storage_schemas.release import Release
 ORDER = ("comprehensiveness", "temporal_flow")
 
 
-def _over_encoding_whole(settings: Settings, release: Release, records: list[PairRecord]) -> Measured:
+def _over_encoding_whole(settings: Settings, release: Release, records: list[PairRecord]) -> BenchFigure:
     """Compare by the CPU of the work alone: starting Python takes longer than copying packets."""
     store = release.store.root
     runs: list[dict[str, Any]] = []
@@ -37,7 +37,7 @@ def _over_encoding_whole(settings: Settings, release: Release, records: list[Pai
         )
         for turn in turns
     ]
-    return Measured(
+    return BenchFigure(
         statistics.median(ours / whole for ours, whole in sums),
         statistics.median(ours for ours, _ in sums),
         statistics.median(whole for _, whole in sums),
@@ -50,13 +50,13 @@ def _over_encoding_whole(settings: Settings, release: Release, records: list[Pai
     )
 
 
-def materialise_pixels(settings: Settings) -> Measured:
+def materialise_pixels(settings: Settings) -> BenchFigure:
     """CPU of materialising pairs with new pixels over encoding whole videos."""
     release = seven_release(settings)
     return _over_encoding_whole(settings, release, pixel_pairs(release))
 
 
-def materialise_order(settings: Settings) -> Measured:
+def materialise_order(settings: Settings) -> BenchFigure:
     """CPU of materialising pairs in another order over encoding whole videos."""
     release = seven_release(settings)
     return _over_encoding_whole(

@@ -37,7 +37,7 @@ PACKAGES = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class BenchFigure:
     """One measured figure.
 
     Parameters
@@ -108,7 +108,7 @@ def _cpu_model() -> str:
 
 
 def write_figure(
-    folder: Path, key: str, measured: Measured, aim: Aim, about: dict[str, Any]
+    folder: Path, key: str, measured: BenchFigure, aim: Aim, about: dict[str, Any]
 ) -> dict[str, Any]:
     """Write one figure to ``ratios.json``, keeping the others, and return the report.
 

@@ -42,7 +42,7 @@ START_S, JOBS_END_S, PROCESSES_END_S, COMMAND_S = 60.0, 20.0, 10.0, 30.0
 CANNOT = 3
 
 
-class Trouble(Exception):
+class SlurmTrouble(Exception):
     """A problem, as a message for the user; `code` is the exit code."""
 
     def __init__(self, message: str, code: int = 1) -> None:
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
             stop(folder)
         else:
             return status(folder)
-    except Trouble as trouble:
+    except SlurmTrouble as trouble:
         print(f"one_machine: {trouble}", file=sys.stderr)
         return trouble.code
     return 0
@@ -119,7 +119,7 @@ def start(folder: Path, cpu_nodes: int, gpu_nodes: int, cores: int, gpus: int, m
             _launch(folder, f"slurmd-{node}", f"slurmd -D -c -N {node} -f {folder}/slurm.conf")
         _wait(lambda: _idle_nodes(folder) >= set(nodes) or _dead(folder), START_S)
         if _dead(folder) or not _idle_nodes(folder) >= set(nodes):
-            raise Trouble(f"it did not come up; ended: {_dead(folder) or 'none'}\n{_log_tails(log)}")
+            raise SlurmTrouble(f"it did not come up; ended: {_dead(folder) or 'none'}\n{_log_tails(log)}")
     except BaseException:
         if _daemons(folder):
             stop(folder)
@@ -145,7 +145,7 @@ def _daemons(folder: Path) -> dict[str, int]:
 def stop(folder: Path) -> None:
     """Cancel all jobs, end every daemon by its id, and check that no process remains."""
     if not _daemons(folder):
-        raise Trouble(f"{folder} is not a folder of this script's Slurm")
+        raise SlurmTrouble(f"{folder} is not a folder of this script's Slurm")
     if "slurmctld" in _living(folder):
         if jobs := _run(folder, "squeue", "-h", "-o", "%A").split():
             _run(folder, "scancel", *set(jobs))
@@ -157,14 +157,14 @@ def stop(folder: Path) -> None:
         if _wait(lambda: not _processes(folder), PROCESSES_END_S):
             break
     else:
-        raise Trouble(f"these processes did not end: {_processes(folder)}")
+        raise SlurmTrouble(f"these processes did not end: {_processes(folder)}")
     (folder / "daemons.json").unlink()
 
 
 def status(folder: Path) -> int:
     """Show daemons, nodes and jobs; return 0 if all daemons run, else 1."""
     if not _daemons(folder):
-        raise Trouble(f"no Slurm runs in {folder}")
+        raise SlurmTrouble(f"no Slurm runs in {folder}")
     living = _living(folder)
     for name, pid in _daemons(folder).items():
         print(f"{name:<12} {f'process {pid}' if name in living else 'ended'}")
@@ -178,18 +178,18 @@ def _check_machine() -> None:
     """Say what this machine lacks."""
     missing = " ".join(package for command, package in PACKAGES.items() if not shutil.which(command))
     if missing:
-        raise Trouble(f"Debian's packages {missing} are missing: apt-get install -y {missing}", CANNOT)
+        raise SlurmTrouble(f"Debian's packages {missing} are missing: apt-get install -y {missing}", CANNOT)
     if os.geteuid() != 0:
-        raise Trouble("the daemons and device files need root: run it as root", CANNOT)
+        raise SlurmTrouble("the daemons and device files need root: run it as root", CANNOT)
 
 
 def _check_folder(folder: Path) -> None:
     if len(str(folder)) > LONGEST_FOLDER or any(c.isspace() or c in ",#[]" for c in str(folder)):
-        raise Trouble(f"{folder}: choose a path of at most {LONGEST_FOLDER} plain characters")
+        raise SlurmTrouble(f"{folder}: choose a path of at most {LONGEST_FOLDER} plain characters")
     if _living(folder):
-        raise Trouble(f"a Slurm already runs in {folder}: stop it first")
+        raise SlurmTrouble(f"a Slurm already runs in {folder}: stop it first")
     if folder.exists() and any(folder.iterdir()) and not (folder / "slurm.conf").exists():
-        raise Trouble(f"{folder} contains other files: choose a new folder")
+        raise SlurmTrouble(f"{folder} contains other files: choose a new folder")
     (folder / "daemons.json").unlink(missing_ok=True)
     # the job state of an earlier Slurm here is meaningless to a new one
     for name in ("state", "spool", "run"):
@@ -203,7 +203,7 @@ def _make_devices(folder: Path, gpus: int) -> None:
         try:
             os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
         except OSError as problem:
-            raise Trouble(
+            raise SlurmTrouble(
                 f"cannot create a device file in {folder} ({problem.strerror})", CANNOT
             ) from problem
 

@@ -29,7 +29,7 @@ from tasks.llm.prompt_files import require_prompts
 from tasks.llm.usage import Estimate, Prices, load_prices
 from tasks.scoring.base import Evaluator
 from tasks.scoring.engine import reason_of
-from tasks.scoring.estimates import Cost, not_counted
+from tasks.scoring.estimates import EstimatedCost, not_counted
 from tasks.scoring.judges.meta_sets.proxy_study import ProxyPairs
 from tasks.scoring.judging import Judging, JudgingWork
 from tasks.scoring.registry import EvaluatorChoice, check_different, check_labels, make_evaluator
@@ -202,7 +202,7 @@ class EvaluatorEstimate:
     evaluator: str
     aspect: str
     requests: int
-    cost: Cost
+    cost: EstimatedCost
 
     def as_json(self) -> dict[str, Any]:
         """Return it JSON-serialisable."""
@@ -249,7 +249,7 @@ def estimate(
 
 def _cost(
     kind: Judging, requests: Sequence[Request], prices: Prices, sample: int | None, counted: set[str]
-) -> Cost:
+) -> EstimatedCost:
     """Return the cost of some requests; unknown if the evaluator estimates nothing for one of them."""
     pairs = sorted(
         {request.pair.pair_id for request in requests}, key=lambda pair_id: keyed_rank("evaluate", pair_id)
@@ -261,11 +261,11 @@ def _cost(
         if request.pair.pair_id in sampled:
             own = kind.estimates(request)
             if not own:
-                return Cost()
+                return EstimatedCost()
             estimates += not_counted(own, counted)
             frames += request.pair.frames
     # images and tokens are proportional to the frames
-    return Cost.of(estimates, prices, sum(request.pair.frames for request in requests) / frames)
+    return EstimatedCost.of(estimates, prices, sum(request.pair.frames for request in requests) / frames)
 
 
 def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = DEFAULT_TIES) -> ProxyResult:

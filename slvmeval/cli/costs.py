@@ -6,17 +6,17 @@ from collections.abc import Iterable
 
 from slvmeval.cli import terminal
 from tasks.llm.usage import Prices
-from tasks.scoring.estimates import Cost, total
+from tasks.scoring.estimates import EstimatedCost, total
 
 
-def cost_cells(cost: Cost) -> tuple[str, ...]:
+def cost_cells(cost: EstimatedCost) -> tuple[str, ...]:
     """Return calls, images, tokens in and out, and dollars."""
     if cost.calls is None:
         return ("–",) * 5
     return (*_counts(cost), "unknown" if cost.usd is None else f"{cost.usd:.2f}")
 
 
-def total_cells(costs: Iterable[Cost]) -> tuple[str, ...]:
+def total_cells(costs: Iterable[EstimatedCost]) -> tuple[str, ...]:
     """Return the cells of the sum of some costs."""
     cost, priced = total(costs)
     if cost.calls is None:
@@ -35,5 +35,5 @@ def count_cell(value: float | None, digits: int = 0) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def _counts(cost: Cost) -> Iterable[str]:
+def _counts(cost: EstimatedCost) -> Iterable[str]:
     return map(count_cell, (cost.calls, cost.images, cost.tokens_in, cost.tokens_out))

@@ -51,7 +51,7 @@ class AspectProgress:
 
 
 @dataclass(frozen=True)
-class Cost:
+class CampaignCost:
     """Workers' pay, in the campaign's currency, without a platform's fee.
 
     Parameters
@@ -113,7 +113,7 @@ class CampaignProgress:
     days: tuple[VoteCount, ...]
     pace: Pace | None
     end: ExpectedEnd | None
-    cost: Cost
+    cost: CampaignCost
 
     @property
     def done(self) -> bool:
@@ -200,5 +200,5 @@ def campaign_progress(
         days=tuple(by_day(times, now, zone=zone)),
         pace=speed,
         end=estimated_end(tasks_left, speed, now) if total.left else None,
-        cost=Cost(paid, len(votes) * paid, tasks_left * paid, campaign.currency),
+        cost=CampaignCost(paid, len(votes) * paid, tasks_left * paid, campaign.currency),
     )

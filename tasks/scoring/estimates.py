@@ -10,7 +10,7 @@ from tasks.llm.usage import Estimate, Prices
 
 
 @dataclass(frozen=True)
-class Cost:
+class EstimatedCost:
     """Requests to servers, images, tokens and dollars.
 
     Counts are None if nothing is known or nothing is paid for; dollars are None if a model has no price.
@@ -27,7 +27,7 @@ class Cost:
         return {name: None if value is None else round(value, 4) for name, value in asdict(self).items()}
 
     @classmethod
-    def of(cls, estimates: Sequence[Estimate], prices: Prices, share: float) -> Cost:
+    def of(cls, estimates: Sequence[Estimate], prices: Prices, share: float) -> EstimatedCost:
         """Return `share` times the sum of some estimates."""
         usd = prices.of(estimates)
         return cls(
@@ -39,16 +39,16 @@ class Cost:
         )
 
 
-def total(costs: Iterable[Cost]) -> tuple[Cost, bool]:
+def total(costs: Iterable[EstimatedCost]) -> tuple[EstimatedCost, bool]:
     """Return the sum of the known costs, and whether all of them have dollars."""
     known = [cost for cost in costs if cost.calls is not None]
     if not known:
-        return Cost(), True
+        return EstimatedCost(), True
     sums: dict[str, Any] = {
         name: sum(getattr(cost, name) or 0 for cost in known)
         for name in ("calls", "images", "tokens_in", "tokens_out", "usd")
     }
-    return Cost(**sums), all(cost.usd is not None for cost in known)
+    return EstimatedCost(**sums), all(cost.usd is not None for cost in known)
 
 
 def not_counted(estimates: Iterable[Estimate], counted: set[str]) -> list[Estimate]:

@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from bench.__main__ import FIGURES, main
-from bench.measuring import ROOT, Usage, compare, run
-from bench.report import RATIOS, Aim, Measured, machine, print_report, write_figure
+from bench.measuring import ROOT, ProcessUsage, compare, run
+from bench.report import RATIOS, Aim, BenchFigure, machine, print_report, write_figure
 
 
-def measured(ratio: float) -> Measured:
-    return Measured(ratio, ratio * 4, 4.0, "CPU s", "this over that", ["a.mp4"], {"more": 1}, [{"run": 1}])
+def measured(ratio: float) -> BenchFigure:
+    return BenchFigure(ratio, ratio * 4, 4.0, "CPU s", "this over that", ["a.mp4"], {"more": 1}, [{"run": 1}])
 
 
 def test_a_figure_joins_those_that_are_there(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_without_an_ffmpeg_command_one_sentence_says_so(
 def test_the_ratio_is_the_median_of_neighbours() -> None:
     values = iter([2.0, 1.0, 1.0, 30.0, 3.0, 1.0])  # the second turn measures the denominator first
 
-    def usage() -> Usage:
-        return Usage(next(values), 0.0, 0.0)
+    def usage() -> ProcessUsage:
+        return ProcessUsage(next(values), 0.0, 0.0)
 
     assert compare(usage, usage, 3).ratio == 3.0
 

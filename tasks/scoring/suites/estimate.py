@@ -8,7 +8,7 @@ from typing import Any
 
 from storage_schemas.rng import keyed_rank
 from tasks.llm.usage import Prices
-from tasks.scoring.estimates import Cost, not_counted
+from tasks.scoring.estimates import EstimatedCost, not_counted
 from tasks.scoring.suites.base import Scorer
 from tasks.scoring.suites.file_video import OpenVideos
 from tasks.scoring.suites.plan import ScoringUnit
@@ -29,7 +29,7 @@ class DimensionEstimate:
 
     dimension: str
     videos: int
-    cost: Cost
+    cost: EstimatedCost
 
     @property
     def calls_per_video(self) -> float | None:
@@ -77,6 +77,6 @@ def estimate_dimension(
     drawn = sorted(units, key=lambda unit: keyed_rank("suite-estimate", unit.key))[:sample]
     estimates = [one for unit in drawn for one in not_counted(estimates_of(scorer, unit, videos), counted)]
     if not estimates:
-        return DimensionEstimate(name, count, Cost())
+        return DimensionEstimate(name, count, EstimatedCost())
     share = count / sum(len(unit.videos) for unit in drawn)
-    return DimensionEstimate(name, count, Cost.of(estimates, prices, share))
+    return DimensionEstimate(name, count, EstimatedCost.of(estimates, prices, share))
