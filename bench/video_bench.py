@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tasks.llm.usage import ProcessUsage, load_prices
+from tasks.llm.usage import Usage, load_prices
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt, SuiteVideo
 from tasks.scoring.suites.video_bench.suite import VideoBench
 from tests.tasks.scoring.sides import FrameList, noise
@@ -123,7 +123,7 @@ def figures(seconds: float, **settings: Any) -> dict[str, dict[str, float]]:
     return measured
 
 
-def _dollars(prices: Any, usage: ProcessUsage) -> float:
+def _dollars(prices: Any, usage: Usage) -> float:
     own = prices.cost(MODELS[0], usage.tokens_in, usage.tokens_out)
     return float(own + sum(prices.cost(one.model, one.tokens_in, one.tokens_out) for one in usage.others))
 

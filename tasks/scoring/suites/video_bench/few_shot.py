@@ -57,6 +57,11 @@ def video_groups(count: int, shots: int, rest: Rest) -> list[VideoGroup]:
 class FewShot:
     """Scores the videos of one prompt together, in one quality dimension.
 
+    Attributes
+    ----------
+    sends_prompt
+        Whether its requests have the prompt's text.
+
     Raises
     ------
     UserInputError
@@ -65,6 +70,7 @@ class FewShot:
 
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings) -> None:
         self.dimension, self._settings = dimension, settings
+        self.sends_prompt = dimension.name in settings.quality_prompt
         sections = sections_of(dimension.name, settings.prompts)
         words = {name.replace(" ", "_"): text for name, text in sections.items()}
         template = prompt_text("video-bench/few_shot", settings.prompts)
@@ -95,7 +101,7 @@ class FewShot:
         count = len(films)
         numbers = range(1, count + 1)
         text = f"There are {count} videos." if count > 1 else "There is one video."
-        if self._settings.quality_prompt:
+        if self.sends_prompt:
             text += f" The prompt: {prompt}"
         assumed = [{"video": number, "reason": _REASON, "score": self._assumed} for number in numbers]
 

@@ -18,7 +18,7 @@ from tasks.pairs.view import Side
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.judges.prompt_length import FittedPrompt
 from tasks.scoring.setup import Setup
-from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
+from tasks.scoring.suites.base import ScoredVideo
 from tasks.scoring.suites.pairwise import PROMPT_SHARE, SuiteJudge, aspect_mapping, prompt_of, video_of
 from tasks.scoring.suites.shown_videos import SampledVideo
 from tasks.scoring.suites.video_bench.dimensions import BY_NAME
@@ -94,13 +94,16 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
         scorer = self.scorer(aspect)
         dimension = scorer.dimension.name
         details: dict[str, Any] = {"dimension": dimension}
+        sent = self._sent_prompt(prompt, scorer)
+        text = "" if sent is None else sent.text
+        if sent is not None:
+            details["prompt"] = sent.details()
         scores: Sequence[ScoredVideo | NotJudged]
         if isinstance(scorer, QualityScorer):
-            by_place = scorer.score_batch(prompt, _batch(first, second), VideoGroup((0, 1)), self._repeat)
+            by_place = scorer.score_batch(text, _batch(first, second), VideoGroup((0, 1)), self._repeat)
             scores = [by_place[0], by_place[1]]
         else:
-            fitted, short = self._alignment_prompt(prompt, scorer)
-            details["prompt"] = fitted.details()
+            short = prompt_of(text)
             videos = [video_of(side, short) for side in (first, second)]
             scores = scorer.score(short, videos, self._repeat)
         # a quality dimension has one conversation on both videos
@@ -131,16 +134,20 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
             },
         )
 
-    def _alignment_prompt(self, prompt: str, scorer: VideoBenchScorer) -> tuple[FittedPrompt, SuitePrompt]:
-        fitted = self.fitted(prompt, [scorer.roles.model(role) for role in scorer.asked])
-        return fitted, prompt_of(fitted.text)
+    def _sent_prompt(self, prompt: str, scorer: VideoBenchScorer) -> FittedPrompt | None:
+        """Return the prompt as the models can read it; None where the dimension is scored without."""
+        if isinstance(scorer, QualityScorer) and not scorer.few_shot.sends_prompt:
+            return None
+        return self.fitted(prompt, [scorer.roles.model(role) for role in scorer.asked])
 
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Sequence[Estimate]:
         """Return the requests of a comparison whose answers are not kept."""
         scorer = self.scorer(aspect)
+        sent = self._sent_prompt(prompt, scorer)
+        text = "" if sent is None else sent.text
         if isinstance(scorer, QualityScorer):
-            return scorer.estimate_batch(prompt, _batch(first, second), self._repeat)
-        _, short = self._alignment_prompt(prompt, scorer)
+            return scorer.estimate_batch(text, _batch(first, second), self._repeat)
+        short = prompt_of(text)
         return scorer.estimate(short, [video_of(side, short) for side in (first, second)], self._repeat)
 
 

@@ -82,11 +82,15 @@ class QualityScorer(VideoBenchScorer):
     """Scores all videos of a prompt together by few-shot scoring."""
 
     batch: ClassVar[Literal["video", "prompt"]] = "prompt"
-    uses = VideoBenchScorer.uses | {"shots", "rest", "order", "quality_prompt"}
+    uses = VideoBenchScorer.uses | {"shots", "rest", "order"}
 
     def __init__(self, dimension: Dimension, settings: VideoBenchSettings, roles: Roles) -> None:
         super().__init__(dimension, settings, roles)
         self.few_shot = FewShot(dimension, settings)
+
+    def settings(self) -> dict[str, Any]:
+        """Return also whether the prompt is sent."""
+        return {**super().settings(), "prompt_sent": self.few_shot.sends_prompt}
 
     def instructions(self) -> Mapping[str, str]:
         """Return the instructions of the one step."""

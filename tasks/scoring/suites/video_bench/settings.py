@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
 from tasks.llm.vision_models import VlmModel
 from tasks.scoring.suites.base import suite_settings
 from tasks.scoring.suites.shown_videos import Grid, SampledVideo, VideoExhibit
-from tasks.scoring.suites.video_bench.dimensions import BY_NAME
+from tasks.scoring.suites.video_bench.dimensions import BY_NAME, DIMENSIONS, QUALITY
 
 #: How a prompt's videos are divided if a batch cannot hold them.
 Rest = Literal["even", "short", "fill"]
@@ -36,7 +36,8 @@ class VideoBenchSettings(Frozen):
         Maximum frames of a video; longer ones are sampled evenly, including the first and the last frame. Not
         from the paper, whose videos last seconds.
     grid
-        Frames in grids; by default each frame is an image.
+        The grid view, one of the method's components (table 3): several frames in one image. None or false
+        switches it off: each frame is an image.
     shots
         Videos of one few-shot request; the maximum of table 7.
     rest
@@ -47,11 +48,13 @@ class VideoBenchSettings(Frozen):
         ``drawn``: the videos of a prompt are shown in an order drawn by their content, so that no model is
         always first. ``given``: in the given order, in a run by the models' names. Not from the paper.
     quality_prompt
-        Whether few-shot requests have the prompt's text. Not from the paper.
+        Quality dimensions whose requests have the prompt's text. Default: aesthetic quality, whose criteria
+        ask whether the composition holds what the prompt demands (A.2.2).
     questions
         Maximum questions of one assistant (appendix F).
     chained_questions
-        Whether the second assistant sees the first one's questions. Not from the paper.
+        Whether the second assistant sees the first one's questions. In appendix F each sees the prompt, the
+        description and the caption.
     """
 
     multimodal: str | Mapping[str, Any] = "gpt-4o-2024-08-06"
@@ -59,13 +62,18 @@ class VideoBenchSettings(Frozen):
     prompts: str = ""
     fps: float = Field(default=2.0, gt=0)
     most_frames: int = Field(default=60, ge=1)
-    grid: Grid | None = None
+    grid: Grid | None = Grid()
     shots: int = Field(default=7, ge=1)
     rest: Rest = "even"
     order: Literal["drawn", "given"] = "drawn"
-    quality_prompt: bool = False
+    quality_prompt: tuple[str, ...] = ("aesthetic_quality",)
     questions: int = Field(default=2, ge=0)
-    chained_questions: bool = True
+    chained_questions: bool = False
+
+    @field_validator("grid", mode="before")
+    @classmethod
+    def _switch_off(cls, value: Any) -> Any:
+        return None if value is False else value
 
     def exhibit(self, dimension: str, videos: Mapping[str, SampledVideo]) -> VideoExhibit:
         """Return videos as a request about a dimension shows them."""
@@ -82,13 +90,19 @@ def video_bench_settings(values: Mapping[str, Any]) -> VideoBenchSettings:
     Raises
     ------
     UserInputError
-        For an unknown setting, an invalid value, or a grid of an unknown dimension.
+        For an unknown setting, an invalid value, a grid of an unknown dimension, or the prompt for a
+        dimension that is not of the quality group.
     """
     settings = suite_settings("video-bench", VideoBenchSettings, values)
     for name in settings.grid.dimensions if settings.grid else ():
         if name not in BY_NAME:
             hint = suggestion(name, BY_NAME)
             raise UserInputError(f"grid: video-bench has no dimension {name!r}: {hint}")
+    quality = [dimension.name for dimension in DIMENSIONS if dimension.group == QUALITY]
+    for name in settings.quality_prompt:
+        if name not in quality:
+            hint = suggestion(name, quality)
+            raise UserInputError(f"quality_prompt: video-bench has no quality dimension {name!r}: {hint}")
     return settings
 
 

@@ -19,6 +19,8 @@ from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import SuitePrompt, SuiteVideo
+from tasks.scoring.suites.video_bench.dimensions import ALIGNMENT, DIMENSIONS
+from tasks.scoring.suites.video_bench.instructions import sections_of
 from tasks.scoring.suites.video_bench.suite import VideoBench
 from tests.tasks.scoring.sides import FrameList, flat
 from tests.tiny_models.faulty_server import FaultyServer, Reply, Seen
@@ -26,6 +28,9 @@ from tests.tiny_models.faulty_server import FaultyServer, Reply, Seen
 PROMPT = SuitePrompt(prompt_id="p", text="A red ball rolls over a {meadow}.")
 #: Models that the server has: the paper's.
 MODELS = ("gpt-4o-2024-08-06", "gpt-4o-mini")
+
+#: What the second assistant is told, of each dimension: both assistants are asked in one form.
+_SECOND = tuple(sections_of(one.name)["second assistant"] for one in DIMENSIONS if one.group == ALIGNMENT)
 
 #: What the usual server says at each step; numbers of a few-shot request follow its images.
 USUAL: Mapping[str, Any] = {
@@ -67,7 +72,8 @@ def step(body: Mapping[str, Any]) -> str:
     """Return which step a request is, by what it asks for."""
     keys = set(body["response_format"]["json_schema"]["schema"]["properties"])
     if "analysis" in keys:
-        return "second assistant" if "Questions of another assistant" in text(body) else "first assistant"
+        told = body["messages"][0]["content"]
+        return "second assistant" if any(part in told for part in _SECOND) else "first assistant"
     names = {"caption": "describe", "answers": "answer", "reason": "score", "scores": "few-shot"}
     return next(name for key, name in names.items() if key in keys)
 

@@ -66,7 +66,9 @@ def test_who_is_told_what(tmp_path: Path) -> None:
     described, asked = USUAL["describe"], USUAL["first assistant"]["questions"][0]
     for name in FIVE[1:3]:
         assert described["caption"] in text(body[name]) and described["description"] in text(body[name])
-    assert asked in text(body["second assistant"])
+    # the assistants see the same, and neither sees the other's questions
+    assert text(body["first assistant"]) == text(body["second assistant"])
+    assert asked not in text(body["second assistant"])
     questions = [asked, *USUAL["second assistant"]["questions"]]
     for number, question in enumerate(questions, 1):
         assert f"{number}. {question}" in text(body["answer"]) and question in text(body["score"])
@@ -121,13 +123,21 @@ def test_more_questions_than_allowed_are_kept_and_not_asked(tmp_path: Path) -> N
     assert found.details["conversation"][1]["answer"]["not_asked"] == ["three?"]
 
 
-def test_assistants_that_do_not_see_each_other(tmp_path: Path) -> None:
+def test_a_second_assistant_may_see_the_first_one_s_questions(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
-        found = score(tmp_path, server, chained_questions=False)
-        # told the same but for their own part, both give the first one's answer here
-        assert steps(server) == ["describe", "first assistant", "first assistant", "answer"]
+        found = score(tmp_path, server, chained_questions=True)
+        assert steps(server) == FIVE
+        first, second = (text(only(server, name).body) for name in FIVE[1:3])
         told = [seen.body["messages"][0]["content"] for seen in server.seen[1:3]]
+    # told the same but for their own part and those questions
     assert told[0] != told[1]
+    assert second == f"{first}\n\nQuestions of another assistant:\n1. Is the ball red?"
+    assert isinstance(found, ScoredVideo)
+
+
+def test_more_answers_than_questions_are_not_understood(tmp_path: Path) -> None:
+    with FaultyServer(Talk({"second assistant": USUAL["first assistant"]}), MODELS) as server:
+        found = score(tmp_path, server)
     assert isinstance(found, NotJudged) and "3 answers to 2 questions" in found.message
 
 

@@ -56,13 +56,16 @@ def values(found: Sequence[ScoredVideo | NotJudged]) -> list[float | str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_videos_of_a_prompt_are_one_request(tmp_path: Path, name: str) -> None:
     films = [film(luma=luma) for luma in LUMAS]
+    # grids of four at 8 frames a second, or two frames a second and the last
+    images = 2 if name in ("temporal_consistency", "motion_effects") else 5
     with FaultyServer(Talk(), MODELS) as server:
         found = score(tmp_path, server, films, name)
         assert steps(server) == ["few-shot"]
         (seen,) = server.seen
-    assert [one["detail"] for one in addresses(seen.body)] == ["low"] * 20
+    assert [one["detail"] for one in addresses(seen.body)] == ["low"] * 4 * images
     assert seen.body["temperature"] == 0 and seen.body["model"] == MODELS[0]
-    assert PROMPT.text not in text(seen.body)
+    # only the composition is held against the text's demands
+    assert (PROMPT.text in text(seen.body)) == (name == "aesthetic_quality")
     # each video has its own score, whatever the order in which it was shown
     expected = [1 + round(luma - 16) * 255 // 219 // 60 for luma in LUMAS]
     assert values(found) == expected == sorted(expected)
@@ -93,7 +96,7 @@ def test_no_model_is_always_shown_first(tmp_path: Path) -> None:
 def test_the_order_given_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
     films = [film(luma=luma) for luma in (150, 20, 90)]
     with FaultyServer(Talk(), MODELS) as server:
-        score(tmp_path, server, films, order="given", quality_prompt=True)
+        score(tmp_path, server, films, order="given", quality_prompt=["imaging_quality"])
         shown = lights(server.seen[0].body)
         assert PROMPT.text in text(server.seen[0].body)
     assert shown[0] > shown[2] > shown[1]
@@ -227,7 +230,7 @@ def test_a_dry_run_has_one_request_a_batch(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         scorer = suite(tmp_path, server, shots=3).scorer("motion_effects")
         expected = scorer.estimate(PROMPT, videos)
-        assert not server.seen and sorted(one.images for one in expected) == [10, 15]
+        assert not server.seen and sorted(one.images for one in expected) == [4, 6]
         assert {one.model for one in expected} == {MODELS[0]}
         scorer.score(PROMPT, videos)
         assert list(scorer.estimate(PROMPT, videos)) == []
@@ -279,3 +282,16 @@ def test_grids_are_sent_for_moving_dimensions_alone(tmp_path: Path) -> None:
         score(tmp_path, server, [film(frames=8)], "temporal_consistency", grid=grid)
         score(tmp_path, server, [film(frames=8)], "imaging_quality", grid=grid)
         assert [len(addresses(seen.body)) for seen in server.seen] == [2, 5]
+
+
+@pytest.mark.parametrize("off", [None, False])
+def test_without_grids_each_frame_is_an_image(tmp_path: Path, off: bool | None) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        score(tmp_path, server, [film(frames=8)], "motion_effects", grid=off)
+        assert len(addresses(server.seen[0].body)) == 5
+
+
+def test_no_prompt_where_no_dimension_is_named(tmp_path: Path) -> None:
+    with FaultyServer(Talk(), MODELS) as server:
+        score(tmp_path, server, [film()], "aesthetic_quality", quality_prompt=[])
+        assert PROMPT.text not in text(server.seen[0].body)

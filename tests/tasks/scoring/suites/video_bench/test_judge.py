@@ -118,6 +118,20 @@ def test_a_model_that_likes_what_comes_first_is_seen_to(tmp_path: Path) -> None:
     assert choices == ["first", "first"]
 
 
+@pytest.mark.parametrize(("name", "sent"), [("aesthetics", True), ("technical_quality", False)])
+def test_aesthetics_has_the_prompt_as_far_as_it_fits(tmp_path: Path, name: str, sent: bool) -> None:
+    prompt = "\n".join(f"Scene {number}: " + "a ball rolls, " * 40 for number in range(200))
+    small = {"model": MODELS[0], "context_tokens": 12_000, "answer_tokens": 1000}
+    with FaultyServer(Talk(), MODELS) as server:
+        made = judge(tmp_path, server, multimodal=small)
+        (expected,) = made.estimate(prompt, *pair(), aspect(name))
+        found = made.compare(prompt, *pair(), aspect(name))
+        said = text(server.seen[-1].body)
+    assert all(f"Scene {number}: " in said for number in (0, 199)) == sent
+    assert found.details.get("prompt", {}).get("cut", False) == sent
+    assert (expected.tokens_in > 5000) == sent and expected.tokens_in < 11_000
+
+
 def test_equal_scores_are_a_tie(tmp_path: Path) -> None:
     with FaultyServer(Talk(scores=lambda shown: [4, 4]), MODELS) as server:
         made = judge(tmp_path, server)

@@ -55,6 +55,28 @@ def test_what_models_are_told_has_every_point_of_the_scale_and_no_gap(name: str)
     assert points == [str(point) for point in range(int(dimension.low), int(dimension.high) + 1)]
 
 
+def test_colours_are_told_where_the_paper_tells_them() -> None:
+    told = ChainOfQuery(BY_NAME["color_consistency"], VideoBenchSettings()).systems
+    # appendix F: what is no change of colour is known to those who look, not to the one who scores
+    for name in ("describe", "first assistant", "answer"):
+        assert "sunlight" in told[name].lower()
+    assert "sunlight" not in told["score"].lower() + told["second assistant"].lower()
+    for name in ("describe", "score"):
+        assert all(word in told[name].lower() for word in ("black", "white", "grey or cream"))
+    # the middle grade is weighed before 1 or 2
+    assert "before you give 1 or 2" in told["score"]
+
+
+def test_aesthetics_are_judged_with_the_prompt_in_view() -> None:
+    settings = VideoBenchSettings()
+    told = {
+        one.name: FewShot(one, settings).system.split("Look at this:")[1].split("The scale")[0]
+        for one in DIMENSIONS
+        if one.group == QUALITY
+    }
+    assert [name for name, words in told.items() if "prompt" in words] == ["aesthetic_quality"]
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -63,6 +85,8 @@ def test_what_models_are_told_has_every_point_of_the_scale_and_no_gap(name: str)
         ({"multimodal": {"model": "gpt-4o-mini", "detial": "high"}}, "did you mean detail"),
         ({"language": {"server": "openai"}}, "language: give the model's name"),
         ({"grid": {"dimensions": ["colour"]}}, "no dimension 'colour'"),
+        ({"quality_prompt": ["color_consistency"]}, "no quality dimension 'color_consistency'"),
+        ({"quality_prompt": True}, "quality_prompt"),
         ({"shots": 0}, "shots"),
         ({"grid": {"rows": 0}}, "grid.rows"),
         ({"rest": "drop"}, "rest"),
@@ -92,7 +116,10 @@ def test_only_what_a_score_depends_on_is_in_its_settings(tmp_path: Path) -> None
         assert changed("color_consistency", multimodal=high) and changed("imaging_quality", multimodal=high)
         assert changed("imaging_quality", shots=3) and not changed("color_consistency", shots=3)
         assert changed("color_consistency", questions=1) and not changed("imaging_quality", questions=1)
-        assert changed("motion_effects", grid={}) and not changed("imaging_quality", grid={})
+        assert changed("motion_effects", grid=False) and not changed("imaging_quality", grid=False)
+        assert not changed("motion_effects", grid={})
+        assert changed("aesthetic_quality", quality_prompt=[])
+        assert not changed("imaging_quality", quality_prompt=[])
         assert changed("imaging_quality", fps=1) and changed("scene_consistency", most_frames=9)
         other = {"model": MODELS[1], "temperature": 0.5}
         assert changed("scene_consistency", language=other) and not changed("imaging_quality", language=other)
