@@ -274,7 +274,7 @@ def test_the_mini_split_is_drawn_with_its_seed(
             options(tmp_path, films, prompts, marker, mini=1, seed=seed), RequestProgress(quiet=True)
         )
         run.prepare(ask_servers=False)
-        return [unit.prompt.prompt_id for one in run.asked for unit in one.units]
+        return [unit.prompt.prompt_id for part in run.parts for unit in part.units]
 
     assert drawn(1) == drawn(1) and len(drawn(1)) == 2 + 2 + 1 + 2
     assert len({tuple(drawn(seed)) for seed in range(6)}) > 1

@@ -11,7 +11,6 @@ import pytest
 from storage_schemas.analysis import CaptionAnalysis
 from storage_schemas.model import ModelServer
 from tasks.captions.analyser import NotAnalysed
-from tasks.captions.answer_schema import PEOPLE
 from tasks.captions.llm import LlmAnalyser, LlmParameters
 from tasks.llm.servers import Servers, check_server
 from tests.tiny_models.llm import tiny_llm
@@ -54,7 +53,7 @@ def test_every_answer_is_an_analysis_and_the_same_in_any_order(server: ChatModel
         assert isinstance(result, CaptionAnalysis)
         texts = [*result.subject, *result.background, *result.scene]
         assert all(0 < len(text) <= 6 for text in texts)
-        assert all(one.agent in PEOPLE for one in result.human_action)
+        assert all(0 < len(one.agent) <= 6 for one in result.human_action)
     assert analyser(server).analyse(CAPTIONS[::-1]) == first[::-1]
 
 

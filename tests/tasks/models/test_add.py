@@ -133,8 +133,8 @@ def test_what_cannot_be_added_is_said(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match="is not a folder"):
         add_model("mine", checkpoint / "config.json", models, kind="detector")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserInputError, match="holds no file"):
+    with pytest.raises(UserInputError, match="contains no files"):
         add_model("mine", tmp_path / "empty", models, kind="detector")
     add_model("mine", checkpoint, models, kind="detector")
-    with pytest.raises(PrerequisiteError, match="is there already"):
+    with pytest.raises(PrerequisiteError, match="already exists"):
         add_model("mine", checkpoint, models, kind="detector")

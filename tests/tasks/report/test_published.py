@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tasks.report.tables import duration_tables, filter_tables, retention_table
 
 from storage_schemas.errors import UserInputError
 from tasks.report.accuracy import matrix_of
+from tasks.report.evaluator_tables import duration_tables
 from tasks.report.judged_release import JudgedRelease
+from tasks.report.people_tables import filter_tables, retention_table
 from tasks.report.published import Against, PublishedValue, hold_against, read_published
 from tasks.report.release_facts import facts_table
 from tasks.report.systems import ASPECT_ORDER

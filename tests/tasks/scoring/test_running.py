@@ -127,12 +127,14 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_every_aspect_has_a_text_and_a_folder_replaces_it(tmp_path: Path) -> None:
     texts = {name: aspect_text(name, "x").description for name in ASPECTS}
     assert len(set(texts.values())) == 10 and all(len(text) > 60 for text in texts.values())
-    (tmp_path / "color.txt").write_text(" Are the\n colours right? ")
+    own = tmp_path / "descriptions" / "color.txt"
+    own.parent.mkdir()
+    own.write_text(" Are the\n colours right? ")
     assert aspect_text("color", "x", str(tmp_path)).description == "Are the colours right?"
     assert aspect_text("aesthetics", "x", str(tmp_path)).description == texts["aesthetics"]
     with pytest.raises(PrerequisiteError, match=r"grain\.txt"):
         aspect_text("grain", "x")
-    (tmp_path / "color.txt").write_text(" ")
+    own.write_text(" ")
     with pytest.raises(UserInputError, match="is empty"):
         aspect_text("color", "x", str(tmp_path))
 
