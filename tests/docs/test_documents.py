@@ -165,7 +165,8 @@ def test_citation_names_this_version() -> None:
     assert citation["version"] == project["version"]
     assert citation["license"] == project["license"] == "Apache-2.0"
     assert f"## [{project['version']}]" in read("CHANGELOG.md")
-    assert "Apache License" in read("LICENSE") and "APPENDIX" in read("LICENSE")
+    assert "Apache License" in read("LICENSE")
+    assert "APPENDIX" in read("LICENSE")
 
 
 def test_pre_commit_hooks_are_local_and_exist() -> None:

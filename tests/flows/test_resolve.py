@@ -58,7 +58,8 @@ def test_what_is_given_goes_over_the_profile(site: str) -> None:
     assert [root.path for root in options.sources] == ["/new"]
     assert (options.store, options.release, options.model_folders) == ("/stores/8", "eight", ("/weights",))
     assert (options.recipe.clips_per_pair, options.settle_s, found.workers) == (3, 5.0, 7)
-    assert options.fresh and options.retry
+    assert options.fresh
+    assert options.retry
 
 
 @pytest.mark.parametrize(

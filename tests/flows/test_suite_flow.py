@@ -64,13 +64,15 @@ def test_the_flow_scores_the_same_and_shows_it(
     }
     board = json.loads(tables["leaderboard-planted"])
     assert [(row["model"], row["rank"]) for row in board] == [("bert", "1"), ("anna", "2")]
-    assert "progress-heavy" in tables and tables["scored-planted"] == says
+    assert "progress-heavy" in tables
+    assert tables["scored-planted"] == says
     assert {one["dimension"]: one["scored"] for one in result["dimensions"]} == {
         name: row["scored"] for name, row in dimensions.items()
     }
     # models are loaded once, though there are two processes
     loaded = [json.loads(row.details)["process"] for row in rows(tmp_path) if row.dimension == "heavy"]
-    assert len(loaded) == 24 and len(set(loaded)) == 1
+    assert len(loaded) == 24
+    assert len(set(loaded)) == 1
     tasks = [name.split(" ")[0] for name in recorded["tasks"]]
     assert {name: tasks.count(name) for name in ("length", "heavy")} == {"length": 6, "heavy": 3}
     flown = scores(tmp_path)
@@ -97,7 +99,8 @@ def test_where_there_are_pools_their_workers_look_for_a_gpu_and_the_driver_needs
         assert found["length"].scored == 4
         said.append((found["heavy"].stopped, found["heavy"].asked))
     here, without, worker = (text for text, _ in said)
-    assert "no GPU is visible" in here and worker == here
+    assert "no GPU is visible" in here
+    assert worker == here
     assert without == "the profile has no pool 'h100', in which it runs: add a table [pools.h100]"
     # it is no reason for ever
     allowed = given.model_copy(update={"pools": ("cpu", "h100"), "allow_cpu_models": True})

@@ -87,8 +87,10 @@ def test_all_that_can_be_scored_is_and_never_twice(
     found = by_name(result)
     assert [found[name].scored for name in ("length", "beauty", "contest")] == [4, 4, 4]
     # films of 8 frames a second
-    assert scores(tmp_path)["length", "bert", "p1"] == 16 and scores(tmp_path)["length", "bert", "p2"] == 4
-    assert scores(tmp_path)["contest", "anna", "p2"] == 1 and scores(tmp_path)["contest", "bert", "p2"] == 2
+    assert scores(tmp_path)["length", "bert", "p1"] == 16
+    assert scores(tmp_path)["length", "bert", "p2"] == 4
+    assert scores(tmp_path)["contest", "anna", "p2"] == 1
+    assert scores(tmp_path)["contest", "bert", "p2"] == 2
     # two requests a video, and two for all videos of a prompt
     assert len(marker.seen) == 2 * 4 + 2 * 2
     # what lacks its weights is a row with the reason; p2 is not for it
@@ -97,10 +99,12 @@ def test_all_that_can_be_scored_is_and_never_twice(
         ("anna", "prerequisite_missing", None),
         ("bert", "prerequisite_missing", None),
     ]
-    assert "fetch them" in heavy[0].message and "fetch them" in found["heavy"].stopped
+    assert "fetch them" in heavy[0].message
+    assert "fetch them" in found["heavy"].stopped
     assert result.exit_code == 3
     again = suite_inline(given)
-    assert len(marker.seen) == 12 and by_name(again)["beauty"].found_before == 4
+    assert len(marker.seen) == 12
+    assert by_name(again)["beauty"].found_before == 4
     assert len(rows(tmp_path)) == 14
     paid = [row for row in rows(tmp_path) if row.dimension == "beauty"]
     assert all((row.calls, row.tokens_in, row.tokens_out) == (2, 200, 40) for row in paid)
@@ -151,7 +155,8 @@ def test_files_that_do_not_fit_are_said_and_the_rest_goes_on(
     assert asked_for(marker.seen[0].body)["videos"] == ["anna", "bert", "dora"]
     assert [found["contest", model, "p1"] for model in ("anna", "bert", "dora")] == [1, 2, 4]
     copy = next(row for row in rows(tmp_path) if (row.dimension, row.model) == ("length", "bert"))
-    assert json.loads(copy.details) == {"scored_for": "anna/p1#0"} and copy.cost_usd == 0
+    assert json.loads(copy.details) == {"scored_for": "anna/p1#0"}
+    assert copy.cost_usd == 0
 
 
 def test_answers_outside_the_scale_and_for_other_videos_are_rows(
@@ -191,9 +196,11 @@ def test_a_server_that_is_down_harms_no_other_dimension_and_is_asked_again(
     with FaultyServer(answers) as gone:
         pass
     down = by_name(suite_inline(options(tmp_path, films, prompts, gone)))
-    assert dict(down["beauty"].failures) == {"server_down": 4} and down["length"].scored == 4
+    assert dict(down["beauty"].failures) == {"server_down": 4}
+    assert down["length"].scored == 4
     up = by_name(suite_inline(options(tmp_path, films, prompts, marker)))
-    assert up["beauty"].scored == up["contest"].scored == 4 and up["length"].found_before == 4
+    assert up["beauty"].scored == up["contest"].scored == 4
+    assert up["length"].found_before == 4
 
 
 def test_a_dimension_that_cannot_even_be_made_becomes_rows_and_the_rest_goes_on(
@@ -204,7 +211,8 @@ def test_a_dimension_that_cannot_even_be_made_becomes_rows_and_the_rest_goes_on(
     code.write_text(code.read_text().replace("return AskingScorer(found", made))
     result = suite_inline(options(tmp_path, films, prompts, marker))
     found = by_name(result)
-    assert dict(found["beauty"].failures) == {"prerequisite_missing": 4} and found["length"].scored == 4
+    assert dict(found["beauty"].failures) == {"prerequisite_missing": 4}
+    assert found["length"].scored == 4
     assert {row.message for row in rows(tmp_path) if row.dimension == "beauty"} == {
         "the profile names no server"
     }
@@ -222,7 +230,8 @@ def test_a_dry_run_says_what_then_happens(
     run = SuiteRun(given, RequestProgress(quiet=True))
     run.prepare(ask_servers=False)
     said = {row.dimension: row for row in run.estimate()}
-    assert not marker.seen and not (tmp_path / "store" / "suites").exists()
+    assert not marker.seen
+    assert not (tmp_path / "store" / "suites").exists()
     beauty, contest = said["beauty"], said["contest"]
     assert (beauty.cost.calls, beauty.calls_per_video, beauty.cost.images, beauty.cost.usd) == (8, 2, 16, 0.8)
     assert (contest.cost.calls, contest.calls_per_video, contest.cost.images, contest.cost.usd) == (
@@ -231,7 +240,8 @@ def test_a_dry_run_says_what_then_happens(
         16,
         0.4,
     )
-    assert said["length"].cost.calls is None and said["length"].videos == 4
+    assert said["length"].cost.calls is None
+    assert said["length"].videos == 4
     sampled = {row.dimension: row for row in run.estimate(sample=1)}
     assert sampled["beauty"] == beauty
     suite_inline(given)
@@ -254,7 +264,9 @@ def test_a_limit_ends_what_is_paid_for_and_the_next_run_goes_on(
     given = options(tmp_path, films, prompts, marker, prices=str(prices), settings={"tokens": 100})
     result = suite_inline(given.model_copy(update={"limits": Limits(usd=0.65)}))
     found = by_name(result)
-    assert 0 < found["beauty"].scored < 4 and found["beauty"].left and "limit of" in found["beauty"].stopped
+    assert 0 < found["beauty"].scored < 4
+    assert found["beauty"].left
+    assert "limit of" in found["beauty"].stopped
     # dimensions go through the prompts side by side, so that both are cut short
     assert found["contest"].scored < 4
     assert found["length"].scored == 4
@@ -263,7 +275,8 @@ def test_a_limit_ends_what_is_paid_for_and_the_next_run_goes_on(
     assert spent <= 0.65
     before = len(marker.seen)
     assert by_name(suite_inline(given))["contest"].scored == 4
-    assert len(marker.seen) == 12 and before < 12
+    assert len(marker.seen) == 12
+    assert before < 12
 
 
 def test_the_mini_split_is_drawn_with_its_seed(
@@ -276,7 +289,8 @@ def test_the_mini_split_is_drawn_with_its_seed(
         run.prepare(ask_servers=False)
         return [unit.prompt.prompt_id for part in run.parts for unit in part.units]
 
-    assert drawn(1) == drawn(1) and len(drawn(1)) == 2 + 2 + 1 + 2
+    assert drawn(1) == drawn(1)
+    assert len(drawn(1)) == 2 + 2 + 1 + 2
     assert len({tuple(drawn(seed)) for seed in range(6)}) > 1
 
 
@@ -337,8 +351,10 @@ def test_nothing_is_paid_twice_after_a_kill_or_an_interrupt(
         assert ended.returncode == 0, ended.stderr
         assert all(one["scored"] == 4 for one in json.loads(ended.stdout)["dimensions"])
         # what was answered and kept is not asked again; the one request under way is
-        assert len(server.seen) - before == 12 - kept and before - kept <= 1
-    assert len(rows(tmp_path)) == 8 and all(row.score is not None for row in rows(tmp_path))
+        assert len(server.seen) - before == 12 - kept
+        assert before - kept <= 1
+    assert len(rows(tmp_path)) == 8
+    assert all(row.score is not None for row in rows(tmp_path))
 
 
 @pytest.mark.slow
@@ -357,7 +373,8 @@ def test_a_video_that_kills_its_process_is_a_row_and_the_others_are_scored(
         found = by_name(run.run(lambda pools: SuiteExecutor(1, pools)))["length"]
     assert (found.scored, dict(found.failures)) == (3, {"internal_error": 1})
     (failed,) = [row for row in rows(tmp_path) if row.failure]
-    assert (failed.model, failed.prompt_id) == ("anna", "p2") and "died" in failed.message
+    assert (failed.model, failed.prompt_id) == ("anna", "p2")
+    assert "died" in failed.message
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -81,10 +81,13 @@ def test_a_profile_that_fits_is_good_and_leaves_nothing(
     ):
         assert found[what][0] == "ok", found[what]
     verdict, words = found["node of h100"]
-    assert "reaches this machine" in words and "the same store" in words
+    assert "reaches this machine" in words
+    assert "the same store" in words
     # these GPUs are no GPUs
-    assert verdict == "warn" and "allow_cpu_models" in words
-    assert slurm.squeue() == [] and list(store.parent.iterdir()) == []
+    assert verdict == "warn"
+    assert "allow_cpu_models" in words
+    assert slurm.squeue() == []
+    assert list(store.parent.iterdir()) == []
 
 
 def test_gpus_that_are_none_fail_where_models_need_them(
@@ -92,7 +95,8 @@ def test_gpus_that_are_none_fail_where_models_need_them(
 ) -> None:
     profile = changed(tmp_path, ("allow_cpu_models = true", "allow_cpu_models = false"))
     verdict, words = doctor(capsys, profile, store, code=1)["node of h100"]
-    assert verdict == "FAIL" and "SLURM gave the job GPU 0, but" in words
+    assert verdict == "FAIL"
+    assert "SLURM gave the job GPU 0, but" in words
 
 
 def test_what_no_node_has_is_found_before_a_job_is_sent(
@@ -150,7 +154,9 @@ def test_a_store_that_nodes_do_not_see(
     profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{hidden}"'), only_cpu=True)
     found = doctor(capsys, profile, store, code=1)
     verdict, words = found["node of cpu"]
-    assert verdict == "FAIL" and f"there is no {store.parent}" in words and "file system" in words
+    assert verdict == "FAIL"
+    assert f"there is no {store.parent}" in words
+    assert "file system" in words
 
 
 def test_a_node_that_cannot_call_this_machine(
@@ -159,7 +165,9 @@ def test_a_node_that_cannot_call_this_machine(
     alone = wrapper(tmp_path, "unshare -n")
     profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{alone}"'), only_cpu=True)
     verdict, words = doctor(capsys, profile, store, code=1)["node of cpu"]
-    assert verdict == "FAIL" and "cannot connect to this machine" in words and "scheduler_interface" in words
+    assert verdict == "FAIL"
+    assert "cannot connect to this machine" in words
+    assert "scheduler_interface" in words
 
 
 def test_an_interface_that_nodes_lack(
@@ -167,7 +175,9 @@ def test_an_interface_that_nodes_lack(
 ) -> None:
     profile = changed(tmp_path, ('\ninterface = "lo"', '\ninterface = "ib9"'), only_cpu=True)
     verdict, words = doctor(capsys, profile, store, code=1)["node of cpu"]
-    assert verdict == "FAIL" and "'ib9'" in words and "pools.cpu.interface" in words
+    assert verdict == "FAIL"
+    assert "'ib9'" in words
+    assert "pools.cpu.interface" in words
 
 
 @pytest.mark.parametrize(
@@ -183,7 +193,8 @@ def test_a_python_that_is_not_ours(
 ) -> None:
     profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{python}"'), only_cpu=True)
     verdict, said = doctor(capsys, profile, store, code=1)["node of cpu"]
-    assert verdict == "FAIL" and words in said
+    assert verdict == "FAIL"
+    assert words in said
     assert f"in profile {profile}" in said
 
 
@@ -194,9 +205,12 @@ def test_nodes_that_take_no_jobs_are_waited_for_and_the_job_is_taken_away(
         slurm.drain(node)
     slurm.wait(lambda: slurm.sinfo()["c2"] == "drained")
     found = doctor(capsys, ONE_MACHINE, store, "--probe-wait", "3")
-    assert found["pool cpu"][0] == "warn" and "(drained)" in found["pool cpu"][1]
+    assert found["pool cpu"][0] == "warn"
+    assert "(drained)" in found["pool cpu"][1]
     verdict, words = found["node of cpu"]
-    assert verdict == "warn" and "was still waiting" in words and "--probe-wait" in words
+    assert verdict == "warn"
+    assert "was still waiting" in words
+    assert "--probe-wait" in words
     assert "reaches this machine" in found["node of h100"][1]
     slurm.wait(lambda: not slurm.squeue())
 

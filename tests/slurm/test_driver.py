@@ -88,7 +88,8 @@ def test_a_run_goes_on_in_the_next_round(
     assert {counts["built"] for counts in release.summary().values()} == {2}
 
     log = said(tmp_path)
-    assert "driver: round 1 on" in log and "driver: round 2 on" in log
+    assert "driver: round 1 on" in log
+    assert "driver: round 2 on" in log
     slurm.run("scancel", "--name=slvmeval-driver")
     slurm.wait(lambda: not slurm.squeue())
     assert list(tmp_path.glob("*.unfinished")) == []

@@ -219,7 +219,8 @@ def test_a_killed_worker_costs_its_item_only_and_is_back(store: Path) -> None:
             flow.submit("cpu", lambda: os.kill(os.getpid(), signal.SIGKILL)).result(timeout=30)
         flow.wait_for_room("cpu", 1, 1)
         after = flow.submit("cpu", provenance_after, 0).result(timeout=30)
-        assert after["job"] == before["job"] and after["pid"] != before["pid"]
+        assert after["job"] == before["job"]
+        assert after["pid"] != before["pid"]
 
 
 def test_a_store_that_nodes_do_not_see_is_said_by_the_first_worker(store: Path, tmp_path: Path) -> None:

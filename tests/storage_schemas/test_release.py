@@ -173,7 +173,8 @@ def test_the_same_content_is_no_new_version(store: Store) -> None:
     first, new = write(store, "other", 1)
     assert new
     again, new = write(store, "other", 1)
-    assert not new and again.version == first.version
+    assert not new
+    assert again.version == first.version
     assert write(store, "other", 2)[0].version == 2
 
 
@@ -185,7 +186,8 @@ def test_a_number_that_another_build_takes_meanwhile_is_left_to_it(store: Store)
 
     set_commit_hook(meanwhile)
     release, new = write(store, "race", 2)
-    assert new and release.version == 2
+    assert new
+    assert release.version == 2
     assert release_versions(store, "race") == [1, 2]
     for version in (1, 2):
         Release.open(store, "race", version).check()

@@ -58,10 +58,12 @@ def test_the_script_says_what_the_machine_is_like(driver: tuple[str, int, str], 
     said = json.loads(line.removeprefix(on_node.MARK))
     assert said["token"] == token.read_text(encoding="utf-8")
     assert said["executable"] == sys.executable
-    assert said["versions"]["numpy"] and said["versions"]["no-such-thing"] is None
+    assert said["versions"]["numpy"]
+    assert said["versions"]["no-such-thing"] is None
     assert list(said["import_errors"]) == ["no_such_module"]
     assert said["folder_errors"] == {str(tmp_path): None, str(tmp_path / "none"): "is not there"}
-    assert said["scratch_error"] is None and (tmp_path / "local-one").is_dir()
+    assert said["scratch_error"] is None
+    assert (tmp_path / "local-one").is_dir()
     assert (said["driver_error"], said["worker_error"]) == (None, None)
     assert "lo" in said["interfaces"]
 
@@ -79,8 +81,10 @@ def test_the_job_asks_for_little_and_the_last_option_holds(
         "#SBATCH --cpus-per-task=1",
         "#SBATCH --mem=1G",
     ]
-    assert "#SBATCH -p p" in header and "#SBATCH --exclude=n1" in header
-    assert "infra.slurm.worker" not in text.split("END_OF_PROBE")[-1] and "export PYTHONSAFEPATH=1" in text
+    assert "#SBATCH -p p" in header
+    assert "#SBATCH --exclude=n1" in header
+    assert "infra.slurm.worker" not in text.split("END_OF_PROBE")[-1]
+    assert "export PYTHONSAFEPATH=1" in text
 
 
 def test_a_driver_that_cannot_be_called(tmp_path: Path) -> None:

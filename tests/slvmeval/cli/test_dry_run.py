@@ -122,7 +122,8 @@ class Run:
     def _judged(self, label: str) -> dict[str, list[float]]:
         found: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0, 0])
         for row in JudgementsStore(Store.open(self.store)).rows([label]):
-            assert row.answered and row.cost_usd is not None
+            assert row.answered
+            assert row.cost_usd is not None
             for place, value in enumerate((1, row.tokens_in, row.tokens_out, row.cost_usd)):
                 found[row.aspect][place] += value
         return found
@@ -144,7 +145,8 @@ def test_before_the_first_answer_only_lengths_of_answers_are_assumed(against: Ag
     with FaultyServer(plan, models=[GPT_5, MINI]) as server:
         run = against(plan, server)
         basis = run.check("gpt-5-video?thinking_tokens=0")
-        assert "no answer" in basis and "0 tokens of thoughts" in basis
+        assert "no answer" in basis
+        assert "0 tokens of thoughts" in basis
         run.check("gpt-5-mini-video?thinking_tokens=0")
         basis = run.check("gpt-5-text?thinking_tokens=0&description_tokens=200")
         assert "200 tokens a description" in basis
@@ -159,7 +161,8 @@ def test_after_a_pilot_lengths_are_measured(against: Against) -> None:
         for judge in ("gpt-5-video", "gpt-5-text"):
             run.real("-e", judge, "--most-per-aspect", "2")
             basis = run.check(judge)
-            assert basis.startswith("by 12 answers in the store: ") and "±" in basis
+            assert basis.startswith("by 12 answers in the store: ")
+            assert "±" in basis
 
 
 def test_descriptions_that_two_judges_share_are_estimated_once(against: Against) -> None:

@@ -123,7 +123,8 @@ def test_a_module_is_the_command(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONUTF8": "1"},
     )
     assert ran.returncode == 1
-    assert "no store" in ran.stderr and "Traceback" not in ran.stderr
+    assert "no store" in ran.stderr
+    assert "Traceback" not in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -174,4 +175,5 @@ def test_what_cannot_be_served_is_said(
 ) -> None:
     assert main(["serve-llm", *words]) == 1
     printed = capsys.readouterr()
-    assert message in printed.err and not printed.out
+    assert message in printed.err
+    assert not printed.out

@@ -46,7 +46,8 @@ def analysis(*colored: tuple[str, str]) -> CaptionAnalysis:
 
 
 def test_the_palette_is_the_one_that_colour_words_lead_to() -> None:
-    assert get_args(PaletteColour) == PALETTE == KNOWN and len(PALETTE) == 11
+    assert get_args(PaletteColour) == PALETTE == KNOWN
+    assert len(PALETTE) == 11
 
 
 @pytest.mark.parametrize(("word", "colour"), PAIRS)

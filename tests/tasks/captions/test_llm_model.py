@@ -78,13 +78,15 @@ def test_a_caption_of_50000_characters_fits_into_the_context(server: ChatModelSe
     (result,) = analyser(server, most_characters=4000).analyse(["A red ball rolls. " * 2800])
     assert isinstance(result, CaptionAnalysis)
     (result,) = analyser(server, most_characters=50_000).analyse(["A red ball rolls. " * 2800])
-    assert isinstance(result, NotAnalysed) and "context length" in result.message
+    assert isinstance(result, NotAnalysed)
+    assert "context length" in result.message
 
 
 def test_a_model_that_nothing_holds_to_the_schema_gives_no_analysis(folder: Path) -> None:
     with ChatModelServer(ChatModel(folder, "Qwen/Qwen3-8B", constrained=False)) as server:
         (result,) = analyser(server, most_tokens=64, tries=2).analyse(CAPTIONS[:1])
-    assert isinstance(result, NotAnalysed) and "gave no analysis in 2 attempts" in result.message
+    assert isinstance(result, NotAnalysed)
+    assert "gave no analysis in 2 attempts" in result.message
 
 
 def test_the_server_is_checked_as_vllm_would_be(server: ChatModelServer) -> None:

@@ -35,7 +35,8 @@ def wants(folder: Path, seconds: float) -> subprocess.Popen[str]:
         [sys.executable, "-c", WANTS, str(folder), str(seconds)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
     return process
 
 
@@ -56,7 +57,8 @@ def test_processes_that_want_the_same_captions_make_each_once(tmp_path: Path) ->
 
 def test_a_caption_is_made_again_where_its_process_was_killed(tmp_path: Path) -> None:
     process = wants(tmp_path / "captions", 60)
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     process.stdin.write("\n")
     process.stdin.flush()
     assert process.stdout.readline() == "a\n"

@@ -221,7 +221,8 @@ def test_a_refused_request_has_no_raw_text_and_cost_nothing(tmp_path: Path) -> N
     with served(Reply(status=400, text="I will not")) as server:
         failed = failure_of(LiveAsker(roles(tmp_path, server)), STEP)
     assert failed.failure is Failure.REFUSED
-    assert "rate: " in failed.message and "I will not" in failed.message
+    assert "rate: " in failed.message
+    assert "I will not" in failed.message
     assert (failed.details["conversation"], failed.calls, failed.usage.tokens()) == ([], 0, (0, 0))
 
 

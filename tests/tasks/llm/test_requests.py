@@ -98,7 +98,8 @@ def test_an_answer_that_does_not_fit_is_asked_again(
         asking = calls(server, clients, tmp_path)
         with pytest.raises(NotJudged) as problem:
             asking.ask({}, "Score.", words, SCHEMA, score)
-        assert problem.value.failure is Failure.NOT_UNDERSTOOD and problem.value.raw == text
+        assert problem.value.failure is Failure.NOT_UNDERSTOOD
+        assert problem.value.raw == text
         assert asking.ask({}, "Score.", words, SCHEMA, score).value == 2
         assert len(server.seen) == 2
 

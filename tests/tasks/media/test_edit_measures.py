@@ -36,7 +36,8 @@ def test_a_patch_counts_by_its_area_and_the_rest_by_its_mean() -> None:
 def test_a_picture_that_changed_everywhere_has_no_rest() -> None:
     before = noise(0, 60)
     found = measure_edit(before, 255 - before)
-    assert found.changed_share == 1.0 and found.rest_shift == 0.0
+    assert found.changed_share == 1.0
+    assert found.rest_shift == 0.0
     assert found.edges_kept == pytest.approx(1.0, abs=0.01)  # a negative keeps its outlines
 
 
@@ -59,5 +60,6 @@ def test_notable_is_between_a_shade_and_the_next_colour() -> None:
 @given(pair=PICTURES.flatmap(lambda p: st.tuples(st.just(p), arrays(np.uint8, p.shape))))
 def test_all_values_are_numbers_within_their_bounds(pair: tuple[Planes, Planes]) -> None:
     found = measure_edit(*pair)
-    assert 0 <= found.changed_share <= 1 and 0 <= found.rest_shift <= 255
+    assert 0 <= found.changed_share <= 1
+    assert 0 <= found.rest_shift <= 255
     assert -1.000001 <= found.edges_kept <= 1.000001

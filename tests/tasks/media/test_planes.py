@@ -52,7 +52,8 @@ def test_greys_have_no_chroma_and_the_range_is_kept(color: ColorSpec) -> None:
     grey = np.broadcast_to(np.arange(256, dtype=np.uint8)[None, None, :, None], (1, 4, 256, 3))
     planes = rgb_to_planes(grey, color)
     views = split_planes(planes)
-    assert (views.u == 128).all() and (views.v == 128).all()
+    assert (views.u == 128).all()
+    assert (views.v == 128).all()
     assert (views.y.min(), views.y.max()) == ((0, 255) if color.full_range else (16, 235))
     assert (planes_to_rgb(planes, color)[..., :] == grey).mean() > (0.99 if color.full_range else 0.85)
     assert np.abs(planes_to_rgb(planes, color).astype(int) - grey).max() <= 1

@@ -161,7 +161,8 @@ def test_onnxruntime_running_out_of_memory_is_recognised() -> None:
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail, RuntimeException
 
     said = "BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 4096"
-    assert is_out_of_memory(RuntimeException(said)) and is_out_of_memory(Fail(said))
+    assert is_out_of_memory(RuntimeException(said))
+    assert is_out_of_memory(Fail(said))
     assert not is_out_of_memory(Fail("Invalid input name: x"))
     # anybody else's words are no proof
     assert not is_out_of_memory(ValueError(said))

@@ -36,13 +36,17 @@ def pictures(count: int, height: int = 96, width: int = 128) -> Planes:
 
 def test_boxes_lie_in_the_picture_the_best_first_and_speak_of_the_phrase(detector: Any) -> None:
     found = detector.find(pictures(3), "a dog on the boat", 0.4, 0.3)
-    assert len(found) == 3 and any(found)
+    assert len(found) == 3
+    assert any(found)
     for boxes in found:
         scores = [box.score for box in boxes]
-        assert scores == sorted(scores, reverse=True) and all(score > 0.4 for score in scores)
+        assert scores == sorted(scores, reverse=True)
+        assert all(score > 0.4 for score in scores)
         for box in boxes:
-            assert 0 <= box.left < box.right <= 128 and 0 <= box.top < box.bottom <= 96
-            assert set(box.label.split()) <= {"a", "dog", "on", "the", "boat"} and box.label
+            assert 0 <= box.left < box.right <= 128
+            assert 0 <= box.top < box.bottom <= 96
+            assert set(box.label.split()) <= {"a", "dog", "on", "the", "boat"}
+            assert box.label
 
 
 def test_thresholds_leave_boxes_out(detector: Any) -> None:
@@ -116,7 +120,8 @@ def test_other_dtypes_run(folder: Path) -> None:
     from tasks.models.grounding_dino import load
 
     half = load(folder, "cpu", dtype="bfloat16")
-    assert half.dtype == "bfloat16" and any(half.find(pictures(2), "dog", 0.4, 0.3))
+    assert half.dtype == "bfloat16"
+    assert any(half.find(pictures(2), "dog", 0.4, 0.3))
     with pytest.raises(UserInputError, match=r"float64.*choose one of bfloat16"):
         load(folder, "cpu", dtype="float64")
 
@@ -183,7 +188,8 @@ def test_it_runs_on_a_gpu(folder: Path) -> None:
     model = load(real if there else folder, "cuda")
     shown = np.stack([data.astronaut()[:288]] * 4)
     found = model.find(shown, "an astronaut", 0.4, 0.3)
-    assert len(found) == 4 and model.device == "cuda"
+    assert len(found) == 4
+    assert model.device == "cuda"
     if there:
         assert all(boxes and boxes[0].score > 0.4 for boxes in found)
         assert model.find(shown, "a giraffe", 0.4, 0.3) == [[], [], [], []]

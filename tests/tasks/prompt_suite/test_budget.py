@@ -55,11 +55,15 @@ def test_a_limit_ends_a_run_and_the_next_one_goes_on(
         assert (nothing.state, nothing.calls, nothing.failure) == ("unfinished", 0, "limit_reached")
         assert f"the limit of 1{'.0' * (unit == 'usd')} {UNITS[unit]} is too small" in nothing.message
         needed = nothing.message.partition("expected to take ")[2].partition(":")[0]
-        assert float(needed) > 1 and "to continue" not in nothing.message and not server.seen
+        assert float(needed) > 1
+        assert "to continue" not in nothing.message
+        assert not server.seen
         (some,) = make(tmp_path, server, video, Limits.model_validate({unit: most}), DEAR)
-        assert some.state == "unfinished" and 0 < some.calls < ALL
+        assert some.state == "unfinished"
+        assert 0 < some.calls < ALL
         assert some.message.endswith("is reached: run the same command again to continue")
-        assert some.calls * TOKENS <= most and some.usd == some.calls * TOKENS
+        assert some.calls * TOKENS <= most
+        assert some.usd == some.calls * TOKENS
         (rest,) = make(tmp_path, server, video, Limits(), DEAR)
         assert (rest.state, some.calls + rest.calls) == ("ready", ALL)
         assert len(server.seen) == ALL
@@ -80,7 +84,8 @@ def test_what_a_killed_run_spent_counts_for_no_other(tmp_path: Path, two: tuple[
 def test_a_limit_in_dollars_wants_a_price(tmp_path: Path, two: tuple[SourceVideo, ...]) -> None:
     with FaultyServer(Author()) as server:
         found = make(tmp_path, server, two, Limits(usd=1e9), Prices())
-        assert {one.state for one in found} == {"unfinished"} and not server.seen
+        assert {one.state for one in found} == {"unfinished"}
+        assert not server.seen
         assert {one.failure for one in found} == {"prerequisite_missing"}
         assert "model 'tiny' has no price; add it with --prices" in found[0].message
         priceless = make(tmp_path, server, two, Limits(tokens=10**9), Prices())
@@ -123,7 +128,8 @@ def test_a_refused_key_ends_the_run(tmp_path: Path, two: tuple[SourceVideo, ...]
             ("failed", "not_allowed"),
             ("unfinished", "not_allowed"),
         ]
-        assert "refused the key" in found[1].message and "to continue" not in found[1].message
+        assert "refused the key" in found[1].message
+        assert "to continue" not in found[1].message
         assert asked == 1
 
 
@@ -148,8 +154,10 @@ def test_a_store_that_is_full_ends_the_run_and_what_was_paid_is_said(
             fill(patched, tmp_path / "store" / "suites")
             paid, other = make(tmp_path, server, two, Limits(), DEAR)
         assert (paid.state, paid.failure, paid.calls, paid.usd) == ("failed", "out_of_space", 1, TOKENS)
-        assert (other.state, other.calls) == ("unfinished", 0) and len(server.seen) == 1
-        assert other.message == paid.message and "no space left below" in other.message
+        assert (other.state, other.calls) == ("unfinished", 0)
+        assert len(server.seen) == 1
+        assert other.message == paid.message
+        assert "no space left below" in other.message
         found = make(tmp_path, server, two, Limits(), DEAR)
     assert [one.state for one in found] == ["ready", "ready"]
 
@@ -165,7 +173,8 @@ def test_a_run_that_cannot_count_ends(
             patched.setattr(Path, "write_text", full)
             found = make(tmp_path, server, two, Limits(), DEAR)
         assert [(one.state, one.calls) for one in found] == [("failed", 1), ("unfinished", 0)]
-        assert all("no space left below" in one.message for one in found) and len(server.seen) == 1
+        assert all("no space left below" in one.message for one in found)
+        assert len(server.seen) == 1
 
 
 def test_a_run_that_is_ended_makes_no_further_request(
@@ -203,4 +212,5 @@ def test_a_run_that_is_ended_makes_no_further_request(
         asked = len(server.seen)
         found = maker(tmp_path, server, without_review=True).run(two)
         assert [one.state for one in found] == ["ready", "ready"]
-        assert author.asked["events"] == 2 and len(server.seen) == asked + found[1].calls
+        assert author.asked["events"] == 2
+        assert len(server.seen) == asked + found[1].calls

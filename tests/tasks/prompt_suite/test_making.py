@@ -85,7 +85,8 @@ def test_from_a_video_to_a_prompt_that_the_suite_reads(tmp_path: Path, video: So
     said = json.loads((project.folder / "conversations" / "food-one-cake.json").read_text())
     steps = [one["step"] for one in said["conversation"]]
     assert steps[:5] == ["describe", "criticise, round 1", "rewrite, round 1", "events", "actions"]
-    assert len(steps) == CALLS_TO_DRAFT + CALLS_TO_END and all(one["kept"] for one in said["conversation"])
+    assert len(steps) == CALLS_TO_DRAFT + CALLS_TO_END
+    assert all(one["kept"] for one in said["conversation"])
 
 
 def test_who_sees_frames_and_who_knows_the_good_answer(tmp_path: Path, video: SourceVideo) -> None:
@@ -97,7 +98,8 @@ def test_who_sees_frames_and_who_knows_the_good_answer(tmp_path: Path, video: So
     # what checks the polarity is not told what was said before
     for step, body in author.bodies:
         if step == "polarity":
-            assert "good_answer" not in user_text(body) and "Is thing 0 right?" in user_text(body)
+            assert "good_answer" not in user_text(body)
+            assert "Is thing 0 right?" in user_text(body)
 
 
 def test_nothing_to_criticise_ends_the_rounds(tmp_path: Path, video: SourceVideo) -> None:
@@ -153,7 +155,8 @@ def test_a_model_is_told_what_did_not_fit_and_then_does_better(
         made = make(maker(tmp_path, server, without_review=True), video)
         assert (made.state, made.calls) == ("ready", CALLS_TO_DRAFT + CALLS_TO_END + 1), made.message
         told = [user_text(body) for asked, body in author.bodies if asked == step][1]
-        assert "An earlier answer cannot be used" in told and why in told
+        assert "An earlier answer cannot be used" in told
+        assert why in told
         # the answer that did not fit is kept too: who goes on pays for nothing
         again = make(maker(tmp_path, server, without_review=True), video)
         assert (again.state, again.calls) == ("ready", 0)
@@ -165,7 +168,8 @@ def test_halves_of_characters_are_replaced(tmp_path: Path, video: SourceVideo) -
     with FaultyServer(author) as server:
         made = make(maker(tmp_path, server, without_review=True, rounds=0), video)
     assert made.state == "ready", made.message
-    assert made.prompt is not None and "ball \ufffd rolls" in made.prompt.text
+    assert made.prompt is not None
+    assert "ball \ufffd rolls" in made.prompt.text
     said = (tmp_path / "prompts" / "conversations" / "food-one-cake.json").read_text()
     assert "ball \ufffd rolls" in said
 
@@ -209,7 +213,8 @@ def test_questions_on_whose_good_answer_two_requests_differ_are_replaced(
     author = Author(odd)
     with FaultyServer(author) as server:
         made = make(maker(tmp_path, server, without_review=True), video)
-    assert made.state == "ready" and made.prompt is not None
+    assert made.state == "ready"
+    assert made.prompt is not None
     found = [one.question for one in questions_of(made.prompt, HERD_NAMES[0])]
     assert found == [*(one["question"] for one in questions(5)), "Is matter 0 right?"]
     assert made.calls == CALLS_TO_DRAFT + CALLS_TO_END + 2

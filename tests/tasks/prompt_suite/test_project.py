@@ -38,7 +38,8 @@ def test_the_newest_record_counts_and_the_old_ones_stay(project: Project) -> Non
     first, second = project.reviews()
     assert (first.text, first.by, second.verdict, second.text) == ("One.\nTwo.", "Anna B", "left_out", "")
     found = project.approved(draft())
-    assert found is not None and found.verdict == "left_out"
+    assert found is not None
+    assert found.verdict == "left_out"
     assert project.approved(draft("p2")) is None
 
 
@@ -91,7 +92,8 @@ def test_what_was_said_of_a_draft_counts_again_when_it_comes_back(project: Proje
     project.review("p1", draft("p1", "Another.").digest, "left_out", "")
     project.keep_draft(draft())
     found = project.approved(draft())
-    assert found is not None and found.text == "One."
+    assert found is not None
+    assert found.text == "One."
 
 
 @pytest.mark.parametrize(
@@ -155,13 +157,15 @@ def test_an_old_file_replaces_nothing_that_was_said_since(project: Project) -> N
     (unfit,) = take_over(project).unfit
     assert "Anna has accepted a text of it meanwhile" in unfit.message
     found = project.approved(draft())
-    assert found is not None and found.text == "Better."
+    assert found is not None
+    assert found.text == "Better."
     # saved after that
     later = found.seconds + 5
     os.utime(first, (later, later))
     assert take_over(project).unfit == ()
     found = project.approved(draft())
-    assert found is not None and found.text.endswith("Mended.")
+    assert found is not None
+    assert found.text.endswith("Mended.")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +188,8 @@ def test_a_file_that_does_not_fit_stops_no_other(project: Project, old: str, new
     taken = take_over(project)
     assert [one.prompt_id for one in taken.reviews] == ["p2"]
     (unfit,) = taken.unfit
-    assert unfit.where == "p1.md" and why in unfit.message
+    assert unfit.where == "p1.md"
+    assert why in unfit.message
 
 
 def test_an_empty_folder_is_said(tmp_path: Path) -> None:

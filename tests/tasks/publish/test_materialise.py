@@ -121,7 +121,8 @@ def decoded(path: Path) -> list[Planes]:
 def duration(path: Path) -> float:
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
-        assert stream.duration is not None and stream.time_base is not None
+        assert stream.duration is not None
+        assert stream.time_base is not None
         return float(stream.duration * stream.time_base)
 
 

@@ -140,7 +140,8 @@ def test_table_5_has_the_papers_twenty_cells(paper: dict[str, PaperPiece]) -> No
 
 def test_table_3_has_the_papers_rows_in_its_order(paper: dict[str, PaperPiece]) -> None:
     header, *shown = lines_of(paper["table-3"].latex)
-    assert header[0] == "Aspect" and len(header) == 6
+    assert header[0] == "Aspect"
+    assert len(header) == 6
     columns = ("initial", "excluded_c", "excluded_a_not_above_b", "final", "rate")
     for line, row in zip(shown, rows("table3"), strict=True):
         assert line[0].lower().replace(" ", "_") == row["aspect"]

@@ -51,7 +51,8 @@ def test_a_failed_dimension_is_missing_not_zero() -> None:
     # the failed video would turn the sign if it counted as zero
     rows = [{"a": 1.0, "b": 5.0}, {"a": 2.0, "b": 6.0}, {"a": 3.0, "b": 7.0}, {"a": 9.0}]
     assert correlate("a", "b", rows).pearson.coefficient == pytest.approx(1.0)
-    assert mean_of({"a": 4.0}, ["a", "b"]) == 4.0 and mean_of({}, ["a"]) is None
+    assert mean_of({"a": 4.0}, ["a", "b"]) == 4.0
+    assert mean_of({}, ["a"]) is None
 
 
 def test_constant_or_too_few_values_have_no_coefficient() -> None:

@@ -49,7 +49,8 @@ def test_published_examples(
     table: tuple[str, ...], values: str, level: MeasurementLevel, published: float
 ) -> None:
     found = alpha_of(answers(table), tuple(values), level)
-    assert found.alpha is not None and round(found.alpha, 3) == published
+    assert found.alpha is not None
+    assert round(found.alpha, 3) == published
 
 
 def test_what_takes_part_is_counted() -> None:
@@ -143,7 +144,8 @@ def test_full_agreement_is_one_and_its_interval_has_no_width() -> None:
     rows = [RaterAnswer(str(unit), rater, "AC"[unit % 2]) for unit in range(30) for rater in "abc"]
     found = alpha_of(rows, "ABC", "ordinal", key=("k",))
     assert found.alpha == 1.0
-    assert found.interval is not None and (found.interval.low, found.interval.high) == (1.0, 1.0)
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == (1.0, 1.0)
 
 
 def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
@@ -156,11 +158,13 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
         return [RaterAnswer(str(u), str(r), "ABC"[said[u, r]]) for u in range(units) for r in range(5)]
 
     true = alpha_of(drawn(20_000, 0), "ABC").alpha
-    assert true is not None and true == pytest.approx(0.64, abs=0.01)
+    assert true is not None
+    assert true == pytest.approx(0.64, abs=0.01)
     inside = 0
     for seed in range(1, 101):
         found = alpha_of(drawn(80, seed), "ABC", key=("test", seed), draws=200)
-        assert found.interval is not None and found.alpha is not None
+        assert found.interval is not None
+        assert found.alpha is not None
         assert found.alpha in found.interval
         inside += true in found.interval
     assert 88 <= inside <= 100
@@ -179,7 +183,8 @@ def test_units_of_one_source_hang_together() -> None:
                 rows.append(RaterAnswer(unit, str(rater), "ABC"[value]))
     alone = alpha_of(rows, "ABC", key=("k",)).interval
     together = alpha_of(rows, "ABC", key=("k",), cluster=cluster).interval
-    assert alone is not None and together is not None
+    assert alone is not None
+    assert together is not None
     assert together.high - together.low > 1.3 * (alone.high - alone.low)
     assert alpha_of(rows, "ABC", key=("k",), cluster=dict.fromkeys(cluster, 1)).interval is None
 

@@ -19,7 +19,8 @@ from tests.tasks.statistics.making import few
 def test_against_chance_by_hand() -> None:
     # ((1.95996·0.5 + 0.84162·√0.24) / 0.1)² = 193.8
     more, fewer = accuracy_shown(194), accuracy_shown(193)
-    assert more is not None and fewer is not None
+    assert more is not None
+    assert fewer is not None
     assert more < 0.6 < fewer
 
 

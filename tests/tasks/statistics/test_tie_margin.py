@@ -20,15 +20,19 @@ def agreement(differences: list[float], ties: list[bool], margin: float | None) 
 
 def test_small_differences_become_ties_where_people_say_so() -> None:
     found = best_tie_margin([0.1, -0.2, 1.0, 2.0, -3.0], [True, True, False, False, False])
-    assert found is not None and (found.n, found.margin, found.agreement) == (5, 0.2, 0.8)
+    assert found is not None
+    assert (found.n, found.margin, found.agreement) == (5, 0.2, 0.8)
 
 
 def test_without_gold_ties_no_margin_is_best() -> None:
     found = best_tie_margin([1.0, 2.0, -1.0], [False] * 3)
-    assert found is not None and found.margin is None and found.agreement == pytest.approx(2 / 3)
+    assert found is not None
+    assert found.margin is None
+    assert found.agreement == pytest.approx(2 / 3)
     # equal scores are ties at margin 0, and wrong without one
     zero = best_tie_margin([0.0], [True])
-    assert zero is not None and (zero.margin, zero.agreement) == (0.0, 1.0)
+    assert zero is not None
+    assert (zero.margin, zero.agreement) == (0.0, 1.0)
 
 
 def test_nothing_and_nonsense() -> None:

@@ -84,7 +84,8 @@ def test_the_mean_over_the_scenes_of_weighted_cosines_that_are_not_negative() ->
     assert sum(cosine < 0 for cosine in cosines) == 1 == found.details["scenes_below_zero"]
     expected = sum(2.5 * max(cosine, 0) for cosine in cosines) / 3
     assert found.value == pytest.approx(expected, abs=1e-6)
-    assert found.usage.frames == 3 and source.made.pictures == [3]
+    assert found.usage.frames == 3
+    assert source.made.pictures == [3]
 
 
 def test_scenes_in_another_order_score_the_same_to_the_bit() -> None:
@@ -109,10 +110,12 @@ def test_frames_that_videos_share_and_the_prompt_are_embedded_once() -> None:
     assert first.details["features"] == {"needed": 3, "computed": 3}
     assert second.details["features"]["computed"] == 0
     assert scorer.score(PROMPT, high, ASPECT).value == first.value
-    assert source.made.pictures == [3] and len(source.made.read) == 1
+    assert source.made.pictures == [3]
+    assert len(source.made.read) == 1
     # another evaluator on the same cache, another policy: the same embeddings of frames
     other = ClipScore(source, cache, policy="each-truncate").score(PROMPT, high, ASPECT)
-    assert other.details["features"]["computed"] == 0 and len(source.made.read) == 2
+    assert other.details["features"]["computed"] == 0
+    assert len(source.made.read) == 2
 
 
 def test_policies_give_the_text_that_they_promise() -> None:
@@ -126,7 +129,8 @@ def test_policies_give_the_text_that_they_promise() -> None:
         told = found.details["prompt"]
         assert (told["policy"], told["tokens"], told["most_tokens"]) == (policy, 82, most)
         assert told["cut"] == (policy != "ignore-max")
-    assert read["truncate"] == (prompt, 40) and read["ignore-max"] == (prompt, 400)
+    assert read["truncate"] == (prompt, 40)
+    assert read["ignore-max"] == (prompt, 400)
     assert read["each-truncate"] == ("\n".join(["one two three four"] * 8), 40)
 
 
@@ -260,10 +264,12 @@ def test_behind_a_server_it_scores_the_same_without_a_gpu(models: Path, server: 
 
     hub = ModelHub([])
     there = clip_score(FeatureCache(), hub, Keyed(), model="tiny", server="clip", revision="r1")
-    assert isinstance(there, ServedClipScore) and there.pool == "cpu"
+    assert isinstance(there, ServedClipScore)
+    assert there.pool == "cpu"
     there.check()
     found = there.score(PROMPT, video, ASPECT)
-    assert found.value == pytest.approx(here.value, abs=1e-6) and found.model == "tiny"
+    assert found.value == pytest.approx(here.value, abs=1e-6)
+    assert found.model == "tiny"
     assert found.details["libraries"]["dtype"] == "float32"
     check_evaluator(there)
     with pytest.raises(PrerequisiteError, match="at revision r1 with code None; r2"):

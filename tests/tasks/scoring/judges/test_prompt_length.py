@@ -61,7 +61,8 @@ def test_each_truncate_fits_keeps_order_and_cuts_evenly(captions: list[str], lim
     assert (found is None) == (least > limit)
     if found is None:
         return
-    assert tokens.count(found.text) <= limit and found.tokens_read == tokens.count(found.text)
+    assert tokens.count(found.text) <= limit
+    assert found.tokens_read == tokens.count(found.text)
     lines = found.text.split("\n")
     assert len(lines) == len(captions) == found.captions
     # the same captions in the same order, each a beginning of what it was
@@ -69,7 +70,8 @@ def test_each_truncate_fits_keeps_order_and_cuts_evenly(captions: list[str], lim
     kept = [len(tokens.ends(line)) for line in lines]
     had = [len(tokens.ends(caption)) for caption in captions]
     cut = [here < there for here, there in zip(kept, had, strict=True)]
-    assert sum(cut) == found.captions_cut and found.cut == any(cut)
+    assert sum(cut) == found.captions_cut
+    assert found.cut == any(cut)
     if any(cut):
         # all that were cut have the same length, and no caption that was left whole is longer
         (length,) = {here for here, was_cut in zip(kept, cut, strict=True) if was_cut}
@@ -87,7 +89,8 @@ def test_what_fits_is_given_as_it_is(captions: list[str], limit: int, policy: Pr
     if count > limit:
         return
     found = fit_prompt(prompt, policy, Pieces(limit))
-    assert found.text == prompt and not found.cut
+    assert found.text == prompt
+    assert not found.cut
     assert (found.tokens, found.tokens_read, found.most_tokens) == (count, count, limit)
 
 
@@ -97,17 +100,21 @@ def test_truncate_reads_the_beginning(captions: list[str], limit: int) -> None:
     prompt = "\n".join(captions)
     found = fit_prompt(prompt, "truncate", Pieces(limit))
     # the model's own tokenizer cuts it off there
-    assert found.text == prompt and found.most_tokens == limit
-    assert found.tokens_read == min(found.tokens, limit) and found.cut == (found.tokens > limit)
+    assert found.text == prompt
+    assert found.most_tokens == limit
+    assert found.tokens_read == min(found.tokens, limit)
+    assert found.cut == (found.tokens > limit)
 
 
 def test_ignore_max_reads_past_the_limit_up_to_its_own() -> None:
     prompt = "abc " * 40_000
     found = fit_prompt(prompt, "ignore-max", Pieces(100))
     assert (found.most_tokens, found.tokens, found.tokens_read) == (31_000, 40_002, 31_000)
-    assert found.cut and found.text == prompt
+    assert found.cut
+    assert found.text == prompt
     short = fit_prompt("abc " * 500, "ignore-max", Pieces(100))
-    assert not short.cut and short.tokens_read == 502
+    assert not short.cut
+    assert short.tokens_read == 502
     # a model with fewer places than that takes what it can
     assert fit_prompt(prompt, "ignore-max", Pieces(100, positions=512)).most_tokens == 512
     assert IGNORE_MAX_TOKENS == 31_000

@@ -73,14 +73,17 @@ def test_the_bootstrap_is_that_of_drawing_pairs_one_by_one() -> None:
 
 def test_the_papers_rounds_give_a_narrow_interval_about_the_mean() -> None:
     found = mean_difference([0.0] * 700 + [1.0] * 300, ("test",))
-    assert found is not None and found.mean == 0.3
+    assert found is not None
+    assert found.mean == 0.3
     assert found.interval.low < 0.3 < found.interval.high
     assert found.interval.high - found.interval.low == pytest.approx(2 * 2.576 * 0.458 / 316.2, rel=0.15)
 
 
 def test_without_ratings_there_is_nothing_rather_than_zero() -> None:
     found = people_alignment("color", SCALE, [], {video(1): 3.0})
-    assert found.spearman.coefficient is None and found.people.alpha is None and found.difference is None
+    assert found.spearman.coefficient is None
+    assert found.people.alpha is None
+    assert found.difference is None
 
 
 def test_a_score_outside_the_scale_is_an_error() -> None:

@@ -31,7 +31,8 @@ def test_three_runs() -> None:
 
 def test_videos_that_a_run_lacks_take_no_part() -> None:
     found = stability(SCALE, [scores(1, 2, 3), scores(1, 2)])
-    assert found.videos == 2 and found.total_agreement == 1.0
+    assert found.videos == 2
+    assert found.total_agreement == 1.0
     assert stability(SCALE, [scores(), scores(1)]).total_agreement is None
     with pytest.raises(ValueError, match="two runs"):
         stability(SCALE, [scores(1)])
@@ -51,7 +52,8 @@ def test_a_blurred_video_is_opencv_s_blur_of_each_plane() -> None:
     plain = FrameList([noise(n) for n in range(5)])
     blurred = BlurredSide(plain, 1.5)
     frames = blurred.planes([3, 1])
-    assert frames.shape == (2, 24, 32) and plain.reads == [[3, 1]]
+    assert frames.shape == (2, 24, 32)
+    assert plain.reads == [[3, 1]]
     for frame, number in zip(frames, (3, 1), strict=True):
         whole = noise(number)
         luma = cv2.GaussianBlur(whole[:16], (0, 0), 1.5, borderType=cv2.BORDER_REPLICATE)
@@ -59,7 +61,8 @@ def test_a_blurred_video_is_opencv_s_blur_of_each_plane() -> None:
         first = whole[16:20].reshape(8, 16)
         expected = cv2.GaussianBlur(first, (0, 0), 0.75, borderType=cv2.BORDER_REPLICATE)
         assert (frame[16:20].reshape(8, 16) == expected).all()
-    assert len(blurred) == 5 and (plain.frames[3] == noise(3)).all()
+    assert len(blurred) == 5
+    assert (plain.frames[3] == noise(3)).all()
     assert set(blurred.frame_ids(range(5))).isdisjoint(plain.frame_ids(range(5)))
 
 

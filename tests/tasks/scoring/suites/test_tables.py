@@ -32,4 +32,5 @@ def test_the_grid_writes_numbers_as_the_table_does() -> None:
     table, *_ = correlation_tables(runs(a=[1, 2, 3], b=[3, 1, 2]), [], {})
     assert table.cells()[0][5] == "−0.50"
     svg = correlation_figure(table).svg.decode()
-    assert ">−0.50<" in svg and ">-0.50<" not in svg
+    assert ">−0.50<" in svg
+    assert ">-0.50<" not in svg

@@ -70,7 +70,8 @@ def test_uve_asks_for_each_subaspect(tmp_path: Path) -> None:
 )
 def test_the_four_answers_of_uve(tmp_path: Path, words: str, gold: str) -> None:
     (pair, _) = uve(tmp_path, {"x": {**UVE_ROW, "preference": words}}).pairs
-    assert pair.gold == gold and pair.details["preference"] == words
+    assert pair.gold == gold
+    assert pair.details["preference"] == words
 
 
 def test_rows_of_uve_that_do_not_fit_harm_no_other(tmp_path: Path) -> None:
@@ -198,7 +199,8 @@ def test_fetv_compares_means_of_those_who_scored_both(tmp_path: Path) -> None:
     assert found["0|ground-truth|zeroscope|alignment"].gold == "b"
     assert found["0|damo-text2video|ground-truth|static_quality"].gold == "tie"
     # nobody scored both of these
-    assert "0|damo-text2video|zeroscope|alignment" not in found and len(found) == 3
+    assert "0|damo-text2video|zeroscope|alignment" not in found
+    assert len(found) == 3
     assert found["0|ground-truth|zeroscope|alignment"].video_b.name == "0.mp4"
     assert {pair.prompt for pair in loaded.pairs} == {"waves"}
     assert list(loaded.reasons().items()) == [(MALFORMED, 1), (NO_GOLD, 1)]
@@ -223,7 +225,8 @@ def test_videos_of_fetv_are_found_by_all_their_names(tmp_path: Path) -> None:
 def test_every_own_aspect_is_described() -> None:
     texts = descriptions()
     assert set(texts) == set(SETS) - {"pairs"}
-    assert set(texts["videogen-rewardbench"]) == set(ASPECTS.values()) and len(texts["uve"]) == 15
+    assert set(texts["videogen-rewardbench"]) == set(ASPECTS.values())
+    assert len(texts["uve"]) == 15
     assert all(len(text) > 40 for own in texts.values() for text in own.values())
 
 

@@ -48,11 +48,14 @@ def test_overall_alignment_is_the_cosine_of_description_and_base(tmp_path: Path)
         described, embedded = (seen.body for seen in server.seen)
     # two of four words are shared
     assert value(found) == pytest.approx(0.5)
-    assert described["model"] == SEES and embedded["model"] == EMBEDS
+    assert described["model"] == SEES
+    assert embedded["model"] == EMBEDS
     # frames at 1 a second and the last one; the describer is not told the prompt
-    assert images(described) == 3 and "man" not in json.dumps(described["messages"])
+    assert images(described) == 3
+    assert "man" not in json.dumps(described["messages"])
     assert embedded["input"] == [PROMPT.details["base"], "sun rises dog sits"]
-    assert isinstance(found, ScoredVideo) and found.calls == 2
+    assert isinstance(found, ScoredVideo)
+    assert found.calls == 2
     assert [(one.model, one.tokens_in) for one in found.usage.others] == [(EMBEDS, 7)]
 
 
@@ -68,8 +71,10 @@ def test_a_description_serves_both_dimensions_and_another_process_pays_nothing(t
         first = score(tmp_path, server, "event_alignment")
         assert steps(server) == ["events", "describe", "events", "embed"]
         again = score(tmp_path, server, "event_alignment")
-        assert isinstance(again, ScoredVideo) and (again.calls, again.usage.tokens_in) == (0, 0)
-        assert value(again) == value(first) and len(server.seen) == 4
+        assert isinstance(again, ScoredVideo)
+        assert (again.calls, again.usage.tokens_in) == (0, 0)
+        assert value(again) == value(first)
+        assert len(server.seen) == 4
         score(tmp_path, server, "overall_alignment")
         assert steps(server)[4:] == ["embed"]
         # another repeat looks anew; the prompt's events stay
@@ -82,7 +87,8 @@ def test_events_are_taken_from_base_and_description_by_the_language_model(tmp_pa
         score(tmp_path, server, "event_alignment")
         asked = [seen.body for seen in server.seen if step(seen.body) == "events"]
     assert [body["model"] for body in asked] == [READS, READS]
-    assert "sun rises man waves" in text(asked[0]) and "sun rises dog sits" in text(asked[1])
+    assert "sun rises man waves" in text(asked[0])
+    assert "sun rises dog sits" in text(asked[1])
     assert not any(map(images, asked))
 
 
@@ -109,7 +115,8 @@ def test_known_events_have_known_scores(tmp_path: Path, seen: list[dict[str, str
 def test_a_missing_event_counts_zero_where_the_mean_is_over_the_prompt(tmp_path: Path) -> None:
     with FaultyServer(Talk(events={"events": [RISE]}), MODELS) as server:
         found = score(tmp_path, server, "event_alignment", given(RISE, WAVE), matching={"over": "prompt"})
-    assert isinstance(found, ScoredVideo) and math.isclose(found.value, 0.5)
+    assert isinstance(found, ScoredVideo)
+    assert math.isclose(found.value, 0.5)
     assert found.details["counts"] == {"prompt": 2, "video": 1, "inversions": 0}
     assert found.details["matches"][0]["events"] == [0, 0]
 
@@ -136,7 +143,8 @@ def test_a_field_of_which_nothing_is_said_is_alike_in_both(tmp_path: Path) -> No
 def test_events_that_do_not_fit_are_a_reason_and_asked_again(tmp_path: Path, events: Any) -> None:
     with FaultyServer(Talk(events=[events, {"events": [RISE]}]), MODELS) as server:
         found = failure(score(tmp_path, server, "event_alignment"))
-        assert found.failure is Failure.NOT_UNDERSTOOD and "events of the prompt" in found.message
+        assert found.failure is Failure.NOT_UNDERSTOOD
+        assert "events of the prompt" in found.message
         # what was paid for it is known, with the model whose price counts
         assert [(one.model, one.tokens_in) for one in found.usage.others] == [(READS, 100)]
         assert found.calls == len(server.seen) == 1
@@ -148,7 +156,8 @@ def test_events_of_a_prompts_file_that_do_not_fit_are_a_reason(tmp_path: Path, e
     with FaultyServer(Talk(), MODELS) as server:
         prompt = PROMPT.model_copy(update={"details": {"events": events}})
         found = failure(score(tmp_path, server, "event_alignment", prompt))
-        assert found.failure is Failure.NOT_UNDERSTOOD and "prompt's events" in found.message
+        assert found.failure is Failure.NOT_UNDERSTOOD
+        assert "prompt's events" in found.message
         assert not server.seen
 
 
@@ -182,7 +191,8 @@ def rows(*pairs: tuple[int, str]) -> bytes:
 def test_what_becomes_of_odd_embeddings(tmp_path: Path, reply: Reply, expected: Failure) -> None:
     with FaultyServer(Talk(embed=reply), MODELS) as server:
         found = failure(score(tmp_path, server, "overall_alignment"))
-        assert found.failure is expected and found.message.startswith("compare texts")
+        assert found.failure is expected
+        assert found.message.startswith("compare texts")
         # the description was paid for, and is kept
         assert [(one.model, one.tokens_in) for one in found.usage.others] == [(SEES, 100)]
     with FaultyServer(Talk(), MODELS) as server:
@@ -213,9 +223,11 @@ class Gone(FrameList):
 def test_what_was_paid_before_a_video_went_away_is_known(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         found = failure(score(tmp_path, server, "event_alignment", of=Gone([])))
-    assert found.failure is Failure.VIDEO_UNREADABLE and "put it back" in found.message
+    assert found.failure is Failure.VIDEO_UNREADABLE
+    assert "put it back" in found.message
     # the prompt's events had been asked for
-    assert steps(server) == ["events"] and found.calls == 1
+    assert steps(server) == ["events"]
+    assert found.calls == 1
     assert [(one.model, one.tokens_in) for one in found.usage.others] == [(READS, 100)]
 
 
@@ -235,7 +247,8 @@ def test_what_was_paid_is_known_where_the_answer_cannot_be_kept(
         with monkeypatch.context() as patched:
             fill(patched, tmp_path / "store" / "suites")
             found = failure(score(tmp_path, server, "overall_alignment"))
-        assert "no space left below" in found.message and found.failure in TRANSIENT_FAILURES
+        assert "no space left below" in found.message
+        assert found.failure in TRANSIENT_FAILURES
         assert found.calls == 1
         assert [(one.model, one.tokens_in) for one in found.usage.others] == [(SEES, 100)]
         assert value(score(tmp_path, server, "overall_alignment")) == pytest.approx(0.5)

@@ -38,7 +38,8 @@ def test_a_still_video_has_known_scores(dimension: str, value: float, tmp_path: 
     found = score(dimension, scenes([5]), tmp_path)
     assert isinstance(found, ScoredVideo)
     assert found.value == pytest.approx(value, abs=1e-3)
-    assert found.details["rests_on"] >= 2 and found.usage.frames == 5
+    assert found.details["rests_on"] >= 2
+    assert found.usage.frames == 5
 
 
 @pytest.mark.parametrize("dimension", PIXEL_DIMENSIONS)
@@ -51,13 +52,15 @@ def test_a_video_of_one_frame_has_a_reason_in_place_of_a_score(dimension: str, t
 
 def test_two_frames_that_lie_too_near_are_not_called_one(tmp_path: Path) -> None:
     found = score("dynamic_degree", side([scene(1), scene(2)], fps=24.0), tmp_path)
-    assert isinstance(found, NotJudged) and found.message == "no two frames lie 0.125 s apart"
+    assert isinstance(found, NotJudged)
+    assert found.message == "no two frames lie 0.125 s apart"
 
 
 def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> None:
     flashing = side([scene(1), np.minimum(scene(1), 225) + 30] * 3)
     found = [score("warping_error", flashing, tmp_path, worst_warping=worst) for worst in (1.0, 2.0)]
-    assert isinstance(found[0], ScoredVideo) and isinstance(found[1], ScoredVideo)
+    assert isinstance(found[0], ScoredVideo)
+    assert isinstance(found[1], ScoredVideo)
     error = found[0].details["error"]
     assert [one.value for one in found] == pytest.approx([1 - error, 1 - error / 2])  # type: ignore[union-attr]
     setup = Setup(store_path=str(Store.create(tmp_path).root))
@@ -114,7 +117,8 @@ def test_flicker_and_warping_error_share_the_flow_of_every_step(
     found = {name: score(name, video, tmp_path) for name in (first, second)}
     assert len(flows) == 2 * 9
     flicker, warping = found["temporal_flickering"], found["warping_error"]
-    assert isinstance(flicker, ScoredVideo) and isinstance(warping, ScoredVideo)
+    assert isinstance(flicker, ScoredVideo)
+    assert isinstance(warping, ScoredVideo)
     # bit for bit what each of them is by itself
     assert (flicker.value, flicker.details["rests_on"]) == (
         alone["temporal_flickering"].value,
@@ -140,7 +144,9 @@ def test_of_a_video_whose_steps_are_not_kept_each_computes_only_its_own(
         monkeypatch.setattr(module, "optical_flow", counted)
     monkeypatch.setattr(picture_models, "MOST_KEPT", 2)
     alone = score(name, video, tmp_path)
-    assert isinstance(kept, ScoredVideo) and isinstance(alone, ScoredVideo) and alone.value == kept.value
+    assert isinstance(kept, ScoredVideo)
+    assert isinstance(alone, ScoredVideo)
+    assert alone.value == kept.value
     assert len(flows) == flows_a_step * 3
 
 
@@ -149,7 +155,8 @@ def test_other_constants_have_other_steps(tmp_path: Path) -> None:
     strict, loose = (
         score("temporal_flickering", video, tmp_path, pixels={"static_px": px}) for px in (0.01, 50.0)
     )
-    assert isinstance(strict, NotJudged) and isinstance(loose, ScoredVideo)
+    assert isinstance(strict, NotJudged)
+    assert isinstance(loose, ScoredVideo)
 
 
 @pytest.mark.parametrize("dimension", PIXEL_DIMENSIONS)

@@ -26,7 +26,8 @@ def test_the_number_is_the_mean_of_the_rounds_over_four(tmp_path: Path) -> None:
         assert steps(server) == ["clarity"] * 3
     assert [value(one) for one in found] == [0.75, 0.5, 0, 0.5]
     assert [one.calls for one in found if isinstance(one, ScoredVideo)] == [3, 0, 0, 0]
-    assert isinstance(found[0], ScoredVideo) and found[0].details["rounds"] == [4, 4, 1]
+    assert isinstance(found[0], ScoredVideo)
+    assert found[0].details["rounds"] == [4, 4, 1]
 
 
 def test_each_round_has_a_seed_of_its_own_and_no_round_knows_the_prompt(tmp_path: Path) -> None:
@@ -73,8 +74,10 @@ def test_a_failed_round_is_missing_and_never_zero(tmp_path: Path, odd: Any) -> N
     answers = [scores(4, 4, 4, 4), Reply("[]") if odd == [] else odd, scores(2, 2, 2, 2)]
     with FaultyServer(Talk(clarity=answers), MODELS) as server:
         found = score(tmp_path, server, "logical_structure")
-    assert isinstance(found, ScoredVideo) and found.value == 0.75
-    assert found.details["rounds"] == [4, None, 2] and len(found.details["failed"]) == 1
+    assert isinstance(found, ScoredVideo)
+    assert found.value == 0.75
+    assert found.details["rounds"] == [4, None, 2]
+    assert len(found.details["failed"]) == 1
     assert found.usage.tokens_in >= 200
 
 
@@ -89,7 +92,8 @@ def test_one_dimension_outside_the_scale_harms_no_other(tmp_path: Path) -> None:
 def test_without_any_round_there_is_no_score(tmp_path: Path) -> None:
     with FaultyServer(Talk(clarity="no"), MODELS) as server:
         found = failure(score(tmp_path, server, "theme_clarity"))
-    assert found.failure is Failure.NOT_UNDERSTOOD and "round 3" in found.message
+    assert found.failure is Failure.NOT_UNDERSTOOD
+    assert "round 3" in found.message
     assert sum(one.tokens_in for one in found.usage.others) == 300
 
 

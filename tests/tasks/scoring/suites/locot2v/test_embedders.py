@@ -100,7 +100,8 @@ def test_cosines_are_computed_once_each_text_once_and_kept(tmp_path: Path) -> No
     groups = [(["up", "right"], ["up"]), (["up"], ["right", "up"])]
     compares, words = similarity(tmp_path)
     first = compares.compare(groups)
-    assert [one.tolist() for one in first.values] == [[[1], [0]], [[0, 1]]] and len(words.read) == 2
+    assert [one.tolist() for one in first.values] == [[[1], [0]], [[0, 1]]]
+    assert len(words.read) == 2
     again, other = similarity(tmp_path)
     assert [one.tolist() for one in again.compare(groups).values] == [one.tolist() for one in first.values]
     assert not other.read
@@ -111,8 +112,10 @@ def test_cosines_are_computed_once_each_text_once_and_kept(tmp_path: Path) -> No
 def test_groups_without_texts_have_no_cosines(tmp_path: Path) -> None:
     compares, words = similarity(tmp_path)
     found = compares.compare([(["up"], []), (["up"], ["up"]), ([], [])]).values
-    assert [one.shape for one in found] == [(1, 0), (1, 1), (0, 0)] and found[1][0, 0] == 1
-    assert [one.shape for one in compares.compare([([], [])]).values] == [(0, 0)] and len(words.read) == 1
+    assert [one.shape for one in found] == [(1, 0), (1, 1), (0, 0)]
+    assert found[1][0, 0] == 1
+    assert [one.shape for one in compares.compare([([], [])]).values] == [(0, 0)]
+    assert len(words.read) == 1
 
 
 def test_rows_of_any_length_and_none(tmp_path: Path) -> None:
@@ -138,7 +141,8 @@ def test_the_text_tower_of_a_clip_in_the_model_folder(tmp_path: Path) -> None:
         made = Locot2vBench(site, multimodal=sees, embeddings={"kind": "clip", "model": "tiny-clip"})
         scorer = made.scorer("overall_alignment")
         # what is loaded here runs where the models run
-        assert scorer.pool == "h100" and "tiny-clip" in str(scorer.settings()["embeddings"])
+        assert scorer.pool == "h100"
+        assert "tiny-clip" in str(scorer.settings()["embeddings"])
         scorer.check()
         same = PROMPT.model_copy(update={"details": {"base": "sun rises dog sits"}})
         (found,) = scorer.score(same, [video(film())])

@@ -56,5 +56,6 @@ def test_only_the_request_under_way_is_asked_again(tmp_path: Path, name: str, un
         assert value(found) == {"theme_clarity": 0.75, "event_alignment": 1.0}[name]
         # none of the answers that it had is paid for twice
         asked = [json.dumps(seen.body, sort_keys=True) for seen in server.seen]
-        assert len(asked) - before == again and len(set(asked[:until])) == until
+        assert len(asked) - before == again
+        assert len(set(asked[:until])) == until
         assert not set(asked[before:]) & set(asked[:until])

@@ -18,7 +18,8 @@ ONES = np.ones((4, 3, 3))
 
 def test_the_same_events_in_the_same_order() -> None:
     found = match_events(np.eye(3), ONES)
-    assert found.value == 1 and found.inversions == 0
+    assert found.value == 1
+    assert found.inversions == 0
     assert [(m.prompt_event, m.video_event) for m in found.matches] == [(0, 0), (1, 1), (2, 2)]
 
 
@@ -34,7 +35,8 @@ def test_a_wrong_order_costs_its_share(order: tuple[int, ...], turned: int) -> N
 def test_a_score_is_the_description_times_the_mean_of_the_fields() -> None:
     fields = np.array([0.2, 0.4, 0.6, 0.8]).reshape(4, 1, 1)
     found = match_events(np.array([[0.5]]), fields)
-    assert found.value == pytest.approx(0.25) and found.matches[0].fields == pytest.approx(0.5)
+    assert found.value == pytest.approx(0.25)
+    assert found.matches[0].fields == pytest.approx(0.5)
 
 
 def test_missing_events_count_where_that_is_wanted() -> None:

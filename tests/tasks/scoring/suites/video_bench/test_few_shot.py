@@ -63,7 +63,8 @@ def test_the_videos_of_a_prompt_are_one_request(tmp_path: Path, name: str) -> No
         assert steps(server) == ["few-shot"]
         (seen,) = server.seen
     assert [one["detail"] for one in addresses(seen.body)] == ["low"] * 4 * images
-    assert seen.body["temperature"] == 0 and seen.body["model"] == MODELS[0]
+    assert seen.body["temperature"] == 0
+    assert seen.body["model"] == MODELS[0]
     # only the composition is held against the text's demands
     assert (PROMPT.text in text(seen.body)) == (name == "aesthetic_quality")
     # each video has its own score, whatever the order in which it was shown
@@ -122,7 +123,8 @@ def test_every_video_is_scored_once_in_a_batch_that_fits(count: int, shots: int,
     assert sorted(place for batch in found for place in batch.counted) == list(range(count))
     assert len(found) == -(-count // shots)
     for batch in found:
-        assert 1 <= len(batch.shown) <= shots and len(set(batch.shown)) == len(batch.shown)
+        assert 1 <= len(batch.shown) <= shots
+        assert len(set(batch.shown)) == len(batch.shown)
     sizes = [len(batch.counted) for batch in found]
     if rest == "even" and sizes:
         assert max(sizes) - min(sizes) <= 1
@@ -161,7 +163,9 @@ def test_an_answer_for_other_videos_is_none_for_the_whole_batch(
         found = score(tmp_path, server, [film(luma=luma) for luma in LUMAS[:3]])
     assert len(found) == 3
     for one in found:
-        assert isinstance(one, NotJudged) and one.failure is failure and said in one.message
+        assert isinstance(one, NotJudged)
+        assert one.failure is failure
+        assert said in one.message
     assert sum(one.usage.tokens()[0] for one in found) == 100
 
 
@@ -230,13 +234,15 @@ def test_a_dry_run_has_one_request_a_batch(tmp_path: Path) -> None:
     with FaultyServer(Talk(), MODELS) as server:
         scorer = suite(tmp_path, server, shots=3).scorer("motion_effects")
         expected = scorer.estimate(PROMPT, videos)
-        assert not server.seen and sorted(one.images for one in expected) == [4, 6]
+        assert not server.seen
+        assert sorted(one.images for one in expected) == [4, 6]
         assert {one.model for one in expected} == {MODELS[0]}
         scorer.score(PROMPT, videos)
         assert list(scorer.estimate(PROMPT, videos)) == []
         again = scorer.estimate(PROMPT, videos, 1)
         # a repeat is asked anew, and its requests are others than those of the first time
-        assert len(again) == 2 and not {one.once for one in again} & {one.once for one in expected}
+        assert len(again) == 2
+        assert not {one.once for one in again} & {one.once for one in expected}
 
 
 def test_what_a_failed_batch_took_and_said_is_told_once(tmp_path: Path) -> None:
@@ -245,7 +251,8 @@ def test_what_a_failed_batch_took_and_said_is_told_once(tmp_path: Path) -> None:
         found = suite(tmp_path, server).scorer("imaging_quality").score(PROMPT, videos)
         assert len(server.seen) == 1
     failed = [one for one in found if isinstance(one, NotJudged)]
-    assert len(failed) == 3 and sorted(one.calls or 0 for one in failed) == [0, 0, 1]
+    assert len(failed) == 3
+    assert sorted(one.calls or 0 for one in failed) == [0, 0, 1]
     assert sum(one.usage.tokens()[0] for one in failed) == 100
     assert all(one.message.startswith("few-shot: 2 scores") for one in failed)
     assert all(one.details["conversation"][0]["answer"] == failed[0].raw for one in failed)
@@ -259,7 +266,8 @@ def test_what_was_paid_is_known_where_the_answer_cannot_be_kept(
         with monkeypatch.context() as patched:
             fill(patched, tmp_path / "store" / "suites")
             (found,) = score(tmp_path, server, [film()], name)
-        assert isinstance(found, NotJudged) and found.failure in TRANSIENT_FAILURES
+        assert isinstance(found, NotJudged)
+        assert found.failure in TRANSIENT_FAILURES
         assert "no space left below" in found.message
         assert (found.calls, found.usage.tokens()[0], len(server.seen)) == (1, 100, 1)
         assert isinstance(score(tmp_path, server, [film()], name)[0], ScoredVideo)
